@@ -1,0 +1,189 @@
+"""Every error we raise on purpose.
+
+SpindleError
+├── UsageError                        the developer must act; raised while setting up
+│   ├── InvalidToolError                  a tool was defined with a bad or missing value
+│   ├── ToolAlreadyRegisteredError        two tools claim one name
+│   ├── UnknownToolError                  a name that no tool of the registry has
+│   ├── UnknownEventError                 an event name that is never emitted
+│   ├── InvalidContextError               something that is no context was given as one
+│   ├── InvalidStashError                 a stash cannot hold that, or a path is wrong
+│   ├── InvalidMediaError                 media was described with a bad or missing value
+│   ├── NotASpoolReaderError              an artifact was given something that cannot be read
+│   ├── InvalidArtifactError              an artifact's content is not what its class reads
+│   ├── InvalidToolCallRecordError        a record was made with a bad or missing value
+│   ├── ArtifactIdCollisionError          two results of one turn share an id
+│   └── MissingExtraError                 a feature needs a package that is not installed
+├── CallError                         the model must act; becomes an Err
+│   ├── InvalidToolArgsError              arguments do not fit the schema
+│   ├── NotCanonicalError                 a value has no canonical JSON
+│   ├── ToolDownstreamError               the handler raised
+│   ├── CapabilityError                   a handle was touched that was not declared or granted
+│   └── ArtifactQueryError                a query of an artifact cannot be answered
+└── RunError                          the caller must act; the turn stops
+    └── GateNotSupportedError             nobody here can answer a gate
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+
+class SpindleError(Exception):
+    """Root of the errors above."""
+
+    code: ClassVar[str] = "E_SPINDLE"
+    status: ClassVar[int] = 500
+    fatal: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, tool: str | None = None, field: str | None = None) -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.field = field
+
+    @property
+    def message(self) -> str:
+        """What is wrong, and what to do about it."""
+        return str(self)
+
+    def __reduce__(self) -> tuple[Callable[..., "SpindleError"], tuple[Any, ...]]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[SpindleError], args: tuple[Any, ...], facts: dict[str, Any]) -> SpindleError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
+
+
+class UsageError(SpindleError):
+    """The library was wired up wrongly."""
+
+    code = "E_USAGE"
+    fatal = True
+
+
+class InvalidToolError(UsageError):
+    """A tool was defined with a bad or missing value."""
+
+    code = "E_INVALID_INITIAL_TOOL_VALUE"
+
+
+class ToolAlreadyRegisteredError(UsageError):
+    """Two tools claim one name, and nobody said which one wins."""
+
+    code = "E_TOOL_ALREADY_REGISTERED"
+    status = 409
+
+
+class UnknownToolError(UsageError):
+    """No tool of the registry has that name."""
+
+    code = "E_UNKNOWN_TOOL"
+    status = 404
+
+
+class UnknownEventError(UsageError):
+    """No event of that name is ever emitted."""
+
+    code = "E_UNKNOWN_EVENT"
+
+
+class InvalidContextError(UsageError):
+    """Something that is no context was given as one."""
+
+    code = "E_INVALID_CONTEXT"
+
+
+class InvalidStashError(UsageError):
+    """A stash cannot be made of that, or cannot be asked that."""
+
+    code = "E_INVALID_INITIAL_REGISTRY_VALUE"
+
+
+class InvalidMediaError(UsageError):
+    """Media was described with a bad or missing value."""
+
+    code = "E_INVALID_INITIAL_MEDIA_VALUE"
+
+
+class NotASpoolReaderError(UsageError):
+    """An artifact was given something that cannot be read line by line."""
+
+    code = "E_NOT_A_SPOOL_READER"
+
+
+class InvalidArtifactError(UsageError):
+    """An artifact's content is not what its class reads."""
+
+    code = "E_INVALID_ARTIFACT"
+
+
+class InvalidToolCallRecordError(UsageError):
+    """A record of a call was made with a bad or missing value."""
+
+    code = "E_INVALID_INITIAL_TOOL_CALL_VALUE"
+
+
+class ArtifactIdCollisionError(UsageError):
+    """Two results of one turn share an id."""
+
+    code = "E_ARTIFACT_ID_COLLISION"
+    status = 409
+
+
+class MissingExtraError(UsageError):
+    """A feature needs a package that is not installed."""
+
+    code = "E_MISSING_EXTRA"
+    status = 501
+
+
+class CallError(SpindleError):
+    """One call failed in a way the model should see."""
+
+    code = "E_CALL"
+    status = 422
+
+
+class NotCanonicalError(CallError):
+    """A value has no canonical JSON; `path` says where it sits."""
+
+    code = "E_NOT_CANONICAL"
+
+    def __init__(self, message: str, *, path: str = "$", tool: str | None = None) -> None:
+        super().__init__(message, tool=tool)
+        self.path = path
+
+
+class ToolDownstreamError(CallError):
+    """A tool's handler raised; `__cause__` is what it raised."""
+
+    code = "E_TOOL_DOWNSTREAM_ERROR"
+    status = 500
+
+
+class CapabilityError(CallError):
+    """A handle was touched that the tool did not declare or was not granted."""
+
+    code = "E_CAPABILITY"
+    status = 403
+
+
+class ArtifactQueryError(CallError):
+    """A query of an artifact cannot be answered as asked."""
+
+    code = "E_ARTIFACT_QUERY"
+
+
+class RunError(SpindleError):
+    """The turn cannot go on."""
+
+    code = "E_RUN"
+
+
+class GateNotSupportedError(RunError):
+    """A gate was opened where nobody can answer it."""
+
+    code = "E_LLM_EXECUTION_GATE_NOT_SUPPORTED"
+    status = 501
