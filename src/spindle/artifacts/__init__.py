@@ -1,0 +1,1 @@
+"""Large outputs, kept whole and read in parts; open `artifact.py` first."""

@@ -1,0 +1,1 @@
+"""What touches disk, network and embedded engines for artifacts, one technology a file."""

@@ -1,0 +1,1 @@
+"""Tools and the registry that holds them; open `tool.py` first."""

@@ -1,0 +1,21 @@
+"""Shared by every test: both event loops, and the place of the public test data."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The public test data; tests that need it skip loudly where it is absent."""
+    here = Path(__file__).resolve().parent.parent
+    place = Path(os.environ.get("SPINDLE_DATA", here.parent / "shared" / "data"))
+    if not place.is_dir():
+        pytest.skip(f"the public test data is not at {place}; set SPINDLE_DATA to its folder")
+    return place
