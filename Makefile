@@ -1,12 +1,83 @@
+# Needs Python 3.11 or newer (with pip and venv) and make. Everything else comes from requirements.lock.
+
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
+PY := $(BIN)/python
+READY := $(VENV)/.ready
+BUILDING := $(VENV)/.building
+PYTEST := $(PY) -m pytest -n $(WORKERS)
 
-$(VENV)/.ready: requirements.lock pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==0.13.7"
-	$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	touch $@
+# pyright brings its own node from the lock; it must neither look for another one nor ask the network for updates.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 
-setup: $(VENV)/.ready
+.DEFAULT_GOAL := help
+.PHONY: help setup serve demo test test-all coverage check format lint types imports docs bench lock dist clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: $(READY) ## install everything, pinned and hash-checked, into .venv
+
+# A set-up that was interrupted leaves .building behind; then, or when the interpreter is gone, start from nothing.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; say which one: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@if [ -e $(BUILDING) ] || ! $(PY) -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --clear $(VENV); fi
+	@rm -f $@ && touch $(BUILDING)
+	@awk '/^uv==/ {on = 1} on; on && !/\\$$/ {exit}' requirements.lock >$(VENV)/uv.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(VENV)/uv.txt
+	$(PY) -m uv pip sync --quiet --python $(PY) --require-hashes requirements.lock
+	$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
+	@rm -f $(BUILDING) && touch $@
+
+serve: $(READY) ## run the main job (today: the demonstration)
+	@$(PY) -m spindle.cli.demo
+
+demo: $(READY) ## good and hostile calls, and what became of each
+	@$(PY) -m spindle.cli.demo
+
+test: $(READY) ## the tests, without the slow ones
+	$(PYTEST) -m "not slow"
+
+test-all: $(READY) ## every test, the slow ones too
+	$(PYTEST)
+
+coverage: $(READY) ## the tests, with the lines they never reach
+	$(PY) -m coverage erase
+	$(PY) -m coverage run -m pytest -m "not slow"
+	$(PY) -m coverage combine --quiet
+	$(PY) -m coverage report
+
+check: format lint types imports docs test ## all that must hold before a push
+
+format: $(READY) ## check the formatting (`.venv/bin/ruff format` repairs it)
+	$(PY) -m ruff format --check
+
+lint: $(READY) ## check the lint rules
+	$(PY) -m ruff check
+
+types: $(READY) ## check the types, strictly
+	$(PY) -m pyright
+
+imports: $(READY) ## check that files import only from rings further in
+	$(BIN)/lint-imports --no-cache
+
+docs: $(READY) ## build the documentation into site/
+	$(PY) -m mkdocs build --strict --quiet
+
+bench: $(READY) ## measure against the floors and print the ratios
+	@$(PY) -m benchmarks
+
+lock: $(READY) ## resolve the dependencies anew into requirements.lock
+	$(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev \
+		--generate-hashes --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
+
+dist: $(READY) ## build the wheel and the source archive into dist/
+	$(PY) -m build --no-isolation
+
+clean: ## remove everything that make has made
+	rm -rf $(VENV) site dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .ruff_cache .pytest_cache
+	find . -type d -name __pycache__ -prune -exec rm -rf {} +
