@@ -5,6 +5,7 @@ SpindleError
 │   ├── InvalidToolError                  a tool was defined with a bad or missing value
 │   ├── ToolAlreadyRegisteredError        two tools claim one name
 │   ├── UnknownToolError                  a name that no tool of the registry has
+│   ├── InvalidToolFilterError            a filter was made of a bad value, or is none
 │   ├── UnknownEventError                 an event name that is never emitted
 │   ├── InvalidContextError               something that is no context was given as one
 │   ├── InvalidStashError                 a stash cannot hold that, or a path is wrong
@@ -70,10 +71,17 @@ class InvalidToolError(UsageError):
 
 
 class ToolAlreadyRegisteredError(UsageError):
-    """Two tools claim one name, and nobody said which one wins."""
+    """Two tools claim one name, and nobody said which one wins; `existing` and `incoming` say where each comes from."""
 
     code = "E_TOOL_ALREADY_REGISTERED"
     status = 409
+
+    def __init__(
+        self, message: str, *, tool: str | None = None, existing: str | None = None, incoming: str | None = None
+    ) -> None:
+        super().__init__(message, tool=tool)
+        self.existing = existing
+        self.incoming = incoming
 
 
 class UnknownToolError(UsageError):
@@ -81,6 +89,12 @@ class UnknownToolError(UsageError):
 
     code = "E_UNKNOWN_TOOL"
     status = 404
+
+
+class InvalidToolFilterError(UsageError):
+    """A filter was made of a bad value, or something that is no filter was given as one."""
+
+    code = "E_INVALID_TOOL_FILTER"
 
 
 class UnknownEventError(UsageError):
