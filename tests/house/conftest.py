@@ -1,0 +1,35 @@
+"""Shared by the house tests: where the repository is, and which files belong to it."""
+
+import os
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def own_files() -> list[Path]:
+    """Every file of the repository that git would track."""
+    return sorted(_own_files())
+
+
+def _own_files() -> Iterator[Path]:
+    # Read from .gitignore rather than asked of git: an unpacked source archive must pass the same tests.
+    lines = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    ignored = [".git", *(line.rstrip("/") for line in lines if line and not line.startswith("#"))]
+
+    def kept(name: str) -> bool:
+        return not any(fnmatch(name, pattern) for pattern in ignored)
+
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = filter(kept, folders)
+        yield from (Path(folder, name) for name in names if kept(name))

@@ -1,0 +1,77 @@
+"""Every example of the documentation runs, from top to bottom of its page, and prints what the page says."""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from markdown_it import MarkdownIt
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Example:
+    """A ```python block, and the ```text block right after it, which is what it prints."""
+
+    first_line: int
+    source: str
+    printed: str | None
+
+
+def examples(page: Path) -> Iterator[Example]:
+    """The examples of a page, in order."""
+    tokens = MarkdownIt().parse(page.read_text(encoding="utf-8"))
+    for token, following in pairwise([*tokens, None]):
+        if token is None or token.type != "fence" or token.info != "python":
+            continue
+        assert token.map is not None
+        printed = None
+        if following is not None and following.type == "fence" and following.info == "text":
+            printed = following.content
+        yield Example(first_line=token.map[0] + 1, source=token.content, printed=printed)
+
+
+async def run(example: Example, page: Path, space: dict[str, object]) -> str:
+    """Run one example in the page's namespace; `await` is allowed at its top level."""
+    source = "\n" * example.first_line + example.source  # so that a traceback names the page's own line
+    code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    printed = StringIO()
+    with redirect_stdout(printed):
+        pending = eval(code, space)
+        if inspect.isawaitable(pending):
+            await pending
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+async def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("page")  # a real module: types declared in an example must be found again by name
+    monkeypatch.setitem(sys.modules, "page", module)
+    monkeypatch.chdir(tmp_path)
+
+    for example in examples(page):
+        printed = await run(example, page, vars(module))
+        if example.printed is not None:
+            assert printed.rstrip() == example.printed.rstrip(), f"{page}, line {example.first_line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_example_is_exempt(page: Path) -> None:
+    infos = [token.info for token in MarkdownIt().parse(page.read_text(encoding="utf-8")) if token.type == "fence"]
+
+    assert not [info for info in infos if info.startswith("py") and info != "python"]
+
+
+def test_the_readme_has_an_example() -> None:
+    assert list(examples(ROOT / "README.md"))

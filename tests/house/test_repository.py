@@ -1,0 +1,84 @@
+"""What must be in the repository, and what must never get into it."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+REQUIRED = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "Makefile",
+    "pyproject.toml",
+    "requirements.lock",
+    "mkdocs.yml",
+    ".pre-commit-config.yaml",
+    ".ci/run",
+    "docs/index.md",
+    "docs/decisions/index.md",
+    "src/spindle/py.typed",
+]
+
+RE_EXPORTING = {"spindle", "spindle/capabilities", "spindle/media"}
+"""Folders whose `__init__.py` is a door; every other one holds a docstring only. This list only shrinks."""
+
+VAGUE_NAMES = re.compile(r"(^|_)(utils?|helpers?|common|misc|managers?)($|_)")
+
+MACHINE_FOLDERS = re.compile(r"(?<![\w.:/-])/(?:work|root|home|Users|opt|mnt)/[\w.-]+")
+REGISTRY_HOSTS = re.compile(r"\b(?:pypi|pythonhosted|npmjs|anaconda|jfrog)\.(?:org|com|io|net)\b")
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_the_repository_has(name: str, root: Path) -> None:
+    assert (root / name).is_file()
+
+
+def test_the_changelog_speaks_of_what_is_not_released_yet(root: Path) -> None:
+    assert "## Unreleased" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def found(pattern: re.Pattern[str], files: list[Path]) -> list[str]:
+    """Where `pattern` occurs in files that are text."""
+    places: list[str] = []
+    for path in files:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        places += [f"{path}:{text.count(chr(10), 0, hit.start()) + 1}: {hit[0]}" for hit in pattern.finditer(text)]
+    return places
+
+
+def test_no_file_names_a_folder_of_somebodys_machine(root: Path, own_files: list[Path]) -> None:
+    here = re.compile("|".join(re.escape(f"{place}/") for place in (root, sys.base_prefix)))
+
+    assert not found(MACHINE_FOLDERS, own_files)
+    assert not found(here, own_files)
+
+
+def test_no_file_names_the_host_of_a_package_registry(own_files: list[Path]) -> None:
+    assert not found(REGISTRY_HOSTS, own_files)
+
+
+def test_the_file_of_a_folder_holds_its_docstring_only(root: Path) -> None:
+    source = root / "src"
+    talkative: list[str] = []
+    for path in sorted(source.rglob("__init__.py")):
+        folder = path.parent.relative_to(source).as_posix()
+        body = ast.parse(path.read_text(encoding="utf-8"))
+        assert ast.get_docstring(body), f"{path} does not say what the folder is for"
+        if len(body.body) > 1 and folder not in RE_EXPORTING:
+            talkative.append(folder)
+
+    assert not talkative
+
+
+def test_no_module_has_a_name_that_says_nothing(root: Path) -> None:
+    modules = [path for folder in ("src", "benchmarks") for path in sorted((root / folder).rglob("*.py"))]
+
+    assert not [path for path in modules if VAGUE_NAMES.search(path.stem)]

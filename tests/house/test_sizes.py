@@ -1,0 +1,35 @@
+"""Small modules and small functions, so that each can be read at one sitting."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+TOO_LONG: dict[str, int] = {}
+"""What is over the limit, with the length it may not pass: `path` or `path::function`. This list only shrinks."""
+
+
+def measured(root: Path) -> Iterator[tuple[str, int, int]]:
+    """Each module and function: its name, its length, its limit."""
+    for folder in ("src", "tests", "benchmarks"):
+        for path in sorted((root / folder).rglob("*.py")):
+            name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+            yield name, len(text.splitlines()), MAX_MODULE_LINES
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    assert node.end_lineno is not None
+                    yield f"{name}::{node.name}", node.end_lineno - node.lineno + 1, MAX_FUNCTION_LINES
+
+
+def test_no_module_and_no_function_is_too_long(root: Path) -> None:
+    over = {name: lines for name, lines, most in measured(root) if lines > TOO_LONG.get(name, most)}
+
+    assert not over, f"split these (name: lines): {over}"
+
+
+def test_every_exception_is_still_needed(root: Path) -> None:
+    over = {name for name, lines, most in measured(root) if lines > most}
+
+    assert TOO_LONG.keys() <= over, "these are short enough now; take them off the list"
