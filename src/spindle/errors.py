@@ -25,7 +25,7 @@ SpindleError
     └── GateNotSupportedError             nobody here can answer a gate
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 
@@ -158,6 +158,49 @@ class CallError(SpindleError):
 
     code = "E_CALL"
     status = 422
+
+
+class InvalidToolArgsError(CallError):
+    """Arguments do not fit the schema; `problems` says which and why, `field` where the first one is.
+
+    Refusing is a hot path: what is wrong is worked out and worded when someone looks.
+    """
+
+    code = "E_INVALID_TOOL_ARGS"
+    problems: tuple[Any, ...]
+
+    def __init__(
+        self,
+        message: str | Callable[[Sequence[Any], str | None], str],
+        *,
+        tool: str | None = None,
+        problems: Sequence[Any] | Callable[[], Sequence[Any]] = (),
+    ) -> None:
+        Exception.__init__(self, message)
+        self.tool = tool
+        self._problems = problems
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("problems", "field"):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        source = self._problems
+        self.problems = tuple(source() if callable(source) else source)
+        self.field = (self.problems[0].path or None) if self.problems else None
+        return self.__dict__[name]
+
+    def __str__(self) -> str:
+        message: Any = self.args[0]
+        if callable(message):
+            self.args = (message(self.problems, self.tool),)
+        return super().__str__()
+
+    def __reduce__(self) -> tuple[Callable[..., SpindleError], tuple[Any, ...]]:
+        text, problems, field = str(self), self.problems, self.field
+        facts = {**self.__dict__, "problems": problems, "field": field, "_problems": problems}
+        return _rebuild, (type(self), (text,), facts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
 
 
 class NotCanonicalError(CallError):

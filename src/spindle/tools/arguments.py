@@ -1,0 +1,156 @@
+"""Reads a call's arguments as they arrive, once, into one dict."""
+
+import re
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any
+
+from jiter import from_json
+
+from spindle.errors import InvalidToolArgsError
+from spindle.tools.problems import Problem, kind_of, path_text, refusal
+
+_MAX_DEPTH = 200
+_ATOMS = frozenset((str, int, bool, type(None)))
+_CONTAINERS = (dict, list, tuple, Mapping)
+
+# A float overflows only with an exponent that is not negative, or with more than 308 digits before its point.
+# Written with every digit as 0, either is found by one search of the text, so ordinary arguments are never walked.
+_DIGITS_AS_ZERO = bytes.maketrans(b"123456789+E", b"0000000000e")
+_EXPONENT = b"0e0"
+_MANY_DIGITS = b"0" * 309
+_SHORT = len(_MANY_DIGITS)
+
+_EXPECTED = "one JSON object with the tool's arguments"
+_PLACE = re.compile(r" at line (\d+) column (\d+)$")
+_HALF_PAIR = ("half of a surrogate pair", "send whole characters")
+_TOO_DEEP = (f"more than {_MAX_DEPTH} levels of nesting", "send a flatter value")
+_BROKEN: dict[str, tuple[str, str]] = {
+    "EOF while parsing": ("JSON that ends too early", "send all of it; a shorter call is less likely to be cut off"),
+    "Detected duplicate key": ("JSON that has a key twice", "name each argument once"),
+    "trailing characters": ("JSON with more text after the object", "send the object alone"),
+    "trailing comma": ("JSON with a comma that nothing follows", "remove the comma"),
+    "recursion limit": _TOO_DEEP,
+    "number out of range": ("a number with too many digits", "send fewer digits"),
+    "invalid number": ("a number that JSON cannot write", "use no leading zero, plus sign or bare point"),
+    "control character": ("a bare line break or control character in a text", "escape it, as in \\n"),
+    "invalid unicode": ("bytes that are not UTF-8", "encode the text as UTF-8"),
+    "lone leading surrogate": _HALF_PAIR,
+    "unexpected end of hex": _HALF_PAIR,
+    "invalid escape": ("an escape that JSON does not have", "write a backslash itself as \\\\"),
+    "key must be a string": ("a key without double quotes", "put every key in double quotes"),
+}
+_NOT_JSON = ("text that is not valid JSON", "use double quotes, no comments, no NaN or Infinity")
+
+
+def read_arguments(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
+    """Give the arguments as one dict; JSON text is parsed here and nowhere else.
+
+    A dict is given back as it is. Nothing (`None`, or blank text) is `{}` where `empty_ok`.
+
+    Raises:
+        InvalidToolArgsError: It is not one JSON object, or holds what JSON cannot say.
+    """
+    if type(args) is bytes:
+        data = args
+    elif type(args) is str:
+        try:
+            data = args.encode()
+        except UnicodeEncodeError:
+            raise _refused(tool, *_HALF_PAIR) from None
+    else:
+        return _read_other(args, tool=tool, empty_ok=empty_ok)
+    try:
+        value: Any = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True)
+    except ValueError as error:
+        if empty_ok and not data.strip():
+            return {}
+        raise _not_parsed(tool, data, str(error)) from None
+    if value.__class__ is not dict:
+        raise _refused(tool, kind_of(value), "wrap it in an object and name each argument")
+    masked = data.translate(_DIGITS_AS_ZERO)
+    if masked.replace(_EXPONENT, b"") != masked or (len(data) > _SHORT and _may_hide(masked)):
+        return _inspected(value, tool)
+    return value
+
+
+def _may_hide(masked: bytes) -> bool:
+    """Tell whether a long text may hold an overflowing number, or an empty list one level too deep for us."""
+    return masked.find(_MANY_DIGITS) >= 0 or masked.count(b"[") + masked.count(b"{") > _MAX_DEPTH
+
+
+def _read_other(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
+    kind = args.__class__
+    if kind is dict:
+        return args if _is_plain(args) else _inspected(args, tool)
+    if args is None:
+        if empty_ok:
+            return {}
+        raise _refused(tool, "nothing", "send the arguments, all in one object")
+    if issubclass(kind, Mapping):
+        return _inspected(dict(args), tool)
+    if issubclass(kind, (bytes, bytearray, memoryview)):
+        return read_arguments(bytes(args), tool=tool, empty_ok=empty_ok)
+    if issubclass(kind, str):
+        return read_arguments(str.__str__(args), tool=tool, empty_ok=empty_ok)
+    raise _refused(tool, kind_of(args), "give a mapping, or JSON text or bytes")
+
+
+def _is_plain(given: dict[Any, Any]) -> bool:
+    """Tell the ordinary mapping, which needs no closer look, from the rest."""
+    for key, value in given.items():
+        kind = value.__class__
+        if key.__class__ is not str or not (kind in _ATOMS or (kind is list and _ATOMS.issuperset(map(type, value)))):
+            return False
+    return True
+
+
+def _inspected(root: dict[Any, Any], tool: str) -> dict[str, Any]:
+    """Refuse what the parser lets through, and mappings never showed it: infinities, NaN, nesting."""
+    for key in root:
+        if not isinstance(key, str):
+            raise _refused(tool, f"{kind_of(key)} as an argument's name", "name every argument with text")
+    level: dict[int, tuple[Any, tuple[Any, ...]]] = {0: (root, ())}
+    for _ in range(_MAX_DEPTH):
+        # Keyed by identity: a value that contains itself in two places must not double with every level.
+        inner: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+        for container, at in level.values():
+            for step, value in _entries(container):
+                kind = value.__class__
+                if kind in _ATOMS:
+                    continue
+                if issubclass(kind, _CONTAINERS):
+                    inner[id(value)] = value, (*at, step)
+                elif issubclass(kind, float) and not isfinite(value):
+                    raise _not_finite((*at, step), tool)
+        if not inner:
+            return root
+        level = inner
+    raise _refused(tool, *_TOO_DEEP)
+
+
+def _entries(container: Any) -> Iterable[tuple[Any, Any]]:
+    if hasattr(container, "items"):
+        return container.items()
+    items: Iterable[Any] = container
+    return enumerate(items)
+
+
+def _not_finite(at: tuple[Any, ...], tool: str) -> InvalidToolArgsError:
+    path = path_text([step if isinstance(step, (str, int)) else kind_of(step) for step in at])
+    return refusal(tool, [Problem(path=path, expected="a finite number", received="NaN or an infinite number")])
+
+
+def _not_parsed(tool: str, data: bytes, reason: str) -> InvalidToolArgsError:
+    if not data.strip():
+        return _refused(tool, "empty text", "send the arguments, all in one object")
+    if data.startswith(b"\xef\xbb\xbf"):
+        return _refused(tool, "text that starts with a byte order mark", "send the object alone")
+    received, hint = next((words for start, words in _BROKEN.items() if reason.startswith(start)), _NOT_JSON)
+    place = _PLACE.search(reason)
+    where = f" (line {place[1]}, column {place[2]})" if place else ""
+    return _refused(tool, received + where, hint)
+
+
+def _refused(tool: str, received: str, hint: str) -> InvalidToolArgsError:
+    return refusal(tool, [Problem(path="", expected=_EXPECTED, received=received, hint=hint)])

@@ -1,0 +1,152 @@
+"""What is wrong with a call's arguments, in words for a model: the path, what was expected, the kind received."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from spindle.errors import InvalidToolArgsError
+
+Location: TypeAlias = tuple[str | int, ...]
+"""Where a value sits: keys and indexes, from the outside in."""
+
+_MAX_SHOWN = 20
+_MAX_PATH = 200
+_MAX_NAME = 60
+_MAX_WORDS = 400
+_MAX_COMPARED = 1000
+
+_KINDS: dict[type, str] = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bytes: "bytes",
+    list: "a list",
+    tuple: "a list",
+    dict: "an object",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One reason why arguments were refused. Never holds a received value."""
+
+    path: str
+    """Like `filters.dates[2].start`; empty for the arguments as a whole."""
+    expected: str
+    received: str
+    """The kind that came: "text", "null", "a list", "missing", "unknown argument"."""
+    hint: str | None = None
+    """The nearest valid option, where there is one."""
+
+
+def refusal(tool: str, problems: Sequence[Problem] | Callable[[], Sequence[Problem]]) -> InvalidToolArgsError:
+    """Make the error for refused arguments; problems given as a callable are worked out when someone looks."""
+    return InvalidToolArgsError(sentence, tool=tool, problems=problems)
+
+
+def sentence(problems: Sequence[Problem], tool: str | None) -> str:
+    """Tell the model what to correct: one line for each problem, and what to do then."""
+    name = printable(tool, _MAX_NAME) if tool else "this tool"
+    lines = [f"The arguments for {name} were refused and nothing was run:"]
+    lines += [_line(problem) for problem in problems[:_MAX_SHOWN]]
+    if len(problems) > _MAX_SHOWN:
+        lines.append(f"- and {len(problems) - _MAX_SHOWN} more")
+    lines.append(f"Correct this and call {name} again.")
+    return "\n".join(lines)
+
+
+def _line(problem: Problem) -> str:
+    where = f"{problem.path}: " if problem.path else ""
+    hint = f"; {problem.hint}" if problem.hint else ""
+    return f"- {where}expected {problem.expected}, received {problem.received}{hint}"
+
+
+def kind_of(value: object) -> str:
+    """Name the kind of a value without showing any of it."""
+    kind = type(value)
+    if kind in _KINDS:
+        return _KINDS[kind]
+    for base, words in _KINDS.items():
+        if isinstance(value, base):
+            return words
+    return f"a Python {printable(kind.__name__, _MAX_NAME)}"
+
+
+def nearest(word: str, options: Iterable[str]) -> str | None:
+    """Find the option that `word` was probably meant to be."""
+    if not word or len(word) > _MAX_NAME:
+        return None
+    folded: dict[str, str] = {}
+    for option in options:
+        if len(option) <= _MAX_NAME:
+            folded.setdefault(_fold(option), option)
+        if len(folded) >= _MAX_COMPARED:
+            break
+    wanted = _fold(word)
+    if wanted in folded:
+        return folded[wanted]
+    from difflib import get_close_matches  # noqa: PLC0415 - only refused calls need it, and it is slow to import
+
+    close = get_close_matches(wanted, folded, n=1)
+    return folded[close[0]] if close else None
+
+
+def _fold(word: str) -> str:
+    """Make `orderId`, `order-id` and `Order ID` the same word."""
+    return word.casefold().replace("_", "").replace("-", "").replace(" ", "") or word
+
+
+def did_you_mean(word: object, options: Iterable[str]) -> str | None:
+    """Hint at the argument name that was probably meant."""
+    found = nearest(word, options) if isinstance(word, str) else None
+    return None if found is None else f"did you mean {quoted(found)}?"
+
+
+def nearest_option(word: object, options: Iterable[Any]) -> str | None:
+    """Hint at the allowed value that was probably meant."""
+    texts = (option for option in options if isinstance(option, str))
+    found = nearest(word, texts) if isinstance(word, str) else None
+    return None if found is None else f"nearest: {quoted(found)}"
+
+
+def path_text(loc: Sequence[str | int]) -> str:
+    """Write a location like `filters.dates[2].start`."""
+    parts: list[str] = []
+    for step in loc:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        elif step.isidentifier() and len(step) <= _MAX_NAME:
+            parts.append(f".{step}" if parts else step)
+        else:
+            parts.append(f"[{quoted(step)}]")
+    path = "".join(parts)
+    half = _MAX_PATH // 2
+    return path if len(path) <= _MAX_PATH else f"{path[:half]}…{path[-half:]}"
+
+
+def listed(options: Iterable[str], *, limit: int = 20) -> str:
+    """Enumerate options for a reader: `'a', 'b' or 'c'`, not more than `limit` of them."""
+    names = list(options)
+    shown = names[:limit]
+    if len(names) > limit:
+        return f"{', '.join(shown)} or {len(names) - limit} others"
+    return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def quoted(name: str) -> str:
+    """Quote a name from outside so that it is one short, printable word."""
+    return f"'{printable(name, _MAX_NAME)}'"
+
+
+def printable(text: str, limit: int = _MAX_WORDS) -> str:
+    """Shorten text from outside, and escape what could disturb a reader's screen or a model's prompt."""
+    cut = text[:limit]
+    if not cut.isprintable():
+        cut = "".join(c if c.isprintable() else _escape(c) for c in cut)
+    return cut if len(text) <= limit else f"{cut}…"
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
