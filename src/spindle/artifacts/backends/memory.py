@@ -1,0 +1,47 @@
+"""A spool in this process's memory: gone with it, and nothing else to set up."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+from anyio.lowlevel import checkpoint
+
+from spindle.artifacts.backends.temporary import temporary_copy
+from spindle.artifacts.block_reader import BlockReader
+from spindle.artifacts.lines import encode_text, index_of
+from spindle.artifacts.threads import in_thread
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+_INLINE_BYTES = 1 << 18
+
+
+class BytesReader(BlockReader):
+    """Reads bytes, or text as UTF-8, that are already in memory."""
+
+    def __init__(self, data: bytes | str) -> None:
+        content = encode_text(data) if isinstance(data, str) else bytes(data)
+        super().__init__(_Bytes(content), index_of(content))
+        # A thread costs more than a quick look; a long one must not hold up the event loop.
+        self._is_quick = len(content) <= _INLINE_BYTES
+
+    async def _run(self, func: Callable[[*Args], T], *args: *Args) -> T:
+        if not self._is_quick:
+            return await in_thread(func, *args)
+        await checkpoint()
+        return func(*args)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bytes:
+    content: bytes
+    search_bytes: int = 1 << 20
+
+    def read(self, start: int, end: int) -> bytes:
+        return self.content[start:end]
+
+    def local_path(self) -> AbstractAsyncContextManager[Path]:
+        return temporary_copy(self.read, len(self.content))

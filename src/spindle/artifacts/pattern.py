@@ -1,0 +1,104 @@
+"""What `grep` understands: RE2, a dialect whose cost grows with the text and never explodes. No I/O."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from spindle.errors import ArtifactQueryError
+
+DIALECT = (
+    "RE2 regular expressions, matched line by line in linear time: no look-around, no back-references; "
+    r"\w, \d and \b know ASCII only, use \pL and \p{Greek} for other scripts; "
+    "flags: i (ignore case), m, s, u (no effect)"
+)
+
+MAX_MEMORY_BYTES = 8 << 20
+
+_FLAGS = frozenset("imsu")
+_META = frozenset("\\.+*?()|[]{}^$")
+# These speak of the text's ends, or switch `^` and `$` to them: true only when each line is looked at alone.
+_SPEAKS_OF_THE_WHOLE = re.compile(r"\\[AzC]|\(\?[a-zA-Z]*-")
+
+
+class _Found(Protocol):
+    def span(self) -> tuple[int, int]: ...
+
+
+class _Regex(Protocol):
+    def search(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> _Found | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A compiled pattern; finds in UTF-8 bytes."""
+
+    regex: _Regex
+    is_literal: bool
+    """Plain bytes are looked for, so bad UTF-8 round them does no harm."""
+    is_line_by_line: bool
+    """The pattern is only right when it sees one line at a time."""
+    byte_length: int
+
+    def find(self, data: bytes, start: int, end: int) -> tuple[int, int] | None:
+        """Give the first match in `data[start:end]`; what stands round it counts for anchors."""
+        found = self.regex.search(data, start, end)
+        return None if found is None else found.span()
+
+
+def compile_pattern(text: str, flags: str = "") -> Pattern:
+    """Compile a pattern that matches inside lines.
+
+    Raises:
+        ArtifactQueryError: The pattern or a flag is not of the dialect.
+    """
+    _check_flags(flags)
+    is_literal = "i" not in flags and not _META.intersection(text) and "\n" not in text and "\ufffd" not in text
+    source = text if is_literal else f"(?{'mi' if 'i' in flags else 'm'}){text}"
+    try:
+        byte_length = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ArtifactQueryError(
+            f"the pattern has a lone surrogate at character {error.start}; write plain Unicode text", field="pattern"
+        ) from error
+    return Pattern(
+        regex=_compile(source, text),
+        is_literal=is_literal,
+        is_line_by_line=not is_literal and _SPEAKS_OF_THE_WHOLE.search(text) is not None,
+        byte_length=byte_length,
+    )
+
+
+def _check_flags(flags: str) -> None:
+    unknown = sorted(set(flags) - _FLAGS)
+    if unknown:
+        raise ArtifactQueryError(
+            f"unknown flag {''.join(unknown)!r}; use any of i (ignore case), m, s, u, or none", field="flags"
+        )
+
+
+def _compile(source: str, text: str) -> _Regex:
+    import re2  # noqa: PLC0415 - 20 ms that only a search should pay
+
+    module = cast("Any", re2)
+    options = module.Options()
+    options.log_errors = False
+    options.max_mem = MAX_MEMORY_BYTES
+    options.never_capture = True
+    options.never_nl = True  # what is found stays inside its line
+    compile_source = cast("Callable[[str, Any], _Regex]", module.compile)
+    try:
+        return compile_source(source, options)
+    except module.error as error:
+        raise ArtifactQueryError(_explain(text, error), field="pattern") from error
+    finally:
+        # Its cache would keep 128 patterns of up to 8 MiB each, chosen by a model.
+        module.purge()
+
+
+def _explain(text: str, error: Exception) -> str:
+    reason = error.args[0] if error.args else "it cannot be compiled"
+    if isinstance(reason, bytes):
+        reason = reason.decode("utf-8", "replace")
+    shown = text if len(text) <= 200 else f"{text[:200]}…"
+    return f"the pattern {shown!r} is not understood: {reason}. The dialect: {DIALECT}"
