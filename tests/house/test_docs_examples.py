@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
+import anyio.to_thread
 import pytest
 from markdown_it import MarkdownIt
 
@@ -48,9 +49,11 @@ async def run(example: Example, page: Path, space: dict[str, object]) -> str:
     code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     printed = StringIO()
     with redirect_stdout(printed):
-        pending = eval(code, space)
-        if inspect.isawaitable(pending):
-            await pending
+        if code.co_flags & inspect.CO_COROUTINE:
+            await eval(code, space)
+        else:
+            # In a thread, where an example may start a loop of its own as a program would.
+            await anyio.to_thread.run_sync(exec, code, space)
     return printed.getvalue()
 
 
