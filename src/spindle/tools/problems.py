@@ -14,6 +14,7 @@ _MAX_PATH = 200
 _MAX_NAME = 60
 _MAX_WORDS = 400
 _MAX_COMPARED = 1000
+_SPEAKS_FOR_ITSELF = ("missing", "unknown argument")
 
 _KINDS: dict[type, str] = {
     type(None): "null",
@@ -60,6 +61,8 @@ def sentence(problems: Sequence[Problem], tool: str | None) -> str:
 def _line(problem: Problem) -> str:
     where = f"{problem.path}: " if problem.path else ""
     hint = f"; {problem.hint}" if problem.hint else ""
+    if problem.received in _SPEAKS_FOR_ITSELF:
+        return f"- {where}{problem.received}; expected {problem.expected}{hint}"
     return f"- {where}expected {problem.expected}, received {problem.received}{hint}"
 
 

@@ -1,0 +1,250 @@
+"""Says in our own words what pydantic found wrong; a received value shows nowhere."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from spindle.tools.problems import (
+    Location,
+    Problem,
+    did_you_mean,
+    kind_of,
+    listed,
+    nearest_option,
+    path_text,
+    printable,
+    quoted,
+)
+from spindle.tools.pydantic_words import TEMPLATES, WORDS
+
+NamesAt: TypeAlias = Callable[[Location], Sequence[str]]
+"""Gives the names that the object at a location may have; none where it cannot tell."""
+
+_MISSING = frozenset(
+    ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument")
+)
+_UNKNOWN = frozenset(("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"))
+_CHOICES = {"literal_error": "expected", "enum": "expected", "url_scheme": "expected_schemes"}
+_OWN_WORDS = re.compile(r"^(Value error, |Assertion failed, |Input should be )")
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
+_BRANCH = re.compile(
+    r"(int|str|float|bool|none|bytes|date|time|datetime|timedelta|decimal|uuid|url|any|.+\[.*\]|constrained-.+)$"
+)
+_KEY = "[key]"
+_UNKNOWN_GIVEN: Any = object()
+_NOWHERE: Any = object()
+_ANY = "a valid value"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One of pydantic's errors, with the name of the union branch it came through told apart from its path."""
+
+    error: Mapping[str, Any]
+    path: Location
+    union: Location | None = None
+    branch: str | int | None = None
+
+
+def from_pydantic(
+    errors: Iterable[Mapping[str, Any]],
+    *,
+    names_at: NamesAt | None = None,
+    secret_fields: frozenset[str] = frozenset(),
+    given: Any = _UNKNOWN_GIVEN,
+) -> list[Problem]:
+    """Translate `ValidationError.errors()`.
+
+    With the arguments themselves in `given`, paths lose the names of union branches exactly; else by their looks.
+    """
+    words = _Words(names_at=names_at, secret_fields=secret_fields, given=given)
+    found = [_located(error, given) for error in errors]
+    return _merged([words.problem(each) for each in _best_branches(found)])
+
+
+def _located(error: Mapping[str, Any], given: Any) -> _Found:
+    """Walk to the place of an error: a step that leads nowhere is the name of a union's branch."""
+    loc: Location = tuple(error["loc"])
+    names_itself = error["type"] in _MISSING or error["type"] in _UNKNOWN
+    path: list[str | int] = []
+    union: Location | None = None
+    branch: str | int | None = None
+    here = given
+    for index, step in enumerate(loc):
+        inner = _child(here, step)
+        is_own_name = names_itself and index == len(loc) - 1
+        if is_own_name or step == _KEY or inner is not _NOWHERE or (given is _UNKNOWN_GIVEN and not _looks(step, path)):
+            path.append(step)
+            here = inner
+        elif union is None:
+            union, branch = tuple(path), step
+    return _Found(error, tuple(path), union, branch)
+
+
+def _child(value: Any, step: str | int) -> Any:
+    if type(value) not in (dict, list, tuple):
+        return _NOWHERE
+    try:
+        return value[step]
+    except (LookupError, TypeError):
+        return _NOWHERE
+
+
+def _looks(step: str | int, before: list[str | int]) -> bool:
+    """Tell whether a step is named like a union's branch; an argument itself never is one."""
+    return bool(before) and isinstance(step, str) and _BRANCH.match(step) is not None
+
+
+def _best_branches(found: list[_Found]) -> list[_Found]:
+    """Keep, of each union, the branches that come nearest: those that took the value's kind, with fewest problems."""
+    unions: dict[Location, dict[str | int | None, list[_Found]]] = {}
+    for each in found:
+        if each.union is not None:
+            unions.setdefault(each.union, {}).setdefault(each.branch, []).append(each)
+    dropped: set[int] = set()
+    for union, branches in unions.items():
+        closer = {name: each for name, each in branches.items() if all(len(one.path) > len(union) for one in each)}
+        if not closer:
+            continue
+        fewest = min(len(each) for each in closer.values())
+        kept = {name for name, each in closer.items() if len(each) == fewest}
+        dropped.update(id(one) for name, each in branches.items() if name not in kept for one in each)
+    return [each for each in found if id(each) not in dropped]
+
+
+def _merged(problems: list[Problem]) -> list[Problem]:
+    """Make one problem of several for one path: what is expected there is this or that."""
+    at: dict[str, Problem] = {}
+    for problem in problems:
+        before = at.get(problem.path)
+        if before is None:
+            at[problem.path] = problem
+        elif problem.expected not in before.expected.split(" or "):
+            hint = before.hint or problem.hint
+            at[problem.path] = replace(before, expected=f"{before.expected} or {problem.expected}", hint=hint)
+    return list(at.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Words:
+    """Knows what may be said about an error."""
+
+    names_at: NamesAt | None
+    secret_fields: frozenset[str]
+    given: Any
+
+    def problem(self, found: _Found) -> Problem:
+        path, error = found.path, found.error
+        if path and path[0] in self.secret_fields:
+            return self._secret(found)
+        if path and path[-1] == _KEY:
+            expected = f"every name in it to be {self._expected(error, path)}"
+            return Problem(path=path_text(path[:-2]), expected=expected, received="another name")
+        if error["type"] in _UNKNOWN:
+            return self._unknown(path)
+        special = _SPECIAL.get(error["type"])
+        if special:
+            return special(path, error)
+        return Problem(path=path_text(path), expected=self._expected(error, path), received=kind_of(error.get("input")))
+
+    def _secret(self, found: _Found) -> Problem:
+        """Say what a secret field takes, and nothing that its value had a part in: no inner path, message or hint."""
+        kind = found.error["type"]
+        path = path_text(found.path[:1])
+        is_own = len(found.path) == 1
+        if is_own and kind in _MISSING:
+            return _missing(found.path, found.error)
+        if is_own and kind in _UNKNOWN:
+            return Problem(path=path, expected="only names that the tool knows", received="unknown argument")
+        expected = _by_table(found.error) if is_own else None
+        received = kind_of(found.error.get("input")) if is_own else "another value"
+        return Problem(path=path, expected=expected or _ANY, received=received)
+
+    def _unknown(self, path: Location) -> Problem:
+        names = self.names_at(path[:-1]) if self.names_at else ()
+        expected = f"only {listed(map(quoted, names))}" if names else "only names that the tool knows"
+        hint = did_you_mean(path[-1], names)
+        return Problem(path=path_text(path), expected=expected, received="unknown argument", hint=hint)
+
+    def _expected(self, error: Mapping[str, Any], path: Location) -> str:
+        return _by_table(error) or self._message(error, path)
+
+    def _message(self, error: Mapping[str, Any], path: Location) -> str:
+        """Show the message of a check that the tool's author wrote, unless a secret may have gone into it."""
+        message = _OWN_WORDS.sub("", str(error.get("msg", "")))
+        if self.secret_fields and (not path or self._reveals(message)):
+            return _ANY
+        return f"{_ANY}: {printable(message)}" if message else _ANY
+
+    def _reveals(self, message: str) -> bool:
+        if self.given is _UNKNOWN_GIVEN:
+            return True
+        secrets = (_child(self.given, field) for field in self.secret_fields)
+        return any(text in message for secret in secrets for text in _texts(secret))
+
+
+def _texts(value: Any) -> list[str]:
+    """List every text by which a secret could be told."""
+    texts: list[str] = []
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if type(each) in (list, tuple):
+            waiting.extend(each)
+        elif type(each) is dict:
+            waiting.extend([*each, *each.values()])
+        elif each is not None and each is not _NOWHERE:
+            texts += [str(each), repr(each)]
+    return [text for text in texts if text]
+
+
+def _by_table(error: Mapping[str, Any]) -> str | None:
+    kind = error["type"]
+    if kind in WORDS:
+        return WORDS[kind]
+    template = TEMPLATES.get(kind)
+    try:
+        return printable(template.format_map(_context(error))) if template else None
+    except (KeyError, ValueError):
+        return None
+
+
+def _missing(path: Location, _error: Mapping[str, Any]) -> Problem:
+    return Problem(path=path_text(path), expected="a value, for it is required", received="missing")
+
+
+def _choice(path: Location, error: Mapping[str, Any]) -> Problem:
+    allowed = str(_context(error).get(_CHOICES[error["type"]], ""))
+    received = error.get("input")
+    hint = nearest_option(received, _options(allowed))
+    noun = "a URL whose scheme is " if error["type"] == "url_scheme" else ""
+    return Problem(path=path_text(path), expected=noun + printable(allowed), received=kind_of(received), hint=hint)
+
+
+def _tag(path: Location, error: Mapping[str, Any]) -> Problem:
+    """Point at the key that says which kind of object is meant."""
+    ctx = _context(error)
+    allowed = str(ctx.get("expected_tags", ""))
+    key = str(ctx.get("discriminator", "")).strip("'")
+    where = path_text((*path, key) if key.isidentifier() else path)
+    if error["type"] == "union_tag_not_found":
+        return Problem(path=where, expected="a value that says which kind of object this is", received="missing")
+    hint = nearest_option(ctx.get("tag"), _options(allowed))
+    words = listed(map(quoted, _options(allowed))) or printable(allowed)
+    return Problem(path=where, expected=words, received="another value", hint=hint)
+
+
+def _options(allowed: str) -> list[str]:
+    return [single or double for single, double in _QUOTED.findall(allowed)]
+
+
+def _context(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    return error.get("ctx", {})
+
+
+_SPECIAL: dict[str, Callable[[Location, Mapping[str, Any]], Problem]] = {
+    **dict.fromkeys(_MISSING, _missing),
+    **dict.fromkeys(_CHOICES, _choice),
+    **dict.fromkeys(("union_tag_invalid", "union_tag_not_found"), _tag),
+}
