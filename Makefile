@@ -21,7 +21,11 @@ help: ## list these targets
 
 setup: $(READY) ## install everything, pinned and hash-checked, into .venv
 
-# A set-up that was interrupted leaves .building behind; then, or when the interpreter is gone, start from nothing.
+# The stamp holds the place it was made for: a folder that was moved, or half deleted, is set up again from nothing.
+$(shell if [ -e $(READY) ] && ! { [ "$$(cat $(READY))" = "$(CURDIR)" ] && $(PY) -c 'import uv'; } 2>/dev/null; \
+	then rm -f $(READY); touch $(BUILDING); fi)
+
+# So is a set-up that was interrupted: it leaves .building behind.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; say which one: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -31,7 +35,7 @@ $(READY): requirements.lock pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(VENV)/uv.txt
 	$(PY) -m uv pip sync --quiet --python $(PY) --require-hashes requirements.lock
 	$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
-	@rm -f $(BUILDING) && touch $@
+	@rm -f $(BUILDING) && echo '$(CURDIR)' >$@
 
 serve: $(READY) ## run the main job (today: the demonstration)
 	@$(PY) -m spindle.cli.demo
