@@ -1,0 +1,164 @@
+"""Which tools are shown and may run: a filter, and the one function that applies it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+from spindle.errors import InvalidToolFilterError
+from spindle.tools.entry import Entry
+
+Rule: TypeAlias = Literal[
+    "exclude_tools", "allowed_tools", "allowed_mcp_servers", "allowed_mcp_tools", "allowed_plugins"
+]
+
+
+class NamesByServer(Mapping[str, frozenset[str]]):
+    """A mapping that cannot change, so that a filter can be hashed."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, names: Mapping[str, frozenset[str]]) -> None:
+        self._names = dict(names)
+
+    def __getitem__(self, server: str) -> frozenset[str]:
+        return self._names[server]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._names.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._names)
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class ToolFilter:
+    """What may be shown and run; `None` is no such filter, an empty list allows none of that kind."""
+
+    allowed_tools: frozenset[str] | None
+    """Names of built-ins; a tool with `always_include` needs no place in it."""
+    allowed_mcp_servers: frozenset[str] | None
+    allowed_plugins: frozenset[str] | None
+    allowed_mcp_tools: NamesByServer | None
+    """Bare names for each server; a server that is absent exposes all of its tools."""
+    exclude_tools: frozenset[str]
+    """Beats every allowance, and `always_include` too."""
+
+    def __init__(
+        self,
+        allowed_tools: Iterable[str] | None = None,
+        allowed_mcp_servers: Iterable[str] | None = None,
+        allowed_plugins: Iterable[str] | None = None,
+        allowed_mcp_tools: Mapping[str, Iterable[str]] | None = None,
+        exclude_tools: Iterable[str] | None = (),
+    ) -> None:
+        values = {
+            "allowed_tools": _optional_names("allowed_tools", allowed_tools),
+            "allowed_mcp_servers": _optional_names("allowed_mcp_servers", allowed_mcp_servers),
+            "allowed_plugins": _optional_names("allowed_plugins", allowed_plugins),
+            "allowed_mcp_tools": _names_by_server(allowed_mcp_tools),
+            "exclude_tools": _optional_names("exclude_tools", exclude_tools) or frozenset[str](),
+        }
+        for field, value in values.items():
+            object.__setattr__(self, field, value)
+
+
+def checked_filter(value: object) -> ToolFilter | None:
+    """Let a filter or `None` through; anything else would let everything through, or nothing."""
+    if value is None or isinstance(value, ToolFilter):
+        return value
+    raise InvalidToolFilterError(f"filter is a ToolFilter or None, not a {type(value).__name__}", field="filter")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a filter turns a tool down."""
+
+    rule: Rule
+    """The field of the filter that decided."""
+    message: str
+    """For the model; names no other tool."""
+
+
+_REASONS: dict[Rule, str] = {
+    "exclude_tools": "it is switched off here",
+    "allowed_tools": "it is not among the tools allowed here",
+    "allowed_mcp_servers": "the MCP server that provides it is not allowed here",
+    "allowed_mcp_tools": "its MCP server does not offer it here",
+    "allowed_plugins": "the plugin that provides it is not allowed here",
+}
+
+
+def refusal(entry: Entry, filter: ToolFilter | None) -> Refusal | None:
+    """Say why `filter` turns the tool down, or `None` when it does not."""
+    rule = refusing_rule(entry, filter) if filter is not None else None
+    if rule is None:
+        return None
+    name = entry.tool.name
+    return Refusal(rule, f"The tool {name!r} cannot be used: {_REASONS[rule]}. Go on with the tools you were given.")
+
+
+def refusing_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
+    """Name the field of `filter` that turns the tool down; what was excluded is excluded before all else."""
+    name = entry.tool.name
+    if name in filter.exclude_tools:
+        return "exclude_tools"
+    if entry.is_builtin:
+        allowed = filter.allowed_tools
+        refused = allowed is not None and name not in allowed and not entry.tool.always_include
+        return "allowed_tools" if refused else None
+    return _mcp_rule(entry, filter) or _plugin_rule(entry, filter)
+
+
+def _mcp_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
+    server = entry.mcp_server
+    if server is None:
+        return None
+    if filter.allowed_mcp_servers is not None and server not in filter.allowed_mcp_servers:
+        return "allowed_mcp_servers"
+    offered = filter.allowed_mcp_tools
+    if offered is not None and server in offered and entry.mcp_tool not in offered[server]:
+        return "allowed_mcp_tools"
+    return None
+
+
+def _plugin_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
+    plugin_id, allowed = entry.plugin_id, filter.allowed_plugins
+    return "allowed_plugins" if plugin_id is not None and allowed is not None and plugin_id not in allowed else None
+
+
+def _optional_names(field: str, names: object) -> frozenset[str] | None:
+    return None if names is None else _names(field, names)
+
+
+def _names(field: str, names: object) -> frozenset[str]:
+    # A text would be taken apart into letters, and a mapping's values would be lost: both are slips.
+    if isinstance(names, str | bytes | bytearray | Mapping) or not isinstance(names, Iterable):
+        raise _wrong(field, "a list of names", names)
+    return frozenset(_text(field, name) for name in cast("Iterable[object]", names))
+
+
+def _names_by_server(offered: object) -> NamesByServer | None:
+    if offered is None:
+        return None
+    field = "allowed_mcp_tools"
+    if not isinstance(offered, Mapping):
+        raise _wrong(field, "a mapping from each server to a list of its tools", offered)
+    rows = cast("Mapping[object, object]", offered).items()
+    return NamesByServer({_text(field, server): _names(field, names) for server, names in rows})
+
+
+def _text(field: str, name: object) -> str:
+    if not isinstance(name, str):
+        raise _wrong(field, "names that are text", name)
+    return name
+
+
+def _wrong(field: str, expected: str, given: object) -> InvalidToolFilterError:
+    kind = type(given).__name__
+    return InvalidToolFilterError(f"ToolFilter({field}=…) takes {expected}, not {kind}: {given!r:.80}", field=field)

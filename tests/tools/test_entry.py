@@ -1,0 +1,52 @@
+import pytest
+from pydantic import BaseModel
+
+from spindle.tools.entry import make_entry, mcp_provenance
+from spindle.tools.tool import Tool
+
+
+class Query(BaseModel):
+    q: str = ""
+
+
+def make(name: str) -> Tool:
+    return Tool(name=name, description="A tool.", input_schema=Query, handler=lambda args, ctx, meta: name)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("search", (None, None)),
+        ("mcp_shop_find", (None, None)),
+        ("MCP__shop__find", (None, None)),
+        ("my_mcp__shop__find", (None, None)),
+        ("mcp__shop__find", ("shop", "find")),
+        ("mcp__a__b__c", ("a", "b__c")),
+        ("mcp__a", ("a", "")),
+        ("mcp__", ("", "")),
+        ("mcp____x", ("", "x")),
+        ("mcp__a___b", ("a", "_b")),
+    ],
+)
+def test_a_name_tells_its_mcp_server_up_to_the_next_double_underscore(
+    name: str, expected: tuple[str | None, str | None]
+) -> None:
+    assert mcp_provenance(name) == expected
+
+
+def test_provenance_is_data_where_it_was_given() -> None:
+    entry = make_entry(make("mcp__a__b__c"), mcp=("a__b", "c"))
+    assert (entry.mcp_server, entry.mcp_tool) == ("a__b", "c")
+
+
+def test_a_built_in_has_neither_plugin_nor_server() -> None:
+    assert make_entry(make("a")).is_builtin
+    assert not make_entry(make("a"), plugin_id="p").is_builtin
+    assert not make_entry(make("a"), mcp=("s", "t")).is_builtin
+    assert not make_entry(make("mcp__")).is_builtin
+
+
+def test_provenance_in_words_tells_origin_plugin_and_server() -> None:
+    tool = make("a")
+    entry = make_entry(tool, plugin_id="sky", mcp=("shop", "t"))
+    assert all(part in entry.provenance for part in (tool.origin, "sky", "shop"))
