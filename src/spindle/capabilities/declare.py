@@ -1,0 +1,94 @@
+"""What a tool says it needs of the world."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Literal, TypeAlias, get_args
+
+from spindle.errors import CapabilityError
+
+StorageScope: TypeAlias = Literal["tool", "session", "turn"]
+MediaKind: TypeAlias = Literal["image", "audio", "video", "document"]
+
+CAPABILITY_NAMES = ("network", "secrets", "storage", "files", "process", "attachments")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class FileReach:
+    """Folders and files a tool reads and writes, relative to the backend's root."""
+
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+
+    def __init__(self, read: Iterable[str] = (), write: Iterable[str] = ()) -> None:
+        object.__setattr__(self, "read", _names(read, "files.read") or ())
+        object.__setattr__(self, "write", _names(write, "files.write") or ())
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Capabilities:
+    """A tool's declared needs; `None` means it does not need that one."""
+
+    network: tuple[str, ...] | None
+    """Hosts: exact names, `*.example.com` for the subdomains of example.com, `*` for any public host."""
+    secrets: tuple[str, ...] | None
+    storage: StorageScope | None
+    files: FileReach | None
+    process: tuple[str, ...] | None
+    attachments: tuple[str, ...] | None
+
+    def __init__(
+        self,
+        network: Iterable[str] | None = None,
+        secrets: Iterable[str] | None = None,
+        storage: StorageScope | None = None,
+        files: FileReach | None = None,
+        process: Iterable[str] | None = None,
+        attachments: Iterable[MediaKind] | None = None,
+    ) -> None:
+        """Check and freeze each need.
+
+        Raises:
+            CapabilityError: A need is not of its kind.
+        """
+        put = object.__setattr__
+        put(self, "network", _names(network, "network"))
+        put(self, "secrets", _names(secrets, "secrets"))
+        put(self, "storage", _one_of(storage, get_args(StorageScope), "storage"))
+        put(self, "files", _reach(files))
+        put(self, "process", _names(process, "process"))
+        kinds = _names(attachments, "attachments")
+        for kind in kinds or ():
+            _one_of(kind, get_args(MediaKind), "attachments")
+        put(self, "attachments", kinds)
+
+    def declared(self) -> tuple[str, ...]:
+        """Name the needs that are there."""
+        return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
+
+
+def _names(value: Iterable[str] | None, field: str) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    # A lone string is iterable too: "git" would become the commands "g", "i" and "t".
+    if isinstance(value, (str, bytes, Mapping)):
+        raise CapabilityError(f"capability {field}: expected a list of names, got {value!r}; write [{value!r}]", field=field)
+    names = tuple(value)
+    for name in names:
+        if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise CapabilityError(f"capability {field}: expected non-empty names, got {name!r}", field=field)
+    return names
+
+
+def _one_of(value: str | None, options: tuple[str, ...], field: str) -> str | None:
+    if value is not None and value not in options:
+        raise CapabilityError(f"capability {field}: expected one of {', '.join(options)}; got {value!r}", field=field)
+    return value
+
+
+def _reach(value: FileReach | None) -> FileReach | None:
+    if value is not None and not isinstance(value, FileReach):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        raise CapabilityError(f"capability files: expected FileReach(read=[…], write=[…]), got {value!r}", field="files")
+    return value
+
+
+NO_CAPABILITIES = Capabilities()

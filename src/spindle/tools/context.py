@@ -1,0 +1,153 @@
+"""What a handler is given besides its arguments."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from spindle.capabilities.declare import CAPABILITY_NAMES
+from spindle.errors import CapabilityError, GateNotSupportedError, InvalidContextError
+from spindle.events import Audience, Events, ToolProgress
+from spindle.stash import Stash
+
+GateOpener = Callable[[Any], Awaitable[Any]]
+
+
+class ToolContext:
+    """One call's surroundings: who asks, how long it has, what it may reach, and whom to tell."""
+
+    __slots__ = (
+        "_cancelled",
+        "_handles",
+        "_open_gate",
+        "checksum",
+        "deadline",
+        "dry_run",
+        "events",
+        "idempotency_key",
+        "result_budget_chars",
+        "session_id",
+        "stash",
+        "tool_call_id",
+        "tool_name",
+        "turn_count",
+        "turn_id",
+        "working_dir",
+    )
+
+    def __init__(
+        self,
+        session_id: str = "s1",
+        *,
+        turn_id: str | None = None,
+        working_dir: str | Path | None = None,
+        events: Events | None = None,
+        stash: Stash | Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        result_budget_chars: int | None = None,
+        turn_count: int = 0,
+        tool_name: str | None = None,
+        tool_call_id: str | None = None,
+        checksum: str | None = None,
+        idempotency_key: str | None = None,
+        deadline: float | None = None,
+        open_gate: GateOpener | None = None,
+        handles: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.turn_id = turn_id
+        self.working_dir = working_dir
+        self.events = Events() if events is None else events
+        self.stash = stash if isinstance(stash, Stash) else Stash(stash)
+        self.dry_run = dry_run
+        self.result_budget_chars = result_budget_chars
+        self.turn_count = turn_count
+        self.tool_name = tool_name
+        self.tool_call_id = tool_call_id
+        self.checksum = checksum
+        self.idempotency_key = idempotency_key
+        self.deadline = deadline
+        self._open_gate = open_gate
+        self._handles = handles
+        self._cancelled = False
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this call was told to stop; a long sync handler looks at it now and then."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Tell the handler to stop."""
+        self._cancelled = True
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long this call may still take, or `None` without a deadline."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def progress(self, message: str, percent: float | None = None, audience: Audience = "internal") -> None:
+        """Tell observers how far the work is."""
+        if self.events.heard("tool_progress"):
+            self.events.notify(
+                "tool_progress",
+                ToolProgress(
+                    tool_name=self.tool_name,
+                    turn_id=self.turn_id,
+                    tool_call_id=self.tool_call_id,
+                    message=message,
+                    percent=percent,
+                    audience=audience,
+                ),
+            )
+
+    async def wait_for(self, gate: Any) -> Any:
+        """Wait until a person or an event settles `gate`, and give what it was settled with.
+
+        Raises:
+            GateNotSupportedError: Nobody here can answer.
+        """
+        if self._open_gate is None:
+            raise GateNotSupportedError(
+                "this context has no gates: run the tool inside a turn (TurnRunner), where somebody can answer",
+                tool=self.tool_name,
+            )
+        return await self._open_gate(gate)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for what is not a slot: the capability handles, present when declared and granted.
+        if name not in CAPABILITY_NAMES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        handles = self._handles
+        if handles is None or name not in handles:
+            raise CapabilityError(
+                f"this call has no {name} handle: declare it with capabilities=Capabilities({name}=…) on the tool, "
+                "and grant it with backends=Backends(…) on the executor",
+                tool=self.tool_name,
+                field=name,
+            )
+        return handles[name]
+
+
+@runtime_checkable
+class HasToolContext(Protocol):
+    """A larger context that can give the light one a handler sees."""
+
+    def tool_context(self) -> ToolContext:
+        """Give a context that shares the stash, the events and the turn id."""
+        ...
+
+
+def as_tool_context(ctx: object) -> ToolContext:
+    """Give the `ToolContext` in or of `ctx`.
+
+    Raises:
+        InvalidContextError: `ctx` is no context at all.
+    """
+    if isinstance(ctx, ToolContext):
+        return ctx
+    if isinstance(ctx, HasToolContext):
+        return ctx.tool_context()
+    raise InvalidContextError(
+        f"expected a ToolContext or a DispatchContext, got {type(ctx).__name__}; ToolContext(session_id=…) is enough",
+        field="ctx",
+    )
