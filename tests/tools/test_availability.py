@@ -15,12 +15,16 @@ class Query(BaseModel):
     q: str = ""
 
 
+def answer(args: object, ctx: object, meta: object) -> str:
+    return "done"
+
+
 def make(name: str, is_available: Callable[[], Any] | None = None, *, toolset: str | None = None) -> Tool:
     return Tool(
         name=name,
         description="A tool.",
         input_schema=Query,
-        handler=lambda args, ctx, meta: name,
+        handler=answer,
         is_available=is_available,
         toolset=toolset,
     )

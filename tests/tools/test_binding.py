@@ -35,12 +35,16 @@ class Query(BaseModel):
     q: str = ""
 
 
+def answer(args: object, ctx: object, meta: object) -> str:
+    return "done"
+
+
 def make(name: str, *, ephemeral: bool = False) -> Tool:
     return Tool(
         name=name,
         description="A tool.",
         input_schema=Query,
-        handler=lambda args, ctx, meta: name,
+        handler=answer,
         ephemeral=ephemeral,
     )
 

@@ -9,8 +9,12 @@ class Query(BaseModel):
     q: str = ""
 
 
+def answer(args: object, ctx: object, meta: object) -> str:
+    return "done"
+
+
 def make(name: str) -> Tool:
-    return Tool(name=name, description="A tool.", input_schema=Query, handler=lambda args, ctx, meta: name)
+    return Tool(name=name, description="A tool.", input_schema=Query, handler=answer)
 
 
 @pytest.mark.parametrize(
@@ -37,13 +41,6 @@ def test_a_name_tells_its_mcp_server_up_to_the_next_double_underscore(
 def test_provenance_is_data_where_it_was_given() -> None:
     entry = make_entry(make("mcp__a__b__c"), mcp=("a__b", "c"))
     assert (entry.mcp_server, entry.mcp_tool) == ("a__b", "c")
-
-
-def test_a_built_in_has_neither_plugin_nor_server() -> None:
-    assert make_entry(make("a")).is_builtin
-    assert not make_entry(make("a"), plugin_id="p").is_builtin
-    assert not make_entry(make("a"), mcp=("s", "t")).is_builtin
-    assert not make_entry(make("mcp__")).is_builtin
 
 
 def test_provenance_in_words_tells_origin_plugin_and_server() -> None:

@@ -18,12 +18,16 @@ class Query(BaseModel):
     q: str = ""
 
 
+def answer(args: object, ctx: object, meta: object) -> str:
+    return "done"
+
+
 def make(name: str, *, always_include: bool = False, available: bool = True) -> Tool:
     return Tool(
         name=name,
         description=f"The tool {name}.",
         input_schema=Query,
-        handler=lambda args, ctx, meta: name,
+        handler=answer,
         always_include=always_include,
         is_available=None if available else lambda: False,
     )
@@ -280,12 +284,13 @@ def test_a_tool_is_shown_exactly_when_it_is_available_not_hidden_and_not_refused
 def allowed(entry: Entry, filter: ToolFilter) -> bool:
     """The rules once more, each on its own, as the contract lists them."""
     name, server, plugin = entry.tool.name, entry.mcp_server, entry.plugin_id
+    offered = filter.allowed_mcp_tools
     is_builtin = server is None and plugin is None
     verdicts = [
         name not in filter.exclude_tools,
         not is_builtin or filter.allowed_tools is None or name in filter.allowed_tools or entry.tool.always_include,
         server is None or filter.allowed_mcp_servers is None or server in filter.allowed_mcp_servers,
-        server is None or entry.mcp_tool in (filter.allowed_mcp_tools or {}).get(server, [entry.mcp_tool]),
+        server is None or offered is None or server not in offered or entry.mcp_tool in offered[server],
         plugin is None or filter.allowed_plugins is None or plugin in filter.allowed_plugins,
     ]
     return all(verdicts)

@@ -24,11 +24,6 @@ class Entry:
     """The bare name the server knows the tool by."""
 
     @property
-    def is_builtin(self) -> bool:
-        """Whether neither a plugin nor an MCP server provides the tool."""
-        return self.mcp_server is None and self.plugin_id is None
-
-    @property
     def provenance(self) -> str:
         """Where the tool came from, for an error's text."""
         origin = self.tool.origin

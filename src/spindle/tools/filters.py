@@ -105,31 +105,26 @@ def refusal(entry: Entry, filter: ToolFilter | None) -> Refusal | None:
 
 def refusing_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
     """Name the field of `filter` that turns the tool down; what was excluded is excluded before all else."""
-    name = entry.tool.name
+    name, server, plugin_id = entry.tool.name, entry.mcp_server, entry.plugin_id
     if name in filter.exclude_tools:
         return "exclude_tools"
-    if entry.is_builtin:
+    if server is None and plugin_id is None:
         allowed = filter.allowed_tools
-        refused = allowed is not None and name not in allowed and not entry.tool.always_include
-        return "allowed_tools" if refused else None
-    return _mcp_rule(entry, filter) or _plugin_rule(entry, filter)
+        return None if allowed is None or name in allowed or entry.tool.always_include else "allowed_tools"
+    if server is not None and (rule := _mcp_rule(server, entry.mcp_tool, filter)):
+        return rule
+    plugins = filter.allowed_plugins
+    return None if plugin_id is None or plugins is None or plugin_id in plugins else "allowed_plugins"
 
 
-def _mcp_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
-    server = entry.mcp_server
-    if server is None:
-        return None
+def _mcp_rule(server: str, bare_name: str | None, filter: ToolFilter) -> Rule | None:
     if filter.allowed_mcp_servers is not None and server not in filter.allowed_mcp_servers:
         return "allowed_mcp_servers"
     offered = filter.allowed_mcp_tools
-    if offered is not None and server in offered and entry.mcp_tool not in offered[server]:
-        return "allowed_mcp_tools"
-    return None
+    return "allowed_mcp_tools" if offered and server in offered and bare_name not in offered[server] else None
 
 
-def _plugin_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
-    plugin_id, allowed = entry.plugin_id, filter.allowed_plugins
-    return "allowed_plugins" if plugin_id is not None and allowed is not None and plugin_id not in allowed else None
+_SLIPS = (str, bytes, bytearray, Mapping)
 
 
 def _optional_names(field: str, names: object) -> frozenset[str] | None:
@@ -138,8 +133,8 @@ def _optional_names(field: str, names: object) -> frozenset[str] | None:
 
 def _names(field: str, names: object) -> frozenset[str]:
     # A text would be taken apart into letters, and a mapping's values would be lost: both are slips.
-    if isinstance(names, str | bytes | bytearray | Mapping) or not isinstance(names, Iterable):
-        raise _wrong(field, "a list of names", names)
+    if not isinstance(names, Iterable) or isinstance(names, _SLIPS):
+        raise _wrong(field, "a list of names", cast("object", names))
     return frozenset(_text(field, name) for name in cast("Iterable[object]", names))
 
 

@@ -161,10 +161,13 @@ class ToolRegistry:
 
     def _shown(self, filter: ToolFilter | None, events: Events | None) -> list[Definition]:
         wanted = checked_filter(filter)
-        entries = [
-            entry for entry in list(self._entries.values()) if not entry.hidden and is_available(entry.tool, events)
+        return [
+            entry.definition
+            for entry in list(self._entries.values())
+            if not entry.hidden
+            and is_available(entry.tool, events)
+            and (wanted is None or refusing_rule(entry, wanted) is None)
         ]
-        return [entry.definition for entry in entries if wanted is None or refusing_rule(entry, wanted) is None]
 
     def prune_ephemeral(self) -> list[str]:
         """Remove every ephemeral tool, and name what was removed."""
