@@ -1,0 +1,169 @@
+"""What canonical JSON is, spelled out: RFC 8785, and beyond it exact integers and escaped lone surrogates.
+
+This is the definition and takes any depth; `identity.py` has the quick way round it for ordinary values.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring, encode_basestring_ascii
+from math import isfinite
+from typing import Any, NoReturn, TypeAlias, cast
+
+from spindle.errors import NotCanonicalError
+from spindle.tools.number_text import float_text, integer_text
+
+_Step: TypeAlias = str | int
+_Entry: TypeAlias = tuple[str, _Step, Any]
+"""The text before a child, the child's key or index, the child."""
+
+_SHOWN_PATH_CHARS = 200
+
+
+def render(value: Any) -> bytes:
+    """Write `value` as canonical JSON.
+
+    Raises:
+        NotCanonicalError: It holds something that is not JSON, or holds itself.
+    """
+    # A lone surrogate is what UTF-8 cannot carry, and its replacement is just how JSON escapes it.
+    return _Rendering().render(value).encode("utf-8", "backslashreplace")
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose children are being written."""
+
+    container: object
+    entries: Iterator[_Entry]
+    closing: str
+    step: _Step = 0
+
+
+class _Rendering:
+    """One walk over a value, with its own stack so that depth is no danger."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._open: list[_Open] = []
+        self._open_ids: set[int] = set()
+
+    def render(self, value: Any) -> str:
+        self._write(value)
+        while self._open:
+            top = self._open[-1]
+            entry = next(top.entries, None)
+            if entry is None:
+                self._close(top)
+            else:
+                lead, top.step, child = entry
+                self._parts.append(lead)
+                self._write(child)
+        return "".join(self._parts)
+
+    def _write(self, value: object) -> None:
+        match value:
+            case None | bool() | int() | float() | str():
+                self._parts.append(self._scalar(value))
+            case list() | tuple():
+                items = cast("Sequence[Any]", value)
+                self._enter(items, "[", "]", _items(self._children(items)))
+            case Mapping():
+                mapping = cast("Mapping[Any, Any]", value)
+                self._enter(mapping, "{", "}", self._members(mapping))
+            case _:
+                self._refuse(
+                    f"{type(value).__name__} is no JSON value",
+                    "give None, bool, int, float, str, list, tuple or a mapping with str keys",
+                )
+
+    def _enter(self, container: object, opening: str, closing: str, entries: Iterator[_Entry]) -> None:
+        if id(container) in self._open_ids:
+            self._refuse("this value holds itself", "break the cycle")
+        self._open_ids.add(id(container))
+        self._open.append(_Open(container, entries, closing))
+        self._parts.append(opening)
+
+    def _close(self, top: _Open) -> None:
+        self._parts.append(top.closing)
+        self._open_ids.remove(id(top.container))
+        self._open.pop()
+
+    def _scalar(self, value: float | str | None) -> str:
+        if isinstance(value, str):
+            return encode_basestring(_whole_text(value))
+        if value is None:
+            return "null"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int):
+            return integer_text(value)
+        if not isfinite(value):
+            self._refuse(f"{float.__repr__(value)} is no JSON number", "give a finite number or None")
+        return float_text(value)
+
+    def _members(self, mapping: Mapping[Any, Any]) -> Iterator[_Entry]:
+        members: dict[str, Any] = {}
+        for key, child in self._children(mapping):
+            if not isinstance(key, str):
+                self._refuse(f"a key is {type(key).__name__}", "give every key as str")
+            name = _whole_text(key)
+            if name in members:
+                self._refuse(f"two keys are both {encode_basestring_ascii(name)}", "keep one of them")
+            members[name] = child
+        return _named(members)
+
+    def _children(self, container: Mapping[Any, Any] | Sequence[Any]) -> list[Any]:
+        try:
+            return list(container.items() if isinstance(container, Mapping) else container)
+        except Exception as error:  # a mapping may be anyone's code
+            path, kind = self._path(), type(container).__name__
+            raise NotCanonicalError(f"{_shown(path)}: this {kind} cannot be read; give a dict", path=path) from error
+
+    def _refuse(self, problem: str, remedy: str) -> NoReturn:
+        path = self._path()
+        raise NotCanonicalError(f"{_shown(path)}: {problem}; {remedy}", path=path)
+
+    def _path(self) -> str:
+        return "$" + "".join(_step_text(opened.step) for opened in self._open)
+
+
+def _items(children: list[Any]) -> Iterator[_Entry]:
+    for index, child in enumerate(children):
+        yield "," if index else "", index, child
+
+
+def _named(members: dict[str, Any]) -> Iterator[_Entry]:
+    comma = ""
+    for name in sorted(members, key=_utf16_units):
+        yield f"{comma}{encode_basestring(name)}:", name, members[name]
+        comma = ","
+
+
+def _utf16_units(text: str) -> bytes:
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _whole_text(text: str) -> str:
+    """Give the plain `str` inside `text`; two surrogates that make a pair become the character they spell.
+
+    JSON cannot tell the two apart, so the same JSON text has to come out.
+    """
+    plain = str.__str__(text)
+    try:
+        plain.encode()
+    except UnicodeEncodeError:
+        return _utf16_units(plain).decode("utf-16-be", "surrogatepass")
+    return plain
+
+
+def _step_text(step: _Step) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if step.isidentifier() else f"[{encode_basestring_ascii(step)}]"
+
+
+def _shown(path: str) -> str:
+    if len(path) <= _SHOWN_PATH_CHARS:
+        return path
+    half = _SHOWN_PATH_CHARS // 2
+    return f"{path[:half]}…{path[-half:]}"
