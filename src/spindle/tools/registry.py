@@ -103,7 +103,7 @@ class ToolRegistry:
         """List the tools in order, hidden ones too; the list is the caller's."""
         return [entry.tool for entry in self._entries.values()]
 
-    def get_available(self, *, events: Events | None = None) -> list[Tool]:
+    def get_available(self, events: Events | None = None) -> list[Tool]:
         """List the tools that say they can be used now; one that raises cannot, and `events` is told."""
         return [tool for tool in self if is_available(tool, events)]
 
@@ -146,7 +146,7 @@ class ToolRegistry:
     def _known(self, name: str) -> Entry:
         entry = self._entries.get(name)
         if entry is None:
-            near = difflib.get_close_matches(name, self._entries, n=3)
+            near = difflib.get_close_matches(str(name), self._entries, n=3)
             hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; register it first"
             raise UnknownToolError(f"no tool is called {name!r}{hint}", tool=name)
         return entry
