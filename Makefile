@@ -67,7 +67,7 @@ types: $(READY) ## check the types, strictly
 	$(PY) -m pyright
 
 imports: $(READY) ## check that files import only from rings further in
-	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports --no-logo --no-cache
 
 docs: $(READY) ## build the documentation into site/
 	$(PY) -m mkdocs build --strict --quiet
