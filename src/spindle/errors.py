@@ -20,8 +20,11 @@ SpindleError
 │   ├── NotCanonicalError                 a value has no canonical JSON
 │   ├── ToolDownstreamError               the handler raised
 │   ├── CapabilityError                   a handle was touched that was not declared or granted
+│   ├── ArtifactGoneError                 what an artifact reads was deleted
 │   └── ArtifactQueryError                a query of an artifact cannot be answered
 └── RunError                          the caller must act; the turn stops
+    ├── SpoolError                        the place where large outputs are kept failed
+    ├── MediaUnreadableError              the content of media cannot be read
     └── GateNotSupportedError             nobody here can answer a gate
 """
 
@@ -116,9 +119,13 @@ class InvalidStashError(UsageError):
 
 
 class InvalidMediaError(UsageError):
-    """Media was described with a bad or missing value."""
+    """Media was described with a bad or missing value; `fields` names every one of them, `field` the first."""
 
     code = "E_INVALID_INITIAL_MEDIA_VALUE"
+
+    def __init__(self, message: str, *, fields: Sequence[str] = ()) -> None:
+        super().__init__(message, field=fields[0] if fields else None)
+        self.fields = tuple(fields)
 
 
 class NotASpoolReaderError(UsageError):
@@ -233,10 +240,31 @@ class ArtifactQueryError(CallError):
     code = "E_ARTIFACT_QUERY"
 
 
+class ArtifactGoneError(CallError):
+    """What an artifact reads was deleted after it was opened."""
+
+    code = "E_ARTIFACT_GONE"
+    status = 410
+
+
 class RunError(SpindleError):
     """The turn cannot go on."""
 
     code = "E_RUN"
+
+
+class MediaUnreadableError(RunError):
+    """The content of media cannot be read: its source is gone, is no regular file, or gives no bytes."""
+
+    code = "E_MEDIA_UNREADABLE"
+    status = 502
+
+
+class SpoolError(RunError):
+    """The place where large outputs are kept cannot be written or read; `__cause__` says why."""
+
+    code = "E_SPOOL"
+    status = 507
 
 
 class GateNotSupportedError(RunError):

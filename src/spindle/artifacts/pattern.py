@@ -90,15 +90,16 @@ def _compile(source: str, text: str) -> _Regex:
     try:
         return compile_source(source, options)
     except module.error as error:
-        raise ArtifactQueryError(_explain(text, error), field="pattern") from error
+        raise ArtifactQueryError(_explain(source, text, error), field="pattern") from error
     finally:
         # Its cache would keep 128 patterns of up to 8 MiB each, chosen by a model.
         module.purge()
 
 
-def _explain(text: str, error: Exception) -> str:
+def _explain(source: str, text: str, error: Exception) -> str:
     reason = error.args[0] if error.args else "it cannot be compiled"
     if isinstance(reason, bytes):
         reason = reason.decode("utf-8", "replace")
+    reason = str(reason).replace(source, text)[:200]
     shown = text if len(text) <= 200 else f"{text[:200]}…"
     return f"the pattern {shown!r} is not understood: {reason}. The dialect: {DIALECT}"

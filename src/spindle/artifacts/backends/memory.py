@@ -1,8 +1,9 @@
 """A spool in this process's memory: gone with it, and nothing else to set up."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -11,6 +12,7 @@ from anyio.lowlevel import checkpoint
 from spindle.artifacts.backends.temporary import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.lines import encode_text, index_of
+from spindle.artifacts.retention import SpoolEntry
 from spindle.artifacts.threads import in_thread
 
 T = TypeVar("T")
@@ -45,3 +47,47 @@ class _Bytes:
 
     def local_path(self) -> AbstractAsyncContextManager[Path]:
         return temporary_copy(self.read, len(self.content))
+
+
+class MemoryStore:
+    """Keeps artifacts in a dict."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[BytesReader, SpoolEntry]] = {}
+        self._versions = count()
+
+    async def write(
+        self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None, created_at: float
+    ) -> BytesReader:
+        """Keep everything `content` gives."""
+        data = b"".join([piece async for piece in content])
+        reader = await in_thread(BytesReader, data) if len(data) > _INLINE_BYTES else BytesReader(data)
+        entry = SpoolEntry(
+            id=id,
+            turn_id=turn_id,
+            byte_length=len(data),
+            created_at=created_at,
+            version=str(next(self._versions)),
+        )
+        self._kept[id] = (reader, entry)
+        return reader
+
+    async def read(self, id: str) -> BytesReader | None:
+        """Open what was last written under an id."""
+        await checkpoint()
+        kept = self._kept.get(id)
+        return kept[0] if kept else None
+
+    async def delete(self, id: str, *, version: str | None = None) -> bool:
+        """Forget an id; readers of it keep working."""
+        await checkpoint()
+        kept = self._kept.get(id)
+        if kept is None or version not in {None, kept[1].version}:
+            return False
+        del self._kept[id]
+        return True
+
+    async def entries(self) -> list[SpoolEntry]:
+        """List what is kept."""
+        await checkpoint()
+        return [entry for _, entry in self._kept.values()]
