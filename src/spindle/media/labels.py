@@ -1,0 +1,121 @@
+"""The words that describe media, and the rules they obey."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+from spindle.errors import InvalidMediaError
+from spindle.media.names import UNKNOWN_MIME_TYPE, safe_mime_type
+from spindle.media.readers import is_media_reader
+
+Kind: TypeAlias = Literal["image", "audio", "video", "document"]
+TrustTier: TypeAlias = Literal["first-party", "third-party-public", "third-party-private"]
+"""Who vouches for the bytes; each tier is trusted less, or guarded more, than the one before it."""
+ModalityHazard: TypeAlias = Literal["inert", "extractable-instructions", "opaque-perceptual"]
+"""What decoding may bring: nothing, text that could be obeyed, or something that only a model sees or hears."""
+
+_TIERS: Final[tuple[TrustTier, ...]] = get_args(TrustTier)
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "kind": get_args(Kind),
+    "trust_tier": _TIERS,
+    "modality_hazard": get_args(ModalityHazard),
+}
+_REQUIRED: Final = ("kind", "mime_type", "filename", "trust_tier", "modality_hazard", "reader")
+# `application/…` says nothing about the kind; sound often comes in a container made for film; a scan is a document.
+_TOP_LEVELS: Final[Mapping[str, str]] = {
+    "image": "image application",
+    "audio": "audio video application",
+    "video": "video audio application",
+    "document": "application text image message multipart model font chemical",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedText:
+    """Text that was made of media: a transcript, a caption, a description."""
+
+    value: str
+    trust_tier: TrustTier
+    derived_from_media: bool = True
+
+
+Entry: TypeAlias = DerivedText | Mapping[str, Any]
+"""`{"value": …, "trust_tier": …}` will do."""
+
+
+def accept(given: Mapping[str, Any]) -> None:
+    """Pass a description of media that is whole and sound.
+
+    Raises:
+        InvalidMediaError: It is not; `fields` names every bad or missing value.
+    """
+    problems = {name: "is missing" for name in _REQUIRED if name not in given}
+    for name, value in given.items():
+        problem = _problem(name, value, given)
+        if problem is not None:
+            problems[name] = problem
+    problems |= dict(_entry_problems(given.get("stash")))
+    if problems:
+        said = "; ".join(f"{name} {problem}" for name, problem in problems.items())
+        raise InvalidMediaError(f"this does not describe media: {said}", fields=tuple(problems))
+
+
+def floored(stash: Mapping[str, Entry], tier: TrustTier) -> dict[str, DerivedText]:
+    """Make sound entries values, none of them trusted more than the media they were made of."""
+    return {name: _floored(entry, tier) for name, entry in stash.items()}
+
+
+def _floored(entry: Entry, tier: TrustTier) -> DerivedText:
+    made = entry if isinstance(entry, DerivedText) else DerivedText(**entry)
+    lower = _TIERS[max(_TIERS.index(made.trust_tier), _TIERS.index(tier))]
+    return DerivedText(made.value, lower, made.derived_from_media)
+
+
+def _problem(name: str, value: Any, given: Mapping[str, Any]) -> str | None:
+    if name in _CHOICES:
+        return None if value in _CHOICES[name] else f"is {value!r}, must be one of {', '.join(_CHOICES[name])}"
+    if name == "reader":
+        return None if is_media_reader(value) else f"is {type(value).__name__}, must have stream() and byte_length()"
+    if name == "stash":
+        return None if isinstance(value, Mapping) else f"is {type(value).__name__}, must map names to entries"
+    if value is None and name not in _REQUIRED:
+        return None
+    if not isinstance(value, str) or not value:
+        return f"is {value!r}, must be text that is not empty"
+    return _contradiction(value, given.get("kind")) if name == "mime_type" else None
+
+
+def _contradiction(mime_type: str, kind: object) -> str | None:
+    bare = safe_mime_type(mime_type)
+    allowed = _TOP_LEVELS.get(kind, "") if isinstance(kind, str) else ""
+    if not allowed or bare == UNKNOWN_MIME_TYPE or bare.partition("/")[0] in allowed.split():
+        return None
+    return f"is {bare!r}, which cannot be of the kind {kind!r}"
+
+
+def _entry_problems(stash: object) -> Iterator[tuple[str, str]]:
+    if not isinstance(stash, Mapping):
+        return
+    for name, entry in cast("Mapping[object, object]", stash).items():
+        problem = _entry_problem(entry) if isinstance(name, str) and name else "has a name that is no text"
+        if problem is not None:
+            yield f"stash.{name}", problem
+
+
+def _entry_problem(entry: object) -> str | None:
+    if isinstance(entry, DerivedText):
+        facts: Mapping[str, Any] = {"value": entry.value, "trust_tier": entry.trust_tier}
+    elif isinstance(entry, Mapping):
+        facts = cast("Mapping[str, Any]", entry)
+    else:
+        return f"is {type(entry).__name__}, must have a value and a trust_tier"
+    unknown = set(facts) - {"value", "trust_tier", "derived_from_media"}
+    if unknown:
+        return f"has unknown keys: {', '.join(sorted(map(str, unknown)))}"
+    if not isinstance(facts.get("value"), str):
+        return "needs a value that is text"
+    if facts.get("trust_tier") not in _TIERS:
+        return f"needs a trust_tier of {', '.join(_TIERS)}"
+    return (
+        None if isinstance(facts.get("derived_from_media", True), bool) else "has a derived_from_media that is no bool"
+    )
