@@ -191,7 +191,7 @@ class InvalidToolArgsError(CallError):
         if name not in ("problems", "field"):
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
         source = self._problems
-        self.problems = tuple(source() if callable(source) else source)
+        self._problems = self.problems = tuple(source() if callable(source) else source)
         self.field = (self.problems[0].path or None) if self.problems else None
         return self.__dict__[name]
 
@@ -202,9 +202,8 @@ class InvalidToolArgsError(CallError):
         return super().__str__()
 
     def __reduce__(self) -> tuple[Callable[..., SpindleError], tuple[Any, ...]]:
-        text, problems, field = str(self), self.problems, self.field
-        facts = {**self.__dict__, "problems": problems, "field": field, "_problems": problems}
-        return _rebuild, (type(self), (text,), facts)
+        text, _ = str(self), self.problems
+        return _rebuild, (type(self), (text,), self.__dict__)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"

@@ -1,7 +1,7 @@
 """What is wrong with a call's arguments, in words for a model: the path, what was expected, the kind received."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from spindle.errors import InvalidToolArgsError
@@ -13,6 +13,7 @@ _MAX_SHOWN = 20
 _MAX_PATH = 200
 _MAX_NAME = 60
 _MAX_WORDS = 400
+_MAX_EXPECTED = 600
 _MAX_COMPARED = 1000
 _SPEAKS_FOR_ITSELF = ("missing", "unknown argument")
 
@@ -60,10 +61,24 @@ def sentence(problems: Sequence[Problem], tool: str | None) -> str:
 
 def _line(problem: Problem) -> str:
     where = f"{problem.path}: " if problem.path else ""
+    expected = problem.expected if len(problem.expected) <= _MAX_EXPECTED else f"{problem.expected[:_MAX_EXPECTED]}…"
     hint = f"; {problem.hint}" if problem.hint else ""
     if problem.received in _SPEAKS_FOR_ITSELF:
-        return f"- {where}{problem.received}; expected {problem.expected}{hint}"
-    return f"- {where}expected {problem.expected}, received {problem.received}{hint}"
+        return f"- {where}{problem.received}; expected {expected}{hint}"
+    return f"- {where}expected {expected}, received {problem.received}{hint}"
+
+
+def merged(problems: list[Problem]) -> list[Problem]:
+    """Make one problem of several for one path: what is expected there is this or that."""
+    at: dict[str, Problem] = {}
+    for problem in problems:
+        before = at.get(problem.path)
+        if before is None:
+            at[problem.path] = problem
+        elif problem.expected not in before.expected.split(" or "):
+            hint = before.hint or problem.hint
+            at[problem.path] = replace(before, expected=f"{before.expected} or {problem.expected}", hint=hint)
+    return list(at.values())
 
 
 def kind_of(value: object) -> str:

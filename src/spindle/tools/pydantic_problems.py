@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from spindle.tools.problems import (
@@ -11,6 +11,7 @@ from spindle.tools.problems import (
     did_you_mean,
     kind_of,
     listed,
+    merged,
     nearest_option,
     path_text,
     printable,
@@ -60,7 +61,7 @@ def from_pydantic(
     """
     words = _Words(names_at=names_at, secret_fields=secret_fields, given=given)
     found = [_located(error, given) for error in errors]
-    return _merged([words.problem(each) for each in _best_branches(found)])
+    return merged([words.problem(each) for each in _best_branches(found)])
 
 
 def _located(error: Mapping[str, Any], given: Any) -> _Found:
@@ -111,19 +112,6 @@ def _best_branches(found: list[_Found]) -> list[_Found]:
         kept = {name for name, each in closer.items() if len(each) == fewest}
         dropped.update(id(one) for name, each in branches.items() if name not in kept for one in each)
     return [each for each in found if id(each) not in dropped]
-
-
-def _merged(problems: list[Problem]) -> list[Problem]:
-    """Make one problem of several for one path: what is expected there is this or that."""
-    at: dict[str, Problem] = {}
-    for problem in problems:
-        before = at.get(problem.path)
-        if before is None:
-            at[problem.path] = problem
-        elif problem.expected not in before.expected.split(" or "):
-            hint = before.hint or problem.hint
-            at[problem.path] = replace(before, expected=f"{before.expected} or {problem.expected}", hint=hint)
-    return list(at.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
