@@ -1,0 +1,209 @@
+"""A large output, read a part at a time."""
+
+from collections.abc import Awaitable, Iterator
+from inspect import isawaitable
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeGuard, TypeVar, cast
+
+from pydantic import Field
+
+from spindle.artifacts.forge import ForgeContext, forge
+from spindle.artifacts.lines import decode_text, encode_text
+from spindle.artifacts.pattern import DIALECT
+from spindle.artifacts.plain_search import search_lines
+from spindle.artifacts.query import query
+from spindle.artifacts.reader import Match, Search, SpoolReader
+from spindle.artifacts.render import Bounds
+from spindle.artifacts.tokens import counter_for, estimate, is_prose
+from spindle.errors import NotASpoolReaderError
+from spindle.tools.registry import ToolRegistry
+
+T = TypeVar("T")
+
+LineNumber: TypeAlias = Annotated[int | None, Field(ge=0)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+
+_READER_METHODS = ("line", "byte_length", "line_count", "read_all")
+_BLOCK_BYTES = 1 << 20
+_SAMPLE_CHARS = 32_768
+_PAGING = "page with artifact_cat, giving start and end"
+
+
+def _clamp_count(args: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
+    return args | {"n": min(args["n"], bounds.max_items + 1)}
+
+
+def clamp_range(args: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
+    """Let a range from `start` to `end` reach one item further than an answer can show."""
+    furthest = (args["start"] or 0) + bounds.max_items + 1
+    return args | {"end": furthest if args["end"] is None else min(args["end"], furthest)}
+
+
+def _clamp_grep(args: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
+    limit = args["limit"] or bounds.max_items + 1
+    return args | {"limit": min(limit, bounds.max_items + 1)}
+
+
+class Artifact:
+    """A lazy, read-only, line-oriented view of what a reader holds; lines count from 0.
+
+    Raises:
+        NotASpoolReaderError: The reader lacks one of the four methods of `SpoolReader`.
+    """
+
+    machine_text: ClassVar[bool] = False
+    """Whether the content is known not to be prose, for the token estimate."""
+
+    def __init__(self, reader: SpoolReader) -> None:
+        lacking = [name for name in _READER_METHODS if not callable(getattr(reader, name, None))]
+        if lacking:
+            kind = type(reader).__name__
+            raise NotASpoolReaderError(f"a {kind} is no spool reader, it lacks {', '.join(lacking)}", field="reader")
+        self._reader = reader
+
+    @classmethod
+    def from_text(cls, text: str, **options: Any) -> Self:
+        """Make an artifact of a text in memory; `options` are those of the class."""
+        return cls.from_bytes(encode_text(text), **options)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, **options: Any) -> Self:
+        """Make an artifact of bytes in memory; `options` are those of the class."""
+        from spindle.artifacts.backends.memory import BytesReader  # noqa: PLC0415 - a port's factory method
+
+        return cls(BytesReader(data), **options)
+
+    @staticmethod
+    def is_artifact(value: object) -> "TypeGuard[Artifact]":
+        """Say whether something is an artifact, of this class or any other."""
+        return isinstance(value, Artifact)
+
+    @classmethod
+    def forge_tools(cls, ctx: ForgeContext, *, bounds: Bounds | None = None) -> ToolRegistry:
+        """Make the tools with which a model reads this turn's artifacts: this class's queries and its bases'."""
+        return forge(cls, ctx, bounds or Bounds())
+
+    @property
+    def reader(self) -> SpoolReader:
+        """What the content is read through."""
+        return self._reader
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {type(self._reader).__name__}>"
+
+    @query("artifact_head", "Read the first lines of an artifact.", rest=_PAGING, clamp=_clamp_count)
+    async def head(self, n: Count = 10) -> list[str]:
+        """Give the first `n` lines."""
+        return await self._lines(0, n)
+
+    @query("artifact_tail", "Read the last lines of an artifact.", rest=_PAGING, clamp=_clamp_count)
+    async def tail(self, n: Count = 10) -> list[str]:
+        """Give the last `n` lines, in their order."""
+        count = await self.line_count()
+        return await self._lines(count - n, count) if n > 0 else []
+
+    @query(
+        "artifact_grep",
+        "Find the lines of an artifact that match a regular expression anywhere in the line. Answers `line: text`, "
+        "lines counted from 0; before and after add lines of context. The dialect: " + DIALECT + ".",
+        rest="make the pattern more specific, or read on from a line with artifact_cat",
+        clamp=_clamp_grep,
+    )
+    async def grep(
+        self,
+        pattern: Annotated[str, Field(min_length=1)],
+        flags: Annotated[str, Field(pattern="^[imsu]*$")] = "",
+        *,
+        before: Annotated[int, Field(ge=0, le=50)] = 0,
+        after: Annotated[int, Field(ge=0, le=50)] = 0,
+        limit: Annotated[int | None, Field(ge=1)] = None,
+    ) -> list[Match]:
+        """Give the lines where a pattern matches, with context; at most `limit` matches.
+
+        Raises:
+            ArtifactQueryError: The pattern or a flag is not of the dialect.
+        """
+        wanted = Search(pattern=pattern, flags=flags, before=before, after=after, limit=limit)
+        native = getattr(self._reader, "search", None)
+        if callable(native):
+            return await settled(cast("list[Match]", native(wanted)))
+        return await search_lines(wanted, await self._ranges(), self._lines, await self.line_count())
+
+    @query(
+        "artifact_cat",
+        "Read a range of lines of an artifact, from start up to but not including end, counted from 0.",
+        rest="ask again with start={next}",
+        clamp=clamp_range,
+    )
+    async def cat(self, start: LineNumber = None, end: LineNumber = None) -> list[str]:
+        """Give the lines `start` to `end` (half-open); what lies outside is clamped, never counted from the end."""
+        first = max(start or 0, 0)
+        last = await self.line_count() if end is None else end
+        return await self._lines(first, last)
+
+    @query("artifact_byte_length", "Count the bytes of an artifact.")
+    async def byte_length(self) -> int:
+        """Count the bytes."""
+        return await settled(self._reader.byte_length())
+
+    @query("artifact_line_count", "Count the lines of an artifact.")
+    async def line_count(self) -> int:
+        """Count the lines."""
+        return await settled(self._reader.line_count())
+
+    @query(
+        "artifact_estimate_tokens",
+        "Estimate how many tokens the whole artifact would take. encoding names a tokenizer; leave it out for a "
+        "general estimate.",
+    )
+    async def estimate_tokens(self, encoding: str | None = None) -> int:
+        """Estimate the tokens of the whole text, or count them where a counter is registered for `encoding`.
+
+        Raises:
+            ArtifactQueryError: Nobody knows that encoding.
+        """
+        count = counter_for(encoding)
+        if count is None:
+            prose = not self.machine_text and is_prose(await self._sample())
+            return estimate(await self.byte_length(), prose=prose)
+        total = 0
+        for part in await self._ranges():
+            # The newline between two parts belongs to the text as well.
+            joint = "\n" if part.start else ""
+            total += count(joint + "\n".join(await self._lines(part.start, part.stop)))
+        return total
+
+    async def as_bytes(self) -> bytes:
+        """Give every byte as it was written."""
+        whole = await settled(cast("bytes | str", self._reader.read_all()))
+        return encode_text(whole) if isinstance(whole, str) else bytes(whole)
+
+    async def as_text(self) -> str:
+        """Give the whole text; a byte order mark is dropped, bad bytes become U+FFFD."""
+        return decode_text(await self.as_bytes(), at_start=True)
+
+    async def _lines(self, start: int, end: int) -> list[str]:
+        """Read lines `start` to `end`, clamped; a line the reader does not have is skipped."""
+        start, end = max(start, 0), min(end, await self.line_count())
+        if start >= end:
+            return []
+        native = getattr(self._reader, "read_lines", None)
+        if callable(native):
+            return list(await settled(cast("list[str]", native(start, end))))
+        lines = [await settled(self._reader.line(i)) for i in range(start, end)]
+        return [line for line in lines if line is not None]
+
+    async def _ranges(self) -> Iterator[range]:
+        """Cut all lines into ranges of about a megabyte, for those who must see every line."""
+        count, size = await self.line_count(), await self.byte_length()
+        step = max(1, min(50_000, count * _BLOCK_BYTES // max(size, 1)))
+        return (range(start, min(start + step, count)) for start in range(0, count, step))
+
+    async def _sample(self) -> str:
+        count = await self.line_count()
+        lines = await self._lines(0, 50) + await self._lines(max(50, count // 2), count // 2 + 50)
+        return "\n".join(line[:1000] for line in lines)[:_SAMPLE_CHARS]
+
+
+async def settled(value: Awaitable[T] | T) -> T:
+    """Give a value, awaiting it when it must be: readers of others may be sync."""
+    return await value if isawaitable(value) else value

@@ -1,0 +1,188 @@
+"""Making the tools with which a model reads the artifacts of its turn.
+
+A forged tool names the calls it can read when it is made, and looks them up when it is called. What it cannot answer
+is an error, never a text that looks like an answer.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from spindle.artifacts.query import Query, queries_of
+from spindle.artifacts.render import UNDEFINED, Bounds, answer
+from spindle.errors import ArtifactIdCollisionError, ArtifactQueryError, InvalidContextError, SpindleError
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+
+_ROOM_FOR_A_NOTE = 400
+
+
+class CallWithResults(Protocol):
+    """What forging asks of a recorded call."""
+
+    @property
+    def id(self) -> str:
+        """The call's id, by which the model names its result."""
+        ...
+
+    @property
+    def results(self) -> Any:
+        """Text, an artifact, media, or a sequence of one kind."""
+        ...
+
+    @property
+    def from_artifact_tool(self) -> bool:
+        """Whether a forged tool gave this; such results cannot be read again."""
+        ...
+
+
+class ForgeContext(Protocol):
+    """What forging asks of a context."""
+
+    @property
+    def tool_calls(self) -> Iterable[CallWithResults]:
+        """The calls of the turn so far."""
+        ...
+
+
+class ReaderTool(Tool):
+    """A forged tool: reads what another call gave."""
+
+    __slots__ = ()
+
+
+def forge(cls: type, ctx: ForgeContext, bounds: Bounds) -> ToolRegistry:
+    """Make the tools of a class's queries that fit the artifacts present.
+
+    Raises:
+        InvalidContextError: `ctx` has no `tool_calls`.
+        ArtifactIdCollisionError: One artifact of a list has the address of another call.
+    """
+    return _forge(queries_of(cls), ctx, bounds)
+
+
+def forge_all(ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
+    """Make the tools of every class that is present among the artifacts of a turn."""
+    queries: dict[str, Query] = {}
+    for artifact in addresses(ctx).values():
+        queries |= queries_of(type(artifact))
+    return _forge(queries, ctx, bounds or Bounds())
+
+
+def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
+    """Name every artifact of a turn: by its call's id, or `id#0`, `id#1` … where a call gave several.
+
+    When a provider uses an id twice, the later call has it.
+    """
+    calls = getattr(ctx, "tool_calls", None)
+    if not isinstance(calls, Iterable):
+        raise InvalidContextError(f"a {type(ctx).__name__} has no tool_calls to forge reader tools for", field="ctx")
+    single: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for call in cast("Iterable[CallWithResults]", calls):
+        if call.from_artifact_tool:
+            continue
+        single.pop(call.id, None)
+        parts.pop(call.id, None)
+        if isinstance(call.results, list | tuple):
+            listed = cast("Sequence[Any]", call.results)
+            parts[call.id] = {f"{call.id}#{n}": item for n, item in enumerate(listed) if queries_of(type(item))}
+        elif queries_of(type(call.results)):
+            single[call.id] = call.results
+    return _joined(single, parts)
+
+
+def _joined(single: dict[str, Any], parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    named = dict(single)
+    for several in parts.values():
+        clash = next((address for address in several if address in named), None)
+        if clash is not None:
+            raise ArtifactIdCollisionError(f"{clash!r} is a call's id and also one of several results; rename the call")
+        named |= several
+    return named
+
+
+def _forge(queries: Mapping[str, Query], ctx: ForgeContext, bounds: Bounds) -> ToolRegistry:
+    present = addresses(ctx)
+    kinds = {address: queries_of(type(artifact)) for address, artifact in present.items()}
+    tools: list[Tool] = []
+    for asked in queries.values():
+        readable = [address for address, known in kinds.items() if asked.name in known]
+        if readable:
+            tools.append(_reader_tool(asked, readable, ctx, bounds))
+    return ToolRegistry(tools)
+
+
+def _reader_tool(asked: Query, readable: list[str], ctx: ForgeContext, bounds: Bounds) -> ReaderTool:
+    async def read(args: dict[str, Any], tool_ctx: Any, _meta: Any) -> str:
+        within = _fitted(bounds, getattr(tool_ctx, "result_budget_chars", None))
+        return await _read(asked.name, dict(args), ctx, within)
+
+    return ReaderTool(
+        name=asked.name,
+        description=asked.description,
+        input_schema=_schema(asked, readable),
+        handler=read,
+        ephemeral=True,
+        on_collision="replace",
+        trusted=False,
+        read_only=True,
+        idempotent=True,
+        # Only our own sentences leave `_read`.
+        expose_errors=True,
+    )
+
+
+def _schema(asked: Query, readable: list[str]) -> dict[str, Any]:
+    call_id = {"type": "string", "enum": readable, "description": "The call whose result to read."}
+    return {
+        "type": "object",
+        **asked.schema,
+        "properties": {"call_id": call_id, **asked.schema["properties"]},
+        "required": ["call_id", *asked.schema.get("required", ())],
+        "additionalProperties": False,
+    }
+
+
+def _fitted(bounds: Bounds, budget_chars: int | None) -> Bounds:
+    if budget_chars is None:
+        return bounds
+    # The note that says what was left out must itself fit, or it is the first thing to be cut.
+    room = max(budget_chars - _ROOM_FOR_A_NOTE, budget_chars // 2, 1)
+    return replace(bounds, max_chars=min(bounds.max_chars, room))
+
+
+async def _read(tool: str, args: dict[str, Any], ctx: ForgeContext, bounds: Bounds) -> str:
+    address = args.pop("call_id")
+    artifact, asked = _resolve(tool, address, ctx)
+    bound = asked.bind(args, bounds)
+    try:
+        value = await getattr(artifact, asked.method)(**bound)
+        first = args.get("start") or args.get("start_line") or 0
+
+        def rest(shown: int) -> str:
+            return asked.rest.replace("{next}", str(first + shown))
+
+        return answer(UNDEFINED if value is None else value, bounds, rest=rest, render=asked.render)
+    except ArtifactQueryError:
+        raise
+    except SpindleError as error:
+        raise ArtifactQueryError(str(error), tool=tool, field=error.field) from error
+    except Exception as error:
+        why = type(error).__name__
+        raise ArtifactQueryError(
+            f"{address!r} could not be read by {tool} ({why}); try another tool", tool=tool
+        ) from error
+
+
+def _resolve(tool: str, address: str, ctx: ForgeContext) -> tuple[Any, Query]:
+    present = addresses(ctx)
+    artifact = present.get(address)
+    if artifact is None:
+        known = ", ".join(present) or "none"
+        raise ArtifactQueryError(f"no artifact with id {address!r} in this turn; there are: {known}", tool=tool)
+    asked = queries_of(type(artifact)).get(tool)
+    if asked is None:
+        kind = type(artifact).__name__
+        raise ArtifactQueryError(f"{address!r} is a {kind}, which {tool} cannot read", tool=tool, field="call_id")
+    return artifact, asked

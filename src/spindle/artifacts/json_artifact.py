@@ -1,0 +1,275 @@
+"""JSON, JSON5 and JSON Lines, queried by path."""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar, cast
+
+from anyio.to_thread import run_sync
+from pydantic import Field
+
+from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
+from spindle.artifacts.extras import needs_extra
+from spindle.artifacts.json_formats import (
+    JSON_FORMATS,
+    MAX_JSON5_CHARS,
+    JsonFormat,
+    is_json,
+    parse_document,
+    parse_json5,
+    parse_record,
+)
+from spindle.artifacts.query import query
+from spindle.artifacts.reader import SpoolReader
+from spindle.errors import InvalidArtifactError
+
+if TYPE_CHECKING:
+    from spindle.artifacts.json_path import PathLimits, PathQuery
+
+T = TypeVar("T")
+Path: TypeAlias = Annotated[str, Field(min_length=1)]
+
+_SMALL_CHARS = 16_384
+_SMALL_BYTES = 16 << 20
+_NARROW = "make the path more specific, for example with a slice such as [100:200]"
+_DIALECT = "The path is a JSONPath of RFC 9535, such as $.items[?@.price > 10].name; match() and search() take RE2."
+
+
+class JsonArtifact(Artifact):
+    """JSON of one document (`json`, `json5`) or of one record a line (`jsonl`, `ndjson`).
+
+    Without a format it is told from the content: one strict document is `json`, else strict lines are `jsonl`, else
+    `json5`. Lines are read as they are needed, so their number does not matter; a document is read whole.
+
+    Raises:
+        InvalidArtifactError: The format is none of the four.
+    """
+
+    machine_text = True
+    max_document_bytes: ClassVar[int] = 128 << 20
+    """A larger document is refused: it would take many times its size in memory."""
+    path_limits: ClassVar["PathLimits | None"] = None
+    """How much work a path may cause; `None` is the default of `PathLimits`."""
+
+    def __init__(self, reader: SpoolReader, format: JsonFormat | None = None) -> None:
+        super().__init__(reader)
+        if format is not None and format not in JSON_FORMATS:
+            raise InvalidArtifactError(f"format is one of {', '.join(JSON_FORMATS)}, not {format!r}", field="format")
+        self._format = format
+        self._root: list[Any] = []
+        self._count: int | None = None
+
+    @query("artifact_json_type", "Tell the format of a JSON artifact: json, json5, jsonl or ndjson.")
+    async def json_type(self) -> JsonFormat:
+        """Give the format, as said or as told from the content.
+
+        Raises:
+            InvalidArtifactError: The content is none of the formats.
+        """
+        if self._format is None:
+            self._format = await self._infer()
+        return self._format
+
+    @query(
+        "artifact_json_keys",
+        "List the keys of a JSON artifact's root object, or of all its records together.",
+        rest="look at single records with artifact_json_slice",
+        hidden={"limit": "max_items"},
+    )
+    async def keys(self, *, limit: int | None = None) -> list[str] | None:
+        """List the keys of the root object, or of all object records in the order first seen; `None` without any."""
+        seen: dict[str, None] = {}
+        for part in await self._parts():
+            for record in await self._records_of(part):
+                if isinstance(record, dict):
+                    seen.update(dict.fromkeys(cast("dict[str, Any]", record)))
+            if limit is not None and len(seen) >= limit:
+                break
+        if not seen and not (await self._is_document() and isinstance(self._root[0], dict)):
+            return None
+        return list(seen)[:limit]
+
+    @query("artifact_json_length", "Count the records of a JSON artifact; a single document counts as 1.")
+    async def length(self) -> int:
+        """Count the records: 1 for a document, even when its root is an array, else the lines that are not blank."""
+        if await self._is_document():
+            return 1
+        if self._count is None:
+            count = 0
+            for part in await self._ranges():
+                count += len(await self._filled_lines(part))
+            self._count = count
+        return self._count
+
+    @query(
+        "artifact_json_get",
+        f"Find all values at a path in a JSON artifact, in each record of JSON Lines. {_DIALECT}",
+        rest=_NARROW,
+        hidden={"limit": "max_items"},
+    )
+    async def get(self, path: Path, *, limit: int | None = None) -> list[Any]:
+        """Give the values a JSONPath finds, over all records.
+
+        Raises:
+            ArtifactQueryError: The path is not RFC 9535, or asks for too much work.
+        """
+        return await self._collect(path, lambda record, left, asked: asked.select(record, left), limit)
+
+    @query(
+        "artifact_json_filter",
+        f"Find the records of a JSON artifact in which a path finds something. {_DIALECT}",
+        rest=_NARROW,
+        hidden={"limit": "max_items"},
+    )
+    async def filter(self, path: Path, *, limit: int | None = None) -> list[Any]:
+        """Give the whole records in which a JSONPath finds anything.
+
+        Raises:
+            ArtifactQueryError: The path is not RFC 9535, or asks for too much work.
+        """
+        return await self._collect(path, lambda record, _, asked: [record] if asked.select(record, 1) else [], limit)
+
+    @query(
+        "artifact_json_pluck",
+        f"Collect one field of every record of a JSON artifact. {_DIALECT}",
+        rest=_NARROW,
+        hidden={"limit": "max_items"},
+    )
+    async def pluck(self, path: Path, *, limit: int | None = None) -> list[Any]:
+        """Do what `get` does.
+
+        Raises:
+            ArtifactQueryError: The path is not RFC 9535, or asks for too much work.
+        """
+        return await self.get(path, limit=limit)
+
+    @query(
+        "artifact_json_slice",
+        "Read the records start to end (not included) of JSON Lines, counted from 0; a single document is given whole.",
+        rest="ask again with start={next}; of a single document ask for a part with artifact_json_get",
+        clamp=clamp_range,
+    )
+    async def slice(self, start: LineNumber = None, end: LineNumber = None) -> Any:
+        """Give the records `start` to `end`, as a list is sliced; of a document the root, whatever the range."""
+        if await self._is_document():
+            return self._root[0]
+        last = None if end is None else await self._from_the_front(end)
+        return await self._slice_lines(await self._from_the_front(start or 0), last)
+
+    async def _from_the_front(self, position: int) -> int:
+        return position if position >= 0 else max(0, await self.length() + position)
+
+    async def _slice_lines(self, first: int, last: int | None) -> list[Any]:
+        found: list[Any] = []
+        position = 0
+        for part in await self._ranges():
+            if last is not None and position >= last:
+                break
+            filled = await self._filled_lines(part)
+            stop = None if last is None else last - position
+            found += [parse_record(line, number) for number, line in filled[max(first - position, 0) : stop]]
+            position += len(filled)
+        return found
+
+    async def _collect(
+        self, path: str, pick: "Callable[[Any, int | None, PathQuery], list[Any]]", limit: int | None
+    ) -> list[Any]:
+        with needs_extra("json"):
+            from spindle.artifacts.json_path import PathQuery  # noqa: PLC0415 - an extra
+        asked, found = PathQuery(path, self.path_limits), list[Any]()
+
+        def work(records: list[Any]) -> None:
+            for record in records:
+                left = None if limit is None else limit - len(found)
+                if left is not None and left <= 0:
+                    return
+                found.extend(islice(pick(record, left, asked), left))
+
+        for part in await self._parts():
+            await run_sync(work, await self._records_of(part), abandon_on_cancel=True)
+            if limit is not None and len(found) >= limit:
+                break
+        return found
+
+    async def _parts(self) -> Iterable[range | None]:
+        """Give the ranges of lines to read records from; `None` is the document."""
+        return [None] if await self._is_document() else await self._ranges()
+
+    async def _records_of(self, part: range | None) -> list[Any]:
+        if part is None:
+            return self._root
+        return await run_sync(_parse_lines, await self._filled_lines(part))
+
+    async def _filled_lines(self, part: range) -> list[tuple[int, str]]:
+        lines = await self._lines(part.start, part.stop)
+        return [(number, line) for number, line in enumerate(lines, part.start) if line.strip()]
+
+    async def _is_document(self) -> bool:
+        """Tell a document from lines, and read it when it is one."""
+        kind = await self.json_type()
+        if kind in ("jsonl", "ndjson"):
+            return False
+        if not self._root:
+            text = await self._document_text()
+            self._root = [await _run(parse_document if kind == "json" else parse_json5, text)]
+        return True
+
+    async def _document_text(self) -> str:
+        size = await self.byte_length()
+        if size > self.max_document_bytes:
+            raise InvalidArtifactError(
+                f"this JSON document has {size} bytes, and at most {self.max_document_bytes} are read at once; "
+                "read it with grep and cat, or write it as JSON Lines, which are read record by record"
+            )
+        return await self.as_text()
+
+    async def _infer(self) -> JsonFormat:
+        sample = [] if await self._has_giant_lines() else await self._first_records()
+        # A complete value with anything after it is never one document, so the first lines decide for any length.
+        if len(sample) > 1 and is_json(sample[0][1]):
+            bad = next(((number, line) for number, line in sample if not is_json(line)), None)
+            return "jsonl" if bad is None else await self._infer_commented(*bad)
+        text = await self._document_text()
+        try:
+            self._root = [await _run(parse_document, text)]
+        except InvalidArtifactError as error:
+            await self._try_json5(text, error)
+            return "json5"
+        return "json"
+
+    async def _has_giant_lines(self) -> bool:
+        return await self.byte_length() > _SMALL_BYTES * max(await self.line_count(), 1)
+
+    async def _first_records(self) -> list[tuple[int, str]]:
+        found: list[tuple[int, str]] = []
+        for part in await self._ranges():
+            found += await self._filled_lines(part)
+            if len(found) > 1:
+                break
+        return found
+
+    async def _infer_commented(self, number: int, line: str) -> JsonFormat:
+        """Decide for lines that begin as JSON Lines and do not go on so: JSON5 may end in comments."""
+        try:
+            parse_record(line, number)
+        except InvalidArtifactError as error:
+            if await self.byte_length() > MAX_JSON5_CHARS:
+                raise
+            await self._try_json5(await self.as_text(), error)
+        return "json5"
+
+    async def _try_json5(self, text: str, strictly: InvalidArtifactError) -> None:
+        try:
+            self._root = [await _run(parse_json5, text)]
+        except InvalidArtifactError as error:
+            raise InvalidArtifactError(f"{error}; as strict JSON: {strictly}") from strictly
+
+
+async def _run(parse: Callable[[str], T], text: str) -> T:
+    # Small texts are parsed sooner than a thread would take them up; JSON5 is slow whatever its size.
+    if len(text) <= _SMALL_CHARS and parse is parse_document:
+        return parse(text)
+    return await run_sync(parse, text)
+
+
+def _parse_lines(lines: list[tuple[int, str]]) -> list[Any]:
+    return [parse_record(line, number) for number, line in lines]

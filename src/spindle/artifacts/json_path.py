@@ -1,0 +1,226 @@
+"""JSONPath (RFC 9535) with an end: no evaluated code, linear-time patterns, bounded steps, depth and time."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, cast
+
+import re2
+from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment, JSONPathError, JSONPathMatch
+from jsonpath.function_extensions import ExpressionType, FilterFunction
+from jsonpath.parse import Parser
+from jsonpath.segments import JSONPathChildSegment, JSONPathRecursiveDescentSegment, JSONPathSegment
+from jsonpath.stream import TokenStream
+
+from spindle.errors import ArtifactQueryError
+
+MAX_PATH_CHARS: Final = 4_000
+_TICKS_BETWEEN_LOOKS = 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathLimits:
+    """How much work one path may cause."""
+
+    max_steps: int = 20_000_000
+    """Nodes visited and comparisons made."""
+    max_depth: int = 200
+    max_seconds: float = 20.0
+
+
+class _Meter:
+    """Counts the steps of one path over all records and ends it in time."""
+
+    def __init__(self, path: str, limits: PathLimits) -> None:
+        self.path, self.limits, self.steps = path, limits, 0
+        self.deadline = time.monotonic() + limits.max_seconds
+
+    def tick(self) -> None:
+        self.steps += 1
+        if self.steps % _TICKS_BETWEEN_LOOKS == 0:
+            if self.steps > self.limits.max_steps:
+                raise self.refusal(f"needs more than {self.limits.max_steps} steps")
+            if time.monotonic() > self.deadline:
+                raise self.refusal(f"takes longer than {self.limits.max_seconds:g} seconds")
+
+    def refusal(self, why: str) -> ArtifactQueryError:
+        return ArtifactQueryError(f"the path {self.path} {why}; make it more specific", field="path")
+
+
+class PathQuery:
+    """A JSONPath, ready to be asked of many records.
+
+    Raises:
+        ArtifactQueryError: The path is not RFC 9535.
+    """
+
+    def __init__(self, path: str, limits: PathLimits | None = None) -> None:
+        if len(path) > MAX_PATH_CHARS:
+            raise ArtifactQueryError(
+                f"a path has at most {MAX_PATH_CHARS} characters, this one {len(path)}", field="path"
+            )
+        if not path.startswith("$"):
+            raise _bad_path(path, ValueError("it must begin with $, the root"))
+        self._meter = _Meter(path, limits or PathLimits())
+        self._compiled: JSONPath | CompoundJSONPath
+        try:
+            self._compiled = _Environment(self._meter).compile(path)
+        except (JSONPathError, RecursionError) as error:
+            raise _bad_path(path, error) from error
+
+    def select(self, record: Any, limit: int | None = None) -> list[Any]:
+        """Give the values the path finds in a record, at most `limit`.
+
+        Raises:
+            ArtifactQueryError: It would take too many steps, too deep a nesting or too long.
+        """
+        # A scalar given to the library would be taken for JSON text; only containers have anything inside.
+        if not isinstance(record, dict | list):
+            return [record] if isinstance(self._compiled, JSONPath) and self._compiled.empty() else []
+        found = self._compiled.finditer(cast("Any", record))
+        try:
+            return [match.obj for match in islice(found, limit)]
+        except RecursionError as error:
+            raise self._meter.refusal("nests too deeply") from error
+        except JSONPathError as error:
+            raise _bad_path(self._meter.path, error) from error
+
+
+def _bad_path(path: str, error: Exception) -> ArtifactQueryError:
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).split("\n", 1)[0]
+    return ArtifactQueryError(
+        f"{path!r} is not a JSONPath of RFC 9535: {reason}. Examples: $.name, $.items[0], $.items[*].id, "
+        "$..price, $.items[?@.price > 10 && @.tag == 'new'].name",
+        field="path",
+    )
+
+
+class _Environment(JSONPathEnvironment):
+    """RFC 9535 to the letter, every step of it metered."""
+
+    def __init__(self, meter: _Meter) -> None:
+        self.meter = meter
+        self.parser_class = _MeteredParser
+        super().__init__(strict=True)
+
+    def setup_function_extensions(self) -> None:
+        super().setup_function_extensions()
+        self.function_extensions["match"] = _Pattern(whole=True)
+        self.function_extensions["search"] = _Pattern(whole=False)
+
+    def compare(self, left: object, operator: str, right: object) -> bool:
+        self.meter.tick()
+        return super().compare(left, operator, right)
+
+    def is_truthy(self, obj: object) -> bool:
+        self.meter.tick()
+        return super().is_truthy(obj)
+
+
+class _MeteredParser(Parser):
+    """Makes the segments below in place of the library's."""
+
+    def parse_query(self, stream: TokenStream) -> Iterable[JSONPathSegment]:
+        for segment in super().parse_query(stream):
+            kind = _Descendants if isinstance(segment, JSONPathRecursiveDescentSegment) else _Children
+            yield kind(env=segment.env, token=segment.token, selectors=segment.selectors)
+
+
+class _Children(JSONPathChildSegment):
+    def resolve(self, nodes: Iterable[JSONPathMatch]) -> Iterator[JSONPathMatch]:
+        meter = cast("_Environment", self.env).meter
+        for node in nodes:
+            meter.tick()
+            for selector in self.selectors:
+                for found in selector.resolve(node):
+                    meter.tick()
+                    # The library remembers every child of a node; nobody asks, and it keeps whole documents alive.
+                    node.children.clear()
+                    yield found
+
+
+class _Descendants(JSONPathRecursiveDescentSegment):
+    def resolve(self, nodes: Iterable[JSONPathMatch]) -> Iterator[JSONPathMatch]:
+        meter = cast("_Environment", self.env).meter
+        for node in nodes:
+            for visited in _walk(node, meter):
+                for selector in self.selectors:
+                    for found in selector.resolve(visited):
+                        meter.tick()
+                        visited.children.clear()
+                        yield found
+
+
+def _walk(top: JSONPathMatch, meter: _Meter) -> Iterator[JSONPathMatch]:
+    """Visit a node and all containers below it, parents first, in document order."""
+    waiting = [top]
+    while waiting:
+        node = waiting.pop()
+        meter.tick()
+        if len(node.parts) > meter.limits.max_depth:
+            raise meter.refusal(f"reaches deeper than {meter.limits.max_depth} levels")
+        yield node
+        below = _members(node.obj)
+        inner = [node.new_child(value, key) for key, value in below if isinstance(value, dict | list)]
+        waiting.extend(reversed(inner))
+
+
+def _members(value: object) -> Iterable[tuple[int | str, Any]]:
+    if isinstance(value, dict):
+        return cast("Mapping[str, Any]", value).items()
+    return enumerate(cast("list[Any]", value)) if isinstance(value, list) else ()
+
+
+class _Pattern(FilterFunction):
+    """`match` and `search` of RFC 9535, in linear time."""
+
+    arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]  # noqa: RUF012 - the library's way of declaring
+    return_type = ExpressionType.LOGICAL
+
+    def __init__(self, *, whole: bool) -> None:
+        self.whole = whole
+
+    def __call__(self, value: object, pattern: object) -> bool:
+        if not isinstance(value, str) or not isinstance(pattern, str):
+            return False
+        compiled = _compile_pattern(pattern)
+        try:
+            found = compiled.fullmatch(value) if self.whole else compiled.search(value)
+        except UnicodeEncodeError:
+            return False
+        return found is not None
+
+
+@lru_cache(maxsize=8)
+def _compile_pattern(pattern: str) -> Any:
+    options: Any = re2.Options()
+    options.log_errors = False
+    options.max_mem = 8 << 20
+    try:
+        return cast("Any", re2).compile(_dots_without_newlines(pattern), options)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise ArtifactQueryError(
+            f"the pattern {pattern!r} in the path is not one we read: {error}. It is a linear-time dialect (RE2): "
+            "no look-around, no back-references",
+            field="path",
+        ) from error
+
+
+def _dots_without_newlines(pattern: str) -> str:
+    # In I-Regexp a dot matches neither \n nor \r; in RE2 only \n is excluded.
+    parts: list[str] = []
+    escaped = in_class = False
+    for char in pattern:
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char in "[]":
+            in_class = char == "["
+        elif char == "." and not in_class:
+            parts.append(r"[^\n\r]")
+            continue
+        parts.append(char)
+    return "".join(parts)

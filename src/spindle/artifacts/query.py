@@ -1,0 +1,139 @@
+"""Marking the methods of an artifact that a model may ask for.
+
+A query method is a coroutine method of an artifact class under `@query(name, description)`. What the model is told
+about it comes from its signature, so a subclass adds a question by writing a method and nothing else.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from types import SimpleNamespace
+from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from spindle.artifacts.render import Bounds, serialise
+from spindle.errors import ArtifactQueryError, UsageError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+Clamp: TypeAlias = Callable[[dict[str, Any], Bounds], dict[str, Any]]
+BoundName: TypeAlias = Literal["max_items", "max_chars"]
+
+_MARK = "__spindle_query__"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """One question a model can put to an artifact."""
+
+    name: str
+    """The forged tool's name."""
+    description: str
+    method: str
+    function: Callable[..., Any] = field(repr=False)
+    rest: str = "narrow the query"
+    """How to get what an answer had to leave out; `{next}` is the number of the first item left out."""
+    clamp: Clamp | None = field(default=None, repr=False)
+    """Lowers arguments so that no more is fetched than an answer may show."""
+    hidden: Mapping[str, BoundName] = field(default_factory=dict[str, BoundName])
+    """Parameters the model does not see: each is given one more than this bound, so that a cut answer shows."""
+    render: Callable[[Any], str] = field(default=serialise, repr=False)
+
+    @cached_property
+    def arguments(self) -> type[BaseModel]:
+        """The arguments a model may give, as a pydantic model."""
+        return _arguments_of(self)
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The arguments as JSON Schema: `properties`, `required` and, where types need them, `$defs`."""
+        whole = self.arguments.model_json_schema()
+        whole.setdefault("properties", {})
+        for told in whole["properties"].values():
+            told.pop("title", None)
+            if "default" in told and told["default"] is None:
+                del told["default"]
+        return {key: whole[key] for key in ("properties", "required", "$defs") if key in whole}
+
+    def bind(self, args: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+        """Turn a model's arguments into those of the method, no larger than an answer can show.
+
+        Raises:
+            ArtifactQueryError: They do not fit the method's signature.
+        """
+        try:
+            model = self.arguments.model_validate(dict(args))
+        except ValidationError as error:
+            raise ArtifactQueryError(f"{self.name}: {_first_problem(error)}", tool=self.name) from error
+        # Not model_dump: a parameter that is itself a model or a record must reach the method as one.
+        bound = {name: getattr(model, name) for name in type(model).model_fields}
+        bound |= {name: getattr(bounds, which) + 1 for name, which in self.hidden.items()}
+        return self.clamp(bound, bounds) if self.clamp else bound
+
+
+def query(
+    name: str,
+    description: str,
+    *,
+    rest: str = "narrow the query",
+    clamp: Clamp | None = None,
+    hidden: Mapping[str, BoundName] | None = None,
+    render: Callable[[Any], str] = serialise,
+) -> Callable[[Method], Method]:
+    """Mark a method of an artifact as a question that a model may ask through the tool `name`."""
+    if not name or not description:
+        raise UsageError("a query needs a tool name and a description for the model", field="name")
+
+    def mark(method: Method) -> Method:
+        marked = Query(
+            name=name,
+            description=description,
+            method=method.__name__,
+            function=method,
+            rest=rest,
+            clamp=clamp,
+            hidden=hidden or {},
+            render=render,
+        )
+        setattr(method, _MARK, marked)
+        return method
+
+    return mark
+
+
+@lru_cache(maxsize=256)
+def queries_of(cls: type) -> Mapping[str, Query]:
+    """Collect the queries of a class and its bases by tool name: bases first, the nearest class wins."""
+    found: dict[str, Query] = {}
+    for ancestor in reversed(cls.__mro__):
+        for member in vars(ancestor).values():
+            marked = getattr(member, _MARK, None)
+            if isinstance(marked, Query):
+                found[marked.name] = marked
+    return found
+
+
+def _arguments_of(asked: Query) -> type[BaseModel]:
+    hints = _parameter_hints(asked.function)
+    fields: dict[str, Any] = {}
+    for position, parameter in enumerate(inspect.signature(asked.function).parameters.values()):
+        if position == 0 or parameter.name in asked.hidden:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise UsageError(f"query {asked.name}: a model cannot fill *{parameter.name}; name each argument")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints.get(parameter.name, Any), default)
+    return create_model(asked.name, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True), **fields)
+
+
+def _parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    # What a method returns may be named for type checkers only, so it is not looked up.
+    parameters = {name: hint for name, hint in inspect.get_annotations(function).items() if name != "return"}
+    return get_type_hints(SimpleNamespace(__annotations__=parameters), function.__globals__, include_extras=True)
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "arguments"
+    return f"{where}: {first['msg']}"
