@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.reader import SpoolReader
+from spindle.artifacts.spool import Spool
 from spindle.errors import InvalidMediaError, MediaUnreadableError
 from spindle.media import DerivedText, Media, MimeCheck
-from spindle.media.readers import BytesReader
+from spindle.media.readers import CHUNK_BYTES, BytesReader
 
 pytestmark = pytest.mark.anyio
 LABELS: dict[str, Any] = {
@@ -277,28 +277,19 @@ async def test_a_file_is_read_when_asked_and_gives_its_name(tmp_path: Path) -> N
     assert Media.from_file(str(path), **labels, filename="other.pdf").filename == "other.pdf"
 
 
-class Spooled:
-    """The smallest reader of a spool."""
+@pytest.mark.parametrize("where", ["memory", "files"])
+async def test_what_lies_in_the_spool_can_be_media_and_is_read_in_pieces(where: str, tmp_path: Path) -> None:
+    spool = Spool.memory() if where == "memory" else Spool.files(tmp_path / "spool")
+    data = bytes(range(256)) * 1000
+    media = Media.from_reader(await spool.write("sound", data), **LABELS)
 
-    async def line(self, i: int) -> str | None:
-        return "abc" if i == 0 else None
-
-    async def byte_length(self) -> int:
-        return 3
-
-    async def line_count(self) -> int:
-        return 1
-
-    async def read_all(self) -> bytes:
-        return b"abc"
-
-
-async def test_a_spools_reader_can_back_media() -> None:
-    spooled: SpoolReader = Spooled()
-    media = Media.from_reader(spooled, **LABELS)
-
-    assert await media.as_bytes() == b"abc"
-    assert await media.byte_length() == 3
+    assert await media.as_bytes() == data
+    assert await media.byte_length() == len(data)
+    assert max([len(chunk) async for chunk in media.stream()]) <= CHUNK_BYTES
+    async with media.stream() as chunks:
+        async for chunk in chunks:
+            assert data.startswith(chunk)
+            break
 
 
 # --- sniffing --------------------------------------------------------------------------------------------------------
