@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import anyio
 
@@ -135,7 +135,7 @@ class Events:
                 self._observer_failed(name, error)
             else:
                 if isinstance(answer, Awaitable):
-                    self._pending.append((name, answer))
+                    self._pending.append((name, cast("Awaitable[object]", answer)))
 
     async def flush(self) -> None:
         """Await the async observers told so far."""

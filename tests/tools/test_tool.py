@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
 from spindle import Capabilities, Tool, ToolContext
+from spindle.calls import RawArgs
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.tools.cache import CachePolicy
 
@@ -150,7 +151,7 @@ def test_attributes_are_read_only() -> None:
         with pytest.raises(AttributeError):
             setattr(tool, name, "changed")
     with pytest.raises(AttributeError):
-        del tool.name
+        delattr(tool, "name")
 
 
 def test_the_handler_cannot_be_reached_by_its_name() -> None:
@@ -315,7 +316,8 @@ async def test_no_arguments_are_an_empty_object_only_for_a_tool_without_paramete
 
     nothing = make(input_schema=Nothing, handler=lambda args, ctx, meta: "ran")  # pyright: ignore[reportUnknownLambdaType]
 
-    for empty in (None, "", b"", "{}", {}):
+    nothing_at_all: list[RawArgs] = [None, "", b"", "{}", {}]
+    for empty in nothing_at_all:
         assert await nothing.executor(ToolContext())(empty) == "ran"
     for empty in (None, "", b""):
         with pytest.raises(InvalidToolArgsError):

@@ -36,7 +36,7 @@ class Capabilities:
     process: tuple[str, ...] | None
     attachments: tuple[str, ...] | None
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  the order is that of the public surface
         self,
         network: Iterable[str] | None = None,
         secrets: Iterable[str] | None = None,
@@ -71,7 +71,9 @@ def _names(value: Iterable[str] | None, field: str) -> tuple[str, ...] | None:
         return None
     # A lone string is iterable too: "git" would become the commands "g", "i" and "t".
     if isinstance(value, (str, bytes, Mapping)):
-        raise CapabilityError(f"capability {field}: expected a list of names, got {value!r}; write [{value!r}]", field=field)
+        raise CapabilityError(
+            f"capability {field}: expected a list of names, got {value!r}; write [{value!r}]", field=field
+        )
     names = tuple(value)
     for name in names:
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
@@ -87,7 +89,9 @@ def _one_of(value: str | None, options: tuple[str, ...], field: str) -> str | No
 
 def _reach(value: FileReach | None) -> FileReach | None:
     if value is not None and not isinstance(value, FileReach):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-        raise CapabilityError(f"capability files: expected FileReach(read=[…], write=[…]), got {value!r}", field="files")
+        raise CapabilityError(
+            f"capability files: expected FileReach(read=[…], write=[…]), got {value!r}", field="files"
+        )
     return value
 
 

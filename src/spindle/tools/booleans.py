@@ -18,12 +18,11 @@ _NOT_A_NUMBER = {
 def holds_boolean(values: Iterable[Any]) -> bool:
     """Whether a boolean is anywhere among `values`."""
     for value in values:
-        kind = type(value)
-        if kind is bool:
+        if value is True or value is False:
             return True
-        if kind is list and holds_boolean(value):
+        if isinstance(value, list) and holds_boolean(cast("list[Any]", value)):
             return True
-        if kind is dict and holds_boolean(value.values()):
+        if isinstance(value, dict) and holds_boolean(cast("dict[Any, Any]", value).values()):
             return True
     return False
 

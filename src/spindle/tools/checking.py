@@ -1,6 +1,5 @@
 """Whether the values a tool is made of are what they should be."""
 
-import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -70,12 +69,10 @@ def _check_core(tool: Any, handler: Any, function: Function | None, problems: _P
         text = tool.description
         problems.unless(isinstance(text, str) and text.strip(), "description", "text that is not empty", text)
         problems.unless(callable(handler), "handler", "a function (args, ctx, meta)", handler)
-        problems.unless(
-            isinstance(tool.input_schema, Mapping) or is_argument_type(tool.input_schema),
-            "input_schema",
-            "a pydantic model, a dataclass, a TypedDict or a JSON Schema dict",
-            tool.input_schema,
-        )
+        expected = "a pydantic model, a dataclass, a TypedDict or a JSON Schema dict"
+        schema = cast("object", tool.input_schema)
+        fine = isinstance(schema, Mapping) or is_argument_type(schema)
+        problems.unless(fine, "input_schema", expected, cast("object", schema))
     else:
         text = function.plain.__doc__ if tool.description is MISSING else tool.description
         expected = "a docstring on the function, or given as description=…"
@@ -86,11 +83,11 @@ def _check_core(tool: Any, handler: Any, function: Function | None, problems: _P
     )
 
 
-def is_argument_type(value: Any) -> bool:
+def is_argument_type(value: object) -> bool:
     """Whether `value` is a class pydantic can validate an object into."""
     if not isinstance(value, type):
         return False
-    return dataclasses.is_dataclass(value) or is_typeddict(value) or hasattr(value, "__pydantic_core_schema__")
+    return hasattr(value, "__dataclass_fields__") or is_typeddict(value) or hasattr(value, "__pydantic_core_schema__")
 
 
 def _check_flags(tool: Any, problems: _Problems) -> None:
@@ -116,13 +113,16 @@ def _is_positive(value: Any) -> bool:
     return type(value) in {int, float} and value > 0 and math.isfinite(value)
 
 
-def _meta(value: Any, problems: _Problems) -> Any:
+def _meta(value: object, problems: _Problems) -> FrozenStash | None:
     if isinstance(value, FrozenStash) or value is None:
         return FrozenStash(value)
-    names = cast("Mapping[Any, Any]", value if isinstance(value, Mapping) else {None: None})
-    problems.unless(all(isinstance(key, str) for key in names), "meta", "a mapping with text keys", value)
+    if not isinstance(value, Mapping):
+        problems.unless(False, "meta", "a mapping with text keys", value)  # noqa: FBT003
+        return None
+    meta = cast("Mapping[Any, Any]", value)
+    problems.unless(all(isinstance(key, str) for key in meta), "meta", "a mapping with text keys", meta)
     try:
-        return FrozenStash(value)
+        return FrozenStash(meta)
     except InvalidStashError as error:
         problems.append(("meta", f"meta: {error}"))
         return None
@@ -131,7 +131,9 @@ def _meta(value: Any, problems: _Problems) -> Any:
 def _cache(value: Any, problems: _Problems) -> CachePolicy | None:
     if value is True:
         return CachePolicy()
-    problems.unless(value is None or value is False or isinstance(value, CachePolicy), "cache", "True or CachePolicy", value)
+    problems.unless(
+        value is None or value is False or isinstance(value, CachePolicy), "cache", "True or CachePolicy", value
+    )
     return value or None
 
 

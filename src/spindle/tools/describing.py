@@ -11,17 +11,17 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 class _Generator(GenerateJsonSchema):
     """Pydantic's generator, without the noise of titles made from names."""
 
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  pydantic's own shape
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
 
     def encode_default(self, dft: Any) -> Any:
         # Pydantic builds a whole adapter for each default; for most of them there is nothing to do.
         if type(dft) in _PLAIN:
             return dft
-        if dft == [] or dft == {}:
-            return cast("Any", type(dft)())
+        if type(dft) in {list, dict} and not dft:
+            return dft.copy()
         return super().encode_default(dft)
 
 

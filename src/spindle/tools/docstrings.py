@@ -42,12 +42,13 @@ def _parse(text: str) -> Docstring:
         chosen = style.GOOGLE
     else:
         chosen = style.AUTO
-    parsed = docstring_parser.parse(text, style=chosen)
+    try:
+        parsed = docstring_parser.parse(text, style=chosen)
+    except docstring_parser.ParseError:
+        return Docstring(description=text)
     return Docstring(
         description=(parsed.description or "").strip(),
         parameters={
-            each.arg_name.lstrip("*"): " ".join(each.description.split())
-            for each in parsed.params
-            if each.description
+            each.arg_name.lstrip("*"): " ".join(each.description.split()) for each in parsed.params if each.description
         },
     )

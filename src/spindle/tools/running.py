@@ -1,10 +1,10 @@
 """Runs one call of one tool: checksum, validation, start event, handler, end event, in that order."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import CoroutineType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from spindle.calls import Err, RawArgs
 from spindle.errors import InvalidToolArgsError, ToolDownstreamError
@@ -16,23 +16,24 @@ from spindle.tools.problems import Problem, printable, refusal
 from spindle.tools.schema import Schema
 
 Execute: TypeAlias = Callable[[RawArgs], Awaitable[Any]]
+Check: TypeAlias = Callable[[Any, Any], Any]
 
 
-class Runnable(Protocol):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Runnable:
     """What is needed of a tool to run it."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def checks(self) -> tuple[Callable[[Any, Any], Any], ...]: ...
-    @property
-    def meta(self) -> Any: ...
+    name: str
+    schema: Schema
+    checks: Sequence[Check]
+    handler: Callable[[Any, ToolContext, Any], Any]
+    meta: Any
 
 
-def execute_of(tool: Runnable, schema: Schema, handler: Callable[..., Any], context: ToolContext) -> Execute:
-    """Give the function that runs one call in `context`."""
-    name, checks, meta, events = tool.name, tool.checks, tool.meta, context.events
-    validate, empty_ok = schema.validate, schema.takes_nothing
+def executor_of(tool: Runnable, context: ToolContext) -> Execute:
+    """Give the function that runs one call of `tool` in `context`."""
+    name, checks, handler, meta, events = tool.name, tool.checks, tool.handler, tool.meta, context.events
+    validate, empty_ok = tool.schema.validator(), tool.schema.takes_nothing()
 
     async def execute(args: RawArgs) -> Any:
         # JSON text always has a checksum, so it is only made if someone looks; a mapping may hold what JSON cannot.
@@ -42,52 +43,66 @@ def execute_of(tool: Runnable, schema: Schema, handler: Callable[..., Any], cont
         if checks:
             await run_checks(checks, value, context, tool=name)
         if events.heard("tool_execution_start") or events.heard("tool_execution_end"):
-            return await _observed(name, known or checksum(name, arguments), handler, value, context, meta)
+            observed = _Observed(tool=tool, context=context, checksum=known or checksum(name, arguments))
+            return await observed.run(value)
         try:
             result = handler(value, context, meta)
-            if type(result) is CoroutineType or hasattr(type(result), "__await__"):
-                return await result
+            return await result if is_awaitable(result) else result
         except (Exception, SystemExit) as error:
             raise _downstream(name, error) from error
-        return result
 
     return execute
 
 
-async def _observed(
-    name: str, call_checksum: str, handler: Callable[..., Any], value: Any, context: ToolContext, meta: Any
-) -> Any:
-    """Run the handler with its two events around it; the second comes whatever happens."""
-    facts = {
-        "tool_name": name,
-        "turn_id": context.turn_id,
-        "tool_call_id": context.tool_call_id,
-        "checksum": call_checksum,
-        "started_at": datetime.now(UTC),
-    }
-    events, begun = context.events, time.perf_counter()
-    await events.emit("tool_execution_start", ToolExecutionStart(**facts, args=value))
-    is_error = True
-    try:
-        result = handler(value, context, meta)
-        if hasattr(type(result), "__await__"):
-            result = await result
-        is_error = isinstance(result, Err)
-    except (Exception, SystemExit) as error:
-        raise _downstream(name, error) from error
-    finally:
-        took = time.perf_counter() - begun
-        end = ToolExecutionEnd(
-            **facts,
-            ended_at=facts["started_at"] + timedelta(seconds=took),
-            duration_ms=took * 1000,
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Observed:
+    """One call with its two events around it; the second comes whatever happens."""
+
+    tool: Runnable
+    context: ToolContext
+    checksum: str
+
+    async def run(self, value: Any) -> Any:
+        tool, context = self.tool, self.context
+        started_at, begun = datetime.now(UTC), time.perf_counter()
+        await context.events.emit("tool_execution_start", self._start(value, started_at))
+        is_error = True
+        try:
+            result = tool.handler(value, context, tool.meta)
+            if is_awaitable(result):
+                result = await result
+            is_error = isinstance(result, Err)
+        except (Exception, SystemExit) as error:
+            raise _downstream(tool.name, error) from error
+        finally:
+            end = self._end(started_at, time.perf_counter() - begun, is_error=is_error)
+            await context.events.emit_last("tool_execution_end", end)
+        return result
+
+    def _start(self, value: Any, started_at: datetime) -> ToolExecutionStart:
+        return ToolExecutionStart(
+            tool_name=self.tool.name,
+            turn_id=self.context.turn_id,
+            tool_call_id=self.context.tool_call_id,
+            checksum=self.checksum,
+            args=value,
+            started_at=started_at,
+        )
+
+    def _end(self, started_at: datetime, seconds: float, *, is_error: bool) -> ToolExecutionEnd:
+        return ToolExecutionEnd(
+            tool_name=self.tool.name,
+            turn_id=self.context.turn_id,
+            tool_call_id=self.context.tool_call_id,
+            checksum=self.checksum,
+            started_at=started_at,
+            ended_at=started_at + timedelta(seconds=seconds),
+            duration_ms=seconds * 1000,
             is_error=is_error,
         )
-        await events.emit_last("tool_execution_end", end)
-    return result
 
 
-async def run_checks(checks: Iterable[Callable[[Any, Any], Any]], value: Any, ctx: Any, *, tool: str) -> None:
+async def run_checks(checks: Iterable[Check], value: Any, ctx: Any, *, tool: str) -> None:
     """Run a tool's own checks in order; `ValueError` refuses the call, anything else passes through.
 
     Raises:
@@ -96,13 +111,18 @@ async def run_checks(checks: Iterable[Callable[[Any, Any], Any]], value: Any, ct
     for check in checks:
         try:
             answer = check(value, ctx)
-            if hasattr(type(answer), "__await__"):
+            if is_awaitable(answer):
                 await answer
         except InvalidToolArgsError:
             raise
         except ValueError as error:
             words = printable(str(error)) or "arguments that pass the tool's own check"
             raise refusal(tool, [Problem(path="", expected=words, received="arguments that do not")]) from error
+
+
+def is_awaitable(value: object) -> bool:
+    """Whether a handler's answer is still to come; several times faster than `inspect.isawaitable`."""
+    return hasattr(type(value), "__await__")
 
 
 def _downstream(name: str, error: BaseException) -> ToolDownstreamError:

@@ -1,27 +1,27 @@
 """The port behind every tool's arguments: one object that describes them and guards them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from spindle.tools.signature import Function
+
+Validate: TypeAlias = Callable[[dict[str, Any], object], Any]
+"""`(arguments, as_they_came)`: gives what the handler gets, or raises `InvalidToolArgsError`."""
 
 
 class Schema(Protocol):
     """Says what the arguments are, and holds a call to it."""
 
-    @property
     def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema the model is told."""
+        """Give the JSON Schema the model is told."""
         ...
 
-    @property
     def takes_nothing(self) -> bool:
-        """Whether a call without any arguments text means an empty object."""
+        """Say whether a call without any arguments text means an empty object."""
         ...
 
-    @property
-    def validate(self) -> Callable[[dict[str, Any], object], Any]:
-        """Check arguments, given also as they came, and give what the handler gets."""
+    def validator(self) -> Validate:
+        """Give the function that checks a call's arguments."""
         ...
 
 
@@ -38,6 +38,8 @@ def schema_of(source: Any, *, tool: str, strict: bool, secret_fields: frozenset[
         return RawSchema(source, tool=tool, secret_fields=secret_fields)
     from spindle.tools.typed_schema import TypedSchema  # noqa: PLC0415
 
-    types = source.collector if isinstance(source, Function) else lambda: source
-    texts = source.parameter_texts if isinstance(source, Function) else dict[str, str]
-    return TypedSchema(types, tool=tool, strict=strict, secret_fields=secret_fields, texts=texts)
+    if isinstance(source, Function):
+        types, texts = source.collector, source.parameter_texts
+    else:
+        types, texts = (lambda: source), dict[str, str]
+    return TypedSchema(types, texts=texts, tool=tool, strict=strict, secret_fields=secret_fields)

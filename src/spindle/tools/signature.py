@@ -98,7 +98,7 @@ def read_function(call: AnyFunction, *, name: str | None, depth: int) -> Functio
     except (TypeError, ValueError) as error:
         message = f"tool {name!r}: {call!r} has no signature Python can read; wrap it in a function of your own"
         raise InvalidToolError(message, tool=name, field="handler") from error
-    bound = set(call.keywords) if isinstance(call, functools.partial) else set[str]()
+    bound: set[str] = set(getattr(call, "keywords", ()))  # what a partial has filled in is not the model's to give
     parameters = [each for each in signature.parameters.values() if each.name not in bound]
     if plain is call:
         _check_bound(plain, parameters, tool=name)
@@ -117,9 +117,9 @@ def _plain(call: AnyFunction) -> AnyFunction:
     if isinstance(call, functools.partial):
         return _plain(cast("AnyFunction", call.func))
     if isinstance(call, (types.MethodType, staticmethod, classmethod)):
-        return _plain(cast("AnyFunction", call.__func__))
-    if hasattr(call, "__wrapped__"):
-        return _plain(call.__wrapped__)
+        return _plain(cast("Any", call).__func__)
+    if (wrapped := getattr(call, "__wrapped__", None)) is not None:
+        return _plain(wrapped)
     if isinstance(call, (types.FunctionType, types.BuiltinFunctionType)):
         return call
     return _plain(type(call).__call__)
@@ -154,7 +154,7 @@ def _unfit(parameter: Parameter, reason: str, tool: str) -> InvalidToolError:
 def _namespace(plain: AnyFunction, parameters: list[Parameter], depth: int) -> Mapping[str, Any]:
     if not any(isinstance(each.annotation, str) for each in parameters):
         return {}
-    frame = sys._getframe(depth + 1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  postponed annotations may name local classes
+    frame = sys._getframe(depth + 1)  # pyright: ignore[reportPrivateUsage]  postponed annotations may name local classes
     local = {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
     cells = zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=False)
     return local | {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
@@ -172,7 +172,9 @@ def _read_parameters(function: Function) -> Parameters:
     try:
         hints = typing.get_type_hints(function.plain, localns=dict(function.namespace), include_extras=True)
     except Exception as error:
-        message = f"tool {function.name!r}: an annotation cannot be resolved ({error}); import what it names at module level"
+        message = (
+            f"tool {function.name!r}: an annotation cannot be resolved ({error}); import what it names at module level"
+        )
         raise InvalidToolError(message, tool=function.name, field="handler") from error
     shown: list[Parameter] = []
     contexts: list[str] = []

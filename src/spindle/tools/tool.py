@@ -1,26 +1,25 @@
 """A tool: one schema that both describes and guards it, and a private handler."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any, Literal, TypeAlias, TypeGuard, cast
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from spindle.calls import RawArgs
 from spindle.capabilities.declare import NO_CAPABILITIES, Capabilities
 from spindle.stash import FrozenStash
 from spindle.tools.arguments import read_arguments
-from spindle.tools.cache import CachePolicy
 from spindle.tools.checking import MISSING, checked
 from spindle.tools.context import as_tool_context
 from spindle.tools.copying import copier
 from spindle.tools.identity import fingerprint
-from spindle.tools.running import Execute, execute_of, run_checks
+from spindle.tools.running import Check, Execute, Runnable, executor_of, run_checks
 from spindle.tools.schema import Schema, schema_of
 from spindle.tools.signature import Function
 
 Collision: TypeAlias = Literal["throw", "replace", "keep"]
 Isolation: TypeAlias = Literal["thread", "process"]
 Handler: TypeAlias = Callable[[Any, Any, FrozenStash], Any]
-Check: TypeAlias = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -40,8 +39,8 @@ class Tool:
     """`(args, ctx, meta)`, sync or async; private from here on."""
     artifact_constructor: Any = None
     """The class large results are wrapped in, or a function without arguments that gives it."""
-    meta: FrozenStash = cast("Any", None)
-    """Yours, for the handler: a mapping, kept as a frozen dot-path view."""
+    meta: Any = None
+    """Yours, for the handler: a mapping, kept as a `FrozenStash`."""
     ephemeral: bool = False
     """Gone when its turn is acknowledged."""
     trusted: bool = False
@@ -71,29 +70,25 @@ class Tool:
     """Names what a call touches; calls that share a name run one after another."""
     isolation: Isolation = "thread"
     """Where a sync handler runs."""
-    checks: tuple[Check, ...] = ()
+    checks: Sequence[Check] = ()
     """`(args, ctx)`, sync or async, run after the schema; raising `ValueError` refuses the call."""
     expose_errors: bool = False
     """Whether the model sees the class and message of what the handler raised."""
-    secret_fields: frozenset[str] = frozenset()
+    secret_fields: Collection[str] = frozenset()
     """Arguments that are masked wherever they would be shown."""
     preview: Callable[[Any, Any], Any] | None = None
     """`(args, ctx)`: says what a call would do, for dry runs."""
     reconcile: Callable[[str, Any], Any] | None = None
     """`(key, ctx)`: finds out what became of an interrupted call."""
-    _handler: Handler = field(init=False)
     _function: Function | None = field(init=False)
-    _schema: Schema = field(init=False)
-    _describe: Callable[[], dict[str, Any]] = field(init=False)
-    _fingerprint: str = field(init=False)
+    _given_handler: Handler = field(init=False)
 
     def __post_init__(self, handler: Callable[..., Any]) -> None:
         function = self.input_schema if isinstance(self.input_schema, Function) else None
-        for name, value in checked(self, handler, function).items():
+        kept = checked(self, handler, function) | {"_function": function, "_given_handler": handler}
+        for name, value in kept.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_function", function)
         if function is None:
-            object.__setattr__(self, "_handler", handler)
             if isinstance(self.input_schema, Mapping):
                 self._schema  # noqa: B018  a JSON Schema is foreign data: judged now, not at the first call
         else:
@@ -103,23 +98,41 @@ class Tool:
                 object.__delattr__(self, "description")
 
     def __getattr__(self, name: str) -> Any:
-        """Make on first use what is expensive: most tools of a large registry are never looked at."""
-        make = _MADE_ON_FIRST_USE.get(name)
-        if make is None:
+        if name == "description" and self._function:
+            value: Any = self._function.docstring.description
+        elif name == "input_schema":
+            value = self.describe()["input_schema"]
+        else:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        value = make(self)
         object.__setattr__(self, name, value)
         return value
 
-    @property
+    # Made on first use: most tools of a large registry are never looked at.
+
+    @cached_property
+    def _schema(self) -> Schema:
+        source, secret = self._function or self.input_schema, frozenset(self.secret_fields)
+        return schema_of(source, tool=self.name, strict=self.strict, secret_fields=secret)
+
+    @cached_property
+    def _describe(self) -> Callable[[], dict[str, Any]]:
+        schema = self._schema.json_schema()
+        return copier({"name": self.name, "description": self.description, "input_schema": schema})
+
+    @cached_property
+    def _runnable(self) -> Runnable:
+        handler = self._function.handler() if self._function else self._given_handler
+        return Runnable(name=self.name, schema=self._schema, checks=self.checks, handler=handler, meta=self.meta)
+
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of name, description and schema; the same in every process."""
-        return self._fingerprint
+        return fingerprint(self.name, self.description, self._schema.json_schema())
 
     @property
     def origin(self) -> str:
         """Where the handler was written, as `module:function`."""
-        source = self._function.plain if self._function else self._handler
+        source = self._function.plain if self._function else self._given_handler
         qualname = getattr(source, "__qualname__", None) or type(source).__qualname__
         return f"{getattr(source, '__module__', None) or '?'}:{qualname}"
 
@@ -139,7 +152,8 @@ class Tool:
             InvalidToolArgsError: They do not fit.
         """
         schema = self._schema
-        value = schema.validate(read_arguments(args, tool=self.name, empty_ok=schema.takes_nothing), args)
+        arguments = read_arguments(args, tool=self.name, empty_ok=schema.takes_nothing())
+        value = schema.validator()(arguments, args)
         if self.checks:
             await run_checks(self.checks, value, None, tool=self.name)
         return value
@@ -152,7 +166,7 @@ class Tool:
         Raises:
             InvalidContextError: `ctx` is no context.
         """
-        return execute_of(self, self._schema, self._handler, as_tool_context(ctx))
+        return executor_of(self._runnable, as_tool_context(ctx))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} from {self.origin}>"
@@ -161,27 +175,3 @@ class Tool:
 # The defaults live in `__init__`; left on the class they would answer for what is private, or made on first use.
 for _name in ("handler", "description", "input_schema"):
     delattr(Tool, _name)
-
-
-def _described(tool: Tool) -> Callable[[], dict[str, Any]]:
-    schema = tool._schema.json_schema  # noqa: SLF001  this file is the tool
-    return copier({"name": tool.name, "description": tool.description, "input_schema": schema})
-
-
-def _function_of(tool: Tool) -> Function:
-    return cast("Function", tool._function)  # noqa: SLF001
-
-
-_MADE_ON_FIRST_USE: dict[str, Callable[[Tool], Any]] = {
-    "description": lambda tool: _function_of(tool).docstring.description,
-    "input_schema": lambda tool: tool.describe()["input_schema"],
-    "_handler": lambda tool: _function_of(tool).handler(),
-    "_schema": lambda tool: schema_of(
-        tool._function or tool.input_schema,  # noqa: SLF001
-        tool=tool.name,
-        strict=tool.strict,
-        secret_fields=tool.secret_fields,
-    ),
-    "_describe": _described,
-    "_fingerprint": lambda tool: fingerprint(tool.name, tool.description, tool.describe()["input_schema"]),
-}

@@ -13,6 +13,7 @@ from spindle.tools.describing import json_schema, node_kinds
 from spindle.tools.identity import canonical_json
 from spindle.tools.problems import Problem, did_you_mean, path_text, refusal
 from spindle.tools.pydantic_problems import from_pydantic
+from spindle.tools.schema import Validate
 
 _NUMBERS = {"int", "float", "decimal", "complex"}
 _BUILD_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, NameError, TypeError)
@@ -23,23 +24,31 @@ class TypedSchema:
 
     def __init__(
         self,
-        source: Callable[[], Any],
+        types: Callable[[], Any],
         *,
+        texts: Callable[[], Mapping[str, str]],
         tool: str,
-        strict: bool = False,
-        secret_fields: frozenset[str] = frozenset(),
-        texts: Callable[[], Mapping[str, str]] = dict[str, str],
+        strict: bool,
+        secret_fields: frozenset[str],
     ) -> None:
-        self._source = source
+        self._types = types
+        self._texts = texts
         self._tool = tool
         self._strict = strict
         self._secret_fields = secret_fields
-        self._texts = texts
+
+    def json_schema(self) -> dict[str, Any]:
+        """Give the JSON Schema the model is told."""
+        return self._json_schema
+
+    def takes_nothing(self) -> bool:
+        """Say whether a call without any arguments text means an empty object."""
+        return not self._json_schema["properties"] and self._json_schema["additionalProperties"] is False
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
         try:
-            return TypeAdapter(self._source())
+            return TypeAdapter(self._types())
         except _BUILD_ERRORS as error:
             raise self._cannot("be understood", error) from error
 
@@ -53,8 +62,7 @@ class TypedSchema:
         return None if "open" in self._kinds else "forbid"
 
     @cached_property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema the model is told."""
+    def _json_schema(self) -> dict[str, Any]:
         try:
             schema = json_schema(self._adapter, closed=self._extra is not None)
         except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
@@ -69,40 +77,45 @@ class TypedSchema:
                 properties[name].setdefault("description", text)
         return schema
 
-    @cached_property
-    def takes_nothing(self) -> bool:
-        """Whether a call without any arguments text means an empty object."""
-        return not self.json_schema["properties"] and not self.json_schema["additionalProperties"]
+    def validator(self) -> Validate:
+        """Give the function that checks a call's arguments."""
+        return self._validate
 
     @cached_property
-    def validate(self) -> Callable[[dict[str, Any], object], Any]:
-        """Check a call's arguments and give what the handler gets: `validate(arguments, as_they_came)`."""
-        validator = self._adapter.validator
-        validate_python, validate_json = validator.validate_python, validator.validate_json
-        extra, strict = self._extra, self._strict
-        closed_by_hand = extra is None and self.json_schema["additionalProperties"] is False
-        # Strict means strict JSON: a date may still be text. And a decimal keeps the digits a float would lose.
-        through_json = strict or "decimal" in self._kinds
-        guards_numbers = not strict and bool(self._kinds & _NUMBERS)
+    def _validate(self) -> Validate:
+        parse = self._parser()
+        closed_by_hand = self._extra is None and self._json_schema["additionalProperties"] is False
+        guards_numbers = not self._strict and bool(self._kinds & _NUMBERS)
 
         def validate(arguments: dict[str, Any], given: object) -> Any:
+            if closed_by_hand:
+                self._refuse_unknown(arguments)
             try:
-                if closed_by_hand:
-                    self._refuse_unknown(arguments)
-                if through_json:
-                    text = given if isinstance(given, (str, bytes)) and given.strip() else canonical_json(arguments)
-                    value = validate_json(text, strict=strict, extra=extra)
-                else:
-                    value = validate_python(arguments, extra=extra)
+                value = parse(arguments, given)
             except ValidationError as error:
-                raise self._refusal(error, arguments) from (None if self._secret_fields else error)
-            if guards_numbers and holds_boolean(arguments.values()):
-                again = booleans_for_numbers(arguments, lambda probe: validate_python(probe, extra=extra))
-                if again:
-                    raise refusal(self._tool, again)
-            return value
+                refused = error
+            else:
+                if guards_numbers and holds_boolean(arguments.values()):
+                    self._refuse_booleans_for_numbers(arguments, parse)
+                return value
+            # Raised out here so that not even `__context__` shows the values of a tool with secret fields.
+            raise self._refusal(refused, arguments) from (None if self._secret_fields else refused)
 
         return validate
+
+    def _parser(self) -> Validate:
+        validator, extra = self._adapter.validator, self._extra
+        validate_python, validate_json = validator.validate_python, validator.validate_json
+
+        def through_python(arguments: dict[str, Any], _given: object) -> Any:
+            return validate_python(arguments, extra=extra)
+
+        def through_json(arguments: dict[str, Any], given: object) -> Any:
+            text = given if isinstance(given, (str, bytes)) and given.strip() else canonical_json(arguments)
+            return validate_json(text, strict=True, extra=extra)
+
+        # Strict means strict JSON, where a date may still be text.
+        return through_json if self._strict else through_python
 
     def _refusal(self, error: ValidationError, given: dict[str, Any]) -> InvalidToolArgsError:
         def problems() -> list[Problem]:
@@ -112,8 +125,13 @@ class TypedSchema:
         # A lazy one would keep the received values alive beside the error.
         return refusal(self._tool, problems() if self._secret_fields else problems)
 
+    def _refuse_booleans_for_numbers(self, arguments: dict[str, Any], parse: Validate) -> None:
+        wrong = booleans_for_numbers(arguments, lambda probe: parse(probe, None))
+        if wrong:
+            raise refusal(self._tool, wrong)
+
     def _refuse_unknown(self, arguments: dict[str, Any]) -> None:
-        known: dict[str, Any] = self.json_schema["properties"]
+        known: dict[str, Any] = self._json_schema["properties"]
         unknown = [
             Problem(
                 path=path_text((name,)),
@@ -128,7 +146,7 @@ class TypedSchema:
             raise refusal(self._tool, unknown)
 
     def _names_at(self, loc: tuple[str | int, ...]) -> list[str]:
-        return names_at(self.json_schema, loc)
+        return names_at(self._json_schema, loc)
 
     def _cannot(self, what: str, error: BaseException | None) -> InvalidToolError:
         reason = f": {str(error).splitlines()[0]}" if error is not None and str(error) else ""

@@ -1,0 +1,77 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle import Events, Stash, ToolContext
+from spindle.errors import CapabilityError, GateNotSupportedError
+from spindle.events import ToolProgress
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_light_context_needs_nothing() -> None:
+    ctx = ToolContext(session_id="s1")
+
+    assert (ctx.session_id, ctx.turn_id, ctx.dry_run, ctx.cancelled) == ("s1", None, False, False)
+    assert isinstance(ctx.events, Events)
+    assert isinstance(ctx.stash, Stash)
+    assert (ctx.tool_call_id, ctx.checksum, ctx.idempotency_key, ctx.deadline) == (None, None, None, None)
+    assert ctx.seconds_left is None
+
+
+def test_a_dict_will_do_for_a_stash_and_a_stash_is_shared() -> None:
+    shared = Stash({"a": {"b": 1}})
+
+    assert ToolContext(stash={"a": {"b": 1}}).stash.get("a.b") == 1
+    assert ToolContext(stash=shared).stash is shared
+
+
+@pytest.mark.parametrize("name", ["network", "files", "secrets", "storage", "process", "attachments"])
+def test_an_undeclared_handle_raises_when_touched(name: str) -> None:
+    with pytest.raises(CapabilityError) as caught:
+        getattr(ToolContext(), name)
+
+    assert caught.value.field == name
+
+
+def test_a_granted_handle_is_given() -> None:
+    handle = object()
+
+    assert ToolContext(handles={"network": handle}).network is handle
+
+
+def test_an_unknown_attribute_is_an_attribute_error() -> None:
+    assert not hasattr(ToolContext(), "netwrok")
+
+
+def test_cancelling_is_seen_by_the_handler() -> None:
+    ctx = ToolContext()
+    ctx.cancel()
+
+    assert ctx.cancelled is True
+
+
+def test_progress_carries_the_calls_id() -> None:
+    events, seen = Events(), list[Any]()
+    events.on("tool_progress", seen.append)
+    ctx = ToolContext(events=events, turn_id="t", tool_call_id="c", tool_name="copy", working_dir=Path())
+
+    ctx.progress("half", 50, audience="user")
+
+    expected = ToolProgress(
+        tool_name="copy", turn_id="t", tool_call_id="c", message="half", percent=50, audience="user"
+    )
+    assert seen == [expected]
+
+
+async def test_a_light_context_has_no_gates() -> None:
+    with pytest.raises(GateNotSupportedError):
+        await ToolContext().wait_for(object())
+
+
+async def test_a_context_with_gates_waits_for_them() -> None:
+    async def open_gate(gate: Any) -> str:
+        return f"opened {gate}"
+
+    assert await ToolContext(open_gate=open_gate).wait_for("g") == "opened g"
