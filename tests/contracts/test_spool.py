@@ -58,7 +58,14 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture(
-    params=["memory", "files", "objects-memory", "objects-folder", pytest.param("objects-s3", marks=pytest.mark.slow)]
+    params=[
+        "memory",
+        "files",
+        "objects-memory",
+        "objects-folder",
+        pytest.param("moto_bucket", marks=pytest.mark.slow),
+        pytest.param("seaweedfs_bucket", marks=pytest.mark.slow),
+    ]
 )
 def spool(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Spool:
     match request.param:
@@ -71,8 +78,8 @@ def spool(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> S
         case "objects-folder":
             return Spool.objects((tmp_path / "objects").as_uri(), clock=clock)
         case _:
-            s3: Callable[[], tuple[str, dict[str, Any]]] = request.getfixturevalue("s3_bucket")
-            url, options = s3()
+            make_bucket: Callable[[], tuple[str, dict[str, Any]]] = request.getfixturevalue(request.param)
+            url, options = make_bucket()
             return Spool.objects(url, clock=clock, **options)
 
 

@@ -59,14 +59,29 @@ class _Joiner:
         self._parts: list[bytes] = []
         self._size = 0
 
-    def add(self, part: object) -> Generator[bytes]:
+    def add(self, part: object) -> Iterable[bytes]:
+        """Take a part; gives what is ready to be written. Most parts are single lines, so this is kept quick."""
+        if isinstance(part, str) and len(part) <= PIECE_BYTES:
+            data = encode_text(part)
+        elif isinstance(part, bytes) and len(part) <= PIECE_BYTES:
+            data = part
+        else:
+            return self._add_large(part)
+        self._parts.append(data)
+        self._size += len(data)
+        return () if self._size < PIECE_BYTES else self._ready()
+
+    def _add_large(self, part: object) -> Generator[bytes]:
         for data in _encoded(part):
             self._parts.append(data)
             self._size += len(data)
             if self._size >= PIECE_BYTES:
-                joined = self.rest()
-                for start in range(0, len(joined), PIECE_BYTES):
-                    yield joined[start : start + PIECE_BYTES]
+                yield from self._ready()
+
+    def _ready(self) -> Generator[bytes]:
+        joined = self.rest()
+        for start in range(0, len(joined), PIECE_BYTES):
+            yield joined[start : start + PIECE_BYTES]
 
     def rest(self) -> bytes:
         joined = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
