@@ -6,9 +6,8 @@ from typing import Any, TypeAlias, cast
 from spindle.artifacts.lines import encode_text
 from spindle.errors import UsageError
 
-Content: TypeAlias = (
-    str | bytes | bytearray | memoryview | Iterable[str] | Iterable[bytes] | AsyncIterable[str] | AsyncIterable[bytes]
-)
+Part: TypeAlias = str | bytes | bytearray | memoryview
+Content: TypeAlias = Part | Iterable[Part] | AsyncIterable[Part]
 
 PIECE_BYTES = 1 << 20
 
@@ -78,10 +77,12 @@ class _Joiner:
             if self._size >= PIECE_BYTES:
                 yield from self._ready()
 
-    def _ready(self) -> Generator[bytes]:
+    def _ready(self) -> list[bytes]:
         joined = self.rest()
-        for start in range(0, len(joined), PIECE_BYTES):
-            yield joined[start : start + PIECE_BYTES]
+        whole = len(joined) - len(joined) % PIECE_BYTES
+        if whole < len(joined):
+            self._parts, self._size = [joined[whole:]], len(joined) - whole
+        return [joined[start : start + PIECE_BYTES] for start in range(0, whole, PIECE_BYTES)]
 
     def rest(self) -> bytes:
         joined = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)

@@ -36,14 +36,15 @@ def char_start(data: bytes, place: int) -> int:
     return place
 
 
-def is_utf8(data: bytes) -> bool:
-    """Check all but a character cut off at the very end; in pieces, so that no wide copy of the whole is made."""
+def is_utf8(data: bytes, end: int) -> bool:
+    """Check `data[:end]`; in pieces, so that no wide copy of the whole is made."""
     if data.isascii():
         return True
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for start in range(0, len(data), _DECODE_BYTES):
-            decoder.decode(data[start : start + _DECODE_BYTES])
+        for start in range(0, end, _DECODE_BYTES):
+            stop = min(start + _DECODE_BYTES, end)
+            decoder.decode(data[start:stop], final=stop == end)
     except UnicodeDecodeError:
         return False
     return True

@@ -93,7 +93,7 @@ class LineSearch:
 
     def _scan(self, data: bytes, end: int, line: int) -> None:
         """Find the matching lines of `data[:end]`, whose first line has the number `line`."""
-        if not self._pattern.is_literal and not is_utf8(data):
+        if not self._pattern.is_literal and not is_utf8(data, end):
             data = repaired(data[:end])
             end = len(data)
         if self._pattern.is_line_by_line:
@@ -141,7 +141,7 @@ class LineSearch:
         data = self._read(offset, min(stop, end + 4))
         first = char_start(data, place - offset)
         last = len(data) if end == stop else char_start(data, end - offset)
-        if not self._pattern.is_literal and not is_utf8(data[first:last]):
+        if not self._pattern.is_literal and not is_utf8(data[first:last], last - first):
             head, body, rest = (repaired(part) for part in (data[:first], data[first:last], data[last:]))
             data, first, last = head + body + rest, len(head), len(head) + len(body)
         span = self._pattern.find(data, first, last)
