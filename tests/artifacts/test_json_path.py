@@ -1,5 +1,5 @@
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -50,7 +50,8 @@ def test_paths_find_what_the_rfc_says(path: str, found: list[Any]) -> None:
 
 
 def test_the_root_is_found_whatever_it_is() -> None:
-    for root in (SHOP, [], 5, "text", None, False):
+    roots: list[Any] = [SHOP, [], 5, "text", None, False]
+    for root in roots:
         assert PathQuery("$").select(root) == [root]
 
 
@@ -138,7 +139,11 @@ json_values = st.recursive(
 
 
 def descendants(value: Any) -> list[Any]:
-    below = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    below: list[Any] = []
+    if isinstance(value, dict):
+        below = list(cast("dict[str, Any]", value).values())
+    elif isinstance(value, list):
+        below = cast("list[Any]", value)
     return [inner for child in below for inner in (child, *descendants(child))]
 
 

@@ -206,4 +206,4 @@ class Artifact:
 
 async def settled(value: Awaitable[T] | T) -> T:
     """Give a value, awaiting it when it must be: readers of others may be sync."""
-    return await value if isawaitable(value) else value
+    return await value if isawaitable(value) else cast("T", value)

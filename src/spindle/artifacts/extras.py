@@ -1,13 +1,13 @@
 """Turning an absent package into an error that says what to install."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from spindle.errors import MissingExtraError
 
 
 @contextmanager
-def needs_extra(name: str) -> Iterator[None]:
+def needs_extra(name: str) -> Generator[None]:
     """Guard an import that only works with the extra `name` installed.
 
     Raises:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from spindle.artifacts.query import Query, queries_of
+from spindle.artifacts.query import Query, queries_for, queries_of
 from spindle.artifacts.render import UNDEFINED, Bounds, answer
 from spindle.errors import ArtifactIdCollisionError, ArtifactQueryError, InvalidContextError, SpindleError
 from spindle.tools.registry import ToolRegistry
@@ -26,7 +26,7 @@ class CallWithResults(Protocol):
         ...
 
     @property
-    def results(self) -> Any:
+    def results(self) -> object:
         """Text, an artifact, media, or a sequence of one kind."""
         ...
 
@@ -65,7 +65,7 @@ def forge_all(ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
     """Make the tools of every class that is present among the artifacts of a turn."""
     queries: dict[str, Query] = {}
     for artifact in addresses(ctx).values():
-        queries |= queries_of(type(artifact))
+        queries |= queries_for(artifact)
     return _forge(queries, ctx, bounds or Bounds())
 
 
@@ -84,11 +84,12 @@ def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
             continue
         single.pop(call.id, None)
         parts.pop(call.id, None)
-        if isinstance(call.results, list | tuple):
-            listed = cast("Sequence[Any]", call.results)
-            parts[call.id] = {f"{call.id}#{n}": item for n, item in enumerate(listed) if queries_of(type(item))}
-        elif queries_of(type(call.results)):
-            single[call.id] = call.results
+        results = call.results
+        if isinstance(results, list | tuple):
+            listed = cast("Sequence[object]", results)
+            parts[call.id] = {f"{call.id}#{n}": item for n, item in enumerate(listed) if queries_for(item)}
+        elif queries_for(results):
+            single[call.id] = results
     return _joined(single, parts)
 
 
@@ -104,7 +105,7 @@ def _joined(single: dict[str, Any], parts: dict[str, dict[str, Any]]) -> dict[st
 
 def _forge(queries: Mapping[str, Query], ctx: ForgeContext, bounds: Bounds) -> ToolRegistry:
     present = addresses(ctx)
-    kinds = {address: queries_of(type(artifact)) for address, artifact in present.items()}
+    kinds = {address: queries_for(artifact) for address, artifact in present.items()}
     tools: list[Tool] = []
     for asked in queries.values():
         readable = [address for address, known in kinds.items() if asked.name in known]
@@ -181,7 +182,7 @@ def _resolve(tool: str, address: str, ctx: ForgeContext) -> tuple[Any, Query]:
     if artifact is None:
         known = ", ".join(present) or "none"
         raise ArtifactQueryError(f"no artifact with id {address!r} in this turn; there are: {known}", tool=tool)
-    asked = queries_of(type(artifact)).get(tool)
+    asked = queries_for(artifact).get(tool)
     if asked is None:
         kind = type(artifact).__name__
         raise ArtifactQueryError(f"{address!r} is a {kind}, which {tool} cannot read", tool=tool, field="call_id")

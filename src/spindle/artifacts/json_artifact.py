@@ -67,7 +67,7 @@ class JsonArtifact(Artifact):
         """
         if self._format is None:
             self._format = await self._infer()
-        return self._format
+        return cast("JsonFormat", self._format)
 
     @query(
         "artifact_json_keys",

@@ -162,22 +162,29 @@ def _walk(top: JSONPathMatch, meter: _Meter) -> Iterator[JSONPathMatch]:
         if len(node.parts) > meter.limits.max_depth:
             raise meter.refusal(f"reaches deeper than {meter.limits.max_depth} levels")
         yield node
-        below = _members(node.obj)
-        inner = [node.new_child(value, key) for key, value in below if isinstance(value, dict | list)]
-        waiting.extend(reversed(inner))
+        below = [node.new_child(value, key) for key, value in _members(node.obj)]
+        waiting.extend(reversed(below))
 
 
-def _members(value: object) -> Iterable[tuple[int | str, Any]]:
+def _members(value: object) -> Iterable[tuple[int | str, object]]:
+    """Give the containers directly inside of a value."""
     if isinstance(value, dict):
-        return cast("Mapping[str, Any]", value).items()
-    return enumerate(cast("list[Any]", value)) if isinstance(value, list) else ()
+        every: Iterable[tuple[int | str, Any]] = cast("Mapping[str, Any]", value).items()
+    else:
+        every = enumerate(cast("list[Any]", value)) if isinstance(value, list) else ()
+    return ((key, cast("object", inner)) for key, inner in every if isinstance(inner, dict | list))
 
 
 class _Pattern(FilterFunction):
     """`match` and `search` of RFC 9535, in linear time."""
 
-    arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]  # noqa: RUF012 - the library's way of declaring
-    return_type = ExpressionType.LOGICAL
+    @property
+    def arg_types(self) -> list[ExpressionType]:
+        return [ExpressionType.VALUE, ExpressionType.VALUE]
+
+    @property
+    def return_type(self) -> ExpressionType:
+        return ExpressionType.LOGICAL
 
     def __init__(self, *, whole: bool) -> None:
         self.whole = whole
@@ -195,12 +202,13 @@ class _Pattern(FilterFunction):
 
 @lru_cache(maxsize=8)
 def _compile_pattern(pattern: str) -> Any:
-    options: Any = re2.Options()
+    module = cast("Any", re2)
+    options = module.Options()
     options.log_errors = False
     options.max_mem = 8 << 20
     try:
-        return cast("Any", re2).compile(_dots_without_newlines(pattern), options)
-    except (re2.error, UnicodeEncodeError) as error:
+        return module.compile(_dots_without_newlines(pattern), options)
+    except (module.error, UnicodeEncodeError) as error:
         raise ArtifactQueryError(
             f"the pattern {pattern!r} in the path is not one we read: {error}. It is a linear-time dialect (RE2): "
             "no look-around, no back-references",

@@ -28,8 +28,8 @@ class MarkdownParser:
     def __init__(self, definitions: str = "") -> None:
         self._markdown = MarkdownIt("gfm-like", {"linkify": False, "maxNesting": 40})
         # The addresses are data for a reader; as written is what was asked for, and nothing ever follows them.
-        self._markdown.normalizeLink = str
-        self._markdown.validateLink = _any_link
+        self._markdown.normalizeLink = _as_written
+        self._markdown.validateLink = cast("Any", _any_link)
         known: dict[str, Any] = {}
         self._markdown.parse(definitions, known)
         self._references: dict[str, Any] = known.get("references", {})
@@ -68,6 +68,10 @@ class MarkdownParser:
 
     def _inlines(self, text: str) -> Iterator[Sequence[Token]]:
         return (token.children or [] for token in self._parse(text) if token.type == "inline")
+
+
+def _as_written(url: str) -> str:
+    return url
 
 
 def _any_link(_url: str) -> bool:
@@ -179,9 +183,10 @@ def _check_size(root: Any) -> None:
 
 
 def _children(node: Any) -> list[Any]:
-    if not isinstance(node.value, list):
+    inside: object = node.value
+    if not isinstance(inside, list):
         return []
     flat: list[Any] = []
-    for child in cast("list[Any]", node.value):
+    for child in cast("list[Any]", inside):
         flat.extend(cast("tuple[Any, Any]", child) if isinstance(child, tuple) else [child])
     return flat

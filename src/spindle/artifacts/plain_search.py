@@ -21,7 +21,7 @@ async def search_lines(
         ArtifactQueryError: The pattern or a flag is not of the dialect.
     """
     # Even nothing is searched once, so that a bad pattern is refused whatever the content.
-    found = await run_sync(_search_block, wanted, 0, [])
+    found = await run_sync(_search_block, wanted, 0, list[str]())
     for part in ranges:
         found += await run_sync(_search_block, wanted, part.start, await read_lines(part.start, part.stop))
         if wanted.limit is not None and len(found) >= wanted.limit:

@@ -102,9 +102,18 @@ def query(
     return mark
 
 
-@lru_cache(maxsize=256)
-def queries_of(cls: type) -> Mapping[str, Query]:
+def queries_of(cls: type[Any]) -> Mapping[str, Query]:
     """Collect the queries of a class and its bases by tool name: bases first, the nearest class wins."""
+    return _collected(cls)
+
+
+def queries_for(artifact: object) -> Mapping[str, Query]:
+    """Collect the queries that something answers; what answers none is no artifact."""
+    return _collected(artifact.__class__)
+
+
+@lru_cache(maxsize=256)
+def _collected(cls: type[Any]) -> Mapping[str, Query]:
     found: dict[str, Query] = {}
     for ancestor in reversed(cls.__mro__):
         for member in vars(ancestor).values():

@@ -103,8 +103,8 @@ def _plain(value: Any) -> Any:
         return asdict(value)
     if isinstance(value, date | time):
         return value.isoformat()
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, bytes | bytearray):
+        return value.decode("utf-8", "replace")
     if isinstance(value, set | frozenset):
         return sorted(cast("set[Any]", value), key=str)
     return str(value)

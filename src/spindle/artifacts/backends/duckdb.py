@@ -1,0 +1,215 @@
+"""Tables read by DuckDB: an engine in this process, locked to one file that it can only read.
+
+Each question gets a database of its own, in memory. Before it sees the file it may read that one path and nothing else,
+write nowhere, load nothing, use little memory, and never change these settings again.
+
+This file needs the extra `tables`.
+"""
+
+import re
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar, cast
+
+import anyio
+import duckdb
+from anyio.to_thread import run_sync
+
+from spindle.artifacts.backends.temporary import temporary_copy
+from spindle.artifacts.json_formats import parse_json
+from spindle.artifacts.table_query import Column, Statement
+from spindle.errors import ArtifactQueryError, InvalidArtifactError
+
+T = TypeVar("T")
+
+MEMORY_LIMIT: Final = "256MB"
+MAX_SECONDS: Final = 60.0
+_MAX_CELL_BYTES = 16 << 20
+
+_CONFIG: Final = {
+    "allow_community_extensions": "false",
+    "allow_unsigned_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_object_cache": "false",
+    "memory_limit": MEMORY_LIMIT,
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+    "threads": "2",
+}
+_GLOB = frozenset("*?[]{}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableSource:
+    """How to read the file."""
+
+    format: str
+    delimiter: str = ","
+    sample_all: bool = False
+    """Look at every row to tell the types, because the first ones misled."""
+
+    def scan(self) -> str:
+        """Write the table as SQL, its path as the first parameter."""
+        sample = "-1" if self.sample_all else "20480"
+        if self.format == "parquet":
+            return "read_parquet(?, hive_partitioning = false)"
+        if self.format == "jsonl":
+            return (
+                "read_json(?, format = 'newline_delimited', compression = 'none', hive_partitioning = false, "
+                f"sample_size = {sample}, maximum_object_size = {_MAX_CELL_BYTES})"
+            )
+        # Rows may be ragged and cells may hold newlines: right before fast.
+        return (
+            f"read_csv(?, header = true, delim = '{self.delimiter}', quote = '\"', escape = '\"', null_padding = true, "
+            "comment = '', parallel = false, strict_mode = false, compression = 'none', hive_partitioning = false, "
+            f"sample_size = {sample}, max_line_size = {_MAX_CELL_BYTES})"
+        )
+
+
+def connect(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open a database that can read `path` and reach nothing else."""
+    connection = duckdb.connect(":memory:", config=cast("dict[str, Any]", _CONFIG))
+    literal = str(path).replace("'", "''")
+    connection.execute(f"SET allowed_paths = ['{literal}']")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+async def columns(reader: object, source: TableSource) -> list[Column]:
+    """Name the columns and their types."""
+
+    def work(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Column]:
+        told = connection.execute(f"DESCRIBE SELECT * FROM {source.scan()}", [str(path)]).fetchall()  # noqa: S608
+        return [Column(row[0], row[1]) for row in told]
+
+    return await _ask(reader, source, work)
+
+
+async def query(reader: object, source: TableSource, statement: Statement) -> list[dict[str, Any]]:
+    """Answer a question with rows, each a dict by column name."""
+
+    def work(connection: duckdb.DuckDBPyConnection, path: Path) -> list[dict[str, Any]]:
+        # Every name in it is quoted and every value is a parameter; a model writes no SQL.
+        sql = f"SELECT {statement.select} FROM {source.scan()} {statement.tail}"  # noqa: S608
+        # `?` of the selection come first, and it has none: the path, then the values.
+        answer = connection.execute(sql, [str(path), *statement.values])
+        heads = [(str(head[0]), _cell if str(head[1]) == "JSON" else None) for head in answer.description or []]
+        return [
+            {name: cell(value) if cell else value for (name, cell), value in zip(heads, row, strict=True)}
+            for row in answer.fetchall()
+        ]
+
+    return await _ask(reader, source, work)
+
+
+def _cell(value: str | None) -> Any:
+    """Read a cell of a column that holds more than one type, which the engine gives as JSON text."""
+    return None if value is None else parse_json(value)
+
+
+async def _ask(reader: object, source: TableSource, work: Callable[[duckdb.DuckDBPyConnection, Path], T]) -> T:
+    async with _lent(reader) as path:
+        run = _Run(path, work)
+        with anyio.move_on_after(MAX_SECONDS):
+            try:
+                return await run.in_thread()
+            except duckdb.Error as error:
+                raise _explained(error, source, path) from error
+    raise ArtifactQueryError(
+        f"the question took longer than {MAX_SECONDS:g} seconds; filter first, or ask for fewer rows"
+    )
+
+
+@dataclass(slots=True)
+class _Run(Generic[T]):
+    """One question in a thread, which cancelling really ends."""
+
+    path: Path
+    work: Callable[[duckdb.DuckDBPyConnection, Path], T]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _done: threading.Event = field(default_factory=threading.Event)
+    _connection: duckdb.DuckDBPyConnection | None = None
+    _is_unwanted: bool = False
+
+    async def in_thread(self) -> T:
+        try:
+            return await run_sync(self._work, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await run_sync(self._stop)
+            raise
+
+    def _work(self) -> T:
+        with self._lock:
+            if self._is_unwanted:
+                raise duckdb.InterruptException("nobody waits for this any more")
+            self._connection = connect(self.path)
+        try:
+            return self.work(self._connection, self.path)
+        finally:
+            self._connection.close()
+            self._done.set()
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._is_unwanted = True
+            connection = self._connection
+        # An interrupt between two statements is lost, so it is repeated until the thread is out.
+        while connection is not None and not self._done.wait(0.01):
+            with suppress(duckdb.ConnectionException):  # closed this very moment
+                connection.interrupt()
+
+
+@asynccontextmanager
+async def _lent(reader: object) -> AsyncGenerator[Path]:
+    """Lend a real file with the reader's bytes, under a path that the engine takes literally."""
+    lend = getattr(reader, "local_path", None)
+    if callable(lend):
+        async with cast("AbstractAsyncContextManager[Path]", lend()) as path:
+            if not _GLOB.intersection(str(path)):
+                yield path
+                return
+            async with temporary_copy(_ranges_of(path), path.stat().st_size) as copy:
+                yield copy
+                return
+    whole = await _read_all(reader)
+    async with temporary_copy(lambda start, end: whole[start:end], len(whole)) as copy:
+        yield copy
+
+
+def _ranges_of(path: Path) -> Callable[[int, int], bytes]:
+    def read(start: int, end: int) -> bytes:
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
+
+    return read
+
+
+async def _read_all(reader: object) -> bytes:
+    whole = cast("Any", reader).read_all()
+    whole = await whole if hasattr(whole, "__await__") else whole
+    return whole.encode() if isinstance(whole, str) else bytes(whole)
+
+
+class MisleadingSampleError(InvalidArtifactError):
+    """A later row does not fit the types that the first rows suggested."""
+
+
+def _explained(error: duckdb.Error, source: TableSource, path: Path) -> ArtifactQueryError | InvalidArtifactError:
+    told = re.split(r"\n\s*(?:LINE \d|Possible|The search space)", str(error).replace(str(path), "the artifact"))[0]
+    reason = " ".join(told.split())[:300]
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return ArtifactQueryError(
+            f"the question needs more than {MEMORY_LIMIT} of memory; filter first, or set a limit"
+        )
+    if isinstance(error, duckdb.ConversionException) and not source.sample_all:
+        return MisleadingSampleError(reason)
+    if isinstance(error, duckdb.ConversionException | duckdb.BinderException | duckdb.OutOfRangeException):
+        return ArtifactQueryError(f"the table cannot answer that: {reason}")
+    return InvalidArtifactError(f"the content cannot be read as {source.format}: {reason}")

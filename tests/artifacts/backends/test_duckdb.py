@@ -1,0 +1,145 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import duckdb
+import pytest
+
+from spindle.artifacts.backends.duckdb import TableSource, columns, connect, query
+from spindle.artifacts.backends.memory import BytesReader
+from spindle.artifacts.table_query import Statement
+from spindle.errors import ArtifactQueryError
+
+
+@pytest.fixture
+def allowed(tmp_path: Path) -> Path:
+    (tmp_path / "secret.csv").write_text("s\n1\n")
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n1,2\n")
+    return path
+
+
+@pytest.fixture
+def locked(allowed: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = connect(allowed)
+    yield connection
+    connection.close()
+
+
+def test_the_one_file_can_be_read(locked: duckdb.DuckDBPyConnection, allowed: Path) -> None:
+    assert locked.execute("SELECT * FROM read_csv(?)", [str(allowed)]).fetchall() == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('{folder}/secret.csv')",
+        "SELECT * FROM read_csv(['{file}', '{folder}/secret.csv'])",
+        "SELECT * FROM '{folder}/secret.csv'",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM read_blob('{file}/../secret.csv')",
+        "SELECT * FROM read_csv('{folder}/*.csv')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT * FROM read_csv('http://127.0.0.1:9/x.csv')",
+        "SELECT * FROM read_parquet('s3://bucket/x.parquet')",
+        "COPY (SELECT 1) TO '{folder}/out.csv'",
+        "COPY (SELECT 1) TO '{file}'",
+        "COPY (SELECT 1) TO '/dev/stdout'",
+        "EXPORT DATABASE '{folder}/dump'",
+        "IMPORT DATABASE '{folder}/dump'",
+        "ATTACH '{folder}/other.db'",
+        "ATTACH '{file}' AS t (READ_ONLY)",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "LOAD '{folder}/x.duckdb_extension'",
+        "SET enable_external_access = true",
+        "SET allowed_paths = ['/etc/passwd']",
+        "SET allowed_directories = ['/']",
+        "SET lock_configuration = false",
+        "SET memory_limit = '64GB'",
+        "SET threads = 64",
+        "SET temp_directory = '{folder}/tmp'",
+        "SET log_query_path = '{folder}/log'",
+        "RESET memory_limit",
+        "PRAGMA enable_profiling = 'json'; PRAGMA profiling_output = '{folder}/profile.json'",
+        "CREATE PERSISTENT SECRET s (TYPE s3, KEY_ID 'x', SECRET 'y')",
+        "SELECT getenv('PATH')",
+    ],
+)
+def test_nothing_else_can_be_reached_or_changed(locked: duckdb.DuckDBPyConnection, allowed: Path, sql: str) -> None:
+    before = sorted(allowed.parent.iterdir())
+
+    with pytest.raises(duckdb.Error):
+        locked.execute(sql.format(folder=allowed.parent, file=allowed)).fetchall()
+
+    assert sorted(allowed.parent.iterdir()) == before
+    assert allowed.read_text() == "a,b\n1,2\n"
+
+
+def test_python_variables_are_not_tables(locked: duckdb.DuckDBPyConnection) -> None:
+    secret_rows = duckdb.sql("SELECT 42 AS answer")
+
+    assert secret_rows is not None
+    with pytest.raises(duckdb.Error):
+        locked.execute("SELECT * FROM secret_rows").fetchall()
+
+
+def test_memory_is_limited_and_nothing_spills_to_disk(locked: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.OutOfMemoryException):
+        locked.execute("CREATE TABLE big AS SELECT range AS a FROM range(200000000)")
+
+
+class NoPathReader:
+    """A reader that can only give everything, and at once."""
+
+    def read_all(self) -> bytes:
+        return b"a,b\n1,x\n"
+
+
+class OddPathReader:
+    """A reader whose file has a name that a pattern could be."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def local_path(self) -> "OddPathReader":
+        return self
+
+    async def __aenter__(self) -> Path:
+        path = self.folder / "t[ab]*?.csv"
+        path.write_text("a,b\n1,x\n")
+        (self.folder / "ta_.csv").write_text("a,b\n9,other\n")
+        return path
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+@pytest.mark.anyio
+async def test_any_reader_lends_a_file(tmp_path: Path) -> None:
+    for reader in (BytesReader(b"a,b\n1,x\n"), NoPathReader(), OddPathReader(tmp_path)):
+        assert await query(reader, TableSource(format="csv"), Statement()) == [{"a": 1, "b": "x"}]
+        assert [column.name for column in await columns(reader, TableSource(format="csv"))] == ["a", "b"]
+
+
+@pytest.mark.anyio
+async def test_cancelling_ends_the_engine_and_not_only_the_wait() -> None:
+    reader = BytesReader(b"a\n" + b"1\n" * 3000)
+    endless = Statement(
+        'count(*) AS "n"', "AS x, range(100000000) r1, range(100000000) r2 WHERE r1.range <> r2.range + 7"
+    )
+
+    with anyio.fail_after(15):
+        with anyio.move_on_after(0.3) as scope:
+            await query(reader, TableSource(format="csv"), endless)
+        assert scope.cancelled_caught
+
+
+@pytest.mark.anyio
+async def test_a_question_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spindle.artifacts.backends.duckdb.MAX_SECONDS", 0.2)
+    endless = Statement(
+        'count(*) AS "n"', "AS x, range(100000000) r1, range(100000000) r2 WHERE r1.range <> r2.range + 7"
+    )
+
+    with anyio.fail_after(15), pytest.raises(ArtifactQueryError):
+        await query(BytesReader(b"a\n1\n2\n3\n"), TableSource(format="csv"), endless)
