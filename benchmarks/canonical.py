@@ -1,7 +1,6 @@
 """Canonical JSON against `json.dumps(…, sort_keys=True)`, the least anyone would pay for a stable text of arguments."""
 
 import json
-from timeit import Timer
 from typing import Any
 
 from spindle.tools.identity import canonical_json
@@ -53,20 +52,3 @@ def ours(argument: Any) -> bytes:
 
 def floor(argument: Any) -> str:
     return json.dumps(argument, sort_keys=True)
-
-
-def measure(*, rounds: int = 15, calls: int = 2000) -> list[tuple[str, float]]:
-    """Give, for each argument, what ours costs as a multiple of the floor."""
-    return [(name, _ratio(argument, rounds=rounds, calls=calls)) for name, argument in ARGUMENTS.items()]
-
-
-def _ratio(argument: Any, *, rounds: int, calls: int) -> float:
-    """Compare the best rounds, taken in turns so that a busy machine slows both alike."""
-    one, other = Timer(lambda: ours(argument)), Timer(lambda: floor(argument))
-    times = [(one.timeit(calls), other.timeit(calls)) for _ in range(rounds)]
-    return min(mine for mine, _ in times) / min(theirs for _, theirs in times)
-
-
-if __name__ == "__main__":
-    for name, ratio in measure():
-        print(f"{name:>20}: {ratio:.2f} of json.dumps(sort_keys=True)")

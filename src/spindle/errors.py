@@ -14,6 +14,8 @@ SpindleError
 │   ├── InvalidArtifactError              an artifact's content is not what its class reads
 │   ├── InvalidToolCallRecordError        a record was made with a bad or missing value
 │   ├── ArtifactIdCollisionError          two results of one turn share an id
+│   ├── InvalidReducerError               a reducer has a bad or missing part
+│   ├── ReducerAlreadyRegisteredError     two reducers claim one tool
 │   └── MissingExtraError                 a feature needs a package that is not installed
 ├── CallError                         the model must act; becomes an Err
 │   ├── InvalidToolArgsError              arguments do not fit the schema
@@ -153,6 +155,26 @@ class ArtifactIdCollisionError(UsageError):
     status = 409
 
 
+class InvalidReducerError(UsageError):
+    """A reducer has a bad or missing part."""
+
+    code = "E_INVALID_REDUCER"
+
+
+class ReducerAlreadyRegisteredError(UsageError):
+    """Two reducers claim one tool; `existing` and `incoming` name them."""
+
+    code = "E_REDUCER_ALREADY_REGISTERED"
+    status = 409
+
+    def __init__(
+        self, message: str, *, tool: str | None = None, existing: str | None = None, incoming: str | None = None
+    ) -> None:
+        super().__init__(message, tool=tool)
+        self.existing = existing
+        self.incoming = incoming
+
+
 class MissingExtraError(UsageError):
     """A feature needs a package that is not installed."""
 
@@ -183,7 +205,7 @@ class InvalidToolArgsError(CallError):
         tool: str | None = None,
         problems: Sequence[Any] | Callable[[], Sequence[Any]] = (),
     ) -> None:
-        Exception.__init__(self, message)
+        self.args = (message,)
         self.tool = tool
         self._problems = problems
 

@@ -91,10 +91,12 @@ class Warned:
 class Events:
     """Tells observers what happens; a failing observer becomes a `warning`, never a failure."""
 
-    __slots__ = ("_observers", "_pending")
+    __slots__ = ("_observers", "_pending", "heard")
 
     def __init__(self) -> None:
         self._observers: dict[str, tuple[Observer, ...]] = {}
+        self.heard: Callable[[str], bool] = self._observers.__contains__
+        """Whether anyone observes that event; if not, its payload need not be made."""
         self._pending: deque[tuple[str, Awaitable[object]]] = deque()
 
     def on(self, name: str, fn: Observer) -> Callable[[], None]:
@@ -121,10 +123,6 @@ class Events:
             self._observers[name] = left
         else:
             self._observers.pop(name, None)
-
-    def heard(self, name: str) -> bool:
-        """Whether anyone observes `name`; if not, its payload need not be made."""
-        return name in self._observers
 
     def notify(self, name: str, payload: object) -> None:
         """Tell sync observers at once; async ones are awaited by the next `flush`."""

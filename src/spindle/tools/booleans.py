@@ -15,14 +15,22 @@ _NOT_A_NUMBER = {
 }
 
 
-def holds_boolean(values: Iterable[Any]) -> bool:
-    """Whether a boolean is anywhere among `values`."""
+def may_hold_boolean(arguments: dict[str, Any], given: object) -> bool:
+    """Whether a boolean is anywhere in the arguments; in JSON text, its word is looked for without a walk."""
+    if isinstance(given, bytes):
+        return b"true" in given or b"false" in given
+    if isinstance(given, str):
+        return "true" in given or "false" in given
+    return _holds_boolean(arguments.values())
+
+
+def _holds_boolean(values: Iterable[Any]) -> bool:
     for value in values:
         if value is True or value is False:
             return True
-        if isinstance(value, list) and holds_boolean(cast("list[Any]", value)):
+        if isinstance(value, list) and _holds_boolean(cast("list[Any]", value)):
             return True
-        if isinstance(value, dict) and holds_boolean(cast("dict[Any, Any]", value).values()):
+        if isinstance(value, dict) and _holds_boolean(cast("dict[Any, Any]", value).values()):
             return True
     return False
 

@@ -3,84 +3,99 @@
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
 
 from typing_extensions import is_typeddict
 
-from spindle.capabilities.declare import Capabilities
+from spindle.capabilities.declare import NO_CAPABILITIES, Capabilities
 from spindle.errors import InvalidStashError, InvalidToolError
-from spindle.stash import FrozenStash
+from spindle.stash import EMPTY, FrozenStash
 from spindle.tools.cache import CachePolicy
 from spindle.tools.signature import Function
 
 MISSING: Final[Any] = object()
 
-_FLAGS = (
-    "ephemeral",
-    "trusted",
-    "always_include",
-    "requires_approval",
-    "return_direct",
-    "strict",
-    "read_only",
-    "idempotent",
-    "expose_errors",
-)
-_FUNCTIONS = ("is_available", "resources", "preview", "reconcile")
-_CHOICES = {"on_collision": ("throw", "replace", "keep"), "isolation": ("thread", "process")}
+Complaints: TypeAlias = list[tuple[str, str]]
+"""Everything wrong with one tool: the field, and a sentence."""
+
 _ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count", "estimate_tokens")
 
 
-class _Problems(list[tuple[str, str]]):
-    """Everything wrong with one tool, field by field."""
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What a field may hold; its default needs no check, which is why a thousand plain tools cost little."""
 
-    def unless(self, fine: object, field: str, expected: str, got: object) -> None:
-        if not fine:
-            self.append((field, f"{field} must be {expected}, got {'nothing' if got is MISSING else _shown(got)}"))
+    default: Any
+    fits: Callable[[Any], object]
+    expected: str
 
 
-def checked(tool: Any, handler: Any, function: Function | None) -> dict[str, Any]:
+def _is_flag(value: Any) -> bool:
+    return value is True or value is False
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_positive(value: Any) -> bool:
+    return type(value) in {int, float} and value > 0 and math.isfinite(value)
+
+
+def _is_sync_function(value: Any) -> bool:
+    return callable(value) and not inspect.iscoroutinefunction(value)
+
+
+_FLAG, _FUNCTION = _Rule(False, _is_flag, "True or False"), _Rule(None, callable, "a function")  # noqa: FBT003
+
+_RULES: dict[str, _Rule] = {
+    "name": _Rule(None, _is_text, "text that is not empty"),
+    "ephemeral": _FLAG,
+    "trusted": _FLAG,
+    "always_include": _FLAG,
+    "requires_approval": _FLAG,
+    "return_direct": _FLAG,
+    "strict": _FLAG,
+    "read_only": _FLAG,
+    "idempotent": _FLAG,
+    "expose_errors": _FLAG,
+    "resources": _FUNCTION,
+    "preview": _FUNCTION,
+    "reconcile": _FUNCTION,
+    "is_available": _Rule(None, _is_sync_function, "a sync function: it is asked for every listing"),
+    "on_collision": _Rule("throw", {"throw", "replace", "keep"}.__contains__, "'throw', 'replace' or 'keep'"),
+    "isolation": _Rule("thread", {"thread", "process"}.__contains__, "'thread' or 'process'"),
+    "toolset": _Rule(None, _is_text, "text that is not empty"),
+    "max_result_chars": _Rule(None, lambda value: type(value) is int and value >= 1, "a whole number of at least 1"),
+    "timeout_seconds": _Rule(None, _is_positive, "a number above 0"),
+    "capabilities": _Rule(NO_CAPABILITIES, lambda value: isinstance(value, Capabilities), "Capabilities(…)"),
+}
+
+
+def checked(tool: object, handler: Any, function: Function | None) -> dict[str, Any]:
     """Check every value, and give the ones that are kept in another form than they were given.
 
     Raises:
         InvalidToolError: Names every bad or missing value.
     """
-    problems = _Problems()
-    _check_core(tool, handler, function, problems)
-    _check_flags(tool, problems)
+    values = vars(tool)
+    complaints: Complaints = []
+    for field, rule in _RULES.items():
+        value = values[field]
+        if value is not rule.default or field == "name":
+            _complain_unless(_fits(rule, value), field, rule.expected, value, complaints)
+    _check_body(values, handler, function, complaints)
     kept = {
-        "meta": _meta(tool.meta, problems),
-        "cache": _cache(tool.cache, problems),
-        "checks": _checks(tool.checks, problems),
-        "secret_fields": _secret_fields(tool.secret_fields, problems),
-        "artifact_constructor": _artifact_class(tool.artifact_constructor, problems),
+        "meta": _meta(values["meta"], complaints),
+        "cache": _cache(values["cache"], complaints),
+        "checks": _checks(values["checks"], complaints),
+        "secret_fields": _secret_fields(values["secret_fields"], complaints),
+        "artifact_constructor": _artifact_class(values["artifact_constructor"], complaints),
     }
-    if problems:
-        name = tool.name if isinstance(tool.name, str) else None
-        who = f"tool {name!r}" if name else "a tool"
-        text = "; ".join(words for _, words in problems)
-        raise InvalidToolError(f"{who}: {text}", tool=name, field=problems[0][0])
+    if complaints:
+        raise _invalid(values["name"], complaints)
     return kept
-
-
-def _check_core(tool: Any, handler: Any, function: Function | None, problems: _Problems) -> None:
-    problems.unless(isinstance(tool.name, str) and tool.name, "name", "text that is not empty", tool.name)
-    if function is None:
-        text = tool.description
-        problems.unless(isinstance(text, str) and text.strip(), "description", "text that is not empty", text)
-        problems.unless(callable(handler), "handler", "a function (args, ctx, meta)", handler)
-        expected = "a pydantic model, a dataclass, a TypedDict or a JSON Schema dict"
-        schema = cast("object", tool.input_schema)
-        fine = isinstance(schema, Mapping) or is_argument_type(schema)
-        problems.unless(fine, "input_schema", expected, cast("object", schema))
-    else:
-        text = function.plain.__doc__ if tool.description is MISSING else tool.description
-        expected = "a docstring on the function, or given as description=…"
-        problems.unless(isinstance(text, str) and text.strip(), "description", expected, MISSING)
-    is_async = inspect.iscoroutinefunction(function.plain if function else handler)
-    problems.unless(
-        not (tool.isolation == "process" and is_async), "isolation", "'thread' for an async handler", tool.isolation
-    )
 
 
 def is_argument_type(value: object) -> bool:
@@ -90,64 +105,90 @@ def is_argument_type(value: object) -> bool:
     return hasattr(value, "__dataclass_fields__") or is_typeddict(value) or hasattr(value, "__pydantic_core_schema__")
 
 
-def _check_flags(tool: Any, problems: _Problems) -> None:
-    for flag in _FLAGS:
-        value = getattr(tool, flag)
-        problems.unless(value is True or value is False, flag, "True or False", value)
-    for field, options in _CHOICES.items():
-        value = getattr(tool, field)
-        problems.unless(value in options, field, " or ".join(map(repr, options)), value)
-    for field in _FUNCTIONS:
-        value = getattr(tool, field)
-        problems.unless(value is None or callable(value), field, "a function", value)
-    if inspect.iscoroutinefunction(tool.is_available):
-        problems.append(("is_available", "is_available must be a sync function: it is asked for every listing"))
-    toolset, cap, seconds = tool.toolset, tool.max_result_chars, tool.timeout_seconds
-    problems.unless(toolset is None or (isinstance(toolset, str) and toolset), "toolset", "a name", toolset)
-    problems.unless(cap is None or (type(cap) is int and cap >= 1), "max_result_chars", "1 or more", cap)
-    problems.unless(seconds is None or _is_positive(seconds), "timeout_seconds", "more than 0", seconds)
-    problems.unless(isinstance(tool.capabilities, Capabilities), "capabilities", "Capabilities(…)", tool.capabilities)
+def _fits(rule: _Rule, value: Any) -> bool:
+    try:
+        return bool(rule.fits(value))
+    except TypeError:  # an unhashable value is none of the choices
+        return False
 
 
-def _is_positive(value: Any) -> bool:
-    return type(value) in {int, float} and value > 0 and math.isfinite(value)
+def _check_body(values: dict[str, Any], handler: Any, function: Function | None, complaints: Complaints) -> None:
+    description = values["description"]
+    if function is not None:
+        if description is MISSING:
+            description = function.plain.__doc__ or MISSING
+        expected = "a docstring on the function, or given as description=…"
+    else:
+        expected = "text that is not empty"
+        fits, schema = "a pydantic model, a dataclass, a TypedDict or a JSON Schema dict", values["input_schema"]
+        _complain_unless(callable(handler), "handler", "a function (args, ctx, meta)", handler, complaints)
+        fine = isinstance(schema, Mapping) or is_argument_type(schema)
+        _complain_unless(fine, "input_schema", fits, values["input_schema"], complaints)
+    fine = isinstance(description, str) and description.strip()
+    _complain_unless(fine, "description", expected, description, complaints)
+    if values["isolation"] == "process":
+        is_async = inspect.iscoroutinefunction(function.plain if function else handler)
+        _complain_unless(not is_async, "isolation", "'thread' for an async handler", "process", complaints)
 
 
-def _meta(value: object, problems: _Problems) -> FrozenStash | None:
-    if isinstance(value, FrozenStash) or value is None:
-        return FrozenStash(value)
-    if not isinstance(value, Mapping):
-        problems.unless(False, "meta", "a mapping with text keys", value)  # noqa: FBT003
-        return None
-    meta = cast("Mapping[Any, Any]", value)
-    problems.unless(all(isinstance(key, str) for key in meta), "meta", "a mapping with text keys", meta)
+def _complain_unless(fine: object, field: str, expected: str, got: object, complaints: Complaints) -> None:
+    if not fine:
+        shown = "nothing" if got is MISSING else _shown(got)
+        complaints.append((field, f"{field} must be {expected}, got {shown}"))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _invalid(name: Any, complaints: Complaints) -> InvalidToolError:
+    name = name if isinstance(name, str) else None
+    who = f"tool {name!r}" if name else "a tool"
+    text = "; ".join(words for _, words in complaints)
+    return InvalidToolError(f"{who}: {text}", tool=name, field=complaints[0][0])
+
+
+def _meta(value: object, complaints: Complaints) -> FrozenStash:
+    if value is None:
+        return EMPTY
+    if isinstance(value, FrozenStash):
+        return value
+    meta = cast("Mapping[Any, Any]", value) if isinstance(value, Mapping) else None
+    fine = meta is not None and all(isinstance(key, str) for key in meta)
+    _complain_unless(fine, "meta", "a mapping with text keys", meta or value, complaints)
     try:
         return FrozenStash(meta)
     except InvalidStashError as error:
-        problems.append(("meta", f"meta: {error}"))
+        complaints.append(("meta", f"meta: {error}"))
+        return EMPTY
+
+
+def _cache(value: Any, complaints: Complaints) -> CachePolicy | None:
+    if value is None or value is False:
         return None
-
-
-def _cache(value: Any, problems: _Problems) -> CachePolicy | None:
     if value is True:
         return CachePolicy()
-    problems.unless(
-        value is None or value is False or isinstance(value, CachePolicy), "cache", "True or CachePolicy", value
-    )
-    return value or None
+    _complain_unless(isinstance(value, CachePolicy), "cache", "True or a CachePolicy", value, complaints)
+    return value
 
 
-def _checks(value: Any, problems: _Problems) -> tuple[Any, ...]:
+def _checks(value: Any, complaints: Complaints) -> tuple[Any, ...]:
+    if value == ():
+        return ()
     checks = _as_tuple(value)
-    problems.unless(checks is not None and all(map(callable, checks)), "checks", "a list of functions", value)
+    fine = checks is not None and all(map(callable, checks))
+    _complain_unless(fine, "checks", "a list of functions", value, complaints)
     return checks or ()
 
 
-def _secret_fields(value: Any, problems: _Problems) -> frozenset[Any]:
+def _secret_fields(value: Any, complaints: Complaints) -> frozenset[str]:
+    if value == frozenset():
+        return frozenset()
     names = _as_tuple(value)
-    fine = names is not None and all(isinstance(name, str) and name for name in names)
-    problems.unless(fine, "secret_fields", "a list of argument names", value)
-    return frozenset(names) if fine and names else frozenset()
+    fine = names is not None and all(map(_is_text, names))
+    _complain_unless(fine, "secret_fields", "a list of argument names", value, complaints)
+    return frozenset(names or ()) if fine else frozenset()
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...] | None:
@@ -156,26 +197,20 @@ def _as_tuple(value: Any) -> tuple[Any, ...] | None:
     return tuple(cast("Iterable[Any]", value))
 
 
-def _artifact_class(value: Any, problems: _Problems) -> Any:
+def _artifact_class(value: Any, complaints: Complaints) -> Any:
     if value is None or _is_artifact_class(value):
         return value
+    found: object = value
+    if not isinstance(value, type) and callable(value):
+        try:
+            found = value()
+        except Exception as error:  # noqa: BLE001  whatever it raises, the tool is wired up wrongly
+            complaints.append(("artifact_constructor", f"artifact_constructor raised {type(error).__name__}: {error}"))
+            return None
     expected = "an artifact class, or a function without arguments that gives one"
-    if isinstance(value, type) or not callable(value):
-        problems.unless(False, "artifact_constructor", expected, value)  # noqa: FBT003
-        return None
-    try:
-        found = cast("Callable[[], object]", value)()
-    except Exception as error:  # noqa: BLE001  whatever it raises, the tool is wired up wrongly
-        problems.append(("artifact_constructor", f"artifact_constructor raised {type(error).__name__}: {error}"))
-        return None
-    problems.unless(_is_artifact_class(found), "artifact_constructor", expected, found)
+    _complain_unless(_is_artifact_class(found), "artifact_constructor", expected, found, complaints)
     return found
 
 
 def _is_artifact_class(value: object) -> bool:
     return isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _ARTIFACT_METHODS)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"

@@ -5,6 +5,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 
+_METHOD_NAMES: dict[str, str] = {}
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
@@ -12,6 +13,13 @@ class _Generator(GenerateJsonSchema):
     """Pydantic's generator, without the noise of titles made from names."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  pydantic's own shape
+
+    def build_schema_type_to_method(self) -> Any:
+        # Pydantic finds its eighty methods anew for each schema; their names are always the same.
+        names = _METHOD_NAMES or _METHOD_NAMES.update(
+            {kind: method.__name__ for kind, method in super().build_schema_type_to_method().items()}
+        )
+        return {kind: getattr(self, name) for kind, name in (names or _METHOD_NAMES).items()}
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False

@@ -4,6 +4,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import CoroutineType
 from typing import Any, TypeAlias
 
 from spindle.calls import Err, RawArgs
@@ -32,7 +33,7 @@ class Runnable:
 
 def executor_of(tool: Runnable, context: ToolContext) -> Execute:
     """Give the function that runs one call of `tool` in `context`."""
-    name, checks, handler, meta, events = tool.name, tool.checks, tool.handler, tool.meta, context.events
+    name, checks, handler, meta, heard = tool.name, tool.checks, tool.handler, tool.meta, context.events.heard
     validate, empty_ok = tool.schema.validator(), tool.schema.takes_nothing()
 
     async def execute(args: RawArgs) -> Any:
@@ -42,12 +43,12 @@ def executor_of(tool: Runnable, context: ToolContext) -> Execute:
         value = validate(arguments, args)
         if checks:
             await run_checks(checks, value, context, tool=name)
-        if events.heard("tool_execution_start") or events.heard("tool_execution_end"):
+        if heard("tool_execution_start") or heard("tool_execution_end"):
             observed = _Observed(tool=tool, context=context, checksum=known or checksum(name, arguments))
             return await observed.run(value)
         try:
             result = handler(value, context, meta)
-            return await result if is_awaitable(result) else result
+            return await result if type(result) is CoroutineType or is_awaitable(result) else result
         except (Exception, SystemExit) as error:
             raise _downstream(name, error) from error
 

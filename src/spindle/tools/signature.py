@@ -98,8 +98,11 @@ def read_function(call: AnyFunction, *, name: str | None, depth: int) -> Functio
     except (TypeError, ValueError) as error:
         message = f"tool {name!r}: {call!r} has no signature Python can read; wrap it in a function of your own"
         raise InvalidToolError(message, tool=name, field="handler") from error
-    bound: set[str] = set(getattr(call, "keywords", ()))  # what a partial has filled in is not the model's to give
-    parameters = [each for each in signature.parameters.values() if each.name not in bound]
+    if isinstance(call, functools.partial):
+        # What it has filled in is not the model's to give.
+        left = [each for each in signature.parameters.values() if each.name not in cast("Any", call).keywords]
+        signature = signature.replace(parameters=left)
+    parameters = list(signature.parameters.values())
     if plain is call:
         _check_bound(plain, parameters, tool=name)
     for parameter in parameters:
@@ -108,7 +111,7 @@ def read_function(call: AnyFunction, *, name: str | None, depth: int) -> Functio
         call=call,
         plain=plain,
         name=name,
-        signature=signature.replace(parameters=parameters),
+        signature=signature,
         namespace=_namespace(plain, parameters, depth + 1),
     )
 

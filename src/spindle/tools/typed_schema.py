@@ -1,21 +1,22 @@
 """Arguments described by Python types; pydantic both validates them and tells the model."""
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import Any, Literal, cast
+from functools import cached_property, partial
+from typing import Any, cast
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 
 from spindle.errors import InvalidToolArgsError, InvalidToolError
-from spindle.tools.booleans import booleans_for_numbers, holds_boolean
+from spindle.tools.booleans import booleans_for_numbers, may_hold_boolean
 from spindle.tools.describing import json_schema, node_kinds
 from spindle.tools.identity import canonical_json
-from spindle.tools.problems import Problem, did_you_mean, path_text, refusal
+from spindle.tools.problems import Problem, did_you_mean, path_text, refusal, sentence
 from spindle.tools.pydantic_problems import from_pydantic
 from spindle.tools.schema import Validate
 
 _NUMBERS = {"int", "float", "decimal", "complex"}
+_OBJECTS = {"model", "dataclass", "typed-dict"}
 _BUILD_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, NameError, TypeError)
 
 
@@ -57,14 +58,14 @@ class TypedSchema:
         return node_kinds(self._adapter.core_schema)
 
     @cached_property
-    def _extra(self) -> Literal["forbid"] | None:
-        # Pydantic's switch is for all levels; a type that opens one of them keeps its own word on each.
-        return None if "open" in self._kinds else "forbid"
+    def _is_open(self) -> bool:
+        # Pydantic's switch for unknown keys is for all levels; a type that opens one of them keeps its word on each.
+        return "open" in self._kinds
 
     @cached_property
     def _json_schema(self) -> dict[str, Any]:
         try:
-            schema = json_schema(self._adapter, closed=self._extra is not None)
+            schema = json_schema(self._adapter, closed=not self._is_open)
         except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
             raise self._cannot("be told to a model as JSON Schema", error) from error
         schema = _with_root_inlined(schema)
@@ -83,52 +84,37 @@ class TypedSchema:
 
     @cached_property
     def _validate(self) -> Validate:
-        parse = self._parser()
-        closed_by_hand = self._extra is None and self._json_schema["additionalProperties"] is False
+        parse, find_problems, tool = self._parser(), self._problems, self._tool
+        closed_by_hand = self._is_open and self._json_schema["additionalProperties"] is False
         guards_numbers = not self._strict and bool(self._kinds & _NUMBERS)
 
         def validate(arguments: dict[str, Any], given: object) -> Any:
             if closed_by_hand:
                 self._refuse_unknown(arguments)
             try:
-                value = parse(arguments, given)
+                value = parse(arguments)
             except ValidationError as error:
-                refused = error
-            else:
-                if guards_numbers and holds_boolean(arguments.values()):
-                    self._refuse_booleans_for_numbers(arguments, parse)
-                return value
-            # Raised out here so that not even `__context__` shows the values of a tool with secret fields.
-            raise self._refusal(refused, arguments) from (None if self._secret_fields else refused)
+                problems = partial(find_problems, error, arguments)
+                raise InvalidToolArgsError(sentence, tool=tool, problems=problems) from error
+            if guards_numbers and may_hold_boolean(arguments, given):
+                wrong = booleans_for_numbers(arguments, parse)
+                if wrong:
+                    raise refusal(tool, wrong)
+            return value
 
-        return validate
+        return _hiding_causes(validate) if self._secret_fields else validate
 
-    def _parser(self) -> Validate:
-        validator, extra = self._adapter.validator, self._extra
-        validate_python, validate_json = validator.validate_python, validator.validate_json
+    def _parser(self) -> Callable[[dict[str, Any]], Any]:
+        validator, extra = self._adapter.validator, None if self._is_open else "forbid"
+        if self._strict:  # as JSON is strict: a date may still be text
+            return lambda arguments: validator.validate_json(canonical_json(arguments), strict=True, extra=extra)
+        if not self._kinds & _OBJECTS:  # nothing but parameters, which refuse unknown names by themselves
+            return validator.validate_python
+        return partial(validator.validate_python, extra=extra)
 
-        def through_python(arguments: dict[str, Any], _given: object) -> Any:
-            return validate_python(arguments, extra=extra)
-
-        def through_json(arguments: dict[str, Any], given: object) -> Any:
-            text = given if isinstance(given, (str, bytes)) and given.strip() else canonical_json(arguments)
-            return validate_json(text, strict=True, extra=extra)
-
-        # Strict means strict JSON, where a date may still be text.
-        return through_json if self._strict else through_python
-
-    def _refusal(self, error: ValidationError, given: dict[str, Any]) -> InvalidToolArgsError:
-        def problems() -> list[Problem]:
-            found = error.errors(include_url=False)
-            return from_pydantic(found, names_at=self._names_at, secret_fields=self._secret_fields, given=given)
-
-        # A lazy one would keep the received values alive beside the error.
-        return refusal(self._tool, problems() if self._secret_fields else problems)
-
-    def _refuse_booleans_for_numbers(self, arguments: dict[str, Any], parse: Validate) -> None:
-        wrong = booleans_for_numbers(arguments, lambda probe: parse(probe, None))
-        if wrong:
-            raise refusal(self._tool, wrong)
+    def _problems(self, error: ValidationError, given: dict[str, Any]) -> list[Problem]:
+        found = error.errors(include_url=False)
+        return from_pydantic(found, names_at=self._names_at, secret_fields=self._secret_fields, given=given)
 
     def _refuse_unknown(self, arguments: dict[str, Any]) -> None:
         known: dict[str, Any] = self._json_schema["properties"]
@@ -152,6 +138,22 @@ class TypedSchema:
         reason = f": {str(error).splitlines()[0]}" if error is not None and str(error) else ""
         message = f"tool {self._tool!r}: its parameters cannot {what}{reason}"
         return InvalidToolError(message, tool=self._tool, field="input_schema")
+
+
+def _hiding_causes(validate: Validate) -> Validate:
+    """Work a refusal out at once and cut its causes off: they would show the values of secret fields."""
+
+    def hidden(arguments: dict[str, Any], given: object) -> Any:
+        try:
+            return validate(arguments, given)
+        except InvalidToolArgsError as error:
+            refused = refusal(str(error.tool), error.problems)
+        try:
+            raise refused
+        finally:
+            del refused  # or the error and this frame would keep each other alive
+
+    return hidden
 
 
 def names_at(schema: dict[str, Any], loc: tuple[str | int, ...]) -> list[str]:

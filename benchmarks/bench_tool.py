@@ -1,0 +1,147 @@
+"""One tool: a call against its floor, a refusal, and what a thousand definitions cost."""
+
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from benchmarks import canonical
+from benchmarks.harness import Benchmark
+from spindle import Tool, ToolContext, errors, tool
+
+GOOD = b'{"customer":"alice","limit":5,"tags":["new","paid"]}'
+BAD = b'{"customer":"alice","limit":500,"tags":["new","paid"]}'
+MANY = 1_000
+
+
+class Arguments(BaseModel):
+    customer: str
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    tags: list[str] = []
+
+
+async def bare(args: Arguments) -> str:
+    return args.customer
+
+
+@tool
+async def search_orders(
+    customer: str,
+    limit: Annotated[int, Field(ge=1, le=100)] = 10,  # noqa: ARG001
+    tags: list[str] = [],  # noqa: ARG001, B006
+) -> str:
+    """Find a customer's orders."""
+    return customer
+
+
+validate_json = TypeAdapter(Arguments).validator.validate_json
+execute = search_orders.executor(ToolContext(session_id="bench"))
+
+
+async def floor() -> str:
+    return await bare(validate_json(GOOD))
+
+
+async def call() -> Any:
+    return await execute(GOOD)
+
+
+async def refused() -> None:
+    try:
+        await execute(BAD)
+    except errors.InvalidToolArgsError:
+        return
+    raise AssertionError("it was to be refused")
+
+
+def build_models() -> list[type[BaseModel]]:
+    """Make the pydantic models of a thousand tools, as anyone would by hand."""
+    models: list[type[BaseModel]] = []
+    for _ in range(MANY):
+
+        class Model(BaseModel):
+            """Find a customer's orders."""
+
+            customer: Annotated[str, Field(description="The customer's number or name.")]
+            limit: Annotated[int, Field(ge=1, le=100, description="How many at most.")] = 10
+            tags: Annotated[list[str], Field(description="Only orders with all of these.")] = []
+
+        models.append(Model)
+    return models
+
+
+def define() -> list[Tool]:
+    """Make a thousand tools of functions with the same parameters."""
+    tools: list[Tool] = []
+    for _ in range(MANY):
+
+        @tool
+        async def search(
+            customer: str,
+            limit: Annotated[int, Field(ge=1, le=100)] = 10,  # noqa: ARG001
+            tags: list[str] = [],  # noqa: ARG001, B006
+        ) -> str:
+            """Find a customer's orders.
+
+            Args:
+                customer: The customer's number or name.
+                limit: How many at most.
+                tags: Only orders with all of these.
+            """
+            return customer
+
+        tools.append(search)
+    return tools
+
+
+def describe(tools: list[Tool]) -> None:
+    for each in tools:
+        each.describe()
+
+
+def define_and_describe() -> None:
+    describe(define())
+
+
+class FirstAndAgain:
+    """A thousand tools nobody has looked at, and a thousand that were described before."""
+
+    def __init__(self) -> None:
+        self.fresh = define()
+        self.known = define()
+        describe(self.known)
+
+
+def describe_first(tools: FirstAndAgain) -> None:
+    describe(tools.fresh)
+
+
+def describe_again(tools: FirstAndAgain) -> None:
+    describe(tools.known)
+
+
+BENCHMARKS = [
+    Benchmark(name="a valid call / pydantic-core and awaiting the handler", floor=floor, subject=call, aim=3),
+    Benchmark(name="a refused call / the same floor", floor=floor, subject=refused, aim=4),
+    Benchmark(name="1,000 tools defined / their pydantic models built", floor=build_models, subject=define, aim=0.15),
+    Benchmark(
+        name="1,000 tools defined and described / their pydantic models built",
+        floor=build_models,
+        subject=define_and_describe,
+        aim=1.2,
+    ),
+    Benchmark(
+        name="1,000 tools described again / for the first time",
+        floor=describe_first,
+        subject=describe_again,
+        setup=FirstAndAgain,
+        aim=500,
+        direction="at least",
+    ),
+    Benchmark(
+        name="canonical JSON of a 1 KB argument / json.dumps(sort_keys=True)",
+        floor=partial(canonical.floor, canonical.ARGUMENTS["1 KB with floats"]),
+        subject=partial(canonical.ours, canonical.ARGUMENTS["1 KB with floats"]),
+        aim=1,
+    ),
+]
