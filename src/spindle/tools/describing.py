@@ -21,6 +21,9 @@ class _Generator(GenerateJsonSchema):
         )
         return {kind: getattr(self, name) for kind, name in (names or _METHOD_NAMES).items()}
 
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:  # noqa: ARG002
+        return value  # what is generated has the same order in every process, and the order of the signature at that
+
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
 
@@ -54,8 +57,8 @@ def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 def json_schema(adapter: TypeAdapter[Any], *, closed: bool) -> dict[str, Any]:
     """Give the schema of what `adapter` accepts."""
-    generator = _ClosedGenerator if closed else _Generator
-    return adapter.json_schema(schema_generator=generator, mode="validation")
+    generator = _ClosedGenerator() if closed else _Generator()
+    return generator.generate(adapter.core_schema, mode="validation")
 
 
 def node_kinds(core_schema: Any) -> set[str]:
