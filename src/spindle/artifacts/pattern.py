@@ -22,7 +22,7 @@ _SPEAKS_OF_THE_WHOLE = re.compile(r"\\[AzC]|\(\?[a-zA-Z]*-")
 
 
 class _Found(Protocol):
-    def span(self) -> tuple[int, int]: ...
+    def start(self) -> int: ...
 
 
 class _Regex(Protocol):
@@ -33,17 +33,25 @@ class _Regex(Protocol):
 class Pattern:
     """A compiled pattern; finds in UTF-8 bytes."""
 
-    regex: _Regex
-    is_literal: bool
-    """Plain bytes are looked for, so bad UTF-8 round them does no harm."""
+    needle: bytes
+    """The pattern's own bytes."""
+    regex: _Regex | None
+    """`None` for plain text, which is looked for as it is: faster, and bad UTF-8 round it does no harm."""
     is_line_by_line: bool
     """The pattern is only right when it sees one line at a time."""
-    byte_length: int
 
-    def find(self, data: bytes, start: int, end: int) -> tuple[int, int] | None:
-        """Give the first match in `data[start:end]`; what stands round it counts for anchors."""
+    @property
+    def is_literal(self) -> bool:
+        """Nothing in the pattern has a meaning of its own."""
+        return self.regex is None
+
+    def find(self, data: bytes, start: int, end: int) -> int | None:
+        """Give where the first match in `data[start:end]` begins; what stands round it counts for anchors."""
+        if self.regex is None:
+            place = data.find(self.needle, start, end)
+            return None if place < 0 else place
         found = self.regex.search(data, start, end)
-        return None if found is None else found.span()
+        return None if found is None else found.start()
 
 
 def compile_pattern(text: str, flags: str = "") -> Pattern:
@@ -53,20 +61,18 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
         ArtifactQueryError: The pattern or a flag is not of the dialect.
     """
     _check_flags(flags)
-    is_literal = "i" not in flags and not _META.intersection(text) and "\n" not in text and "\ufffd" not in text
-    source = text if is_literal else f"(?{'mi' if 'i' in flags else 'm'}){text}"
     try:
-        byte_length = len(text.encode())
+        needle = text.encode()
     except UnicodeEncodeError as error:
         raise ArtifactQueryError(
             f"the pattern has a lone surrogate at character {error.start}; write plain Unicode text", field="pattern"
         ) from error
-    return Pattern(
-        regex=_compile(source, text),
-        is_literal=is_literal,
-        is_line_by_line=not is_literal and _SPEAKS_OF_THE_WHOLE.search(text) is not None,
-        byte_length=byte_length,
-    )
+    # Bad bytes are shown as U+FFFD, which are not the bytes of a U+FFFD; and a newline is in no line.
+    if "i" not in flags and not _META.intersection(text) and "\n" not in text and "\ufffd" not in text:
+        return Pattern(needle=needle, regex=None, is_line_by_line=False)
+    source = f"(?{'mi' if 'i' in flags else 'm'}){text}"
+    is_line_by_line = _SPEAKS_OF_THE_WHOLE.search(text) is not None
+    return Pattern(needle=needle, regex=_compile(source, text), is_line_by_line=is_line_by_line)
 
 
 def _check_flags(flags: str) -> None:

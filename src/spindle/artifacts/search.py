@@ -101,21 +101,21 @@ class LineSearch:
             return
         start = counted = 0
         while start <= end and not self.is_done:
-            span = self._pattern.find(data, start, end)
-            if span is None:
+            place = self._pattern.find(data, start, end)
+            if place is None:
                 return
-            first = data.rfind(b"\n", start, span[0]) + 1 or start
-            last = data.find(b"\n", span[0], end)
+            first = data.rfind(b"\n", start, place) + 1 or start
+            last = data.find(b"\n", place, end)
             last = end if last < 0 else last
             line += data.count(b"\n", counted, first)
-            self._add(line, data[first:last], span[0] - first)
+            self._add(line, data[first:last], place - first)
             counted, start = first, last + 1
 
     def _scan_line_by_line(self, data: bytes, first: int) -> None:
         for line, content in enumerate(data.split(b"\n"), start=first):
-            span = self._pattern.find(content, 0, len(content))
-            if span is not None:
-                self._add(line, content, span[0])
+            place = self._pattern.find(content, 0, len(content))
+            if place is not None:
+                self._add(line, content, place)
             if self.is_done:
                 return
 
@@ -125,7 +125,7 @@ class LineSearch:
             self._scan(self._read(begin, stop), stop - begin, line)
             yield stop - begin
             return
-        overlap = max(OVERLAP_BYTES, self._pattern.byte_length)
+        overlap = max(OVERLAP_BYTES, len(self._pattern.needle))
         place = begin
         while True:
             end = min(place + MAX_LINE_BYTES, stop)
@@ -144,10 +144,10 @@ class LineSearch:
         if not self._pattern.is_literal and not is_utf8(data[first:last], last - first):
             head, body, rest = (repaired(part) for part in (data[:first], data[first:last], data[last:]))
             data, first, last = head + body + rest, len(head), len(head) + len(body)
-        span = self._pattern.find(data, first, last)
-        if span is None:
+        found = self._pattern.find(data, first, last)
+        if found is None:
             return False
-        self._add(line, data, span[0], before=offset - begin, after=stop - min(stop, end + 4))
+        self._add(line, data, found, before=offset - begin, after=stop - min(stop, end + 4))
         return True
 
     def _add(self, line: int, data: bytes, found: int, *, before: int = 0, after: int = 0) -> None:

@@ -1,0 +1,209 @@
+"""A text of 100 MB and 1.5 million lines: kept, read and searched by the spool, by a plain copy and by GNU tools.
+
+`python -m benchmarks.bench_spool` prints the peak memory of each act instead, which must stay under 64 MB over the
+base.
+"""
+
+import atexit
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import anyio
+
+from benchmarks.harness import Benchmark
+from spindle.artifacts.reader import IndexedReader, Search
+from spindle.artifacts.spool import Spool
+
+LINES = 1_500_000
+WORDS = [
+    "alpha",
+    "order",
+    "customer",
+    "request",
+    "error",
+    "timeout",
+    "GET",
+    "POST",
+    "/api/v1/items",
+    "404",
+    "user=77123",
+]
+LITERAL = "error timeout POST 404 alpha user=77123"
+REGEX = r"user=[0-9]+ (404|error) order (GET|POST) alpha$"
+RARE = r"zebra [0-9]+ (a|b)"
+
+MAX_PEAK_MB = 64.0
+
+
+@cache
+def folder() -> Path:
+    """A place that goes when the process ends."""
+    place = Path(tempfile.mkdtemp(prefix="spindle-bench-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
+@cache
+def text() -> Path:
+    """The text, the same in every run."""
+    path = folder() / "text"
+    make_text(path)
+    return path
+
+
+def make_text(path: Path) -> None:
+    dice = random.Random(20_26)
+    with path.open("w") as file:
+        for number in range(LINES):
+            file.write(f"{number:08d} {' '.join(dice.choices(WORDS, k=9))}"[:70].rstrip() + "\n")
+
+
+@cache
+def opened() -> IndexedReader:
+    """A reader of the text, which is kept once, in an event loop of its own."""
+    reader: list[IndexedReader] = []
+
+    def keep() -> None:
+        reader.append(anyio.run(Spool.files(folder() / "spool").write, "text", blocks(text())))
+
+    thread = Thread(target=keep)
+    thread.start()
+    thread.join()
+    return reader[0]
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            yield block
+
+
+async def write() -> None:
+    await Spool.files(folder() / "writes").write("text", blocks(text()))
+    shutil.rmtree(folder() / "writes")
+
+
+def copy() -> None:
+    shutil.copyfile(text(), folder() / "copy")
+    (folder() / "copy").unlink()
+
+
+def copy_for_good() -> None:
+    """A copy that a power cut does not take away, as the spool's own files."""
+    path = folder() / "copy"
+    shutil.copyfile(text(), path)
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+    path.unlink()
+
+
+async def tail() -> list[str]:
+    reader = opened()
+    count = await reader.line_count()
+    return await reader.read_lines(count - 100, count)
+
+
+async def cat() -> list[str]:
+    return await opened().read_lines(1_000_000, 1_000_100)
+
+
+def grep(pattern: str) -> Callable[[], Any]:
+    return lambda: opened().search(Search(pattern=pattern))
+
+
+def process(*command: str) -> Callable[[], None]:
+    environment = os.environ | {"LC_ALL": "C.UTF-8"}
+
+    def run() -> None:
+        # Not to /dev/null: GNU grep would notice, and stop at the first line it finds.
+        subprocess.run([*command, str(text())], capture_output=True, check=False, env=environment)
+
+    return run
+
+
+def searcher(pattern: str) -> Callable[[], None]:
+    """What people search with: ripgrep where it is installed, GNU grep elsewhere."""
+    if shutil.which("rg"):
+        return process("rg", "-n", "--no-config", pattern)
+    return process("grep", "-nE", pattern)
+
+
+BENCHMARKS = [
+    # The spool's write waits for the disk, a plain copy does not: the second row compares like with like.
+    Benchmark(name="spool: write and index 100 MB / copying the file", floor=copy, subject=write, aim=2.5),
+    Benchmark(name="spool: the same / copying the file and waiting for the disk", floor=copy_for_good, subject=write),
+    Benchmark(name="spool: the last 100 lines / GNU tail", floor=process("tail", "-n", "100"), subject=tail, aim=1.0),
+    Benchmark(
+        name="spool: lines 1,000,000 to 1,000,100 / GNU sed",
+        floor=process("sed", "-n", "1000001,1000100p;1000100q"),
+        subject=cat,
+        aim=1.0,
+    ),
+    Benchmark(
+        name="spool: grep plain text / ripgrep or GNU grep", floor=searcher(LITERAL), subject=grep(LITERAL), aim=2.0
+    ),
+    Benchmark(name="spool: grep a pattern / ripgrep or GNU grep", floor=searcher(REGEX), subject=grep(REGEX), aim=2.0),
+    Benchmark(
+        name="spool: grep what is not there / ripgrep or GNU grep", floor=searcher(RARE), subject=grep(RARE), aim=2.0
+    ),
+]
+
+ACTS: dict[str, Callable[[], Any]] = {
+    "write and index": write,
+    "the last 100 lines": tail,
+    "100 lines from the middle": cat,
+    "grep plain text": grep(LITERAL),
+    "grep a pattern": grep(REGEX),
+}
+
+
+def peak_mb(act: str, source: Path) -> float:
+    """Run one act on the text at `source` in a fresh interpreter; gives its peak in megabytes over the base."""
+    code = f"""
+import resource
+from pathlib import Path
+import anyio, re2, trio
+from benchmarks import bench_spool
+bench_spool.text = lambda: Path({str(source)!r})
+async def quick():
+    reader = await bench_spool.Spool.files(bench_spool.folder() / "small").write("x", "x")
+    await reader.search(bench_spool.Search(pattern="y+"))
+anyio.run(quick)
+if {act!r} != "write and index":
+    from spindle.artifacts.spool import Spool
+    async def open_it():
+        return await Spool.files({str(source.parent / "kept")!r}).read("text")
+    reader = anyio.run(open_it)
+    bench_spool.opened = lambda: reader
+base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+async def main():
+    await bench_spool.ACTS[{act!r}]()
+anyio.run(main)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) / 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def main() -> int:
+    """Print the peak of each act; fails when one is over."""
+    source = text()
+    anyio.run(Spool.files(source.parent / "kept").write, "text", blocks(source))
+    peaks = {act: peak_mb(act, source) for act in ACTS}
+    for act, peak in peaks.items():
+        print(f"{act:28} {peak:7.1f} MB over the base (aim: under {MAX_PEAK_MB:.0f})")
+    return 1 if max(peaks.values()) >= MAX_PEAK_MB else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
