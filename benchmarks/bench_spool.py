@@ -169,27 +169,27 @@ ACTS: dict[str, Callable[[], Any]] = {
 
 def peak_mb(act: str, source: Path) -> float:
     """Run one act on the text at `source` in a fresh interpreter; gives its peak in megabytes over the base."""
+    # Not getrusage: its peak is handed down from the process that started this one.
     code = f"""
-import resource
+import re
 from pathlib import Path
-import anyio, re2, trio
+import anyio
 from benchmarks import bench_spool
-bench_spool.text = lambda: Path({str(source)!r})
-async def quick():
-    reader = await bench_spool.Spool.files(bench_spool.folder() / "small").write("x", "x")
-    await reader.search(bench_spool.Search(pattern="y+"))
-anyio.run(quick)
-if {act!r} != "write and index":
-    from spindle.artifacts.spool import Spool
-    async def open_it():
-        return await Spool.files({str(source.parent / "kept")!r}).read("text")
-    reader = anyio.run(open_it)
-    bench_spool.opened = lambda: reader
-base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
 async def main():
+    # What is loaded once belongs to the base.
+    small = await bench_spool.Spool.files(bench_spool.folder() / "small").write("x", "x")
+    await small.search(bench_spool.Search(pattern="y+"))
+    reader = await bench_spool.Spool.files({str(source.parent / "kept")!r}).read("text")
+    bench_spool.text, bench_spool.opened = (lambda: Path({str(source)!r})), (lambda: reader)
+    base = peak()
     await bench_spool.ACTS[{act!r}]()
+    print(peak() - base)
+
 anyio.run(main)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) / 1024)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return float(done.stdout)
