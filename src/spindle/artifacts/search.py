@@ -9,7 +9,7 @@ from spindle.artifacts.pattern import compile_pattern
 from spindle.artifacts.reader import Match, Search
 from spindle.errors import ArtifactQueryError
 
-MAX_LINE_BYTES = 16 << 20
+MAX_LINE_BYTES = 4 << 20
 """A longer line is looked through in pieces of this size."""
 OVERLAP_BYTES = 1 << 16
 """What two such pieces share: a match longer than this may be missed in such a line."""

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 import anyio
 
-from spindle.artifacts.backends.object_client import PART_BYTES, Objects, storage_errors
+from spindle.artifacts.backends.object_client import Objects, storage_errors
 from spindle.artifacts.backends.temporary import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.lines import LineIndexer
@@ -168,7 +168,7 @@ class _Upload:
 class _ObjectRanges:
     """The bytes of one version."""
 
-    search_bytes = PART_BYTES
+    search_bytes = 4 << 20
 
     def __init__(self, objects: Objects, key: str, manifest: Manifest) -> None:
         self.key = key
