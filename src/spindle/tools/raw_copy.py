@@ -49,10 +49,7 @@ class _Copier:
         self._characters = _MAX_CHARACTERS
 
     def copy(self, value: Any, at: str, levels: int) -> Any:
-        self._values -= 1
-        if self._values < 0 or self._characters < 0:
-            limits = f"{_MAX_VALUES:,} values and {_MAX_CHARACTERS:,} characters"
-            raise _refused(f"is larger than {limits}; share repeated parts through $defs and $ref, or describe less")
+        self._spend(values=1)
         if isinstance(value, str):
             return self._copy_text(value, at)
         if value is None or isinstance(value, (bool, int)):
@@ -72,8 +69,15 @@ class _Copier:
             return [self.copy(item, pointer(at, i), levels - 1) for i, item in enumerate(items)]
         raise _refused(f"holds {kind_of(value)} at {at}; use only JSON: objects, lists, text, numbers, booleans, null")
 
+    def _spend(self, *, values: int = 0, characters: int = 0) -> None:
+        self._values -= values
+        self._characters -= characters
+        if self._values < 0 or self._characters < 0:
+            limits = f"{_MAX_VALUES:,} values and {_MAX_CHARACTERS:,} characters"
+            raise _refused(f"is larger than {limits}; share repeated parts through $defs and $ref, or describe less")
+
     def _copy_text(self, text: str, at: str) -> str:
-        self._characters -= len(text)
+        self._spend(characters=len(text))
         if not is_whole(text):
             raise _refused(f"holds half of a surrogate pair at {at}; use whole characters")
         return str.__str__(text)

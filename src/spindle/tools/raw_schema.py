@@ -93,16 +93,18 @@ class RawSchema:
     def _explained(self, arguments: dict[str, Any]) -> list[Problem]:
         """Say what is wrong: all of it, or the first where finding all would take too long."""
         levels, _ = size_of(arguments)
-        errors: list[ValidationError] = []
-        if self._work_for(arguments) <= _MAX_WORDED_WORK:
-            errors = list(self._validator.iter_errors(arguments))
-        elif self._work_at(levels) <= _MAX_WORDED_WORK:
-            try:
+        found: list[Problem] = []
+        try:
+            if self._work_for(arguments) <= _MAX_WORDED_WORK:
+                found = self._problems.worded(self._validator.iter_errors(arguments), arguments)
+            elif self._work_at(levels) <= _MAX_WORDED_WORK:
                 self._validator.validate(arguments)
-            except ValueError as error:
-                errors = [cast("ValidationError", error)]
+        except ValueError as error:
+            if not hasattr(error, "kind"):
+                return unreadable(arguments)
+            found = self._problems.worded([cast("ValidationError", error)], arguments)
         unclear = Problem(path="", expected="arguments that fit the schema", received="an object that does not")
-        return self._problems.worded(errors, arguments) or [unclear]
+        return found or [unclear]
 
     def _work_at(self, levels: int) -> int:
         return self._work[min(levels, len(self._work) - 1)]
