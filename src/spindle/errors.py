@@ -26,6 +26,9 @@ SpindleError
 │   └── ArtifactQueryError                a query of an artifact cannot be answered
 └── RunError                          the caller must act; the turn stops
     ├── SpoolError                        the place where large outputs are kept failed
+    ├── JournalError                      the record of calls cannot be written or read
+    │   ├── JournalLockedError                another process writes that journal
+    │   └── JournalDamagedError               a journal's file cannot be used as it is
     ├── MediaUnreadableError              the content of media cannot be read
     └── GateNotSupportedError             nobody here can answer a gate
 """
@@ -286,6 +289,37 @@ class SpoolError(RunError):
 
     code = "E_SPOOL"
     status = 507
+
+
+class JournalError(RunError):
+    """The record of calls cannot be written or read; `__cause__` says why."""
+
+    code = "E_JOURNAL"
+    status = 507
+
+
+class JournalLockedError(JournalError):
+    """Another process writes that journal; `path` says which one, `holder_pid` who, if that is known."""
+
+    code = "E_JOURNAL_LOCKED"
+    status = 423
+
+    def __init__(self, message: str, *, path: str, holder_pid: int | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.holder_pid = holder_pid
+
+
+class JournalDamagedError(JournalError):
+    """A journal's file cannot be used as it is; `aside` says where it was put, if it was moved."""
+
+    code = "E_JOURNAL_DAMAGED"
+    status = 500
+
+    def __init__(self, message: str, *, path: str, aside: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.aside = aside
 
 
 class GateNotSupportedError(RunError):

@@ -1,0 +1,1 @@
+"""Calls in, exactly one outcome each out; open `executor.py` first."""
