@@ -25,22 +25,13 @@ from spindle.tools.tool import Tool
 
 pytestmark = pytest.mark.anyio
 
-BASE = [
-    "artifact_head",
-    "artifact_tail",
-    "artifact_grep",
-    "artifact_cat",
-    "artifact_byte_length",
-    "artifact_line_count",
-    "artifact_estimate_tokens",
-]
-JSON = [f"artifact_json_{name}" for name in ("type", "keys", "length", "get", "filter", "pluck", "slice")]
-MARKDOWN = [
-    f"artifact_md_{name}" for name in ("frontmatter", "headings", "sections", "code_blocks", "links", "images", "text")
-]
-TABLE = [
-    f"artifact_table_{name}" for name in ("columns", "row_count", "rows", "filter", "select", "sort", "group_counts")
-]
+LINES = ["head", "tail", "grep", "cat", "byte_length", "line_count", "estimate_tokens"]
+OUTLINE = ["frontmatter", "headings", "sections", "code_blocks", "links", "images", "text"]
+ROWS = ["columns", "row_count", "rows", "filter", "select", "sort", "group_counts"]
+BASE = [f"artifact_{name}" for name in LINES]
+JSON = [f"artifact_json_{name}" for name in ["type", "keys", "length", "get", "filter", "pluck", "slice"]]
+MARKDOWN = [f"artifact_md_{name}" for name in OUTLINE]
+TABLE = [f"artifact_table_{name}" for name in ROWS]
 
 
 @dataclass(frozen=True)
@@ -55,12 +46,12 @@ class Turn:
     tool_calls: list[Record] = field(default_factory=list[Record])
 
 
+def listed(registry: ToolRegistry) -> list[str]:
+    return [tool.name for tool in registry]
+
+
 def turn(*records: Record) -> Turn:
     return Turn(list(records))
-
-
-def names(registry: ToolRegistry) -> list[str]:
-    return [tool.name for tool in registry]
 
 
 async def call(registry: ToolRegistry, name: str, /, *, ctx: ToolContext | None = None, **args: Any) -> str:
@@ -98,15 +89,15 @@ def test_without_artifacts_nothing_is_forged() -> None:
 def test_a_class_forges_its_own_tools_and_those_of_its_bases() -> None:
     ctx = turn(Record("t", TEXT), Record("j", DATA), Record("m", PAGE), Record("s", SHEET))
 
-    assert names(Artifact.forge_tools(ctx)) == BASE
-    assert names(JsonArtifact.forge_tools(ctx)) == BASE + JSON
-    assert names(MarkdownArtifact.forge_tools(ctx)) == BASE + MARKDOWN
-    assert names(TableArtifact.forge_tools(ctx)) == BASE + TABLE
-    assert sorted(names(forge_all(ctx))) == sorted(BASE + JSON + MARKDOWN + TABLE)
+    assert listed(Artifact.forge_tools(ctx)) == BASE
+    assert listed(JsonArtifact.forge_tools(ctx)) == BASE + JSON
+    assert listed(MarkdownArtifact.forge_tools(ctx)) == BASE + MARKDOWN
+    assert listed(TableArtifact.forge_tools(ctx)) == BASE + TABLE
+    assert sorted(listed(forge_all(ctx))) == sorted(BASE + JSON + MARKDOWN + TABLE)
 
 
 def test_with_no_artifact_of_a_class_only_the_tools_of_its_bases_are_forged() -> None:
-    assert names(JsonArtifact.forge_tools(turn(Record("t", TEXT)))) == BASE
+    assert listed(JsonArtifact.forge_tools(turn(Record("t", TEXT)))) == BASE
 
 
 def test_each_tool_names_the_calls_it_can_read() -> None:
@@ -196,7 +187,7 @@ def test_the_dialect_of_grep_is_told() -> None:
         ("artifact_json_filter", {"call_id": "j", "path": "$.name"}, '[\n  {\n    "id": 2,\n    "name": "x"\n  }\n]'),
         ("artifact_json_pluck", {"call_id": "j", "path": "$.name"}, "x"),
         ("artifact_json_slice", {"call_id": "j", "end": 1}, '[\n  {\n    "id": 1\n  }\n]'),
-        ("artifact_json_slice", {"call_id": "null"}, "(undefined)"),
+        ("artifact_json_slice", {"call_id": "null"}, "null"),
         ("artifact_md_frontmatter", {"call_id": "m"}, "(undefined)"),
         ("artifact_md_code_blocks", {"call_id": "m", "lang": "py"}, "(empty list)"),
         ("artifact_md_text", {"call_id": "m", "start_line": 1, "end_line": 2}, "l"),
@@ -223,7 +214,6 @@ async def test_what_a_model_reads(name: str, args: dict[str, Any], text: str) ->
 
 async def test_records_of_an_outline_are_read_as_json() -> None:
     forged = forge_all(turn(Record("m", PAGE)))
-
     assert '"heading_line": 0' in await call(forged, "artifact_md_sections", call_id="m", depth=1)
     assert '"lang": null' in await call(forged, "artifact_md_code_blocks", call_id="m", lang="")
 
@@ -231,18 +221,15 @@ async def test_records_of_an_outline_are_read_as_json() -> None:
 @pytest.mark.parametrize(
     ("name", "args"),
     [
+        *(("artifact_head", {"call_id": "t", "n": n}) for n in (0, "5", True)),
         ("artifact_head", {"call_id": "unknown"}),
         ("artifact_head", {}),
-        ("artifact_head", {"call_id": "t", "n": 0}),
-        ("artifact_head", {"call_id": "t", "n": "5"}),
-        ("artifact_head", {"call_id": "t", "n": True}),
         ("artifact_head", {"call_id": "t", "extra": 1}),
         ("artifact_grep", {"call_id": "t"}),
         ("artifact_grep", {"call_id": "t", "pattern": ""}),
         ("artifact_grep", {"call_id": "t", "pattern": "x", "flags": "g"}),
         ("artifact_cat", {"call_id": "t", "start": -1}),
         ("artifact_json_get", {"call_id": "t", "path": "$"}),
-        ("artifact_json_get", {"call_id": "j"}),
         ("artifact_json_get", {"call_id": "j", "path": "$", "limit": 5}),
         ("artifact_md_headings", {"call_id": "m", "depth": 7}),
         ("artifact_table_filter", {"call_id": "s", "column": "a", "op": "; DROP", "value": 1}),
@@ -273,7 +260,6 @@ async def test_what_cannot_be_answered_is_an_error_and_no_text() -> None:
 
 async def test_an_id_is_looked_up_when_the_tool_is_called() -> None:
     ctx = turn(Record("c", TEXT))
-    forged = JsonArtifact.forge_tools(turn(Record("c", DATA)))
     live = Artifact.forge_tools(ctx)
 
     ctx.tool_calls[0] = Record("c", Artifact.from_text("changed"))
@@ -283,7 +269,6 @@ async def test_an_id_is_looked_up_when_the_tool_is_called() -> None:
     assert "c" in (await failure(live, "artifact_head", call_id="c")).message
     ctx.tool_calls.clear()
     assert (await failure(live, "artifact_head", call_id="c")).tool == "artifact_head"
-    assert len(forged) == len(BASE + JSON)
 
 
 async def test_an_artifact_of_another_class_by_then_is_an_error() -> None:
@@ -348,7 +333,7 @@ async def test_a_subclass_adds_queries_by_decorating_methods() -> None:
     log = LogArtifact.from_text("ERROR a\nok\nWARN b")
     forged = LogArtifact.forge_tools(turn(Record("l", log), Record("t", TEXT)))
 
-    assert names(forged) == [*BASE, "log_errors", "log_crash"]
+    assert listed(forged) == [*BASE, "log_errors", "log_crash"]
     assert schema(forged, "log_errors")["properties"]["call_id"]["enum"] == ["l"]
     assert await call(forged, "log_errors", call_id="l") == "ERROR a"
     assert await call(forged, "log_errors", call_id="l", span={"low": 1, "high": 9}, words=["WARN"]) == "WARN b"
@@ -368,12 +353,13 @@ async def test_answers_are_bounded_and_say_how_to_go_on() -> None:
     lines = Artifact.from_text("\n".join(f"line {n}" for n in range(5000)))
     forged = Artifact.forge_tools(turn(Record("c", lines)), bounds=Bounds(max_items=3))
 
-    for name, args in [
+    asked: list[tuple[str, dict[str, Any]]] = [
         ("artifact_head", {"n": 4000}),
         ("artifact_tail", {"n": 4000}),
         ("artifact_cat", {"start": 7}),
         ("artifact_grep", {"pattern": "line"}),
-    ]:
+    ]
+    for name, args in asked:
         text = await call(forged, name, call_id="c", **args)
         assert len(text.split("\n")) == 4
         assert "more follow" in text

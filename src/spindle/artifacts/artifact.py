@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Iterator
 from inspect import isawaitable
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeGuard, TypeVar, cast
 
-from pydantic import Field
+from annotated_types import Ge, Le, MinLen
 
 from spindle.artifacts.forge import ForgeContext, forge
 from spindle.artifacts.lines import decode_text, encode_text
@@ -19,8 +19,8 @@ from spindle.tools.registry import ToolRegistry
 
 T = TypeVar("T")
 
-LineNumber: TypeAlias = Annotated[int | None, Field(ge=0)]
-Count: TypeAlias = Annotated[int, Field(ge=1)]
+LineNumber: TypeAlias = Annotated[int | None, Ge(0)]
+Count: TypeAlias = Annotated[int, Ge(1)]
 
 _READER_METHODS = ("line", "byte_length", "line_count", "read_all")
 _BLOCK_BYTES = 1 << 20
@@ -107,15 +107,16 @@ class Artifact:
         "lines counted from 0; before and after add lines of context. The dialect: " + DIALECT + ".",
         rest="make the pattern more specific, or read on from a line with artifact_cat",
         clamp=_clamp_grep,
+        told={"flags": {"pattern": "^[imsu]*$"}},
     )
     async def grep(
         self,
-        pattern: Annotated[str, Field(min_length=1)],
-        flags: Annotated[str, Field(pattern="^[imsu]*$")] = "",
+        pattern: Annotated[str, MinLen(1)],
+        flags: str = "",
         *,
-        before: Annotated[int, Field(ge=0, le=50)] = 0,
-        after: Annotated[int, Field(ge=0, le=50)] = 0,
-        limit: Annotated[int | None, Field(ge=1)] = None,
+        before: Annotated[int, Ge(0), Le(50)] = 0,
+        after: Annotated[int, Ge(0), Le(50)] = 0,
+        limit: Annotated[int | None, Ge(1)] = None,
     ) -> list[Match]:
         """Give the lines where a pattern matches, with context; at most `limit` matches.
 

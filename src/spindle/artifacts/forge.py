@@ -4,14 +4,17 @@ A forged tool names the calls it can read when it is made, and looks them up whe
 is an error, never a text that looks like an answer.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, cast
 
 from spindle.artifacts.query import Query, queries_for, queries_of
 from spindle.artifacts.render import UNDEFINED, Bounds, answer
 from spindle.errors import ArtifactIdCollisionError, ArtifactQueryError, InvalidContextError, SpindleError
 from spindle.tools.registry import ToolRegistry
+from spindle.tools.schema import Schema, schema_of
 from spindle.tools.tool import Tool
 
 _ROOM_FOR_A_NOTE = 400
@@ -48,7 +51,15 @@ class ForgeContext(Protocol):
 class ReaderTool(Tool):
     """A forged tool: reads what another call gave."""
 
-    __slots__ = ()
+    @cached_property
+    def _schema(self) -> Schema:
+        # Tools are forged before each trip to the model, mostly for the same calls as before it.
+        return _shared_schema(self.name, json.dumps(self.input_schema))
+
+
+@lru_cache(maxsize=256)
+def _shared_schema(name: str, schema: str) -> Schema:
+    return schema_of(json.loads(schema), tool=name, strict=False, secret_fields=frozenset())
 
 
 def forge(cls: type, ctx: ForgeContext, bounds: Bounds) -> ToolRegistry:
@@ -164,7 +175,9 @@ async def _read(tool: str, args: dict[str, Any], ctx: ForgeContext, bounds: Boun
         def rest(shown: int) -> str:
             return asked.rest.replace("{next}", str(first + shown))
 
-        return answer(UNDEFINED if value is None else value, bounds, rest=rest, render=asked.render)
+        return answer(
+            UNDEFINED if value is None and asked.none_is_absent else value, bounds, rest=rest, render=asked.render
+        )
     except ArtifactQueryError:
         raise
     except SpindleError as error:

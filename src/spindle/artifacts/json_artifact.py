@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar, cast
 
+from annotated_types import MinLen
 from anyio.to_thread import run_sync
-from pydantic import Field
 
 from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
 from spindle.artifacts.extras import needs_extra
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spindle.artifacts.json_path import PathLimits, PathQuery
 
 T = TypeVar("T")
-Path: TypeAlias = Annotated[str, Field(min_length=1)]
+Path: TypeAlias = Annotated[str, MinLen(1)]
 
 _SMALL_CHARS = 16_384
 _SMALL_BYTES = 16 << 20
@@ -147,6 +147,7 @@ class JsonArtifact(Artifact):
         "Read the records start to end (not included) of JSON Lines, counted from 0; a single document is given whole.",
         rest="ask again with start={next}; of a single document ask for a part with artifact_json_get",
         clamp=clamp_range,
+        none_is_absent=False,
     )
     async def slice(self, start: LineNumber = None, end: LineNumber = None) -> Any:
         """Give the records `start` to `end`, as a list is sliced; of a document the root, whatever the range."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
+from annotated_types import Ge, Le
 from anyio.to_thread import run_sync
-from pydantic import Field
 
 from spindle.artifacts.artifact import Artifact, LineNumber
 from spindle.artifacts.extras import needs_extra
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spindle.artifacts.markdown_parse import MarkdownParser
 
 T = TypeVar("T")
-Depth: TypeAlias = Annotated[int | None, Field(ge=1, le=6)]
+Depth: TypeAlias = Annotated[int | None, Ge(1), Le(6)]
 
 _NARROW = "ask for a range with start_line and end_line"
 

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
-from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
-
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 from spindle.artifacts.render import Bounds, serialise
 from spindle.errors import ArtifactQueryError, UsageError
+
+if TYPE_CHECKING:
+    # It takes a tenth of a second to import, which only those who ask a query should pay.
+    from pydantic import BaseModel, ValidationError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Clamp: TypeAlias = Callable[[dict[str, Any], Bounds], dict[str, Any]]
@@ -39,9 +41,13 @@ class Query:
     hidden: Mapping[str, BoundName] = field(default_factory=dict[str, BoundName])
     """Parameters the model does not see: each is given one more than this bound, so that a cut answer shows."""
     render: Callable[[Any], str] = field(default=serialise, repr=False)
+    none_is_absent: bool = True
+    """Whether `None` means that there is nothing, and not JSON's `null`."""
+    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """More JSON Schema for a parameter than its type can say."""
 
     @cached_property
-    def arguments(self) -> type[BaseModel]:
+    def arguments(self) -> "type[BaseModel]":
         """The arguments a model may give, as a pydantic model."""
         return _arguments_of(self)
 
@@ -50,10 +56,11 @@ class Query:
         """The arguments as JSON Schema: `properties`, `required` and, where types need them, `$defs`."""
         whole = self.arguments.model_json_schema()
         whole.setdefault("properties", {})
-        for told in whole["properties"].values():
+        for name, told in whole["properties"].items():
             told.pop("title", None)
             if "default" in told and told["default"] is None:
                 del told["default"]
+            told.update(self.told.get(name, {}))
         return {key: whole[key] for key in ("properties", "required", "$defs") if key in whole}
 
     def bind(self, args: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
@@ -62,6 +69,8 @@ class Query:
         Raises:
             ArtifactQueryError: They do not fit the method's signature.
         """
+        from pydantic import ValidationError  # noqa: PLC0415 - see above
+
         try:
             model = self.arguments.model_validate(dict(args))
         except ValidationError as error:
@@ -80,6 +89,8 @@ def query(
     clamp: Clamp | None = None,
     hidden: Mapping[str, BoundName] | None = None,
     render: Callable[[Any], str] = serialise,
+    none_is_absent: bool = True,
+    told: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[Method], Method]:
     """Mark a method of an artifact as a question that a model may ask through the tool `name`."""
     if not name or not description:
@@ -95,6 +106,8 @@ def query(
             clamp=clamp,
             hidden=hidden or {},
             render=render,
+            none_is_absent=none_is_absent,
+            told=told or {},
         )
         setattr(method, _MARK, marked)
         return method
@@ -123,7 +136,9 @@ def _collected(cls: type[Any]) -> Mapping[str, Query]:
     return found
 
 
-def _arguments_of(asked: Query) -> type[BaseModel]:
+def _arguments_of(asked: Query) -> "type[BaseModel]":
+    from pydantic import ConfigDict, create_model  # noqa: PLC0415 - see above
+
     hints = _parameter_hints(asked.function)
     fields: dict[str, Any] = {}
     for position, parameter in enumerate(inspect.signature(asked.function).parameters.values()):
@@ -142,7 +157,7 @@ def _parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
     return get_type_hints(SimpleNamespace(__annotations__=parameters), function.__globals__, include_extras=True)
 
 
-def _first_problem(error: ValidationError) -> str:
+def _first_problem(error: "ValidationError") -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "arguments"
     return f"{where}: {first['msg']}"

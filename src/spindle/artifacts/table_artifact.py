@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, get_args
 
-from pydantic import Field
+from annotated_types import Ge, MinLen
 
 from spindle.artifacts import table_query
 from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TableFormat: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet"]
-Limit: TypeAlias = Annotated[int | None, Field(ge=1)]
+Limit: TypeAlias = Annotated[int | None, Ge(1)]
 Row: TypeAlias = dict[str, Any]
 
 TABLE_FORMATS: Final[tuple[TableFormat, ...]] = get_args(TableFormat)
@@ -109,7 +109,7 @@ class TableArtifact(Artifact):
         render=serialise_rows,
     )
     async def select(
-        self, columns: Annotated[list[str], Field(min_length=1)], start: LineNumber = None, end: LineNumber = None
+        self, columns: Annotated[list[str], MinLen(1)], start: LineNumber = None, end: LineNumber = None
     ) -> list[Row]:
         """Give some columns of a half-open range of rows.
 
@@ -167,15 +167,12 @@ class TableArtifact(Artifact):
 
     async def _patiently(self, run: "Callable[[TableSource], Awaitable[T]]") -> T:
         """Ask, and ask again with the types of all rows where the first rows misled."""
-        from spindle.artifacts.backends.duckdb import MisleadingSampleError  # noqa: PLC0415 - an extra
-
         source = await self._source()
         try:
             return await run(source)
-        except (MisleadingSampleError, ArtifactQueryError) as error:
+        except ArtifactQueryError as error:
             # A value that does not fit a column may fit what its later rows make of it.
-            is_misled = isinstance(error, MisleadingSampleError) or error.field == "value"
-            if not is_misled or source.sample_all or source.format == "parquet":
+            if error.field != "value" or source.sample_all or source.format == "parquet":
                 raise
             self._known_source, self._known_columns = replace(source, sample_all=True), None
             return await run(self._known_source)

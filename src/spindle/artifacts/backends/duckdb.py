@@ -197,10 +197,6 @@ async def _read_all(reader: object) -> bytes:
     return whole.encode() if isinstance(whole, str) else bytes(whole)
 
 
-class MisleadingSampleError(InvalidArtifactError):
-    """A later row does not fit the types that the first rows suggested."""
-
-
 def _explained(error: duckdb.Error, source: TableSource, path: Path) -> ArtifactQueryError | InvalidArtifactError:
     told = re.split(r"\n\s*(?:LINE \d|Possible|The search space)", str(error).replace(str(path), "the artifact"))[0]
     reason = " ".join(told.split())[:300]
@@ -208,8 +204,8 @@ def _explained(error: duckdb.Error, source: TableSource, path: Path) -> Artifact
         return ArtifactQueryError(
             f"the question needs more than {MEMORY_LIMIT} of memory; filter first, or set a limit"
         )
-    if isinstance(error, duckdb.ConversionException) and not source.sample_all:
-        return MisleadingSampleError(reason)
-    if isinstance(error, duckdb.ConversionException | duckdb.BinderException | duckdb.OutOfRangeException):
+    if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
+        return ArtifactQueryError(f"the table cannot answer that: {reason}", field="value")
+    if isinstance(error, duckdb.BinderException):
         return ArtifactQueryError(f"the table cannot answer that: {reason}")
     return InvalidArtifactError(f"the content cannot be read as {source.format}: {reason}")
