@@ -1,0 +1,92 @@
+"""A journal in this process's memory: gone with it, and nothing else to set up."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from threading import Lock
+
+from anyio.lowlevel import checkpoint
+
+from spindle.errors import JournalError
+from spindle.journal.rows import Claim, Outcome, Row, Selection, claimed_again, finished_row
+
+
+class MemoryStore:
+    """Keeps rows in a dict, oldest first."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+        self._lock = Lock()
+        self._is_closed = False
+
+    async def open(self) -> None:
+        """Open again what was closed; the rows are still there."""
+        await checkpoint()
+        self._is_closed = False
+
+    async def aclose(self) -> None:
+        """Refuse everything from now on."""
+        self._is_closed = True
+        await checkpoint()
+
+    async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
+        """Start each call that is unknown or may be repeated."""
+        self._check_open()
+        await checkpoint()  # before, not after: a cancelled caller has begun nothing
+        with self._lock:
+            return [self._claim(claim) for claim in claims]
+
+    async def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        """End each call unless it has ended already."""
+        self._check_open()
+        with self._lock:
+            known = [self._end(outcome) for outcome in outcomes]
+        await checkpoint()
+        return known
+
+    async def find(self, keys: Sequence[str]) -> list[Row | None]:
+        """Look each key up."""
+        self._check_open()
+        await checkpoint()
+        return [self._rows.get(key) for key in keys]
+
+    async def select(self, selection: Selection) -> list[Row]:
+        """Give the rows that are wanted, newest first."""
+        self._check_open()
+        await checkpoint()
+        with self._lock:
+            return list(islice(_matching(reversed(self._rows.values()), selection), selection.limit))
+
+    def lose_process(self) -> None:
+        """Take every started call for one of a process that is gone; memory never sees that happen by itself."""
+        with self._lock:
+            for key, row in self._rows.items():
+                if row.state == "started":
+                    self._rows[key] = row._replace(state="interrupted")
+
+    def _claim(self, claim: Claim) -> Row | None:
+        key = claim.row.idempotency_key
+        known = self._rows.get(key)
+        if known is not None and not claim.repeat:
+            return known
+        # Taken out first, so that a repeated call is the newest again.
+        self._rows.pop(key, None)
+        self._rows[key] = claim.row if known is None else claimed_again(claim, known)
+        return None
+
+    def _end(self, outcome: Outcome) -> bool:
+        row = self._rows.get(outcome.idempotency_key)
+        if row is not None and row.ended_at is None:
+            self._rows[outcome.idempotency_key] = finished_row(row, outcome)
+        return row is not None
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise JournalError("this journal is closed; enter it with `async with` to use it again")
+
+
+def _matching(rows: Iterable[Row], selection: Selection) -> Iterable[Row]:
+    return (
+        row
+        for row in rows
+        if selection.state in {None, row.state} and selection.tool_call_id in {None, row.tool_call_id}
+    )

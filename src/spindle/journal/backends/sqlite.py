@@ -1,0 +1,132 @@
+"""A journal in a SQLite file: written by one thread of one process, durable at each commit."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar, get_args
+from weakref import finalize
+
+from anyio import CancelScope, get_cancelled_exc_class
+
+from spindle.errors import JournalError, UsageError
+from spindle.journal.backends.shared_writers import borrow, process_run_id
+from spindle.journal.backends.sqlite_database import Database
+from spindle.journal.backends.sqlite_errors import translated
+from spindle.journal.backends.sqlite_opening import open_database
+from spindle.journal.backends.writer import Ticket, Writer
+from spindle.journal.entries import OnDamage
+from spindle.journal.rows import Claim, Outcome, Row, Selection
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class SqliteStore:
+    """Keeps rows in a table; stores of one path in one process share one writer."""
+
+    def __init__(self, path: str | PathLike[str], *, on_damage: OnDamage = "raise", run_id: str | None = None) -> None:
+        if on_damage not in get_args(OnDamage):
+            raise UsageError(f"on_damage is one of {get_args(OnDamage)}, not {on_damage!r}", field="on_damage")
+        self._path = _checked_path(path)
+        self._on_damage: OnDamage = on_damage
+        self._run_id = run_id
+        self._lock = Lock()
+        self._writer: Writer | None = None
+        self._leaving: finalize[[], SqliteStore] | None = None
+        self._is_closed = False
+
+    async def open(self) -> None:
+        """Open the file now rather than on first use."""
+        self._is_closed = False
+        await self._answers(self._submitted(Database.find, ()))
+
+    async def aclose(self) -> None:
+        """Write what is still waiting and let go of the file, also for a caller that is being cancelled."""
+        with self._lock:
+            self._is_closed = True
+            writer, self._writer = self._writer, None
+            if self._leaving is not None:
+                self._leaving.detach()
+        if writer is None or not writer.is_ours:
+            return
+        farewell = Ticket(Database.find, ())
+        writer.leave(farewell)
+        with CancelScope(shield=True):
+            await farewell.done.wait()
+
+    async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
+        """Start each call that is unknown or may be repeated."""
+        ticket = self._submitted(Database.begin, claims)
+        try:
+            return await self._answers(ticket)
+        except get_cancelled_exc_class():
+            self._abandon(ticket)
+            raise
+
+    async def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        """End each call unless it has ended already."""
+        return await self._answers(self._submitted(Database.finish, outcomes))
+
+    async def find(self, keys: Sequence[str]) -> list[Row | None]:
+        """Look each key up."""
+        return await self._answers(self._submitted(Database.find, keys))
+
+    async def select(self, selection: Selection) -> list[Row]:
+        """Give the rows that are wanted, newest first."""
+        return (await self._answers(self._submitted(Database.select, [selection])))[0]
+
+    def _submitted(
+        self, operation: Callable[[Database, Sequence[Item]], list[Answer]], items: Sequence[Item]
+    ) -> Ticket[Item, Answer]:
+        ticket = Ticket(operation, items)
+        with self._lock:
+            if self._is_closed:
+                raise JournalError(f"the journal {self._path} is closed; enter it with `async with` to use it again")
+            # A writer ends when its file could not be opened, and a forked child has none: then try afresh.
+            while self._writer is None or not self._writer.submit(ticket):
+                self._writer = self._borrowed()
+        return ticket
+
+    def _borrowed(self) -> Writer:
+        if self._leaving is not None:
+            self._leaving.detach()
+        run_id = self._run_id or process_run_id()
+        writer = borrow(self._path, partial(open_database, self._path, run_id, self._on_damage))
+        # For a journal that is forgotten rather than closed.
+        self._leaving = finalize(self, writer.leave)
+        self._leaving.atexit = False
+        return writer
+
+    async def _answers(self, ticket: Ticket[Item, Answer]) -> list[Answer]:
+        await ticket.done.wait()
+        if ticket.error is not None:
+            raise translated(ticket.error, self._path)
+        return ticket.answers
+
+    def _abandon(self, ticket: Ticket[Claim, Row | None]) -> None:
+        """See to it that no call stays begun which nobody is going to run."""
+        writer = self._writer
+        if writer is not None and not writer.withdraw(ticket):
+            writer.submit(Ticket(_end_unheard, [ticket]))
+
+
+def _end_unheard(database: Database, tickets: Sequence[Ticket[Claim, Row | None]]) -> list[bool]:
+    begun = (
+        claim.row.idempotency_key
+        for ticket in tickets
+        if ticket.error is None
+        for claim, standing in zip(ticket.items, ticket.answers, strict=False)
+        if standing is None
+    )
+    return database.abandon(list(begun))
+
+
+def _checked_path(path: str | PathLike[str]) -> Path:
+    given: object = path
+    if not isinstance(given, str | Path) or not (text := str(given)) or "\0" in text:
+        raise UsageError(f"{path!r} is no path of a file; give a str or a Path", field="path")
+    if text == ":memory:":
+        raise UsageError("a journal in memory is made by Journal.memory()", field="path")
+    return Path(text).resolve()
