@@ -1,7 +1,7 @@
 """Values that travel between the rings."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 ErrCode: TypeAlias = Literal[
@@ -64,3 +64,44 @@ class Err:
     def ok(self) -> Literal[False]:
         """Always false."""
         return False
+
+
+@dataclass(frozen=True)
+class CallOutcome:
+    """What became of one call; there is exactly one for each."""
+
+    tool_call_id: str
+    name: str
+    checksum: str
+    """The same call always has the same one; made when someone looks."""
+    result: Ok | Err
+    duration_ms: float = 0.0
+    attempts: int = 1
+    """How often the handler was started; 0 when it never was."""
+    from_artifact_tool: bool = field(default=False, repr=False)
+    """Whether a forged reader gave this, so that it is not read again."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call gave a result."""
+        return self.result.ok
+
+    @classmethod
+    def with_lazy_checksum(cls, make: Callable[[], str], **facts: Any) -> "CallOutcome":
+        """Make an outcome whose checksum is worked out on first look."""
+        outcome = object.__new__(cls)
+        vars(outcome).update(facts, _make_checksum=make)
+        return outcome
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "checksum":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        vars(self)["checksum"] = made = vars(self).pop("_make_checksum")()
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.checksum  # noqa: B018  a closure would not pickle
+        return vars(self).copy()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)

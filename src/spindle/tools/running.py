@@ -13,6 +13,7 @@ from spindle.events import ToolExecutionEnd, ToolExecutionStart
 from spindle.tools.arguments import read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.identity import checksum
+from spindle.tools.masking import masked
 from spindle.tools.problems import Problem, printable, refusal
 from spindle.tools.schema import Schema
 
@@ -28,13 +29,16 @@ class Runnable:
     schema: Schema
     checks: Sequence[Check]
     handler: Callable[[Any, ToolContext, Any], Any]
+    is_async: bool
     meta: Any
+    secret_fields: frozenset[str]
 
 
 def executor_of(tool: Runnable, context: ToolContext) -> Execute:
     """Give the function that runs one call of `tool` in `context`."""
-    name, checks, handler, meta, heard = tool.name, tool.checks, tool.handler, tool.meta, context.events.heard
+    name, checks, heard = tool.name, tool.checks, context.events.heard
     validate, empty_ok = tool.schema.validator(), tool.schema.takes_nothing()
+    handler, meta = tool.handler, tool.meta
 
     async def execute(args: RawArgs) -> Any:
         # JSON text always has a checksum, so it is only made if someone looks; a mapping may hold what JSON cannot.
@@ -43,10 +47,10 @@ def executor_of(tool: Runnable, context: ToolContext) -> Execute:
         value = validate(arguments, args)
         if checks:
             await run_checks(checks, value, context, tool=name)
-        if heard("tool_execution_start") or heard("tool_execution_end"):
-            observed = _Observed(tool=tool, context=context, checksum=known or checksum(name, arguments))
-            return await observed.run(value)
         try:
+            if heard("tool_execution_start") or heard("tool_execution_end"):
+                observed = Observed(tool=tool, context=context, checksum=known or checksum(name, arguments))
+                return await observed.run(value, lambda: _call(handler, value, context, meta))
             result = handler(value, context, meta)
             return await result if type(result) is CoroutineType or is_awaitable(result) else result
         except (Exception, SystemExit) as error:
@@ -55,29 +59,30 @@ def executor_of(tool: Runnable, context: ToolContext) -> Execute:
     return execute
 
 
+async def _call(handler: Callable[..., Any], value: Any, context: ToolContext, meta: Any) -> Any:
+    result = handler(value, context, meta)
+    return await result if is_awaitable(result) else result
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Observed:
+class Observed:
     """One call with its two events around it; the second comes whatever happens."""
 
     tool: Runnable
     context: ToolContext
     checksum: str
 
-    async def run(self, value: Any) -> Any:
-        tool, context = self.tool, self.context
-        started_at, begun = datetime.now(UTC), time.perf_counter()
-        await context.events.emit("tool_execution_start", self._start(value, started_at))
+    async def run(self, value: Any, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Tell observers, await `call`, tell them again."""
+        events, started_at, begun = self.context.events, datetime.now(UTC), time.perf_counter()
+        await events.emit("tool_execution_start", self._start(value, started_at))
         is_error = True
         try:
-            result = tool.handler(value, context, tool.meta)
-            if is_awaitable(result):
-                result = await result
+            result = await call()
             is_error = isinstance(result, Err)
-        except (Exception, SystemExit) as error:
-            raise _downstream(tool.name, error) from error
         finally:
             end = self._end(started_at, time.perf_counter() - begun, is_error=is_error)
-            await context.events.emit_last("tool_execution_end", end)
+            await events.emit_last("tool_execution_end", end)
         return result
 
     def _start(self, value: Any, started_at: datetime) -> ToolExecutionStart:
@@ -86,7 +91,7 @@ class _Observed:
             turn_id=self.context.turn_id,
             tool_call_id=self.context.tool_call_id,
             checksum=self.checksum,
-            args=value,
+            args=masked(value, self.tool.secret_fields),
             started_at=started_at,
         )
 

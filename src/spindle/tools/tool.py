@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
+from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias, TypeGuard
 
 from jiter import from_json
@@ -122,8 +123,16 @@ class Tool:
 
     @cached_property
     def _runnable(self) -> Runnable:
-        handler = self._function.handler() if self._function else self._given_handler
-        return Runnable(name=self.name, schema=self._schema, checks=self.checks, handler=handler, meta=self.meta)
+        function = self._function
+        return Runnable(
+            name=self.name,
+            schema=self._schema,
+            checks=self.checks,
+            handler=function.handler() if function else self._given_handler,
+            is_async=iscoroutinefunction(function.plain if function else self._given_handler),
+            meta=self.meta,
+            secret_fields=frozenset(self.secret_fields),
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -172,6 +181,11 @@ class Tool:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} from {self.origin}>"
+
+
+def runnable_of(tool: Tool) -> Runnable:
+    """Give what is needed to run a tool, its private handler too: for who runs tools, not for who uses them."""
+    return tool._runnable  # pyright: ignore[reportPrivateUsage]
 
 
 # The defaults live in `__init__`; left on the class they would answer for what is private, or made on first use.
