@@ -14,6 +14,7 @@ SpindleError
 │   ├── InvalidArtifactError              an artifact's content is not what its class reads
 │   ├── InvalidToolCallRecordError        a record was made with a bad or missing value
 │   ├── ArtifactIdCollisionError          two results of one turn share an id
+│   ├── InvalidBudgetError                a budget has two units, or no room
 │   ├── InvalidReducerError               a reducer has a bad or missing part
 │   ├── ReducerAlreadyRegisteredError     two reducers claim one tool
 │   └── MissingExtraError                 a feature needs a package that is not installed
@@ -156,6 +157,12 @@ class ArtifactIdCollisionError(UsageError):
 
     code = "E_ARTIFACT_ID_COLLISION"
     status = 409
+
+
+class InvalidBudgetError(UsageError):
+    """A budget was made of two units, or of a number that leaves no room."""
+
+    code = "E_INVALID_BUDGET"
 
 
 class InvalidReducerError(UsageError):
