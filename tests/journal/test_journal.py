@@ -1,19 +1,13 @@
 """What every backend of the journal must do: one suite, run over all of them."""
 
-import asyncio
 import math
 from datetime import datetime, timedelta, timezone
-from itertools import count
 from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from spindle.errors import JournalError, UsageError
-from spindle.journal.backends.memory import MemoryStore
-from spindle.journal.backends.sqlite import SqliteStore
 from spindle.journal.journal import Journal
 from tests.journal.conftest import Place
 from tests.journal.sample_calls import NOON, finished, intent, states
@@ -366,95 +360,3 @@ async def test_numbers_that_json_does_not_know_do_not_cost_the_call(place: Place
 
     assert entry is not None
     assert entry.args == {"x": math.inf}
-
-
-async def test_a_caller_cancelled_before_it_asked_has_begun_nothing(place: Place) -> None:
-    async with place.journal() as journal:
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            await journal.begin([intent("a")])
-        await journal.begin([intent("b")])
-        listed = await journal.list()
-
-    assert "started" not in [state for name, state in states(listed) if name == "a"]
-    assert ("b", "started") in states(listed)
-
-
-async def test_an_outcome_is_written_even_if_its_caller_is_being_cancelled(place: Place) -> None:
-    async with place.journal() as journal:
-        await journal.begin([intent("a")])
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            await journal.finish([finished("a", code="cancelled")])
-        entry = await journal.get("a")
-
-    assert entry is not None
-    assert (entry.state, entry.code) == ("finished", "cancelled")
-
-
-async def test_callers_cancelled_at_any_point_leave_no_call_started(place: Place) -> None:
-    async def begin(journal: Journal, number: int) -> None:
-        with anyio.move_on_after(number * 0.0002):
-            if await journal.begin([intent(f"{number}")]) == [None]:
-                with anyio.CancelScope(shield=True):
-                    await journal.finish([finished(f"{number}")])
-
-    with anyio.fail_after(20):
-        async with place.journal() as journal:
-            async with anyio.create_task_group() as tasks:
-                for number in range(60):
-                    tasks.start_soon(begin, journal, number)
-            listed = await journal.list(limit=None)
-            await journal.begin([intent("after")])
-
-    assert {entry.state for entry in listed} <= {"finished"}
-    assert all(entry.code == "cancelled" for entry in listed if entry.result is None)
-
-
-async def test_a_journal_is_closed_well_while_its_block_is_being_cancelled(place: Place) -> None:
-    with anyio.fail_after(5), anyio.CancelScope() as scope:
-        async with place.journal() as journal:
-            await journal.begin([intent("a")])
-            scope.cancel()
-            await anyio.sleep_forever()
-
-    async with place.journal() as journal:
-        assert states(await journal.list()) == [("a", "started")]
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    steps=st.lists(
-        st.tuples(st.sampled_from(["begin", "repeat", "finish", "restart"]), st.sampled_from("abc")), max_size=25
-    )
-)
-def test_both_backends_tell_the_same_story(
-    steps: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("story") / "journal.db"
-
-    async def tell() -> None:
-        memory, runs = MemoryStore(), count()
-        journals = [Journal(memory), Journal(SqliteStore(path, run_id=f"{next(runs)}"))]
-        for step, name in steps:
-            if step == "restart":
-                memory.lose_process()
-                await journals[1].aclose()
-                journals[1] = Journal(SqliteStore(path, run_id=f"{next(runs)}"))
-            told = [await act(journal, step, name) for journal in journals]
-            assert told[0] == told[1]
-            assert await journals[0].list() == await journals[1].list()
-        await journals[1].aclose()
-
-    asyncio.run(tell())
-
-
-async def act(journal: Journal, step: str, name: str) -> object:
-    if step in {"begin", "repeat"}:
-        return await journal.begin([intent(name, repeat=step == "repeat")])
-    if step == "finish":
-        try:
-            await journal.finish([finished(name)])
-        except JournalError as error:
-            return error.code
-    return None

@@ -142,7 +142,7 @@ class NotCallable:
     on_ack = "soon"
 
 
-@pytest.mark.parametrize("bad", [None, 5, {}, object(), Context, NotCallable(), Mute(), AsyncContext()], ids=repr)
+@pytest.mark.parametrize("bad", [None, 5, {}, object(), Context, NotCallable(), Mute(), AsyncContext()])
 def test_what_is_no_context_is_refused(registry: ToolRegistry, bad: Context) -> None:
     with pytest.raises(InvalidContextError) as caught:
         registry.bind_context(bad)

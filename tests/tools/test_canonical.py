@@ -96,7 +96,6 @@ class Broken(Mapping[str, int]):
         (cyclic_mapping(), "$.a.back.to[0]"),
         ({"a": Broken()}, "$.a"),
     ],
-    ids=repr,
 )
 def test_what_is_not_json_is_refused_with_its_place(write: Callable[[Any], bytes], value: Any, path: str) -> None:
     assert refusal(write, value).path == path

@@ -214,21 +214,21 @@ LIST_FIELDS = ["allowed_tools", "allowed_mcp_servers", "allowed_plugins", "exclu
 
 
 @pytest.mark.parametrize("field", LIST_FIELDS)
-@pytest.mark.parametrize("bad", ["read", b"read", "", 5, True, ["a", None], [b"a"], {"a": True}], ids=repr)
+@pytest.mark.parametrize("bad", ["read", b"read", "", 5, True, ["a", None], [b"a"], {"a": True}])
 def test_what_is_no_list_of_names_is_refused(field: str, bad: object) -> None:
     with pytest.raises(InvalidToolFilterError) as caught:
         ToolFilter(**{field: bad})  # pyright: ignore[reportArgumentType]
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("bad", [["shop"], "shop", {"shop": "find"}, {"shop": None}, {1: ["x"]}, {"s": [1]}], ids=repr)
+@pytest.mark.parametrize("bad", [["shop"], "shop", {"shop": "find"}, {"shop": None}, {1: ["x"]}, {"s": [1]}])
 def test_what_is_no_mapping_from_servers_to_lists_is_refused(bad: object) -> None:
     with pytest.raises(InvalidToolFilterError) as caught:
         ToolFilter(allowed_mcp_tools=bad)  # pyright: ignore[reportArgumentType]
     assert caught.value.field == "allowed_mcp_tools"
 
 
-@pytest.mark.parametrize("bad", [[], ["read"], {}, {"allowed_tools": []}, False, "read", ToolFilter], ids=repr)
+@pytest.mark.parametrize("bad", [[], ["read"], {}, {"allowed_tools": []}, False, "read", ToolFilter])
 def test_what_is_no_filter_is_refused_rather_than_ignored(registry: ToolRegistry, bad: object) -> None:
     with pytest.raises(InvalidToolFilterError):
         registry.to_definitions(bad)  # pyright: ignore[reportArgumentType]

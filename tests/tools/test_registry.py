@@ -142,7 +142,7 @@ class Namesake:
 Namesake.__name__ = Namesake.__qualname__ = "Tool"
 
 
-@pytest.mark.parametrize("bad", [None, "a", {"name": "a"}, LooksLikeATool(), Namesake(), Tool, len], ids=repr)
+@pytest.mark.parametrize("bad", [None, "a", {"name": "a"}, LooksLikeATool(), Namesake(), Tool, len])
 def test_only_real_tools_are_accepted(bad: Tool) -> None:
     registry = ToolRegistry()
     with pytest.raises(InvalidToolError):

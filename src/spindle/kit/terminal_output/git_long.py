@@ -38,7 +38,7 @@ def read_long(lines: list[str]) -> Status | None:
         return None
     found: dict[str, Entry] = {}
     notes: list[str] = []
-    section = ""
+    section, is_listing = "", False
     for line in lines:
         if line.startswith("\t"):
             entry = _entry(section, line[1:])
@@ -46,11 +46,15 @@ def read_long(lines: list[str]) -> Status | None:
                 return None
             key = _key(entry.path)
             found[key] = _merged(found.get(key), entry)
+            is_listing = True
+        elif not line:
+            # Before its paths a section may have an empty line; after them it is over.
+            section = "" if is_listing else section
         elif line in _SECTIONS:
-            section = line
+            section, is_listing = line, False
         elif line.startswith(("diff --git ", "fatal: ", "error: ")):
             return None
-        elif line and not line.startswith(("  (", *_IMPLIED)):
+        elif not line.startswith(("  (", *_IMPLIED)):
             section = ""
             notes.append(line)
     return Status(list(found.values()), notes)

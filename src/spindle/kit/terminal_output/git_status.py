@@ -52,14 +52,10 @@ def _summaries(status: Status) -> Iterator[str]:
     """From the fullest to the shortest."""
     notes = [note for note in status.notes if not note.startswith("# branch.oid ")]
     entries = sorted(status.entries, key=lambda entry: entry.xy not in CONFLICTS)
-    first = _listed("First", entries[:FIRST_PATHS])
-    following = _listed("Next", entries[FIRST_PATHS : FIRST_PATHS + NEXT_PATHS])
-    beyond = len(entries) - FIRST_PATHS - NEXT_PATHS
-    more = [f"(and {beyond} more)"] if beyond > 0 else []
     counted = [_counted(entries)] if entries or not _is_said_clean(notes) else []
-    legend = [_LEGEND] if entries else []
-    for lines in ([*first, *following, *more, *legend], [*first, *following, *more], first, []):
-        yield "\n".join([*counted, *notes, *lines])
+    for names, legend in ((FIRST_PATHS + NEXT_PATHS, [_LEGEND]), (FIRST_PATHS + NEXT_PATHS, []), (FIRST_PATHS, [])):
+        yield "\n".join([*counted, *notes, *_listed(entries, names), *(legend if entries else [])])
+    yield "\n".join([*counted, *notes])
 
 
 def _is_said_clean(notes: list[str]) -> bool:
@@ -85,6 +81,8 @@ def _kinds(xy: str) -> set[str]:
     return {_KINDS[code] for code in xy if code in _KINDS}
 
 
-def _listed(word: str, entries: list[Entry]) -> list[str]:
-    paths = ", ".join(f"{entry.xy} {entry.path}" for entry in entries)
-    return [f"{word} {len(entries)}: {paths}"] if entries else []
+def _listed(entries: list[Entry], most: int) -> list[str]:
+    named = [f"{entry.xy} {entry.path}" for entry in entries[:most]]
+    groups = (("First", named[:FIRST_PATHS]), ("Next", named[FIRST_PATHS:]))
+    lines = [f"{word} {len(group)}: {', '.join(group)}" for word, group in groups if group]
+    return [*lines, f"(and {len(entries) - most} more)"] if len(entries) > most else lines
