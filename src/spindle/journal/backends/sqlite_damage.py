@@ -79,7 +79,8 @@ def set_aside(path: Path) -> Path:
         for place in map(path.with_name, names)
         if not any(place.with_name(f"{place.name}{suffix}").exists() for suffix in ("", *SIDE_FILES))
     )
-    for suffix in (*SIDE_FILES, ""):
+    # The database first: should this be cut off, a log without a database is not mistaken for a fresh start.
+    for suffix in ("", *SIDE_FILES):
         part = path.with_name(f"{path.name}{suffix}")
         if part.exists():
             part.rename(aside.with_name(f"{aside.name}{suffix}"))
@@ -89,8 +90,8 @@ def set_aside(path: Path) -> Path:
 
 def newest_aside(path: Path) -> Path | None:
     """Where the last damaged file of that name was put."""
-    kept = [near for near in path.parent.iterdir() if near.name.startswith(f"{path.name}.damaged-")]
-    return max((near for near in kept if not near.name.endswith(SIDE_FILES)), default=None)
+    names = [near.name for near in path.parent.iterdir() if near.name.startswith(f"{path.name}.damaged-")]
+    return max((path.with_name(name.removesuffix("-wal").removesuffix("-shm")) for name in names), default=None)
 
 
 def _newer(version: int) -> Damage | None:

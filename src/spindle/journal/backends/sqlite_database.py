@@ -22,6 +22,11 @@ _FINISH = """
 _INTERRUPT = "UPDATE calls SET state = 'interrupted' WHERE ended_at IS NULL AND state = 'started' AND run_id <> ?"
 
 
+def mark_interrupted(connection: sqlite3.Connection, run_id: str) -> None:
+    """Say so of each call that another run began and did not end; whoever opens the file knows that it is gone."""
+    connection.execute(_INTERRUPT, (run_id,))
+
+
 class Database:
     """One open journal; answers come one for each item, in their order."""
 
@@ -29,8 +34,6 @@ class Database:
         self._connection = connection
         self._run_id = run_id
         self._on_close = on_close
-        with self.transaction():
-            connection.execute(_INTERRUPT, (run_id,))
 
     @contextmanager
     def transaction(self) -> Generator[None]:

@@ -14,7 +14,7 @@ from spindle.journal.backends.sqlite_damage import (
     newest_aside,
     set_aside,
 )
-from spindle.journal.backends.sqlite_database import Database
+from spindle.journal.backends.sqlite_database import Database, mark_interrupted
 from spindle.journal.backends.sqlite_errors import is_damage
 from spindle.journal.backends.sqlite_schema import connect, create, migrate
 from spindle.journal.entries import OnDamage
@@ -36,12 +36,8 @@ def open_database(path: Path, run_id: str, on_damage: OnDamage) -> Database:
     except OSError as error:
         raise _no_place(path, error) from error
     try:
-        connection = _sound_connection(path, lock, on_damage)
-        try:
-            return Database(connection, run_id=run_id, on_close=lock.release)
-        except BaseException:
-            connection.close()
-            raise
+        connection = _sound_connection(path, run_id, on_damage, had_journal=not lock.is_first)
+        return Database(connection, run_id=run_id, on_close=lock.release)
     except OSError as error:
         lock.release()
         raise _no_place(path, error) from error
@@ -50,24 +46,24 @@ def open_database(path: Path, run_id: str, on_damage: OnDamage) -> Database:
         raise
 
 
-def _sound_connection(path: Path, lock: ProcessLock, on_damage: OnDamage) -> sqlite3.Connection:
+def _sound_connection(path: Path, run_id: str, on_damage: OnDamage, *, had_journal: bool) -> sqlite3.Connection:
     if path.exists() and not path.is_file():
         raise JournalError(f"the journal {path} is no file; give the path of a file")
     if on_damage == "raise" and not path.exists() and (aside := newest_aside(path)):
         raise _damaged(path, "it was found damaged earlier", aside)
-    damage = damage_of_file(path, had_journal=not lock.is_first)
+    damage = damage_of_file(path, had_journal=had_journal)
     if damage is not None:
         _take_away(path, damage, on_damage)
-    opened = _connection(path)
+    opened = _connection(path, run_id)
     if isinstance(opened, Damage):
         _take_away(path, opened, on_damage)
-        opened = _connection(path)
+        opened = _connection(path, run_id)
     if isinstance(opened, Damage):
         raise _damaged(path, opened.reason, None)
     return opened
 
 
-def _connection(path: Path) -> sqlite3.Connection | Damage:
+def _connection(path: Path, run_id: str) -> sqlite3.Connection | Damage:
     if not path.exists() or not path.stat().st_size:
         create(path)
     try:
@@ -75,7 +71,7 @@ def _connection(path: Path) -> sqlite3.Connection | Damage:
     except sqlite3.Error as error:
         return _as_damage(error)
     try:
-        damage = _brought_up(connection, path.stat().st_size)
+        damage = _brought_up(connection, run_id, path.stat().st_size)
     except BaseException:
         connection.close()
         raise
@@ -85,12 +81,14 @@ def _connection(path: Path) -> sqlite3.Connection | Damage:
     return damage
 
 
-def _brought_up(connection: sqlite3.Connection, size: int) -> Damage | None:
+def _brought_up(connection: sqlite3.Connection, run_id: str, size: int) -> Damage | None:
     try:
         damage = damage_of_content(connection, size)
         if damage is None:
             migrate(connection)
             damage = damage_of_tables(connection)
+        if damage is None:
+            mark_interrupted(connection, run_id)
     except sqlite3.Error as error:
         return _as_damage(error)
     return damage
