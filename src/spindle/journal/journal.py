@@ -105,6 +105,8 @@ class Journal:
             JournalError: They could not be written; none was.
             UsageError: A value cannot be kept.
         """
+        if not intents:
+            return []
         standing = await self._store.begin([claim_of(intent) for intent in intents])
         return [None if row is None else entry_of(row) for row in standing]
 
@@ -115,6 +117,8 @@ class Journal:
             JournalError: They could not be written, and none was; or a key was never begun, and the others were.
             UsageError: A value cannot be kept.
         """
+        if not outcomes:
+            return
         known = await self._store.finish([outcome_of(outcome) for outcome in outcomes])
         unknown = [outcome.idempotency_key for outcome, is_known in zip(outcomes, known, strict=True) if not is_known]
         if unknown:
@@ -130,7 +134,7 @@ class Journal:
 
     async def find_many(self, idempotency_keys: Sequence[str]) -> dict[str, JournalEntry]:
         """Look up the calls that have these keys; unknown keys are left out."""
-        rows = await self._store.find(idempotency_keys)
+        rows = await self._store.find(idempotency_keys) if idempotency_keys else []
         return {row.idempotency_key: entry_of(row) for row in rows if row is not None}
 
     async def get(self, tool_call_id: str) -> JournalEntry | None:

@@ -11,6 +11,7 @@ from spindle.journal.entries import EntryState, Finished, Intent, JournalEntry
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Row(NamedTuple):
@@ -35,6 +36,10 @@ class Row(NamedTuple):
     cost_usd: float | None = None
     trusted: bool = False
     artifact_id: str | None = None
+
+
+STARTED_FIELDS = Row._fields[: Row._fields.index("ended_at")]
+"""What is known of a call when it begins."""
 
 
 class Claim(NamedTuple):
@@ -131,9 +136,10 @@ def claimed_again(claim: Claim, known: Row) -> Row:
 
 def finished_row(row: Row, outcome: Outcome) -> Row:
     """The row of a call that has ended."""
+    _, attempts, *facts = outcome
     # A row begins with one attempt counted, so that a crash leaves the right number.
-    attempts = row.attempts - 1 + outcome.attempts
-    return row._replace(**{**outcome._asdict(), "state": "finished", "attempts": attempts})
+    begun = row._replace(state="finished", attempts=row.attempts - 1 + attempts)[: len(STARTED_FIELDS)]
+    return Row._make((*begun, *facts))
 
 
 def entry_of(row: Row) -> JournalEntry:
@@ -163,7 +169,7 @@ def entry_of(row: Row) -> JournalEntry:
 
 def _json_text(value: Mapping[str, Any], *, tool: str | None, field: str) -> str:
     try:
-        return json.dumps(value if isinstance(value, dict) else dict(value), separators=(",", ":"))
+        return _encode(value if isinstance(value, dict) else dict(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
             f"a journal keeps JSON, and {field} is none: {error}; give a mapping of JSON values", tool=tool, field=field

@@ -5,13 +5,14 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from spindle.journal.rows import Claim, Outcome, Row, Selection, claimed_again, withdrawn
+from spindle.journal.rows import STARTED_FIELDS, Claim, Outcome, Row, Selection, claimed_again, withdrawn
 
 _COLUMNS = ", ".join(Row._fields)
-_PLACES = ", ".join("?" * (len(Row._fields) + 1))
+_STARTED = ", ".join(["run_id", *STARTED_FIELDS])
+_PLACES = ", ".join("?" * (len(STARTED_FIELDS) + 1))
 
-_INSERT = f"INSERT INTO calls (run_id, {_COLUMNS}) VALUES ({_PLACES}) ON CONFLICT (idempotency_key) DO NOTHING"  # noqa: S608
-_REPLACE = f"INSERT OR REPLACE INTO calls (run_id, {_COLUMNS}) VALUES ({_PLACES})"  # noqa: S608
+_INSERT = f"INSERT INTO calls ({_STARTED}) VALUES ({_PLACES}) ON CONFLICT (idempotency_key) DO NOTHING"  # noqa: S608
+_REPLACE = f"INSERT OR REPLACE INTO calls ({_STARTED}) VALUES ({_PLACES})"  # noqa: S608
 _FIND = f"SELECT {_COLUMNS} FROM calls WHERE idempotency_key = ?"  # noqa: S608
 _FINISH = """
     UPDATE calls
@@ -109,7 +110,7 @@ class Database:
         return [_loaded(found) for found in self._connection.execute(query, _bindable([*values, limit]))]
 
     def _stored(self, row: Row) -> list[Any]:
-        return _bindable([self._run_id, *row])
+        return _bindable([self._run_id, *row[: len(STARTED_FIELDS)]])
 
 
 def _bindable(values: Iterable[Any]) -> list[Any]:

@@ -16,26 +16,26 @@ MIGRATIONS: Sequence[Sequence[str]] = (
     (
         """
         CREATE TABLE calls (
-            seq INTEGER PRIMARY KEY AUTOINCREMENT,
+            seq INTEGER PRIMARY KEY,
             run_id TEXT NOT NULL,
             idempotency_key TEXT NOT NULL UNIQUE,
             tool_call_id TEXT NOT NULL,
             tool TEXT NOT NULL,
             checksum TEXT NOT NULL,
-            state TEXT NOT NULL CHECK (state IN ('started', 'finished', 'interrupted')),
+            state TEXT NOT NULL,
             session_id TEXT,
             turn_id TEXT,
             fingerprint TEXT,
             args TEXT NOT NULL,
             started_at INTEGER NOT NULL,
             attempts INTEGER NOT NULL,
-            ended_at INTEGER CHECK ((ended_at IS NOT NULL) = (state = 'finished')),
+            ended_at INTEGER,
             code TEXT,
             error TEXT,
             result TEXT,
             result_chars INTEGER,
             cost_usd REAL,
-            trusted INTEGER NOT NULL,
+            trusted INTEGER,
             artifact_id TEXT
         )
         """,
