@@ -22,6 +22,9 @@ SpindleError
 │   ├── InvalidToolArgsError              arguments do not fit the schema
 │   ├── NotCanonicalError                 a value has no canonical JSON
 │   ├── ToolDownstreamError               the handler raised
+│   │   └── HandlerFailedError                what it raised cannot be raised here as it is
+│   ├── WorkerDiedError                   the process a call ran in is gone
+│   ├── NotSendableError                  a value cannot leave the process a call ran in
 │   ├── CapabilityError                   a handle was touched that was not declared or granted
 │   ├── ArtifactGoneError                 what an artifact reads was deleted
 │   └── ArtifactQueryError                a query of an artifact cannot be answered
@@ -256,6 +259,47 @@ class ToolDownstreamError(CallError):
 
     code = "E_TOOL_DOWNSTREAM_ERROR"
     status = 500
+
+
+class HandlerFailedError(ToolDownstreamError):
+    """A handler raised what cannot be raised here as it is; `class_name` and `text` describe it.
+
+    Either it would steer the event loop (`StopIteration`, a cancellation of its own), or it does not cross from a
+    worker process. `__cause__` is the original where there is one.
+    """
+
+    code = "E_HANDLER_FAILED"
+    status = 500
+
+    def __init__(self, message: str, *, tool: str | None = None, class_name: str, text: str = "") -> None:
+        super().__init__(message, tool=tool)
+        self.class_name = class_name
+        self.text = text
+
+
+class WorkerDiedError(CallError):
+    """The process a call ran in ended without an answer; `exit_code` or `signal` says how, if that is known."""
+
+    code = "E_WORKER_DIED"
+    status = 502
+
+    def __init__(
+        self, message: str, *, tool: str | None = None, exit_code: int | None = None, signal: int | None = None
+    ) -> None:
+        super().__init__(message, tool=tool)
+        self.exit_code = exit_code
+        self.signal = signal
+
+
+class NotSendableError(CallError):
+    """A value cannot leave the process a call ran in, because it does not pickle; `type_name` says what it is."""
+
+    code = "E_NOT_SENDABLE"
+    status = 500
+
+    def __init__(self, message: str, *, tool: str | None = None, type_name: str) -> None:
+        super().__init__(message, tool=tool)
+        self.type_name = type_name
 
 
 class CapabilityError(CallError):

@@ -1,0 +1,1 @@
+"""Where the bodies of calls run: own threads (`threads.py`), or processes that can be killed (`processes.py`)."""
