@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spindle.errors import InvalidBudgetError, UsageError
@@ -71,6 +71,7 @@ def test_characters_are_code_points() -> None:
 
 
 @given(st.text(), st.integers(-2, 400))
+@settings(deadline=None)
 def test_plain_text_is_cut_after_exactly_so_many_characters(text: str, size: int) -> None:
     assert Budget().cut(text, size) == text[: max(size, 0)]
 
@@ -103,6 +104,7 @@ def test_tokens_are_estimated_from_bytes() -> None:
 
 
 @given(texts, st.integers(-2, 400), st.sampled_from([Budget(1), Budget(tokens=1)]))
+@settings(deadline=None)
 def test_a_cut_is_a_beginning_that_fits(text: str, size: int, budget: Budget) -> None:
     shown = budget.cut(text, size)
 
@@ -112,6 +114,7 @@ def test_a_cut_is_a_beginning_that_fits(text: str, size: int, budget: Budget) ->
 
 
 @given(texts, st.integers(1, 400))
+@settings(deadline=None)
 def test_a_cut_by_tokens_wastes_at_most_what_prose_would_have_gained(text: str, size: int) -> None:
     budget = Budget(tokens=1)
     shown = budget.cut(text, size)
@@ -158,6 +161,7 @@ batches = st.lists(st.integers(0, 60) | st.integers(0, 10**7), max_size=40)
 
 
 @given(st.integers(0, 200) | st.integers(0, 10**7), batches)
+@settings(deadline=None)
 def test_nobody_gets_more_than_it_wants_and_all_together_no_more_than_there_is(total: int, wants: list[int]) -> None:
     shares = allot(total, wants)
 
@@ -168,6 +172,7 @@ def test_nobody_gets_more_than_it_wants_and_all_together_no_more_than_there_is(t
 
 
 @given(st.integers(0, 200) | st.integers(0, 10**7), batches)
+@settings(deadline=None)
 def test_nobody_who_is_cut_has_less_than_another_and_no_more_could_be_given_evenly(
     total: int, wants: list[int]
 ) -> None:
@@ -180,6 +185,7 @@ def test_nobody_who_is_cut_has_less_than_another_and_no_more_could_be_given_even
 
 
 @given(st.integers(0, 10**4), batches, st.randoms())
+@settings(deadline=None)
 def test_the_order_of_the_calls_makes_no_difference(total: int, wants: list[int], random: Any) -> None:
     order = list(range(len(wants)))
     random.shuffle(order)
@@ -202,6 +208,7 @@ def test_the_second_line_names_the_artifact_and_its_readers() -> None:
 
 
 @given(st.text(alphabet=st.characters(), max_size=119))
+@settings(deadline=None)
 def test_no_id_breaks_its_line_and_a_json_reader_gets_it_back(artifact_id: str) -> None:
     line = kept_line(artifact_id, ["artifact_cat"])
     quoted = line.removeprefix("\n[the whole result is kept: call artifact_cat with call_id ").removesuffix("]")
