@@ -26,10 +26,8 @@ def without_noise(text: str, noise: Noise, *, failed: bool) -> str | None:
     dropped = noise.find(lines)
     if dropped is None:
         return None
-    if failed:  # the reason often stands in the last lines, in words nobody foresaw
-        dropped = {number for number in dropped if number < len(lines) - TAIL_LINES}
-    if noise.vital and _length(lines, dropped) > MAX_CHARS:
-        dropped |= _dispensable(lines, dropped, noise.vital)
+    if noise.vital:
+        dropped = _weighed(lines, dropped, noise.vital, failed=failed)
     if not dropped:
         return text
     kept = [line for number, line in enumerate(lines) if number not in dropped and not _is_gap(lines, number, dropped)]
@@ -41,6 +39,14 @@ def without_noise(text: str, noise: Noise, *, failed: bool) -> str | None:
 def matching(lines: list[str], pattern: re.Pattern[str]) -> set[int]:
     """The numbers of the lines that begin with `pattern`."""
     return {number for number, line in enumerate(lines) if pattern.match(line)}
+
+
+def _weighed(lines: list[str], dropped: set[int], vital: re.Pattern[str], *, failed: bool) -> set[int]:
+    if failed:  # the reason often stands in the last lines, in words nobody foresaw
+        dropped = {number for number in dropped if number < len(lines) - TAIL_LINES}
+    if _length(lines, dropped) <= MAX_CHARS:
+        return dropped
+    return dropped | _dispensable(lines, dropped, vital)
 
 
 def _length(lines: list[str], dropped: set[int]) -> int:

@@ -8,6 +8,8 @@ _PYTEST_END = re.compile(
     r"(?:=+ )?(?:no tests ran|\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s(?: \([\d:, a-z]+\))?(?: =+)?$"
 )
 _TITLE = re.compile(r"=+ ([A-Za-z][^=]*) =+$")
+_PROGRESS, _SUMMARY = "test session starts", "short test summary info"
+_FAILURES = ("ERRORS", "FAILURES")
 _SETTINGS = re.compile(
     r"(?:platform|cachedir:|rootdir:|configfile:|testpaths:|plugins:|hypothesis profile|metadata:|asyncio: mode|"
     r"timeout: |timeout method:|timeout func_only:|Using --randomly|created: \d|\d+ workers \[|bringing up nodes|"
@@ -27,24 +29,35 @@ def pytest_noise(lines: list[str]) -> set[int] | None:
     """Settings, progress and passing tests; failures, errors, warnings and summaries stay."""
     if not any(_PYTEST_END.match(line) for line in lines):
         return None
-    titles = [(number, found[1]) for number, line in enumerate(lines) if (found := _TITLE.match(line))]
-    told = {"FAILURES", "ERRORS", "short test summary info"} & {title for _, title in titles}
+    titles = _titles(lines)
+    failures_follow = not {*_FAILURES, _SUMMARY}.isdisjoint(titles.values())
     noise: set[int] = set()
-    section = "test session starts"
-    starts = dict(titles)
+    section = _PROGRESS
     for number, line in enumerate(lines):
-        section = starts.get(number, section)
-        if _is_pytest_noise(section, line, failures_follow=bool(told)):
+        section = titles.get(number, section)
+        if _is_pytest_noise(section, line, failures_follow=failures_follow):
             noise.add(number)
     return noise
+
+
+def _titles(lines: list[str]) -> dict[int, str]:
+    """Where sections begin; what looks like one amid the failures was printed by a failing test."""
+    titles = {number: found[1] for number, line in enumerate(lines) if (found := _TITLE.match(line))}
+    failures = [number for number, title in titles.items() if title in _FAILURES]
+    first, last = (failures[0], failures[-1]) if failures else (len(lines), 0)
+    return {
+        number: title
+        for number, title in titles.items()
+        if not (title == _PROGRESS and number > first) and not (title == "PASSES" and number < last)
+    }
 
 
 def _is_pytest_noise(section: str, line: str, *, failures_follow: bool) -> bool:
     if section == "PASSES":
         return True
-    if section == "short test summary info":
+    if section == _SUMMARY:
         return bool(_PASSED_IN_SUMMARY.match(line))
-    if section != "test session starts":
+    if section != _PROGRESS:
         return False
     if any(pattern.match(line) for pattern in (_TITLE, _SETTINGS, _DOTS, _PASSED_BY_WORKER, _SCHEDULED)):
         return True
