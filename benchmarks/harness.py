@@ -1,6 +1,7 @@
 """How a subject compares with its floor, measured side by side so that a noisy machine disturbs both alike."""
 
 import gc
+import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Generator
@@ -129,10 +130,13 @@ def _prepared_sampler(work: Callable[..., Any], setup: Callable[[], Any]) -> Sam
 
 def _fresh_sampler(work: Fresh) -> Sampler:
     code = f"from time import perf_counter as _now\n_began = _now()\n{work.code}\nprint(_now() - _began)"
+    # Programs run from compiled files; the first sample, which may have to make them, only warms up.
+    settings = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=settings)
 
     async def sample() -> float:
         began = perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: ASYNC221 - nothing else may run meanwhile
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=settings)  # noqa: ASYNC221 - nothing else may run meanwhile
         whole = perf_counter() - began
         return whole if work.whole_process else float(done.stdout.split()[-1])
 

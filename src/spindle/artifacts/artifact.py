@@ -1,6 +1,7 @@
 """A large output, read a part at a time."""
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterator
+from contextlib import aclosing
 from inspect import isawaitable
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeGuard, TypeVar, cast
 
@@ -181,6 +182,19 @@ class Artifact:
     async def as_text(self) -> str:
         """Give the whole text; a byte order mark is dropped, bad bytes become U+FFFD."""
         return decode_text(await self.as_bytes(), at_start=True)
+
+    async def first_bytes(self, count: int) -> bytes:
+        """Give the first bytes, without reading the rest where the reader can stream."""
+        stream = getattr(self._reader, "chunks", None)
+        if not callable(stream):
+            return (await self.as_bytes())[:count]
+        found = b""
+        async with aclosing(cast("AsyncGenerator[bytes, None]", stream(count))) as chunks:
+            async for chunk in chunks:
+                found += chunk
+                if len(found) >= count:
+                    break
+        return found[:count]
 
     async def _lines(self, start: int, end: int) -> list[str]:
         """Read lines `start` to `end`, clamped; a line the reader does not have is skipped."""

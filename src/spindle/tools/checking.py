@@ -156,7 +156,7 @@ def _meta(value: object, complaints: Complaints) -> FrozenStash:
         return value
     meta = cast("Mapping[Any, Any]", value) if isinstance(value, Mapping) else None
     fine = meta is not None and all(isinstance(key, str) for key in meta)
-    _complain_unless(fine, "meta", "a mapping with text keys", meta or value, complaints)
+    _complain_unless(fine, "meta", "a mapping with text keys", cast("object", value), complaints)
     try:
         return FrozenStash(meta)
     except InvalidStashError as error:

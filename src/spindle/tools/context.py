@@ -3,14 +3,18 @@
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from spindle.capabilities.declare import CAPABILITY_NAMES
 from spindle.errors import CapabilityError, GateNotSupportedError, InvalidContextError
 from spindle.events import Audience, Events, ToolProgress
 from spindle.stash import Stash
 
-GateOpener = Callable[[Any], Awaitable[Any]]
+GateOpener: TypeAlias = Callable[[Any], Awaitable[Any]]
+Identify: TypeAlias = Callable[[], tuple[str, str]]
+"""Gives a call's checksum and idempotency key."""
+Post: TypeAlias = Callable[[Callable[[], None]], None]
+"""Has a function run on the event loop's thread."""
 
 
 class ToolContext:
@@ -19,7 +23,9 @@ class ToolContext:
     __slots__ = (
         "_cancelled",
         "_handles",
+        "_identify",
         "_open_gate",
+        "_post",
         "checksum",
         "deadline",
         "dry_run",
@@ -69,7 +75,33 @@ class ToolContext:
         self.deadline = deadline
         self._open_gate = open_gate
         self._handles = handles
+        self._identify: Identify | None = None
+        self._post: Post | None = None
         self._cancelled = False
+
+    def for_call(
+        self,
+        *,
+        tool_name: str,
+        tool_call_id: str,
+        identify: Identify,
+        result_budget_chars: int | None,
+        deadline: float | None,
+        handles: Mapping[str, Any] | None,
+    ) -> "ToolContext":
+        """Make one call's own context: it shares stash, events and turn, and knows its call."""
+        own = object.__new__(ToolContext)
+        own.session_id, own.turn_id, own.working_dir = self.session_id, self.turn_id, self.working_dir
+        own.events, own.stash, own.dry_run, own.turn_count = self.events, self.stash, self.dry_run, self.turn_count
+        own.tool_name, own.tool_call_id, own.deadline = tool_name, tool_call_id, deadline
+        own.result_budget_chars = result_budget_chars
+        own._open_gate, own._handles, own._identify, own._post = self._open_gate, handles, identify, None
+        own._cancelled = False
+        return own  # `checksum` and `idempotency_key` stay empty until someone looks
+
+    def post_through(self, post: "Post | None") -> None:
+        """Say how observers are reached from where the handler runs, when that is not the event loop's thread."""
+        self._post = post
 
     @property
     def cancelled(self) -> bool:
@@ -87,18 +119,20 @@ class ToolContext:
 
     def progress(self, message: str, percent: float | None = None, audience: Audience = "internal") -> None:
         """Tell observers how far the work is."""
-        if self.events.heard("tool_progress"):
-            self.events.notify(
-                "tool_progress",
-                ToolProgress(
-                    tool_name=self.tool_name,
-                    turn_id=self.turn_id,
-                    tool_call_id=self.tool_call_id,
-                    message=message,
-                    percent=percent,
-                    audience=audience,
-                ),
-            )
+        if not self.events.heard("tool_progress"):
+            return
+        payload = ToolProgress(
+            tool_name=self.tool_name,
+            turn_id=self.turn_id,
+            tool_call_id=self.tool_call_id,
+            message=message,
+            percent=percent,
+            audience=audience,
+        )
+        if self._post is None:
+            self.events.notify("tool_progress", payload)
+        else:
+            self._post(lambda: self.events.notify("tool_progress", payload))
 
     async def wait_for(self, gate: Any) -> Any:
         """Wait until a person or an event settles `gate`, and give what it was settled with.
@@ -114,7 +148,11 @@ class ToolContext:
         return await self._open_gate(gate)
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached for what is not a slot: the capability handles, present when declared and granted.
+        # Only reached for slots that are still empty, and for the capability handles.
+        if name in {"checksum", "idempotency_key"}:
+            identify = self._identify
+            self.checksum, self.idempotency_key = identify() if identify else (None, None)
+            return object.__getattribute__(self, name)
         if name not in CAPABILITY_NAMES:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         handles = self._handles

@@ -13,5 +13,9 @@ def masked(value: Any, secret_fields: Collection[str]) -> Any:
     """
     if not secret_fields:
         return value
-    fields = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else vars(value)
+    fields = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else _fields_of(value)
     return {name: MASK if name in secret_fields else part for name, part in fields.items()}
+
+
+def _fields_of(value: object) -> dict[str, Any]:
+    return vars(value)

@@ -79,6 +79,10 @@ class ToolRegistry:
         entry = self._entries.get(name)
         return None if entry is None else entry.tool
 
+    def entries(self) -> list[Entry]:
+        """Give every tool with what the registry knows of it, in order."""
+        return list(self._entries.values())
+
     def entry(self, name: str) -> Entry | None:
         """Find a tool together with what the registry knows about it."""
         return self._entries.get(name)

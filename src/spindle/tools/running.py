@@ -51,10 +51,12 @@ def executor_of(tool: Runnable, context: ToolContext) -> Execute:
             if heard("tool_execution_start") or heard("tool_execution_end"):
                 observed = Observed(tool=tool, context=context, checksum=known or checksum(name, arguments))
                 return await observed.run(value, lambda: _call(handler, value, context, meta))
-            result = handler(value, context, meta)
-            return await result if type(result) is CoroutineType or is_awaitable(result) else result
+            result: Any = handler(value, context, meta)
+            if result.__class__ is CoroutineType or is_awaitable(result):
+                result = await result
         except (Exception, SystemExit) as error:
             raise _downstream(name, error) from error
+        return result
 
     return execute
 

@@ -1,7 +1,7 @@
 """The port behind every tool's arguments: one object that describes them and guards them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 from spindle.tools.signature import Function
 
@@ -35,7 +35,7 @@ def schema_of(source: Any, *, tool: str, strict: bool, secret_fields: frozenset[
     if isinstance(source, Mapping):
         from spindle.tools.raw_schema import RawSchema  # noqa: PLC0415
 
-        return RawSchema(source, tool=tool, secret_fields=secret_fields)
+        return RawSchema(cast("Mapping[str, Any]", source), tool=tool, secret_fields=secret_fields)
     from spindle.tools.typed_schema import TypedSchema  # noqa: PLC0415
 
     if isinstance(source, Function):

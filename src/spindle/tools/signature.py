@@ -98,7 +98,7 @@ def read_function(call: AnyFunction, *, name: str | None, depth: int) -> Functio
     except (TypeError, ValueError) as error:
         message = f"tool {name!r}: {call!r} has no signature Python can read; wrap it in a function of your own"
         raise InvalidToolError(message, tool=name, field="handler") from error
-    if isinstance(call, functools.partial):
+    if isinstance(cast("object", call), functools.partial):
         # What it has filled in is not the model's to give.
         left = [each for each in signature.parameters.values() if each.name not in cast("Any", call).keywords]
         signature = signature.replace(parameters=left)

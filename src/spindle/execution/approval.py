@@ -1,0 +1,47 @@
+"""Whether a person agrees to a call."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from spindle.calls import Err
+from spindle.execution.job import Job
+from spindle.tools.context import ToolContext
+from spindle.tools.masking import masked
+from spindle.tools.problems import printable
+from spindle.tools.tool import Tool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalRequest:
+    """What a person is asked to agree to: exactly the call that will run."""
+
+    tool: Tool
+    args: Any
+    """As the handler will get them; secret fields are masked."""
+    checksum: str
+    ctx: ToolContext
+
+
+Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | str]]
+"""`True` agrees; `False`, or a text with the reason, denies."""
+
+
+async def refused_by_person(job: Job, approve: Approve | None) -> Err | None:
+    """Ask, where the tool wants it; without anyone to ask the call waits for approval."""
+    tool = job.entry.tool
+    if not tool.requires_approval:
+        return None
+    if approve is None:
+        text = f"The tool {tool.name!r} needs a person's approval, and nobody can be asked here. It was not run."
+        return Err("needs_approval", text)
+    request = ApprovalRequest(tool=tool, args=masked(job.value, tool.secret_fields), checksum=job.checksum, ctx=job.ctx)
+    try:
+        answer = await approve(request)
+    except Exception as error:  # noqa: BLE001  a guard that raises refuses
+        job.ctx.events.warn(f"asking to approve {tool.name!r} failed", source="approve", error=error)
+        return Err("denied", f"The tool {tool.name!r} was not approved: asking failed. It was not run.", cause=error)
+    if answer is True:
+        return None
+    reason = f" The reason: {printable(answer)}" if isinstance(answer, str) and answer else ""
+    return Err("denied", f"The tool {tool.name!r} was not approved, so it was not run.{reason}")

@@ -1,0 +1,94 @@
+"""Running a call's body, once or, for what does no harm twice, again; whatever it raises becomes an answer."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+
+from spindle.calls import Err
+from spindle.execution.cancelling import is_from_outside
+from spindle.execution.failures import err_of
+from spindle.execution.job import Job
+from spindle.execution.local import Local
+from spindle.execution.settle import Settled, settle
+from spindle.execution.transport import Transport, request_of
+from spindle.tools.running import Observed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retries:
+    """How often an idempotent tool is tried again, and how long is waited between."""
+
+    times: int = 2
+    first_wait_seconds: float = 0.1
+    max_wait_seconds: float = 5.0
+
+    def wait_seconds(self, attempt: int) -> float:
+        """Give the wait after attempt `attempt`, counted from 1: twice as long each time."""
+        return min(self.first_wait_seconds * 2 ** (attempt - 1), self.max_wait_seconds)
+
+
+class Attempts:
+    """Runs bodies where they belong: here, in a thread, in a process, or behind a transport."""
+
+    def __init__(self, retries: Retries, local: Local, transport: Transport | None) -> None:
+        self._retries = retries
+        self._local = local
+        self._transport = transport
+
+    async def run(self, job: Job, scope: anyio.CancelScope) -> Settled:
+        """Run the body with its events around it; never raises but for a cancellation from outside."""
+        events = job.ctx.events
+        if not (events.heard("tool_execution_start") or events.heard("tool_execution_end")):
+            return await self._run(job, scope)
+        observed = Observed(tool=job.runnable, context=job.ctx, checksum=job.checksum)
+        settled: list[Settled] = []
+
+        async def body() -> Any:
+            settled.append(await self._run(job, scope))
+            return settled[0].result
+
+        await observed.run(job.value, body)
+        return settled[0]
+
+    async def _run(self, job: Job, scope: anyio.CancelScope) -> Settled:
+        tool = job.entry.tool
+        tries = 1 + (self._retries.times if tool.idempotent else 0)
+        while True:
+            job.attempts += 1
+            settled = await self._once(job, scope)
+            if job.attempts >= tries or not _may_try_again(settled):
+                return settled
+            await anyio.sleep(self._retries.wait_seconds(job.attempts))
+
+    async def _once(self, job: Job, scope: anyio.CancelScope) -> Settled:
+        tool = job.entry.tool
+        try:
+            if self._transport is not None:
+                value: Any = await self._transport.execute(request_of(job), job.ctx)
+            elif job.runnable.is_async:
+                value = await job.runnable.handler(job.value, job.ctx, job.runnable.meta)
+            else:
+                value = await self._local.run(job)
+        except BaseException as error:
+            if is_from_outside(error, scope):
+                raise
+            return Settled(_hidden(job, err_of(error, tool=tool.name, expose=tool.expose_errors)))
+        return settle(value, tool=tool.name, trusted=tool.trusted)
+
+
+def _may_try_again(settled: Settled) -> bool:
+    result = settled.result
+    return isinstance(result, Err) and (
+        result.retryable or (result.code == "execution_failed" and result.cause is not None)
+    )
+
+
+def _hidden(job: Job, err: Err) -> Err:
+    """Mask the values of secret fields in what the model is told."""
+    text = err.error
+    for name in job.entry.tool.secret_fields:
+        secret = (job.arguments or {}).get(name)
+        if isinstance(secret, str) and len(secret) > 2:
+            text = text.replace(secret, "***")
+    return err if text == err.error else replace(err, error=text)

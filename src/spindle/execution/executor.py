@@ -1,0 +1,277 @@
+"""The executor: calls in, exactly one outcome each out.
+
+Read `execute_parallel`, then `_perform`: one call, top to bottom.
+"""
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, cast
+
+import anyio
+
+from spindle.artifacts.forge import ReaderTool
+from spindle.artifacts.spool import Spool
+from spindle.calls import Call, CallOutcome, Err
+from spindle.capabilities.resolve import NO_BACKENDS, Backends, handles
+from spindle.execution import recording
+from spindle.execution.approval import Approve, refused_by_person
+from spindle.execution.attempts import Attempts, Retries
+from spindle.execution.batch import Batch, run_all
+from spindle.execution.budget import Budget, fair_share
+from spindle.execution.caching import ResultCache
+from spindle.execution.checking import checked_settings
+from spindle.execution.dry_run import foretold
+from spindle.execution.failures import err_of
+from spindle.execution.gates import House, admit
+from spindle.execution.interceptors import Interceptor, intercepted
+from spindle.execution.job import Job
+from spindle.execution.keeping import fit
+from spindle.execution.lanes import Lanes
+from spindle.execution.local import Local
+from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
+from spindle.execution.settle import Settled
+from spindle.execution.transport import Transport
+from spindle.journal.entries import idempotency_key
+from spindle.journal.journal import Journal
+from spindle.tools.context import ToolContext, as_tool_context
+from spindle.tools.filters import ToolFilter, checked_filter
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.running import run_checks
+
+_MEMORY: Any = object()
+
+
+class Executor:
+    """Runs batches of calls side by side, and gives exactly one outcome for each, whatever a tool does.
+
+    Raises:
+        UsageError: A setting is not what it should be.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        *,
+        backends: Backends = NO_BACKENDS,
+        reducers: ReducerRegistry | None = None,
+        budget: Budget | None = None,
+        spool: Spool | None = _MEMORY,
+        journal: Journal | None = None,
+        transport: Transport | None = None,
+        concurrency: int = 64,
+        timeout_seconds: float | None = 120,
+        batch_timeout_seconds: float | None = None,
+        interceptors: Sequence[Interceptor] = (),
+        approve: Approve | None = None,
+        retries: Retries | None = None,
+        repair: Literal["explain"] | None = None,
+    ) -> None:
+        checked_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
+        self._registry = registry
+        self._backends = backends
+        self._reducers = reducers
+        self._budget = budget or Budget()
+        self._spool = Spool.memory() if spool is _MEMORY else spool
+        self._journal = journal
+        self._timeout_seconds = timeout_seconds
+        self._batch_timeout_seconds = batch_timeout_seconds
+        self._interceptors = tuple(interceptors)
+        self._approve = approve
+        self._attempts = Attempts(retries or Retries(), Local(concurrency), transport)
+        self._explain_repairs = repair == "explain"
+        self._cache = ResultCache(time.monotonic)
+        self._lanes = Lanes()
+        self._concurrency = concurrency
+        self._slots = anyio.Semaphore(concurrency, fast_acquire=True)
+
+    async def execute_parallel(
+        self,
+        calls: Iterable[Call],
+        ctx: Any,
+        filter: ToolFilter | None = None,
+        attachments: Sequence[Any] = (),
+    ) -> list[CallOutcome]:
+        """Run calls side by side; one outcome each, in their order. Never raises but for the caller's own cancellation.
+
+        Raises:
+            InvalidContextError: `ctx` is no context.
+            InvalidToolFilterError: `filter` is no filter.
+        """
+        context = as_tool_context(ctx)
+        jobs = [Job(call) for call in calls]
+        batch = self._batch(jobs, context, checked_filter(filter), attachments)
+        waiting = [job for job in jobs if self._is_admitted(job, batch)]
+        if self._journal is not None:
+            await recording.begin(self._journal, [job for job in waiting if not _must_be_asked(job)])
+        try:
+            await run_all(batch, [job for job in waiting if job.settled is None], self._run, workers=self._concurrency)
+        except anyio.get_cancelled_exc_class():
+            await self._record_cancelled(waiting)
+            raise
+        batch.share_results()
+        if self._reducers is not None:
+            for job in jobs:
+                self._reduce(job, self._reducers)
+        await fit(jobs, batch.budget, self._spool)
+        if self._journal is not None:
+            await recording.finish(self._journal, waiting)
+        return [job.outcome(from_artifact_tool=_is_reader(job)) for job in jobs]
+
+    def _batch(
+        self, jobs: list[Job], context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]
+    ) -> Batch:
+        house = House(
+            registry=self._registry,
+            filter=filter,
+            backends=self._backends,
+            events=context.events,
+            explain_repairs=self._explain_repairs,
+        )
+        total = context.result_budget_chars
+        budget = self._budget if total is None else Budget(total)
+        seconds = self._batch_timeout_seconds
+        return Batch(
+            house=house,
+            context=context,
+            budget=budget,
+            share=fair_share(budget.total, len(jobs)),
+            deadline=None if seconds is None else time.monotonic() + seconds,
+            attachments=tuple(attachments),
+            is_single=len(jobs) == 1,
+        )
+
+    def _is_admitted(self, job: Job, batch: Batch) -> bool:
+        """Look up → filter → available → backends → arguments; then give the call its context and its place."""
+        refused = admit(job, batch.house)
+        if refused is not None:
+            job.finish(Settled(refused))
+            return False
+        tool, context = job.entry.tool, batch.context
+        cap = tool.max_result_chars
+        job.ctx = context.for_call(
+            tool_name=tool.name,
+            tool_call_id=job.call.tool_call_id,
+            identify=lambda: _identity(job, context),
+            result_budget_chars=batch.share if cap is None else min(batch.share, cap),
+            deadline=None,
+            handles=handles(tool.capabilities, self._backends),
+        )
+        return batch.join(job, self._lanes)
+
+    async def _run(self, job: Job, batch: Batch) -> None:
+        """Run one admitted call, inside the user's interceptors; its job is finished when this returns."""
+        job.begun = time.perf_counter()
+        if not self._interceptors:
+            job.finish(await self._perform(job, batch))
+            return
+
+        async def inner() -> CallOutcome:
+            job.finish(await self._perform(job, batch))
+            return job.outcome(from_artifact_tool=_is_reader(job))
+
+        job.finish(await intercepted(job, self._interceptors, inner))
+
+    async def _perform(self, job: Job, batch: Batch) -> Settled:
+        """One call that has passed the gates: own checks, approval, dry run, cache, run; in that order."""
+        tool, value, ctx = job.entry.tool, job.value, job.ctx
+        if tool.checks:
+            try:
+                await run_checks(tool.checks, value, ctx, tool=tool.name)
+            except Exception as error:  # noqa: BLE001  a guard that raises refuses
+                return Settled(_refusal_of_check(error, tool.name))
+        if tool.requires_approval:
+            refused = await refused_by_person(job, self._approve)
+            if refused is not None:
+                return Settled(refused)
+        if ctx.dry_run:
+            return await self._foretell(job)
+        key = None if tool.cache is None else self._cache.key(job, batch.house.filter)
+        cached = None if key is None else self._cache.get(key)
+        if cached is not None:
+            return cached
+        if self._journal is not None and _must_be_asked(job):
+            await recording.begin(self._journal, [job])
+            if job.settled is not None:
+                return job.settled
+        settled = await self._attempt(job, batch)
+        if key is not None and tool.cache is not None:
+            self._cache.put(key, settled, tool.cache.ttl_seconds)
+        return settled
+
+    async def _foretell(self, job: Job) -> Settled:
+        try:
+            return Settled(await foretold(job))
+        except Exception as error:  # noqa: BLE001
+            return Settled(err_of(error, tool=job.call.name, expose=job.entry.tool.expose_errors))
+
+    async def _attempt(self, job: Job, batch: Batch) -> Settled:
+        """Wait for the call's turn, then run it within its time."""
+        seconds = _soonest(job.entry.tool.timeout_seconds or self._timeout_seconds, batch.seconds_left())
+        if seconds <= 0:
+            return Settled(_timed_out(job.call.name))
+        await batch.wait_for_resources(job)
+        try:
+            async with self._slots:
+                if seconds is math.inf:
+                    return await self._attempts.run(job, anyio.CancelScope())
+                job.ctx.deadline = time.monotonic() + seconds
+                with anyio.move_on_after(seconds) as scope:
+                    return await self._attempts.run(job, scope)
+        finally:
+            batch.leave_resources(job)
+        job.ctx.cancel()
+        return Settled(_timed_out(job.call.name))
+
+    def _reduce(self, job: Job, reducers: ReducerRegistry) -> None:
+        reducer = None if job.settled is None or job.ctx is None else reducers.get(job.call.name)  # pyright: ignore[reportUnnecessaryComparison]
+        if reducer is None or job.settled is None or job.ctx.dry_run:
+            return
+        info = ReduceInfo(args=job.arguments, turn_count=job.ctx.turn_count)
+
+        def warn(message: str, error: BaseException | None) -> None:
+            job.ctx.events.warn(message, source="reducer", error=error)
+
+        job.reduced = safe_reduce(reducer, job.settled.result, info, warn=warn)
+
+    async def _record_cancelled(self, jobs: Sequence[Job]) -> None:
+        """Tell every call that it is over, and write that down, although the caller is leaving."""
+        for job in jobs:
+            job.ctx.cancel()
+            if job.settled is None:
+                job.finish(Settled(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
+        if self._journal is not None:
+            with anyio.move_on_after(5, shield=True):
+                await recording.finish(self._journal, jobs)
+
+
+def _must_be_asked(job: Job) -> bool:
+    """Whether something may still refuse the call, so that it is too early to write that it will run."""
+    tool = job.entry.tool
+    return bool(tool.checks) or tool.requires_approval or tool.cache is not None or job.ctx.dry_run
+
+
+def _identity(job: Job, context: ToolContext) -> tuple[str, str]:
+    key = idempotency_key(context.session_id, context.turn_id, job.call.tool_call_id, job.checksum)
+    return job.checksum, key
+
+
+def _refusal_of_check(error: Exception, tool: str) -> Err:
+    refused = err_of(error, tool=tool)
+    if refused.code == "input_invalid":
+        return refused
+    return Err("not_available", f"The tool {tool!r} cannot be used now: a check before it failed.", cause=error)
+
+
+def _soonest(*seconds: float | None) -> float:
+    return min((each for each in seconds if each is not None), default=math.inf)
+
+
+def _timed_out(tool: str) -> Err:
+    text = f"The tool {tool!r} took too long and was stopped. Ask for less, or try something else."
+    return Err("timed_out", text, retryable=True)
+
+
+def _is_reader(job: Job) -> bool:
+    entry = cast("Any", job.entry)
+    return entry is not None and isinstance(entry.tool, ReaderTool)

@@ -1,0 +1,83 @@
+"""One call on its way through the executor."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.calls import Call, CallOutcome, Err, Ok
+from spindle.execution.settle import Settled
+from spindle.tools.context import ToolContext
+from spindle.tools.entry import Entry
+from spindle.tools.identity import checksum
+from spindle.tools.running import Runnable
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """What is known of a call so far; filled in from gate to gate."""
+
+    call: Call
+    begun: float = field(default_factory=time.perf_counter)
+    entry: Entry = None  # type: ignore[assignment]  # set by the first gate
+    runnable: Runnable = None  # type: ignore[assignment]
+    arguments: dict[str, Any] | None = None
+    """As the model sent them, parsed."""
+    value: Any = None
+    """As the handler gets them."""
+    ctx: ToolContext = None  # type: ignore[assignment]
+    settled: Settled | None = None
+    reduced: Ok | Err | None = None
+    duration_ms: float = 0.0
+    attempts: int = 0
+    known_checksum: str | None = None
+    is_journalled: bool = False
+    """Whether its intent is written, so that its outcome must be too."""
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether a reducer left something out."""
+        return self.settled is not None and self.reduced is not self.settled.result
+
+    @property
+    def checksum(self) -> str:
+        """The call's checksum; what cannot be parsed is known by its text."""
+        if self.known_checksum is None:
+            self.known_checksum = _checksum(self.call, self.arguments)
+        return self.known_checksum
+
+    def finish(self, settled: Settled) -> None:
+        """Take down what became of the call, and how long it took."""
+        self.settled = settled
+        self.reduced = settled.result
+        self.duration_ms = (time.perf_counter() - self.begun) * 1000
+
+    def outcome(self, *, from_artifact_tool: bool) -> CallOutcome:
+        """Give the answer to the call."""
+        result = self.reduced
+        if result is None:  # pragma: no cover - every way through the executor finishes the job
+            result = Err("execution_failed", "The call was lost on its way; report this as a bug.")
+        return CallOutcome.with_lazy_checksum(
+            self._make_checksum(),
+            tool_call_id=self.call.tool_call_id,
+            name=self.call.name,
+            result=result,
+            duration_ms=self.duration_ms,
+            attempts=self.attempts,
+            from_artifact_tool=from_artifact_tool,
+        )
+
+    def _make_checksum(self) -> Callable[[], str]:
+        if self.known_checksum is not None:
+            known = self.known_checksum
+            return lambda: known
+        call, arguments = self.call, self.arguments
+        return lambda: _checksum(call, arguments)
+
+
+def _checksum(call: Call, arguments: dict[str, Any] | None) -> str:
+    given: Any = call.args if arguments is None else arguments
+    try:
+        return checksum(call.name, given)
+    except Exception:  # noqa: BLE001  a call that has no canonical JSON is refused, but still has a name
+        return checksum(call.name, ascii(given))
