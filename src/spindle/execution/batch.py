@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
+from anyio.abc import TaskGroup
 
 from spindle.calls import Err
-from spindle.execution.budget import Budget
+from spindle.execution.budget import Budget, fair_share
 from spindle.execution.gates import House
 from spindle.execution.job import Job
 from spindle.execution.lanes import Lanes, Ticket
@@ -16,21 +16,30 @@ from spindle.execution.settle import Settled
 from spindle.tools.context import ToolContext
 
 
-@dataclass(kw_only=True, slots=True)
 class Batch:
     """What the calls that were handed over together share."""
 
-    house: House
-    context: ToolContext
-    budget: Budget
-    share: int
-    deadline: float | None
-    attachments: tuple[Any, ...]
-    is_single: bool
-    leaders: dict[Any, Job] = field(default_factory=dict[Any, Job])
-    followers: list[tuple[Job, Job]] = field(default_factory=list[tuple[Job, Job]])
-    """Calls that wait for the answer of an equal one."""
-    tickets: dict[int, Ticket] = field(default_factory=dict[int, Ticket])
+    __slots__ = ("_followers", "_leaders", "_tickets", "attachments", "budget", "context", "deadline", "house", "share")
+
+    def __init__(
+        self,
+        calls: int,
+        house: House,
+        context: ToolContext,
+        *,
+        budget: Budget,
+        timeout_seconds: float | None,
+        attachments: Sequence[Any],
+    ) -> None:
+        self.house = house
+        self.context = context
+        self.budget = budget
+        self.share = fair_share(budget.total, calls)
+        self.deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        self.attachments = attachments
+        self._leaders: dict[Any, Job] | None = None if calls == 1 else {}
+        self._followers: list[tuple[Job, Job]] = []
+        self._tickets: dict[Job, Ticket] = {}
 
     def seconds_left(self) -> float | None:
         """How long the batch may still take."""
@@ -39,10 +48,10 @@ class Batch:
     def join(self, job: Job, lanes: Lanes) -> bool:
         """Give a call its place; `False` when it is finished, or an equal call will answer for it."""
         tool = job.entry.tool
-        if tool.read_only and not self.is_single:
-            leader = self.leaders.setdefault((tool, job.checksum), job)
+        if tool.read_only and self._leaders is not None:
+            leader = self._leaders.setdefault((tool, job.checksum), job)
             if leader is not job:
-                self.followers.append((job, leader))
+                self._followers.append((job, leader))
                 return False
         if tool.resources is not None:
             return self._queue_for_resources(job, lanes)
@@ -58,30 +67,24 @@ class Batch:
             job.finish(Settled(Err("not_available", text, cause=error)))
             return False
         if names:
-            self.tickets[id(job)] = lanes.join(names, shared=tool.read_only)
+            self._tickets[job] = lanes.join(names, shared=tool.read_only)
         return True
 
-    async def wait_for_resources(self, job: Job) -> None:
-        """Wait until nobody uses what the call touches; it holds no slot meanwhile."""
-        if self.tickets and (ticket := self.tickets.get(id(job))) is not None:
-            await ticket.ready()
-
-    def leave_resources(self, job: Job) -> None:
-        """Let the next call have what this one touched."""
-        if self.tickets and (ticket := self.tickets.get(id(job))) is not None:
-            ticket.leave()
+    def ticket(self, job: Job) -> Ticket | None:
+        """Give the place of a call in the queues of what it touches."""
+        return self._tickets.get(job) if self._tickets else None
 
     def share_results(self) -> None:
         """Give equal calls the answer of the one that ran."""
-        for job, leader in self.followers:
-            job.ctx.deadline = leader.ctx.deadline
+        for job, leader in self._followers:
             if leader.settled is not None:
                 job.finish(leader.settled)
 
 
-async def run_all(
-    batch: Batch, jobs: Sequence[Job], run: Callable[[Job, Batch], Coroutine[Any, Any, None]], *, workers: int
-) -> None:
+Run: TypeAlias = Callable[[Job, Batch], Coroutine[Any, Any, None]]
+
+
+async def run_all(batch: Batch, jobs: Sequence[Job], run: Run, *, workers: int) -> None:
     """Run every job: a single one right here, many by as many workers as may run at once.
 
     A call that waits for a resource has a task of its own, so that it holds up nobody behind it.
@@ -90,16 +93,31 @@ async def run_all(
         for job in jobs:
             await run(job, batch)
         return
-    queued = [job for job in jobs if id(job) in batch.tickets]
-    plain = [job for job in jobs if id(job) not in batch.tickets] if queued else jobs
-    queue = iter(plain)
-
-    async def work() -> None:
-        for job in queue:
-            await run(job, batch)
-
+    queued = [job for job in jobs if batch.ticket(job) is not None]
+    plain = [job for job in jobs if batch.ticket(job) is None] if queued else jobs
     async with anyio.create_task_group() as group:
         for job in queued:
             group.start_soon(run, job, batch)
-        for _ in range(min(workers, len(plain))):
-            group.start_soon(work)
+        await _Crew(group, batch, plain, run, most=workers).work()
+
+
+class _Crew:
+    """Workers on one queue. Each starts two more while calls are waiting, so calls that end at once need few."""
+
+    def __init__(self, group: TaskGroup, batch: Batch, jobs: Sequence[Job], run: Run, *, most: int) -> None:
+        self._group = group
+        self._batch = batch
+        self._queue = iter(jobs)
+        self._waiting = len(jobs)
+        self._run = run
+        self._may_start = most - 1
+
+    async def work(self) -> None:
+        """Take calls until there are none."""
+        for _ in range(min(2, self._may_start, self._waiting - 1)):
+            self._may_start -= 1
+            self._group.start_soon(self.work)
+        run, batch = self._run, self._batch
+        for job in self._queue:
+            self._waiting -= 1
+            await run(job, batch)

@@ -18,7 +18,7 @@ from spindle.execution import recording
 from spindle.execution.approval import Approve, refused_by_person
 from spindle.execution.attempts import Attempts, Retries
 from spindle.execution.batch import Batch, run_all
-from spindle.execution.budget import Budget, fair_share
+from spindle.execution.budget import Budget
 from spindle.execution.caching import ResultCache
 from spindle.execution.checking import checked_settings
 from spindle.execution.dry_run import foretold
@@ -31,6 +31,7 @@ from spindle.execution.lanes import Lanes
 from spindle.execution.local import Local
 from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
 from spindle.execution.settle import Settled
+from spindle.execution.slots import Slots
 from spindle.execution.transport import Transport
 from spindle.journal.entries import idempotency_key
 from spindle.journal.journal import Journal
@@ -83,7 +84,7 @@ class Executor:
         self._cache = ResultCache(time.monotonic)
         self._lanes = Lanes()
         self._concurrency = concurrency
-        self._slots = anyio.Semaphore(concurrency, fast_acquire=True)
+        self._slots = Slots(concurrency)
 
     async def execute_parallel(
         self,
@@ -99,8 +100,9 @@ class Executor:
             InvalidToolFilterError: `filter` is no filter.
         """
         context = as_tool_context(ctx)
-        jobs = [Job(call) for call in calls]
-        batch = self._batch(jobs, context, checked_filter(filter), attachments)
+        begun = time.perf_counter()
+        jobs = [Job(call, begun) for call in calls]
+        batch = self._batch(len(jobs), context, checked_filter(filter), attachments)
         waiting = [job for job in jobs if self._is_admitted(job, batch)]
         if self._journal is not None:
             await recording.begin(self._journal, [job for job in waiting if not _must_be_asked(job)])
@@ -118,27 +120,15 @@ class Executor:
             await recording.finish(self._journal, waiting)
         return [job.outcome(from_artifact_tool=_is_reader(job)) for job in jobs]
 
-    def _batch(
-        self, jobs: list[Job], context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]
-    ) -> Batch:
-        house = House(
-            registry=self._registry,
-            filter=filter,
-            backends=self._backends,
-            events=context.events,
-            explain_repairs=self._explain_repairs,
-        )
+    def _batch(self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]) -> Batch:
         total = context.result_budget_chars
-        budget = self._budget if total is None else Budget(total)
-        seconds = self._batch_timeout_seconds
         return Batch(
-            house=house,
-            context=context,
-            budget=budget,
-            share=fair_share(budget.total, len(jobs)),
-            deadline=None if seconds is None else time.monotonic() + seconds,
-            attachments=tuple(attachments),
-            is_single=len(jobs) == 1,
+            calls,
+            House(self._registry, filter, self._backends, context.events, self._explain_repairs),
+            context,
+            budget=self._budget if total is None else Budget(total),
+            timeout_seconds=self._batch_timeout_seconds,
+            attachments=attachments,
         )
 
     def _is_admitted(self, job: Job, batch: Batch) -> bool:
@@ -210,16 +200,20 @@ class Executor:
         seconds = _soonest(job.entry.tool.timeout_seconds or self._timeout_seconds, batch.seconds_left())
         if seconds <= 0:
             return Settled(_timed_out(job.call.name))
-        await batch.wait_for_resources(job)
+        ticket, slots = batch.ticket(job), self._slots
+        if ticket is not None:
+            await ticket.ready()
+        await slots.take()
         try:
-            async with self._slots:
-                if seconds is math.inf:
-                    return await self._attempts.run(job, anyio.CancelScope())
-                job.ctx.deadline = time.monotonic() + seconds
-                with anyio.move_on_after(seconds) as scope:
-                    return await self._attempts.run(job, scope)
+            if seconds is math.inf:
+                return await self._attempts.run(job, anyio.CancelScope())
+            job.ctx.deadline = time.monotonic() + seconds
+            with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+                return await self._attempts.run(job, scope)
         finally:
-            batch.leave_resources(job)
+            slots.give()
+            if ticket is not None:
+                ticket.leave()
         job.ctx.cancel()
         return Settled(_timed_out(job.call.name))
 

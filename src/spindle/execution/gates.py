@@ -4,8 +4,7 @@ They run before anything is done, in the order of the batch. Whatever a guard ra
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from spindle.calls import Call, Err
 from spindle.capabilities.declare import NO_CAPABILITIES
@@ -23,8 +22,7 @@ from spindle.tools.registry import ToolRegistry
 from spindle.tools.tool import runnable_of
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class House:
+class House(NamedTuple):
     """What the gates judge by: the same for every call of a batch."""
 
     registry: ToolRegistry

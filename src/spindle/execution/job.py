@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from spindle.calls import Call, CallOutcome, Err, Ok
@@ -18,7 +18,7 @@ class Job:
     """What is known of a call so far; filled in from gate to gate."""
 
     call: Call
-    begun: float = field(default_factory=time.perf_counter)
+    begun: float
     entry: Entry = None  # type: ignore[assignment]  # set by the first gate
     runnable: Runnable = None  # type: ignore[assignment]
     arguments: dict[str, Any] | None = None

@@ -1,8 +1,8 @@
 """What a handler gave, as the one kind of result there is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 from jiter import from_json
 from pydantic_core import PydanticSerializationError, to_json
@@ -12,8 +12,7 @@ from spindle.calls import Err, Ok
 from spindle.media import Media
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """A result, and its whole bytes where the text is not the whole."""
 
     result: Ok | Err
