@@ -41,10 +41,6 @@ class Batch:
         self._followers: list[tuple[Job, Job]] = []
         self._tickets: dict[Job, Ticket] = {}
 
-    def seconds_left(self) -> float | None:
-        """How long the batch may still take."""
-        return None if self.deadline is None else self.deadline - time.monotonic()
-
     def join(self, job: Job, lanes: Lanes) -> bool:
         """Give a call its place; `False` when it is finished, or an equal call will answer for it."""
         tool = job.entry.tool

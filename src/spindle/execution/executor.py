@@ -6,6 +6,7 @@ Read `execute_parallel`, then `_perform`: one call, top to bottom.
 import math
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Literal, cast
 
 import anyio
@@ -25,7 +26,7 @@ from spindle.execution.dry_run import foretold
 from spindle.execution.failures import err_of
 from spindle.execution.gates import House, admit
 from spindle.execution.interceptors import Interceptor, intercepted
-from spindle.execution.job import Job
+from spindle.execution.job import Job, identity_of
 from spindle.execution.keeping import fit
 from spindle.execution.lanes import Lanes
 from spindle.execution.local import Local
@@ -33,7 +34,6 @@ from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
 from spindle.execution.settle import Settled
 from spindle.execution.slots import Slots
 from spindle.execution.transport import Transport
-from spindle.journal.entries import idempotency_key
 from spindle.journal.journal import Journal
 from spindle.tools.context import ToolContext, as_tool_context
 from spindle.tools.filters import ToolFilter, checked_filter
@@ -142,7 +142,7 @@ class Executor:
         job.ctx = context.for_call(
             tool_name=tool.name,
             tool_call_id=job.call.tool_call_id,
-            identify=lambda: _identity(job, context),
+            identify=partial(identity_of, job.call, job.arguments, context),
             result_budget_chars=batch.share if cap is None else min(batch.share, cap),
             deadline=None,
             handles=handles(tool.capabilities, self._backends),
@@ -197,9 +197,11 @@ class Executor:
 
     async def _attempt(self, job: Job, batch: Batch) -> Settled:
         """Wait for the call's turn, then run it within its time."""
-        seconds = _soonest(job.entry.tool.timeout_seconds or self._timeout_seconds, batch.seconds_left())
-        if seconds <= 0:
-            return Settled(_timed_out(job.call.name))
+        seconds = job.entry.tool.timeout_seconds or self._timeout_seconds or math.inf
+        if batch.deadline is not None:
+            seconds = min(seconds, batch.deadline - time.monotonic())
+            if seconds <= 0:
+                return Settled(_timed_out(job.call.name))
         ticket, slots = batch.ticket(job), self._slots
         if ticket is not None:
             await ticket.ready()
@@ -245,20 +247,11 @@ def _must_be_asked(job: Job) -> bool:
     return bool(tool.checks) or tool.requires_approval or tool.cache is not None or job.ctx.dry_run
 
 
-def _identity(job: Job, context: ToolContext) -> tuple[str, str]:
-    key = idempotency_key(context.session_id, context.turn_id, job.call.tool_call_id, job.checksum)
-    return job.checksum, key
-
-
 def _refusal_of_check(error: Exception, tool: str) -> Err:
     refused = err_of(error, tool=tool)
     if refused.code == "input_invalid":
         return refused
     return Err("not_available", f"The tool {tool!r} cannot be used now: a check before it failed.", cause=error)
-
-
-def _soonest(*seconds: float | None) -> float:
-    return min((each for each in seconds if each is not None), default=math.inf)
 
 
 def _timed_out(tool: str) -> Err:

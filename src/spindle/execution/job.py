@@ -7,6 +7,7 @@ from typing import Any
 
 from spindle.calls import Call, CallOutcome, Err, Ok
 from spindle.execution.settle import Settled
+from spindle.journal.entries import idempotency_key
 from spindle.tools.context import ToolContext
 from spindle.tools.entry import Entry
 from spindle.tools.identity import checksum
@@ -73,6 +74,12 @@ class Job:
             return lambda: known
         call, arguments = self.call, self.arguments
         return lambda: _checksum(call, arguments)
+
+
+def identity_of(call: Call, arguments: dict[str, Any] | None, context: ToolContext) -> tuple[str, str]:
+    """Give a call's checksum and idempotency key; without its job, which would hold its context and be held by it."""
+    found = _checksum(call, arguments)
+    return found, idempotency_key(context.session_id, context.turn_id, call.tool_call_id, found)
 
 
 def _checksum(call: Call, arguments: dict[str, Any] | None) -> str:
