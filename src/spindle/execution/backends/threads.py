@@ -83,7 +83,7 @@ class ThreadLane:
                 self._waiting[job] = None
                 return
             self._busy += 1
-            job.state = "running"
+            job.state = "given"
         self._start(job)
 
     def _start(self, job: "_AnyJob | None") -> None:
@@ -112,15 +112,15 @@ class ThreadLane:
     def _give_up(self, job: "_AnyJob") -> bool:
         """Let go of a job whose caller leaves; says whether it was running."""
         with self._lock:
-            state, job.state = job.state, "abandoned"
-            if state == "queued":
+            was, job.state = job.state, "abandoned" if job.state == "running" else "dropped"
+            if was == "queued":
                 del self._waiting[job]
-            if state != "running":
+            if was not in {"given", "running"}:
                 return False
-            self._abandoned += 1
+            self._abandoned += was == "running"
             follower = self._free_slot()
         self._start(follower)
-        return True
+        return was == "running"
 
     def _free_slot(self) -> "_AnyJob | None":
         """Give the next one in the row the slot that became free, if there is one; the lock is held."""
@@ -128,21 +128,29 @@ class ThreadLane:
             self._busy -= 1
             return None
         job, _ = self._waiting.popitem(last=False)
-        job.state = "running"
+        job.state = "given"
         return job
+
+    def _begin(self, job: "_AnyJob") -> bool:
+        """Take down that a job runs from now on; says whether it still should."""
+        with self._lock:
+            if job.state == "given":
+                job.state = "running"
+            return job.state == "running"
 
     def _settle(self, job: "_AnyJob") -> "_AnyJob | None":
         """Take down that a job has ended; gives the one that has its slot now."""
         with self._lock:
-            if job.state == "abandoned":
-                self._abandoned -= 1
+            if job.state in {"abandoned", "dropped"}:
+                self._abandoned -= job.state == "abandoned"
                 return None
             job.state = "done"
             return self._free_slot()
 
     def _work(self, mailbox: "_Mailbox") -> None:
         while (job := self._receive(mailbox)) is not None:
-            job.perform()
+            if self._begin(job):
+                job.perform()
             follower = self._settle(job)
             if follower is None:
                 # Before anyone is woken, so that the next call finds this thread and not a new one.
@@ -164,6 +172,10 @@ class ThreadLane:
             return None
 
 
+_State: TypeAlias = Literal["queued", "given", "running", "done", "abandoned", "dropped"]
+"""A job waits for a slot, is given to a thread, runs, ends; its caller may leave while it runs, or at another time."""
+
+
 class _Job(Generic[T]):
     """One call on its way through a thread and back."""
 
@@ -173,7 +185,7 @@ class _Job(Generic[T]):
         self._call: Callable[[Post], T] | None = call
         self._context = _context_of_a_thread()
         self._schedule = schedule_here()
-        self.state: Literal["queued", "running", "done", "abandoned"] = "queued"
+        self.state: _State = "queued"
         self.value: T | None = None
         self.error: BaseException | None = None
         self.post_error: BaseException | None = None
@@ -182,8 +194,6 @@ class _Job(Generic[T]):
     def perform(self) -> None:
         """Run the call here, and keep what became of it."""
         call, self._call = self._call, None
-        if self.state == "abandoned":
-            return
         try:
             self.value = self._context.run(cast("Callable[[Post], T]", call), self.post)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its answer, also SystemExit
@@ -195,7 +205,7 @@ class _Job(Generic[T]):
             self._tell_loop(lambda: self._run_posted(function))
 
     def _run_posted(self, function: Callable[[], object]) -> None:
-        if self.state == "abandoned":
+        if self.state not in {"running", "done"}:
             return
         try:
             function()
@@ -204,10 +214,10 @@ class _Job(Generic[T]):
 
     def wake(self) -> None:
         """Tell the caller that the call has ended, if it is still there."""
-        if self.state == "abandoned":
-            self.value = self.error = None
-        else:
+        if self.state == "done":
             self._tell_loop(self.done.set)
+        else:
+            self.value = self.error = None
 
     def _tell_loop(self, function: Callable[[], object]) -> None:
         try:

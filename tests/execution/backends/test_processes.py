@@ -1,0 +1,253 @@
+"""Sync handlers in processes of their own: values, failures, messages, limits, and nothing left behind."""
+
+import contextvars
+import os
+import pickle
+import signal
+import threading
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import anyio
+import pytest
+
+from spindle.errors import HandlerFailedError, InvalidStashError, NotSendableError, UsageError, WorkerDiedError
+from spindle.execution.backends.child import ChildLink
+from spindle.execution.backends.processes import ProcessLane
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")]
+FDS = Path("/proc/self/fd")
+
+
+@pytest.fixture
+def lane() -> ProcessLane:
+    return ProcessLane(4)
+
+
+class Unpicklable(Exception):
+    """Goes into a pickle, but does not come out."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(one + two)
+
+
+class TurnsIntoText(Exception):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, ("not an exception",)
+
+
+class BreaksWhenRead:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, ("not a number",)
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    def __reduce__(self) -> NoReturn:
+        raise RuntimeError
+
+
+def open_descriptors() -> int:
+    return len(list(FDS.iterdir()))
+
+
+def children() -> set[str]:
+    """The processes this one has to reap, zombies too."""
+    return {pid for listing in Path("/proc/self/task").glob("*/children") for pid in listing.read_text().split()}
+
+
+class FailMaker(Protocol):
+    def __call__(self, link: ChildLink) -> NoReturn: ...
+
+
+def raising(error: BaseException) -> FailMaker:
+    def fail(link: ChildLink) -> NoReturn:
+        raise error
+
+    return fail
+
+
+async def test_a_closure_runs_in_another_process_and_its_value_comes_back(lane: ProcessLane) -> None:
+    here = {"answer": 42}
+
+    pid, answer = await lane.run(lambda link: (os.getpid(), here["answer"]))
+
+    assert pid != os.getpid()
+    assert answer == 42
+
+
+async def test_what_the_handler_changes_stays_in_its_process(lane: ProcessLane) -> None:
+    numbers = [1]
+
+    assert await lane.run(lambda link: (numbers.append(2), len(numbers))[1]) == 2
+    assert numbers == [1]
+
+
+async def test_a_large_result_arrives_whole(lane: ProcessLane) -> None:
+    assert await lane.run(lambda link: b"x" * 5_000_000) == b"x" * 5_000_000
+
+
+async def test_the_handler_sees_the_callers_context_variables(lane: ProcessLane) -> None:
+    variable = contextvars.ContextVar("variable", default="unset")
+    variable.set("caller")
+
+    assert await lane.run(lambda link: variable.get()) == "caller"
+
+
+async def test_messages_arrive_on_the_loop_in_order_before_the_result(lane: ProcessLane) -> None:
+    heard: list[tuple[int, int]] = []
+
+    def chatter(link: ChildLink) -> str:
+        for number in range(100):
+            link.send(number)
+        return "done"
+
+    assert await lane.run(chatter, on_message=lambda n: heard.append((n, threading.get_ident()))) == "done"
+    assert heard == [(number, threading.get_ident()) for number in range(100)]
+
+
+async def test_messages_nobody_listens_to_are_dropped(lane: ProcessLane) -> None:
+    assert await lane.run(lambda link: (link.send("hello"), "done")[1]) == "done"
+
+
+@pytest.mark.parametrize("error", [ValueError("no", 3), SystemExit(3), KeyboardInterrupt(), InvalidStashError("x")])
+async def test_what_a_call_raises_arrives_with_its_facts_and_its_traceback(
+    lane: ProcessLane, error: BaseException
+) -> None:
+    with pytest.raises(type(error)) as caught:
+        await lane.run(raising(error))
+
+    assert caught.value.args == error.args
+    assert any("in fail" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (Unpicklable("a", "b"), "ab"),
+        (TurnsIntoText("c"), "c"),
+        (Unprintable(), "(its message cannot be shown)"),
+        (type("Local", (Exception,), {})("d"), "d"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_what_does_not_cross_is_described(lane: ProcessLane, error: BaseException, text: str) -> None:
+    with pytest.raises(HandlerFailedError) as caught:
+        await lane.run(raising(error))
+
+    assert (caught.value.class_name, caught.value.text) == (type(error).__qualname__, text)
+    assert pickle.loads(pickle.dumps(caught.value)).text == text
+
+
+async def test_what_would_steer_the_event_loop_arrives_wrapped(lane: ProcessLane) -> None:
+    with pytest.raises(HandlerFailedError) as caught:
+        await lane.run(raising(StopIteration(1)))
+
+    assert caught.value.class_name == "StopIteration"
+    assert isinstance(caught.value.__cause__, StopIteration)
+
+
+@pytest.mark.parametrize("value", [threading.Lock(), lambda: None, (part for part in "ab")])
+async def test_a_result_that_does_not_pickle_says_what_it_was(lane: ProcessLane, value: object) -> None:
+    with pytest.raises(NotSendableError) as caught:
+        await lane.run(lambda link: value)
+
+    assert caught.value.type_name == type(value).__name__
+
+
+async def test_a_result_or_a_message_that_breaks_when_it_is_read_is_refused(lane: ProcessLane) -> None:
+    with pytest.raises(NotSendableError):
+        await lane.run(lambda link: BreaksWhenRead())
+    with pytest.raises(NotSendableError):
+        await lane.run(lambda link: link.send(BreaksWhenRead()), on_message=print)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "number"), [(0, None), (3, None), (None, signal.SIGKILL), (None, signal.SIGTERM)]
+)
+async def test_a_worker_that_dies_by_itself_says_how(
+    lane: ProcessLane, exit_code: int | None, number: int | None
+) -> None:
+    def die(link: ChildLink) -> None:
+        if number is not None:
+            os.kill(os.getpid(), number)
+        os._exit(exit_code or 0)
+
+    with pytest.raises(WorkerDiedError) as caught:
+        await lane.run(die)
+
+    assert (caught.value.exit_code, caught.value.signal) == (exit_code, number)
+
+
+async def test_messages_of_a_worker_that_dies_are_not_lost(lane: ProcessLane) -> None:
+    heard: list[int] = []
+
+    def die(link: ChildLink) -> None:
+        for number in range(10):
+            link.send(number)
+        os._exit(1)
+
+    with pytest.raises(WorkerDiedError):
+        await lane.run(die, on_message=heard.append)
+
+    assert heard == list(range(10))
+
+
+@pytest.mark.skipif(not FDS.exists(), reason="counts descriptors in /proc")
+async def test_two_hundred_runs_leave_no_child_and_no_descriptor(lane: ProcessLane) -> None:
+    await lane.run(lambda link: 1)
+    before = open_descriptors(), children()
+
+    for number in range(200):
+        assert await lane.run(lambda link, number=number: number) == number
+
+    assert (open_descriptors(), children()) == before
+
+
+async def test_twenty_at_once_overlap_and_each_gets_its_own_answer(lane: ProcessLane) -> None:
+    wide = ProcessLane(20)
+    answers: dict[int, int] = {}
+    begun = 0
+    reading, writing = os.pipe()
+
+    def count(message: object) -> None:
+        nonlocal begun
+        begun += 1
+        if begun == 20:
+            os.write(writing, b"x" * 20)
+
+    def wait_for_all(link: ChildLink, number: int) -> int:
+        link.send("here")
+        os.read(reading, 1)
+        return number
+
+    async def call(number: int) -> None:
+        answers[number] = await wide.run(lambda link: wait_for_all(link, number), on_message=count)
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            for number in range(20):
+                group.start_soon(call, number)
+    os.close(reading)
+    os.close(writing)
+
+    assert answers == {number: number for number in range(20)}
+
+
+@pytest.mark.parametrize("max_processes", [0, -1])
+def test_a_lane_without_processes_is_refused(max_processes: int) -> None:
+    with pytest.raises(UsageError) as caught:
+        ProcessLane(max_processes)
+
+    assert caught.value.field == "max_processes"
+
+
+def test_a_system_without_fork_is_told_what_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "fork")
+
+    with pytest.raises(UsageError) as caught:
+        ProcessLane(1)
+
+    assert caught.value.field == "isolation"

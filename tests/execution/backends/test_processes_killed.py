@@ -1,0 +1,284 @@
+"""Callers that leave: the process is gone, with everything in its group."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import anyio
+import pytest
+
+from spindle.errors import WorkerDiedError
+from spindle.execution.backends import exits
+from spindle.execution.backends.child import ChildLink
+from spindle.execution.backends.processes import ProcessLane
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches deaths by pidfd")]
+
+
+def children() -> set[str]:
+    """The processes this one has to reap, zombies too."""
+    return {pid for listing in Path("/proc/self/task").glob("*/children") for pid in listing.read_text().split()}
+
+
+@pytest.fixture(autouse=True)
+def no_child_is_left() -> Iterator[None]:
+    before = children()
+    yield
+    assert children() <= before
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+class Watched:
+    """Processes that name themselves; their deaths can be waited for, whoever reaps them."""
+
+    def __init__(self) -> None:
+        self.pidfds: dict[str, int] = {}
+        self.born = anyio.Event()
+
+    def on_message(self, message: tuple[str, int]) -> None:
+        name, pid = message
+        self.pidfds[name] = os.pidfd_open(pid)
+        if name == "last":
+            self.born.set()
+
+    def dead_within(self, seconds: float) -> bool:
+        """Whether all of them die in time."""
+        for pidfd in self.pidfds.values():
+            poll = select.poll()
+            poll.register(pidfd, select.POLLIN)
+            if not poll.poll(seconds * 1000):
+                return False
+            os.close(pidfd)
+        return True
+
+
+def hang(link: ChildLink) -> NoReturn:
+    link.send(("last", os.getpid()))
+    while True:
+        signal.pause()
+
+
+def hang_with_children(link: ChildLink) -> NoReturn:
+    sleeper = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    link.send(("started", sleeper.pid))
+    forked = os.fork()
+    if forked == 0:
+        while True:
+            signal.pause()
+    link.send(("forked", forked))
+    hang(link)
+
+
+def hang_deaf(link: ChildLink) -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    hang(link)
+
+
+@pytest.mark.parametrize("handler", [hang, hang_with_children, hang_deaf])
+async def test_a_cancelled_callers_process_is_gone_with_its_children(handler: Callable[[ChildLink], NoReturn]) -> None:
+    lane, watched, before = ProcessLane(1), Watched(), children()
+
+    async def call() -> None:
+        await lane.run(handler, on_message=watched.on_message)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await watched.born.wait()
+            group.cancel_scope.cancel()
+
+    assert children() <= before
+    assert watched.dead_within(5)
+    assert await lane.run(lambda link: "the slot is free") == "the slot is free"
+
+
+async def test_a_deadline_ends_a_process_that_never_would() -> None:
+    before = children()
+    with anyio.fail_after(10), anyio.move_on_after(0.05) as scope:
+        await ProcessLane(1).run(hang)
+
+    assert scope.cancelled_caught
+    assert children() <= before
+
+
+async def test_a_cancellation_at_any_early_instant_leaves_no_process_and_no_long_wait() -> None:
+    lane, before = ProcessLane(2), children()
+
+    for step in range(40):
+        with anyio.fail_after(4), anyio.move_on_after(step * 0.0002):
+            await lane.run(hang)
+        assert children() <= before
+
+
+async def test_what_a_worker_leaves_behind_is_killed_when_it_answers_or_dies() -> None:
+    lane = ProcessLane(1)
+
+    def answer(link: ChildLink) -> str:
+        start_child(link)
+        return "answered"
+
+    def die(link: ChildLink) -> NoReturn:
+        start_child(link)
+        os._exit(5)
+
+    def start_child(link: ChildLink) -> None:
+        # Forked, so that it holds our pipe open: its end alone would never come.
+        pid = os.fork()
+        if pid == 0:
+            while True:
+                signal.pause()
+        link.send(("last", pid))
+
+    with anyio.fail_after(10):
+        watched = Watched()
+        assert await lane.run(answer, on_message=watched.on_message) == "answered"
+        assert watched.dead_within(5)
+        watched = Watched()
+        with pytest.raises(WorkerDiedError) as caught:
+            await lane.run(die, on_message=watched.on_message)
+        assert caught.value.exit_code == 5
+        assert watched.dead_within(5)
+
+
+async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Path) -> None:
+    lane, watched = ProcessLane(1), Watched()
+
+    def touch(link: ChildLink) -> None:
+        (tmp_path / "ran").touch()
+
+    async def call(handler: Callable[[ChildLink], object]) -> None:
+        await lane.run(handler, on_message=watched.on_message)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, hang)
+            await watched.born.wait()
+            async with anyio.create_task_group() as queued:
+                queued.start_soon(call, touch)
+                await anyio.wait_all_tasks_blocked()
+                queued.cancel_scope.cancel()
+            group.cancel_scope.cancel()
+
+    assert watched.dead_within(5)
+    assert await lane.run(lambda link: 1) == 1
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_where_there_is_no_pidfd_a_thread_notices_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = ProcessLane(1)
+    await lane.run(lambda link: 1)
+    fds, before = open_descriptors(), children()
+
+    def unknown(pid: int) -> NoReturn:
+        raise OSError("forbidden here")
+
+    def leave_a_child(link: ChildLink) -> NoReturn:
+        if os.fork() == 0:
+            while True:
+                signal.pause()
+        os._exit(3)
+
+    with monkeypatch.context() as patch, anyio.fail_after(10):
+        patch.setattr(exits.os, "pidfd_open", unknown)
+        assert await lane.run(lambda link: 1) == 1
+        with pytest.raises(WorkerDiedError) as caught:
+            await lane.run(leave_a_child)
+        with anyio.move_on_after(0.05):
+            await lane.run(hang)
+
+    assert caught.value.exit_code == 3
+    assert open_descriptors() == fds
+    assert children() <= before
+
+
+async def test_where_children_are_reaped_by_the_system_the_answer_still_comes() -> None:
+    lane = ProcessLane(1)
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert await lane.run(lambda link: 1) == 1
+        with pytest.raises(WorkerDiedError) as caught:
+            await lane.run(lambda link: os._exit(3))
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert (caught.value.exit_code, caught.value.signal) == (None, None)
+
+
+async def test_a_fork_that_fails_fails_the_call_and_leaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = ProcessLane(1)
+    await lane.run(lambda link: 1)
+    fds = open_descriptors()
+
+    def refuse() -> NoReturn:
+        raise BlockingIOError(11, "no more processes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fork", refuse)
+        with pytest.raises(BlockingIOError):
+            await lane.run(lambda link: 1)
+
+    assert open_descriptors() == fds
+    assert await lane.run(lambda link: signal.pthread_sigmask(signal.SIG_BLOCK, ())) == set()
+
+
+HANG_IN_WORKER = """
+import anyio, signal, sys
+from spindle.execution.backends.processes import ProcessLane
+
+def hang(link):
+    import os
+    link.send(os.getpid())
+    while True:
+        signal.pause()
+
+anyio.run(lambda: ProcessLane(1).run(hang, on_message=lambda pid: print(pid, flush=True)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+def test_a_worker_does_not_outlive_a_parent_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", HANG_IN_WORKER], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        watched = Watched()
+        watched.on_message(("worker", int(parent.stdout.readline())))
+        parent.kill()
+
+    assert watched.dead_within(5)
+
+
+INTERRUPTED_BESIDE_WORKER = """
+import anyio, os, signal
+from spindle.execution.backends.processes import ProcessLane
+
+reading, writing = os.pipe()
+signal.signal(signal.SIGINT, lambda *_: os.write(writing, b"x"))
+
+def wait(link):
+    link.send("ready")
+    return os.read(reading, 1)
+
+async def main():
+    print(await ProcessLane(1).run(wait, on_message=lambda text: print(text, flush=True)))
+
+anyio.run(main)
+"""
+
+
+def test_a_signal_to_the_programs_group_is_handled_by_the_program_and_spares_the_worker() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_BESIDE_WORKER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        os.killpg(program.pid, signal.SIGINT)
+        assert program.stdout.read() == "b'x'\n"
+
+    assert program.returncode == 0
