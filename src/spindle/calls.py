@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from spindle.records import ToolCallRecord
+
 ErrCode: TypeAlias = Literal[
     "input_invalid",
     "not_available",
@@ -80,11 +82,33 @@ class CallOutcome:
     """How often the handler was started; 0 when it never was."""
     from_artifact_tool: bool = field(default=False, repr=False)
     """Whether a forged reader gave this, so that it is not read again."""
+    args: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+    """The call's arguments, parsed; empty where they could not be."""
 
     @property
     def ok(self) -> bool:
         """Whether the call gave a result."""
         return self.result.ok
+
+    def to_record(self) -> ToolCallRecord:
+        """Make the record a turn keeps of this call."""
+        result = self.result
+        facts: dict[str, Any] = {
+            "id": self.tool_call_id or "call",
+            "tool": self.name,
+            "args": self.args,
+            "checksum": self.checksum,
+            "is_complete": True,
+            "from_artifact_tool": self.from_artifact_tool,
+        }
+        if isinstance(result, Err):
+            return ToolCallRecord(**facts, is_error=True, results=result.error, inline=True)
+        facts |= {"is_error": False, "trusted": result.trusted}
+        if result.artifact is not None:
+            return ToolCallRecord(**facts, results=result.artifact, shown=result.value)
+        if result.media:
+            return ToolCallRecord(**facts, results=result.media, shown=result.value)
+        return ToolCallRecord(**facts, results=result.value, inline=True)
 
     @classmethod
     def with_lazy_checksum(cls, make: Callable[[], str], **facts: Any) -> "CallOutcome":

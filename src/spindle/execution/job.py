@@ -66,6 +66,7 @@ class Job:
             duration_ms=self.duration_ms,
             attempts=self.attempts,
             from_artifact_tool=from_artifact_tool,
+            args=self.arguments or {},
         )
 
     def _make_checksum(self) -> Callable[[], str]:
