@@ -17,6 +17,11 @@ SpindleError
 │   ├── InvalidBudgetError                a budget has two units, or no room
 │   ├── InvalidReducerError               a reducer has a bad or missing part
 │   ├── ReducerAlreadyRegisteredError     two reducers claim one tool
+│   ├── InvalidTurnRunnerConfigError      a runner was wired up wrongly
+│   ├── InvalidTurnContextError           a turn was started with a bad value
+│   ├── InvalidDispatchContextError       a dispatch context was made with a bad value
+│   ├── InvalidDispatchInputError         a dispatch was given none or two things to start from
+│   ├── AlreadySignalledError             a dispatch was acknowledged or refused twice
 │   └── MissingExtraError                 a feature needs a package that is not installed
 ├── CallError                         the model must act; becomes an Err
 │   ├── InvalidToolArgsError              arguments do not fit the schema
@@ -33,6 +38,15 @@ SpindleError
     ├── JournalError                      the record of calls cannot be written or read
     │   ├── JournalLockedError                another process writes that journal
     │   └── JournalDamagedError               a journal's file cannot be used as it is
+    ├── PipelineError                     middleware failed
+    │   ├── InputPipelineError                before the dispatch
+    │   ├── OutputPipelineError               after the dispatch
+    │   ├── DispatchPipelineError             inside the dispatch
+    │   └── PipelineShortCircuitedError       middleware ended without calling next
+    ├── ExecutorCallbackError             the executor callback raised
+    ├── NackError                         the dispatch was refused without a reason
+    ├── LimitError                        a turn went beyond a limit
+    ├── TurnAbortedError                  a turn was aborted
     ├── MediaUnreadableError              the content of media cannot be read
     └── GateNotSupportedError             nobody here can answer a gate
 """
@@ -186,6 +200,40 @@ class ReducerAlreadyRegisteredError(UsageError):
         super().__init__(message, tool=tool)
         self.existing = existing
         self.incoming = incoming
+
+
+class InvalidTurnRunnerConfigError(UsageError):
+    """A runner was wired up wrongly; every bad setting is named."""
+
+    code = "E_INVALID_TURN_RUNNER_CONFIG"
+    status = 529
+
+
+class InvalidTurnContextError(UsageError):
+    """A turn was started with a bad value."""
+
+    code = "E_INVALID_TURN_CONTEXT"
+    status = 529
+
+
+class InvalidDispatchContextError(UsageError):
+    """A dispatch context was made with a bad value."""
+
+    code = "E_INVALID_LLM_EXECUTION_CONTEXT"
+    status = 529
+
+
+class InvalidDispatchInputError(UsageError):
+    """A dispatch was given none or two things to start from."""
+
+    code = "E_INVALID_LLM_DISPATCH_INPUT"
+    status = 529
+
+
+class AlreadySignalledError(UsageError):
+    """A dispatch was acknowledged or refused a second time; the first signal stands."""
+
+    code = "E_LLM_EXECUTION_ALREADY_SIGNALLED"
 
 
 class MissingExtraError(UsageError):
@@ -378,3 +426,58 @@ class GateNotSupportedError(RunError):
 
     code = "E_LLM_EXECUTION_GATE_NOT_SUPPORTED"
     status = 501
+
+
+class PipelineError(RunError):
+    """Middleware failed; `__cause__` is what it raised."""
+
+    code = "E_PIPELINE_ERROR"
+
+
+class InputPipelineError(PipelineError):
+    """Middleware of the turn failed before the dispatch."""
+
+    code = "E_INPUT_PIPELINE_ERROR"
+
+
+class OutputPipelineError(PipelineError):
+    """Middleware of the turn failed after the dispatch."""
+
+    code = "E_OUTPUT_PIPELINE_ERROR"
+
+
+class DispatchPipelineError(PipelineError):
+    """Middleware of the dispatch failed."""
+
+    code = "E_DISPATCH_PIPELINE_ERROR"
+
+
+class PipelineShortCircuitedError(PipelineError):
+    """Middleware ended without calling `next`, and nobody had signalled; `field` is the stage."""
+
+    code = "E_PIPELINE_SHORT_CIRCUITED"
+
+
+class ExecutorCallbackError(RunError):
+    """The executor callback raised, or answered with something that is no answer."""
+
+    code = "E_LLM_EXECUTION_EXECUTOR_ERROR"
+
+
+class NackError(RunError):
+    """The dispatch was refused without a reason of its own."""
+
+    code = "E_LLM_EXECUTION_NACK"
+
+
+class LimitError(RunError):
+    """A turn went beyond a limit: iterations, repeats of one call, or time; `field` says which."""
+
+    code = "E_TURN_LIMIT"
+
+
+class TurnAbortedError(RunError):
+    """A turn was aborted, so it has no answer."""
+
+    code = "E_TURN_ABORTED"
+    status = 499

@@ -88,6 +88,120 @@ class Warned:
     error: BaseException | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnStart:
+    """A turn begins."""
+
+    turn_id: str
+    started_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnEnd:
+    """A turn is over; told exactly once, whatever happened."""
+
+    turn_id: str
+    status: str
+    started_at: datetime
+    ended_at: datetime
+    duration_ms: float
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DispatchStart:
+    """A turn's model loop begins."""
+
+    dispatch_id: str
+    turn_id: str
+    started_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DispatchEnd:
+    """A turn's model loop is over."""
+
+    dispatch_id: str
+    turn_id: str
+    status: str
+    iterations: int
+    started_at: datetime
+    ended_at: datetime
+    duration_ms: float
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IterationStart:
+    """A trip to the model begins."""
+
+    dispatch_id: str
+    turn_id: str
+    iteration: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IterationEnd:
+    """A trip to the model is over, its calls and its middleware included."""
+
+    dispatch_id: str
+    turn_id: str
+    iteration: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextDelta:
+    """A piece of a message or a thought that is being written."""
+
+    id: str
+    turn_id: str
+    delta: str
+    full: str
+    is_complete: bool
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCallDelta:
+    """A piece of a call that the model is still writing, or what became of it."""
+
+    id: str
+    turn_id: str
+    tool: str
+    args: Any
+    checksum: str
+    is_complete: bool
+    is_error: bool
+    created_at: datetime
+    updated_at: datetime
+    results: Any = None
+    completed_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Logged:
+    """A line the executor callback wrote to the log."""
+
+    level: str
+    message: str
+    turn_id: str
+    dispatch_id: str
+    iteration: int
+    emitted_at: datetime
+    payload: Any = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failed:
+    """A turn failed; it still ends with a report."""
+
+    turn_id: str
+    error: BaseException
+    stage: str
+
+
 class Events:
     """Tells observers what happens; a failing observer becomes a `warning`, never a failure."""
 
