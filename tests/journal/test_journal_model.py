@@ -17,7 +17,8 @@ from tests.journal.sample_calls import finished, intent
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["begin", "repeat", "finish", "restart"]), st.sampled_from("abc")), max_size=25
+        st.tuples(st.sampled_from(["begin", "repeat", "finish", "unrun", "note", "restart"]), st.sampled_from("abc")),
+        max_size=25,
     )
 )
 def test_both_backends_tell_the_same_story(
@@ -44,9 +45,11 @@ def test_both_backends_tell_the_same_story(
 async def act(journal: Journal, step: str, name: str) -> object:
     if step in {"begin", "repeat"}:
         return await journal.begin([intent(name, repeat=step == "repeat")])
-    if step == "finish":
+    if step == "note":
+        await journal.note([(intent(name), finished(name, code="denied"))])
+    if step in {"finish", "unrun"}:
         try:
-            await journal.finish([finished(name)])
+            await journal.finish([finished(name, attempts=int(step == "finish"))])
         except JournalError as error:
             return error.code
     return None

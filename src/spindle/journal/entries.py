@@ -43,7 +43,7 @@ class Finished:
     """`None` when it went well, otherwise the `Err`'s code."""
     error: str | None = None
     attempts: int = 1
-    """How often its body was started since it was begun."""
+    """How often its body was started since it was begun; a call whose body never was may be begun again."""
     result: Mapping[str, Any] | None = None
     """The outcome as JSON, whole enough to be answered again."""
     result_chars: int | None = None

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, cast, get_args
 
 from spindle.errors import JournalError, UsageError
 from spindle.journal.entries import EntryState, Finished, Intent, JournalEntry, OnDamage
-from spindle.journal.rows import Claim, Outcome, Row, Selection, claim_of, entry_of, outcome_of
+from spindle.journal.rows import Claim, Outcome, Row, Selection, claim_of, entry_of, noted_row, outcome_of
 
 Entries: TypeAlias = list[JournalEntry]
 Standing: TypeAlias = list[JournalEntry | None]
@@ -29,11 +29,15 @@ class JournalStore(Protocol):
         ...
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
-        """Start each call that is unknown or may be repeated; give the row of each that was not started."""
+        """Start each call that is unknown, has never run or may be repeated; give the row of each other one."""
         ...
 
     async def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """End each call unless it has ended already; tells which were ever begun."""
+        ...
+
+    async def note(self, rows: Sequence[Row]) -> None:
+        """Keep each row as it is, in the place of one that has never run; a row that has, or may have, stays."""
         ...
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
@@ -100,6 +104,7 @@ class Journal:
 
         Gives, for each intent, `None` when the call is now yours to run, or the entry that already stands under its
         key: then nothing was written for it, and it must not run. Of two who begin the same key, one is given `None`.
+        A call that ended before its body was started is taken for unknown.
 
         Raises:
             JournalError: They could not be written; none was.
@@ -127,6 +132,18 @@ class Journal:
                 "was never begun; begin a call before finishing it",
                 field="idempotency_key",
             )
+
+    async def note(self, calls: Sequence[tuple[Intent, Finished]]) -> None:
+        """Write calls that ended without having run, such as refused ones; nobody ever sees them as started.
+
+        A call that ran, or may have, under the same key stays as it is.
+
+        Raises:
+            JournalError: They could not be written; none was.
+            UsageError: A value cannot be kept.
+        """
+        if calls:
+            await self._store.note([noted_row(intent, finished) for intent, finished in calls])
 
     async def find(self, idempotency_key: str) -> JournalEntry | None:
         """Look up the call that has a key."""

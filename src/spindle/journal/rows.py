@@ -129,6 +129,25 @@ def withdrawn(key: str) -> Outcome:
     )
 
 
+def noted_row(intent: Intent, finished: Finished) -> Row:
+    """The row of a call that ended without having run.
+
+    Raises:
+        UsageError: A value cannot be kept.
+    """
+    return finished_row(claim_of(intent).row, outcome_of(finished))._replace(attempts=0)
+
+
+def has_never_run(row: Row) -> bool:
+    """Whether the call ended before its body was started, so that nothing was done that could be done twice."""
+    return row.ended_at is not None and row.attempts == 0
+
+
+def may_begin(claim: Claim, known: Row) -> bool:
+    """Whether a call whose key is known may be begun all the same."""
+    return claim.repeat or has_never_run(known)
+
+
 def claimed_again(claim: Claim, known: Row) -> Row:
     """The row of a call that runs once more."""
     return claim.row._replace(attempts=known.attempts + 1)

@@ -7,7 +7,16 @@ from threading import Lock
 from anyio.lowlevel import checkpoint
 
 from spindle.errors import JournalError
-from spindle.journal.rows import Claim, Outcome, Row, Selection, claimed_again, finished_row
+from spindle.journal.rows import (
+    Claim,
+    Outcome,
+    Row,
+    Selection,
+    claimed_again,
+    finished_row,
+    has_never_run,
+    may_begin,
+)
 
 
 class MemoryStore:
@@ -29,7 +38,7 @@ class MemoryStore:
         await checkpoint()
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
-        """Start each call that is unknown or may be repeated."""
+        """Start each call that is unknown, has never run or may be repeated."""
         self._check_open()
         await checkpoint()  # before, not after: a cancelled caller has begun nothing
         with self._lock:
@@ -42,6 +51,14 @@ class MemoryStore:
             known = [self._end(outcome) for outcome in outcomes]
         await checkpoint()
         return known
+
+    async def note(self, rows: Sequence[Row]) -> None:
+        """Keep each row, unless one that has run is there."""
+        self._check_open()
+        with self._lock:
+            for row in rows:
+                self._note(row)
+        await checkpoint()
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look each key up."""
@@ -66,7 +83,7 @@ class MemoryStore:
     def _claim(self, claim: Claim) -> Row | None:
         key = claim.row.idempotency_key
         known = self._rows.get(key)
-        if known is not None and not claim.repeat:
+        if known is not None and not may_begin(claim, known):
             return known
         # Taken out first, so that a repeated call is the newest again.
         self._rows.pop(key, None)
@@ -78,6 +95,12 @@ class MemoryStore:
         if row is not None and row.ended_at is None:
             self._rows[outcome.idempotency_key] = finished_row(row, outcome)
         return row is not None
+
+    def _note(self, row: Row) -> None:
+        known = self._rows.get(row.idempotency_key)
+        if known is None or has_never_run(known):
+            self._rows.pop(row.idempotency_key, None)
+            self._rows[row.idempotency_key] = row
 
     def _check_open(self) -> None:
         if self._is_closed:

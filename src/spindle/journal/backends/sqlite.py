@@ -57,7 +57,7 @@ class SqliteStore:
             await farewell.done.wait()
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
-        """Start each call that is unknown or may be repeated."""
+        """Start each call that is unknown, has never run or may be repeated."""
         ticket = self._submitted(Database.begin, claims)
         try:
             return await self._answers(ticket)
@@ -68,6 +68,10 @@ class SqliteStore:
     async def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """End each call unless it has ended already."""
         return await self._answers(self._submitted(Database.finish, outcomes))
+
+    async def note(self, rows: Sequence[Row]) -> None:
+        """Keep each row, unless one that has run is there."""
+        await self._answers(self._submitted(Database.note, rows))
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look each key up."""

@@ -5,13 +5,14 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from spindle.journal.rows import STARTED_FIELDS, Claim, Outcome, Row, Selection, claimed_again, withdrawn
+from spindle.journal.rows import STARTED_FIELDS, Claim, Outcome, Row, Selection, claimed_again, may_begin, withdrawn
 
 _COLUMNS = ", ".join(Row._fields)
 _STARTED = ", ".join(["run_id", *STARTED_FIELDS])
 _PLACES = ", ".join("?" * (len(STARTED_FIELDS) + 1))
 
-_INSERT = f"INSERT INTO calls ({_STARTED}) VALUES ({_PLACES}) ON CONFLICT (idempotency_key) DO NOTHING"  # noqa: S608
+_INSERT_NEW = f"INSERT INTO calls ({_STARTED}) VALUES ({_PLACES})"  # noqa: S608
+_INSERT = f"{_INSERT_NEW} ON CONFLICT (idempotency_key) DO NOTHING"
 _REPLACE = f"INSERT OR REPLACE INTO calls ({_STARTED}) VALUES ({_PLACES})"  # noqa: S608
 _FIND = f"SELECT {_COLUMNS} FROM calls WHERE idempotency_key = ?"  # noqa: S608
 _FINISH = """
@@ -20,6 +21,11 @@ _FINISH = """
         result_chars = ?, cost_usd = ?, trusted = ?, artifact_id = ?
     WHERE idempotency_key = ? AND ended_at IS NULL
 """
+_FORGET_UNRUN = "DELETE FROM calls WHERE idempotency_key = ? AND ended_at IS NOT NULL AND attempts = 0"
+_NOTE = f"""
+    INSERT INTO calls (run_id, {_COLUMNS}) VALUES ({", ".join("?" * (len(Row._fields) + 1))})
+    ON CONFLICT (idempotency_key) DO NOTHING
+"""  # noqa: S608
 _INTERRUPT = "UPDATE calls SET state = 'interrupted' WHERE ended_at IS NULL AND state = 'started' AND run_id <> ?"
 
 
@@ -50,12 +56,24 @@ class Database:
             raise
 
     def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
-        """Start each call that is unknown or may be repeated; give the row of each that was not started."""
+        """Start each call that is unknown, has never run or may be repeated; give the row of each other one."""
+        if len(claims) > 1 and self._are_all_new(claims):
+            return [None] * len(claims)
         return [self._claim(claim) for claim in claims]
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """End each call unless it has ended already; tells which were ever begun."""
-        return [self._end(outcome) for outcome in outcomes]
+        rows = [_bindable([*facts, key]) for key, *facts in outcomes]
+        if self._connection.executemany(_FINISH, rows).rowcount == len(rows):
+            return [True] * len(rows)
+        return [self._row(outcome.idempotency_key) is not None for outcome in outcomes]
+
+    def note(self, rows: Sequence[Row]) -> list[None]:
+        """Keep each row, in the place of one that has never run; one that has, or may have, stays."""
+        for row in rows:
+            self._connection.execute(_FORGET_UNRUN, _bindable([row.idempotency_key]))
+            self._connection.execute(_NOTE, _bindable([self._run_id, *row]))
+        return [None] * len(rows)
 
     def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look each key up."""
@@ -76,20 +94,26 @@ class Database:
         finally:
             self._on_close()
 
+    def _are_all_new(self, claims: Sequence[Claim]) -> bool:
+        """Start all of them, which is the common case, by one statement; nothing is started if a key is known."""
+        self._connection.execute("SAVEPOINT claims")
+        try:
+            self._connection.executemany(_INSERT_NEW, [self._stored(claim.row) for claim in claims])
+            are_new = True
+        except sqlite3.IntegrityError:
+            self._connection.execute("ROLLBACK TO claims")
+            are_new = False
+        self._connection.execute("RELEASE claims")
+        return are_new
+
     def _claim(self, claim: Claim) -> Row | None:
         if self._connection.execute(_INSERT, self._stored(claim.row)).rowcount == 1:
             return None
         known = self._row(claim.row.idempotency_key)
-        if known is None or not claim.repeat:
+        if known is None or not may_begin(claim, known):
             return known
         self._connection.execute(_REPLACE, self._stored(claimed_again(claim, known)))
         return None
-
-    def _end(self, outcome: Outcome) -> bool:
-        key, *facts = outcome
-        if self._connection.execute(_FINISH, _bindable([*facts, key])).rowcount == 1:
-            return True
-        return self._row(key) is not None
 
     def _row(self, key: str) -> Row | None:
         found = self._connection.execute(_FIND, _bindable([key])).fetchone()
