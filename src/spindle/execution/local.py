@@ -1,8 +1,11 @@
 """Sync handlers, run beside the event loop: in a thread, or in a process that can be killed."""
 
+from functools import cached_property
 from typing import Any
 
-# P
+from spindle.events import Events
+from spindle.execution.backends.child import ChildLink
+from spindle.execution.backends.processes import ProcessLane
 from spindle.execution.backends.threads import Post, ThreadLane
 from spindle.execution.job import Job
 from spindle.tools.running import is_awaitable
@@ -11,10 +14,13 @@ from spindle.tools.running import is_awaitable
 class Local:
     """Runs the bodies of sync handlers of one executor."""
 
-    def __init__(self, max_threads: int) -> None:
-        self._threads = ThreadLane(max_threads)
+    def __init__(self, most_at_once: int) -> None:
+        self._most_at_once = most_at_once
+        self._threads = ThreadLane(most_at_once)
 
-    # P2
+    @cached_property
+    def _processes(self) -> ProcessLane:
+        return ProcessLane(self._most_at_once)
 
     @property
     def abandoned(self) -> int:
@@ -36,4 +42,29 @@ class Local:
         return await result if is_awaitable(result) else result
 
     async def _run_in_process(self, job: Job) -> Any:
-        raise NotImplementedError
+        handler, value, ctx, meta = job.runnable.handler, job.value, job.ctx, job.runnable.meta
+        told = ctx.events
+
+        def body(link: ChildLink) -> Any:
+            ctx.events = _Relay(told, link)
+            return handler(value, ctx, meta)
+
+        def hear(message: tuple[str, object]) -> None:
+            told.notify(*message)
+
+        return await self._processes.run(body, on_message=hear)
+
+
+class _Relay(Events):
+    """The events of a handler in another process: what it tells is told to the observers at home."""
+
+    __slots__ = ("_link",)
+
+    def __init__(self, told: Events, link: ChildLink) -> None:
+        super().__init__()
+        self._link = link
+        self.heard = told.heard
+
+    def notify(self, name: str, payload: object) -> None:
+        """Send the event home."""
+        self._link.send((name, payload))
