@@ -1,5 +1,6 @@
 """A large output, read a part at a time."""
 
+from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, Awaitable, Iterator
 from contextlib import aclosing
 from inspect import isawaitable
@@ -195,6 +196,17 @@ class Artifact:
                 if len(found) >= count:
                     break
         return found[:count]
+
+    async def char_count(self) -> int:
+        """Count the characters of `as_text()`, without holding it whole where the reader can stream."""
+        stream = getattr(self._reader, "chunks", None)
+        if not callable(stream):
+            return len(await self.as_text())
+        decoder, count = getincrementaldecoder("utf-8-sig")("replace"), 0
+        async with aclosing(cast("AsyncGenerator[bytes, None]", stream())) as chunks:
+            async for chunk in chunks:
+                count += len(decoder.decode(chunk))
+        return count + len(decoder.decode(b"", final=True))
 
     async def _lines(self, start: int, end: int) -> list[str]:
         """Read lines `start` to `end`, clamped; a line the reader does not have is skipped."""

@@ -6,13 +6,15 @@ from typing import Any
 import anyio
 
 from spindle.calls import Err
-from spindle.execution.cancelling import is_from_outside
+from spindle.execution.cancelling import from_outside
 from spindle.execution.failures import err_of
 from spindle.execution.job import Job
 from spindle.execution.local import Local
 from spindle.execution.settle import Settled, settle
 from spindle.execution.transport import Transport, request_of
 from spindle.tools.running import Observed
+
+_MOST_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +27,7 @@ class Retries:
 
     def wait_seconds(self, attempt: int) -> float:
         """Give the wait after attempt `attempt`, counted from 1: twice as long each time."""
-        return min(self.first_wait_seconds * 2 ** (attempt - 1), self.max_wait_seconds)
+        return min(self.first_wait_seconds * 2 ** min(attempt - 1, _MOST_DOUBLINGS), self.max_wait_seconds)
 
 
 class Attempts:
@@ -40,7 +42,10 @@ class Attempts:
         """Run the body with its events around it; never raises but for a cancellation from outside."""
         events = job.ctx.events
         if not (events.heard("tool_execution_start") or events.heard("tool_execution_end")):
-            return await self._run(job, scope)
+            settled_now = await self._run(job, scope)
+            if events.heard("tool_progress"):
+                await events.flush()
+            return settled_now
         observed = Observed(tool=job.runnable, context=job.ctx, checksum=job.checksum)
         settled: list[Settled] = []
 
@@ -59,7 +64,10 @@ class Attempts:
             settled = await self._once(job, scope)
             if job.attempts >= tries or not _may_try_again(settled):
                 return settled
-            await anyio.sleep(self._retries.wait_seconds(job.attempts))
+            wait = self._retries.wait_seconds(job.attempts)
+            if anyio.current_time() + wait >= scope.deadline:
+                return settled  # there is no time for another try, and why this one failed says more than a timeout
+            await anyio.sleep(wait)
 
     async def _once(self, job: Job, scope: anyio.CancelScope) -> Settled:
         tool = job.entry.tool
@@ -70,9 +78,10 @@ class Attempts:
                 value = await job.runnable.handler(job.value, job.ctx, job.runnable.meta)
             else:
                 value = await self._local.run(job)
-        except BaseException as error:
-            if is_from_outside(error, scope):
-                raise
+        except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
+            ending = from_outside(error, scope)
+            if ending is not None:
+                raise ending from None
             return Settled(_hidden(job, err_of(error, tool=tool.name, expose=tool.expose_errors)))
         return settle(value, tool=tool.name, trusted=tool.trusted)
 

@@ -1,6 +1,5 @@
 """A batch: some workers that take calls from a queue; equal calls run once, shared resources are used in turn."""
 
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
@@ -34,8 +33,9 @@ class Batch:
         self.house = house
         self.context = context
         self.budget = budget
-        self.share = fair_share(budget.total, calls)
-        self.deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        self.share = budget.chars_for(fair_share(budget.total, calls))
+        """So many characters each call may count on."""
+        self.deadline = None if timeout_seconds is None else anyio.current_time() + timeout_seconds
         self.attachments = attachments
         self._leaders: dict[Any, Job] | None = None if calls == 1 else {}
         self._followers: list[tuple[Job, Job]] = []
@@ -56,7 +56,9 @@ class Batch:
     def _queue_for_resources(self, job: Job, lanes: Lanes) -> bool:
         tool = job.entry.tool
         try:
-            names = [str(name) for name in (tool.resources(job.value) if tool.resources else ())]
+            named: Any = tool.resources(job.value) if tool.resources else ()
+            # A lone text is an iterable of its letters, which nobody means.
+            names = [named] if isinstance(named, str) else [str(name) for name in named]
         except Exception as error:  # noqa: BLE001  a guard that raises refuses
             self.context.events.warn(f"the resources of {tool.name!r} failed", source="resources", error=error)
             text = f"The tool {tool.name!r} cannot be used now: what it touches could not be found out."
@@ -69,6 +71,11 @@ class Batch:
     def ticket(self, job: Job) -> Ticket | None:
         """Give the place of a call in the queues of what it touches."""
         return self._tickets.get(job) if self._tickets else None
+
+    def leave_queues(self) -> None:
+        """Give up every place, also of calls that never ran."""
+        for ticket in self._tickets.values():
+            ticket.leave()
 
     def share_results(self) -> None:
         """Give equal calls the answer of the one that ran."""

@@ -51,6 +51,15 @@ class Budget:
         _check(total, self.unit)
         return Budget(total) if self.tokens is None else Budget(tokens=total)
 
+    def chars_for(self, size: int) -> int:
+        """So many plain characters surely fit into `size`."""
+        return size if self.tokens is None else int(size * MACHINE_BYTES_PER_TOKEN)
+
+    @property
+    def most_chars(self) -> int:
+        """No text with more characters fits into the whole budget."""
+        return self.total if self.tokens is None else int(self.total * PROSE_BYTES_PER_TOKEN)
+
     def size(self, text: str) -> int:
         """What `text` takes of this budget: its code points, or an estimate of its tokens."""
         if self.tokens is None:

@@ -2,32 +2,65 @@
 
 import math
 import sys
-from typing import cast
+from typing import Any, cast
 
 import anyio
 
 
-def is_from_outside(error: BaseException, scope: anyio.CancelScope) -> bool:
-    """Whether somebody else wants this call to end: its deadline, its caller, or a closing coroutine."""
-    if isinstance(error, GeneratorExit) or scope.cancel_called:
-        return True
-    if not _holds(error, anyio.get_cancelled_exc_class()):
-        return False
+def from_outside(error: BaseException, scope: anyio.CancelScope | None = None) -> BaseException | None:
+    """Give what must go on of what a call raised, because somebody else wants the call to end; `None` if nobody does.
+
+    Somebody else is its deadline (of `scope`), its caller, or whoever closes a coroutine.
+    """
+    if isinstance(error, GeneratorExit):
+        # Event loops never throw it into a task that runs; only a coroutine that is thrown away gets it.
+        return None if _a_loop_runs_here() else error
+    if isinstance(error, Exception):
+        return None
+    cancelled = _first(error, anyio.get_cancelled_exc_class())
     # A tool may raise it by itself, or await something that was cancelled; then nobody outside wants to end.
-    return anyio.current_effective_deadline() == -math.inf or _task_is_cancelling()
+    if cancelled is None or not ((scope and scope.cancel_called) or is_scope_cancelled() or cancel_requests()):
+        return None
+    return cancelled
 
 
-def _holds(error: BaseException, kind: type[BaseException]) -> bool:
+def is_scope_cancelled() -> bool:
+    """Whether one of the cancel scopes this task is in was cancelled."""
+    return anyio.current_effective_deadline() == -math.inf
+
+
+def cancel_requests() -> int:
+    """How often this task was asked to end with asyncio's own `Task.cancel`, which cancel scopes do not know of."""
+    task = _asyncio_task()
+    return 0 if task is None else task.cancelling()
+
+
+def forgive_cancel_requests() -> None:
+    """Take back what a tool asked of the task it runs in."""
+    task = _asyncio_task()
+    while task is not None and task.cancelling():
+        task.uncancel()
+
+
+def _first(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+    """Find a cancellation, also where a group holds it beside other errors, which would outlive their scope."""
     if isinstance(error, BaseExceptionGroup):
-        return any(_holds(part, kind) for part in cast("BaseExceptionGroup[BaseException]", error).exceptions)
-    return isinstance(error, kind)
+        parts = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return next((found for part in parts if (found := _first(part, kind)) is not None), None)
+    return error if isinstance(error, kind) else None
 
 
-def _task_is_cancelling() -> bool:
-    """Whether an asyncio task was cancelled by hand, which anyio's scopes do not know of."""
+def _a_loop_runs_here() -> bool:
+    try:
+        anyio.get_cancelled_exc_class()
+    except anyio.NoEventLoopError:
+        return False
+    return True
+
+
+def _asyncio_task() -> Any:
     asyncio = sys.modules.get("asyncio")
     try:
-        task = asyncio.current_task() if asyncio is not None else None
+        return asyncio.current_task() if asyncio is not None else None
     except RuntimeError:  # another event loop runs here
-        return False
-    return task is not None and task.cancelling() > 0
+        return None

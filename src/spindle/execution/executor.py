@@ -79,12 +79,18 @@ class Executor:
         self._batch_timeout_seconds = batch_timeout_seconds
         self._interceptors = tuple(interceptors)
         self._approve = approve
-        self._attempts = Attempts(retries or Retries(), Local(concurrency), transport)
+        self._local = Local(concurrency)
+        self._attempts = Attempts(retries or Retries(), self._local, transport)
         self._explain_repairs = repair == "explain"
         self._cache = ResultCache(time.monotonic)
         self._lanes = Lanes()
         self._concurrency = concurrency
         self._slots = Slots(concurrency)
+
+    @property
+    def abandoned_threads(self) -> int:
+        """How many threads still run a sync handler that is past its deadline, or whose caller has left."""
+        return self._local.abandoned
 
     async def execute_parallel(
         self,
@@ -98,26 +104,31 @@ class Executor:
         Raises:
             InvalidContextError: `ctx` is no context.
             InvalidToolFilterError: `filter` is no filter.
+            InvalidBudgetError: `ctx.result_budget_chars` is no number of characters.
         """
         context = as_tool_context(ctx)
         begun = time.perf_counter()
         jobs = [Job(call, begun) for call in calls]
         batch = self._batch(len(jobs), context, checked_filter(filter), attachments)
         waiting = [job for job in jobs if self._is_admitted(job, batch)]
-        if self._journal is not None:
-            await recording.begin(self._journal, [job for job in waiting if not _must_be_asked(job)])
         try:
-            await run_all(batch, [job for job in waiting if job.settled is None], self._run, workers=self._concurrency)
+            if self._journal is not None:
+                await recording.begin(self._journal, [job for job in waiting if not _must_be_asked(job)])
+            run = self._run if batch.deadline is None else self._run_in_time
+            await run_all(batch, [job for job in waiting if job.settled is None], run, workers=self._concurrency)
+            batch.share_results()
+            if self._reducers is not None:
+                for job in jobs:
+                    self._reduce(job, self._reducers)
+            await fit(jobs, batch.budget, self._spool)
         except anyio.get_cancelled_exc_class():
             await self._record_cancelled(waiting)
             raise
-        batch.share_results()
-        if self._reducers is not None:
-            for job in jobs:
-                self._reduce(job, self._reducers)
-        await fit(jobs, batch.budget, self._spool)
+        finally:
+            batch.leave_queues()
         if self._journal is not None:
             await recording.finish(self._journal, waiting)
+        await context.events.flush()
         return [job.outcome(from_artifact_tool=_is_reader(job)) for job in jobs]
 
     def _batch(self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]) -> Batch:
@@ -126,7 +137,7 @@ class Executor:
             calls,
             House(self._registry, filter, self._backends, context.events, self._explain_repairs),
             context,
-            budget=self._budget if total is None else Budget(total),
+            budget=self._budget if total is None else Budget(total or 1),
             timeout_seconds=self._batch_timeout_seconds,
             attachments=attachments,
         )
@@ -152,15 +163,29 @@ class Executor:
     async def _run(self, job: Job, batch: Batch) -> None:
         """Run one admitted call, inside the user's interceptors; its job is finished when this returns."""
         job.begun = time.perf_counter()
-        if not self._interceptors:
-            job.finish(await self._perform(job, batch))
-            return
+        try:
+            if self._interceptors:
+                job.finish(await self._intercepted(job, batch))
+            else:
+                job.finish(await self._perform(job, batch))
+        finally:
+            if (ticket := batch.ticket(job)) is not None:
+                ticket.leave()
 
+    async def _run_in_time(self, job: Job, batch: Batch) -> None:
+        """Run one call of a batch that has a deadline: nothing a call waits for makes it later."""
+        with anyio.CancelScope(deadline=cast("float", batch.deadline)) as scope:
+            await self._run(job, batch)
+        if scope.cancel_called and (job.settled is None or not job.settled.result.ok):
+            job.ctx.cancel()
+            job.finish(Settled(_timed_out(job.call.name)))
+
+    async def _intercepted(self, job: Job, batch: Batch) -> Settled:
         async def inner() -> CallOutcome:
             job.finish(await self._perform(job, batch))
             return job.outcome(from_artifact_tool=_is_reader(job))
 
-        job.finish(await intercepted(job, self._interceptors, inner))
+        return await intercepted(job, self._interceptors, inner)
 
     async def _perform(self, job: Job, batch: Batch) -> Settled:
         """One call that has passed the gates: own checks, approval, dry run, cache, run; in that order."""
@@ -197,25 +222,26 @@ class Executor:
 
     async def _attempt(self, job: Job, batch: Batch) -> Settled:
         """Wait for the call's turn, then run it within its time."""
-        seconds = job.entry.tool.timeout_seconds or self._timeout_seconds or math.inf
-        if batch.deadline is not None:
-            seconds = min(seconds, batch.deadline - time.monotonic())
-            if seconds <= 0:
-                return Settled(_timed_out(job.call.name))
         ticket, slots = batch.ticket(job), self._slots
         if ticket is not None:
             await ticket.ready()
         await slots.take()
         try:
+            seconds = job.entry.tool.timeout_seconds or self._timeout_seconds or math.inf
+            if batch.deadline is not None:
+                seconds = min(seconds, batch.deadline - anyio.current_time())
+                if seconds <= 0:
+                    return Settled(_timed_out(job.call.name))
             if seconds is math.inf:
                 return await self._attempts.run(job, anyio.CancelScope())
             job.ctx.deadline = time.monotonic() + seconds
             with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
-                return await self._attempts.run(job, scope)
+                settled = await self._attempts.run(job, scope)
+                # What a handler raises because it is cancelled is not why it failed.
+                if settled.result.ok or not scope.cancel_called:
+                    return settled
         finally:
             slots.give()
-            if ticket is not None:
-                ticket.leave()
         job.ctx.cancel()
         return Settled(_timed_out(job.call.name))
 

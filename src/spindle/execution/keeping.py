@@ -1,8 +1,8 @@
 """Keeps a batch's results inside its budget, and what does not fit whole in the spool."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.forge import ReaderTool
@@ -10,115 +10,151 @@ from spindle.artifacts.json_artifact import JsonArtifact
 from spindle.artifacts.query import queries_of
 from spindle.artifacts.spool import Spool
 from spindle.calls import Err, Ok
-from spindle.execution.budget import Budget, allot, kept_line, truncation_marker
+from spindle.execution.budget import Budget, allot, first_chars, kept_line, truncation_marker
 from spindle.execution.job import Job
 from spindle.execution.preview import detect_kind, preview
+from spindle.execution.settle import Settled
+
+READ_WHOLE_BYTES = 8 << 20
+"""An artifact up to this size is read whole, so that its shape can be shown; of a larger one only the beginning."""
 
 _NOT_WORTH_NAMING = {"artifact_byte_length", "artifact_line_count", "artifact_estimate_tokens"}
-
-
-@dataclass(slots=True)
-class _Text:
-    """What a job's result says, and how much of it there is."""
-
-    job: Job
-    shown: str
-    total_chars: int
 
 
 async def fit(jobs: Sequence[Job], budget: Budget, spool: Spool | None) -> None:
     """Cut what is over its share, share the room small results leave, and keep the whole of all that is cut."""
     if _all_fit(jobs, budget):
         return
-    texts = [await _text_of(job, budget) for job in jobs]
-    rooms = allot(budget.total, [_wanted(text, budget) for text in texts])
-    for text, room in zip(texts, rooms, strict=True):
-        if room < budget.size(text.shown) or text.total_chars > len(text.shown):
-            await _cut(text, room, budget, spool)
-        elif text.job.is_reduced:
-            text.job.reduced = await _with_whole(text.job, spool)
-        elif isinstance(text.job.reduced, Ok) and text.shown is not text.job.reduced.value:
-            text.job.reduced = replace(text.job.reduced, value=text.shown)
+    texts = [await _text_of(job, budget) for job in jobs if not _is_foretold(job)]
+    wants = [budget.size(text.most) for text in texts]
+    keeper = _Keeper(spool)
+    for text, want, room in zip(texts, wants, allot(budget.total, wants), strict=True):
+        job = text.job
+        if room < want or len(text.most) < text.total_chars:
+            job.reduced = await _cut(text, room, budget, keeper)
+        elif isinstance(job.reduced, Ok):
+            result = await keeper.with_whole(job) if job.is_reduced else job.reduced
+            job.reduced = result if result.value == text.shown else replace(result, value=text.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What a job's result says, and how much of it there is."""
+
+    job: Job
+    shown: str
+    """The text; of a huge artifact its beginning."""
+    total_chars: int
+
+    @property
+    def most(self) -> str:
+        """As much as the tool itself lets through."""
+        cap = _cap(self.job)
+        return self.shown if cap is None else first_chars(self.shown, cap)
+
+
+def _cap(job: Job) -> int | None:
+    # A call that was refused early has no tool.
+    entry = cast("Any", job.entry)
+    return None if entry is None else entry.tool.max_result_chars
 
 
 def _all_fit(jobs: Sequence[Job], budget: Budget) -> bool:
-    """Tell the common case at a glance: a few short texts, and nobody asks for less."""
+    """Tell the common case at a glance: a few short texts, and nothing that must be kept."""
+    if budget.tokens is not None:
+        return False
     chars = 0
     for job in jobs:
         result = job.reduced
-        if not isinstance(result, Ok):
-            chars += len(result.error) if result is not None else 0
-        elif result.artifact is None and not job.is_reduced and job.entry.tool.max_result_chars is None:
-            chars += len(result.value)
+        if isinstance(result, Ok):
+            if result.artifact is not None or job.is_reduced:
+                return False
+            length = len(result.value)
         else:
+            length = 0 if result is None else len(result.error)
+        cap = _cap(job)
+        if cap is not None and length > cap:
             return False
-    return chars <= budget.total and budget.unit == "chars"
+        chars += length
+    return chars <= budget.total
+
+
+def _is_foretold(job: Job) -> bool:
+    """Whether this is our own short sentence about a call that was not made; it is told as it is."""
+    ctx = cast("Any", job.ctx)
+    return ctx is not None and ctx.dry_run and job.entry.tool.preview is None
 
 
 async def _text_of(job: Job, budget: Budget) -> _Text:
     result = job.reduced
-    if isinstance(result, Ok):
-        if isinstance(result.artifact, Artifact) and not result.value:
-            return await _beginning(job, result.artifact, budget.total)
-        return _Text(job, result.value, len(result.value))
-    error = result.error if result is not None else ""
-    return _Text(job, error, len(error))
+    if isinstance(result, Ok) and isinstance(result.artifact, Artifact) and not result.value:
+        try:
+            return await _read(job, result.artifact, budget.most_chars)
+        except Exception as error:  # noqa: BLE001  a reader may be anyone's
+            text = f"The tool {job.call.name!r} gave an artifact that cannot be read."
+            job.reduced = result = Err("execution_failed", text, cause=error)
+    words = "" if result is None else result.value if isinstance(result, Ok) else result.error
+    return _Text(job, words, len(words))
 
 
-async def _beginning(job: Job, artifact: Artifact, chars: int) -> _Text:
+async def _read(job: Job, artifact: Artifact, chars: int) -> _Text:
     """Read no more of an artifact than could be shown; a character takes up to four bytes."""
     length = await artifact.byte_length()
-    if length <= 4 * chars:
+    if length <= max(4 * chars, READ_WHOLE_BYTES):
         text = await artifact.as_text()
         return _Text(job, text, len(text))
-    data = await artifact.first_bytes(4 * chars)
-    return _Text(job, data.decode("utf-8-sig", "ignore")[:chars], length)
+    data = await artifact.first_bytes(4 * chars + 3)
+    return _Text(job, data.decode("utf-8-sig", "ignore")[:chars], await artifact.char_count())
 
 
-def _wanted(text: _Text, budget: Budget) -> int:
-    entry = text.job.entry
-    cap = entry.tool.max_result_chars if entry is not None else None  # pyright: ignore[reportUnnecessaryComparison]
-    if cap is None or len(text.shown) <= cap:
-        return budget.size(text.shown)
-    return budget.size(text.shown[:cap])
-
-
-async def _cut(text: _Text, room: int, budget: Budget, spool: Spool | None) -> None:
-    job, result = text.job, text.job.reduced
-    marker = truncation_marker(text.total_chars)
+async def _cut(text: _Text, room: int, budget: Budget, keeper: "_Keeper") -> Ok | Err | None:
+    result, marker = text.job.reduced, truncation_marker(text.total_chars)
     if not isinstance(result, Ok):
-        shown = budget.cut(text.shown, room)
-        job.reduced = replace(result, error=shown + marker) if isinstance(result, Err) else result
-        return
-    kept = await _with_whole(job, spool)
-    if budget.unit == "chars":
-        kind = detect_kind(text.shown, result.structured)
-        shown = preview(text.shown, room, structured=result.structured, kind=kind)
-    else:
-        shown = budget.cut(text.shown, room)
+        return result and replace(result, error=budget.cut(text.most, room) + marker)
+    kept = await keeper.with_whole(text.job)
     if kept.artifact is not None:
         readers = [name for name in queries_of(_class_of(kept.artifact)) if name not in _NOT_WORTH_NAMING]
-        marker += kept_line(job.call.tool_call_id, readers)
-    job.reduced = replace(kept, value=shown + marker)
+        marker += kept_line(str(text.job.call.tool_call_id), readers)
+    return replace(kept, value=_shown(text, room, budget, kept.structured) + marker)
 
 
-async def _with_whole(job: Job, spool: Spool | None) -> Ok:
-    """Give the result with an artifact of all that the handler gave, before any reduction."""
-    result, settled = job.reduced, job.settled
-    if not isinstance(result, Ok) or settled is None or not isinstance(settled.result, Ok):
-        raise TypeError("only a good result has a whole")
-    # What a reader tool gave is a part of something that is kept already.
-    if result.artifact is not None or spool is None or isinstance(job.entry.tool, ReaderTool):
-        return result
-    content: str | bytes = settled.result.value if settled.whole is None else settled.whole
-    ctx, call_id = job.ctx, job.call.tool_call_id
+def _shown(text: _Text, room: int, budget: Budget, structured: Any) -> str:
+    plain = budget.cut(text.most, room)
     try:
-        reader = await spool.write(f"{ctx.session_id}/{ctx.turn_id}/{call_id}", content, turn_id=ctx.turn_id)
-        artifact: Any = _class_for(job, settled.result)(reader)
-    except Exception as error:  # noqa: BLE001  a full disk costs the rest of a result, not the result
-        ctx.events.warn(f"the whole result of {job.call.name!r} could not be kept", source="spool", error=error)
-        return result
-    return replace(result, artifact=artifact)
+        shaped = preview(text.shown, len(plain), structured=structured, kind=detect_kind(text.shown, structured))
+    except Exception:  # noqa: BLE001  a value that cannot be shown in its shape is shown as text
+        return plain
+    return shaped if budget.size(shaped) <= room else plain
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeper:
+    """Keeps whole results, once each: equal calls share theirs."""
+
+    spool: Spool | None
+    _kept: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    async def with_whole(self, job: Job) -> Ok:
+        """Give the result with an artifact of all that the handler gave, before any reduction."""
+        result, settled = cast("Ok", job.reduced), cast("Settled", job.settled)
+        # What a reader tool gave is a part of something that is kept already.
+        if result.artifact is not None or self.spool is None or isinstance(job.entry.tool, ReaderTool):
+            return result
+        artifact = self._kept.get(id(settled))
+        if artifact is None:
+            artifact = self._kept[id(settled)] = await self._write(job, settled, self.spool)
+        return result if artifact is None else replace(result, artifact=artifact)
+
+    async def _write(self, job: Job, settled: Settled, spool: Spool) -> Any:
+        ctx, result = job.ctx, cast("Ok", settled.result)
+        content: str | bytes = result.value if settled.whole is None else settled.whole
+        place = f"{ctx.session_id}/{ctx.turn_id}/{job.call.tool_call_id}"
+        try:
+            reader = await spool.write(place, content, turn_id=ctx.turn_id)
+            return _class_for(job, result)(reader)
+        except Exception as error:  # noqa: BLE001  a full disk costs the rest of a result, not the result
+            ctx.events.warn(f"the whole result of {job.call.name!r} could not be kept", source="spool", error=error)
+            return None
 
 
 def _class_of(artifact: object) -> type:
@@ -129,4 +165,4 @@ def _class_for(job: Job, result: Ok) -> type[Any]:
     chosen = job.entry.tool.artifact_constructor
     if chosen is not None:
         return chosen
-    return Artifact if result.structured is None else JsonArtifact
+    return JsonArtifact if detect_kind(result.value, result.structured) == "json" else Artifact
