@@ -1,6 +1,6 @@
 """A batch: some workers that take calls from a queue; equal calls run once, shared resources are used in turn."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import anyio
@@ -11,6 +11,7 @@ from spindle.execution.budget import Budget, fair_share
 from spindle.execution.gates import House
 from spindle.execution.job import Job
 from spindle.execution.lanes import Lanes, Ticket
+from spindle.execution.recording import Recording
 from spindle.execution.settle import Settled
 from spindle.tools.context import ToolContext
 
@@ -18,7 +19,18 @@ from spindle.tools.context import ToolContext
 class Batch:
     """What the calls that were handed over together share."""
 
-    __slots__ = ("_followers", "_leaders", "_tickets", "attachments", "budget", "context", "deadline", "house", "share")
+    __slots__ = (
+        "_followers",
+        "_leaders",
+        "_tickets",
+        "attachments",
+        "budget",
+        "context",
+        "deadline",
+        "house",
+        "recording",
+        "share",
+    )
 
     def __init__(
         self,
@@ -29,6 +41,7 @@ class Batch:
         budget: Budget,
         timeout_seconds: float | None,
         attachments: Sequence[Any],
+        recording: Recording | None = None,
     ) -> None:
         self.house = house
         self.context = context
@@ -37,6 +50,7 @@ class Batch:
         """So many characters each call may count on."""
         self.deadline = None if timeout_seconds is None else anyio.current_time() + timeout_seconds
         self.attachments = attachments
+        self.recording = recording
         self._leaders: dict[Any, Job] | None = None if calls == 1 else {}
         self._followers: list[tuple[Job, Job]] = []
         self._tickets: dict[Job, Ticket] = {}
@@ -44,14 +58,22 @@ class Batch:
     def join(self, job: Job, lanes: Lanes) -> bool:
         """Give a call its place; `False` when it is finished, or an equal call will answer for it."""
         tool = job.entry.tool
-        if tool.read_only and self._leaders is not None:
-            leader = self._leaders.setdefault((tool, job.checksum), job)
+        if self._leaders is not None and (name := self._shared_name(job)) is not None:
+            leader = self._leaders.setdefault(name, job)
             if leader is not job:
                 self._followers.append((job, leader))
                 return False
         if tool.resources is not None:
             return self._queue_for_resources(job, lanes)
         return True
+
+    def _shared_name(self, job: Job) -> Hashable | None:
+        """Name what a call has in common with those whose answer it may share; `None` when it must run by itself."""
+        tool = job.entry.tool
+        if tool.read_only:
+            return (tool, job.checksum)
+        # With a journal, what has the same key is the same call, and is not done twice.
+        return None if self.recording is None else (str(job.call.tool_call_id), job.checksum)
 
     def _queue_for_resources(self, job: Job, lanes: Lanes) -> bool:
         tool = job.entry.tool
@@ -72,15 +94,21 @@ class Batch:
         """Give the place of a call in the queues of what it touches."""
         return self._tickets.get(job) if self._tickets else None
 
-    def leave_queues(self) -> None:
-        """Give up every place, also of calls that never ran."""
-        for ticket in self._tickets.values():
-            ticket.leave()
+    def may_wait_long(self, job: Job) -> bool:
+        """Whether a call waits for more than a free slot before it runs."""
+        return job.entry.tool.requires_approval or job in self._tickets
+
+    def leave_queues(self, jobs: Iterable[Job] | None = None) -> None:
+        """Give up the places of some calls, or every place, also of calls that never ran."""
+        for job in tuple(self._tickets) if jobs is None else jobs:
+            if (ticket := self._tickets.get(job)) is not None:
+                ticket.leave()
 
     def share_results(self) -> None:
         """Give equal calls the answer of the one that ran."""
         for job, leader in self._followers:
             if leader.settled is not None:
+                job.record = None if leader.record is None else leader.record.shared()
                 job.finish(leader.settled)
 
 
@@ -90,16 +118,16 @@ Run: TypeAlias = Callable[[Job, Batch], Coroutine[Any, Any, None]]
 async def run_all(batch: Batch, jobs: Sequence[Job], run: Run, *, workers: int) -> None:
     """Run every job: a single one right here, many by as many workers as may run at once.
 
-    A call that waits for a resource has a task of its own, so that it holds up nobody behind it.
+    A call that waits for a resource, or for a person, has a task of its own, so that it holds up nobody behind it.
     """
     if len(jobs) <= 1:
         for job in jobs:
             await run(job, batch)
         return
-    queued = [job for job in jobs if batch.ticket(job) is not None]
-    plain = [job for job in jobs if batch.ticket(job) is None] if queued else jobs
+    patient = [job for job in jobs if batch.may_wait_long(job)]
+    plain = [job for job in jobs if not batch.may_wait_long(job)] if patient else jobs
     async with anyio.create_task_group() as group:
-        for job in queued:
+        for job in patient:
             group.start_soon(run, job, batch)
         await _Crew(group, batch, plain, run, most=workers).work()
 
