@@ -13,6 +13,11 @@ SpindleError
 │   ├── NotASpoolReaderError              an artifact was given something that cannot be read
 │   ├── InvalidArtifactError              an artifact's content is not what its class reads
 │   ├── InvalidToolCallRecordError        a record was made with a bad or missing value
+│   ├── InvalidRecordError                a turn cannot keep that as a record
+│   │   ├── InvalidMessageError               a message was made with a bad value
+│   │   ├── InvalidThoughtError               a thought was made with a bad value
+│   │   ├── InvalidMemoryError                a memory was made with a bad value
+│   │   └── InvalidRetrievableError           a retrievable was made with a bad value
 │   ├── ArtifactIdCollisionError          two results of one turn share an id
 │   ├── InvalidBudgetError                a budget has two units, or no room
 │   ├── InvalidReducerError               a reducer has a bad or missing part
@@ -22,6 +27,9 @@ SpindleError
 │   ├── InvalidDispatchContextError       a dispatch context was made with a bad value
 │   ├── InvalidDispatchInputError         a dispatch was given none or two things to start from
 │   ├── AlreadySignalledError             a dispatch was acknowledged or refused twice
+│   ├── InvalidGateError                  a gate was made with a bad value, or cannot be waited for here
+│   ├── InvalidGateResolutionError        a gate was settled with a value it does not take
+│   ├── UnknownGateError                  an id that no open gate has
 │   └── MissingExtraError                 a feature needs a package that is not installed
 ├── CallError                         the model must act; becomes an Err
 │   ├── InvalidToolArgsError              arguments do not fit the schema
@@ -47,6 +55,9 @@ SpindleError
     ├── NackError                         the dispatch was refused without a reason
     ├── LimitError                        a turn went beyond a limit
     ├── TurnAbortedError                  a turn was aborted
+    ├── RecordsError                      the place where records are kept failed
+    ├── GateTimeoutError                  nobody settled a gate in time
+    ├── GateAbortedError                  a gate was given up, or its turn was
     ├── MediaUnreadableError              the content of media cannot be read
     └── GateNotSupportedError             nobody here can answer a gate
 """
@@ -169,6 +180,40 @@ class InvalidToolCallRecordError(UsageError):
     code = "E_INVALID_INITIAL_TOOL_CALL_VALUE"
 
 
+class InvalidRecordError(UsageError):
+    """A turn cannot keep that as a record; `fields` names every bad value, `field` the first."""
+
+    code = "E_INVALID_RECORD"
+
+    def __init__(self, message: str, *, fields: Sequence[str] = ()) -> None:
+        super().__init__(message, field=fields[0] if fields else None)
+        self.fields = tuple(fields)
+
+
+class InvalidMessageError(InvalidRecordError):
+    """A message was made with a bad value."""
+
+    code = "E_INVALID_INITIAL_MESSAGE_VALUE"
+
+
+class InvalidThoughtError(InvalidRecordError):
+    """A thought was made with a bad value."""
+
+    code = "E_INVALID_INITIAL_THOUGHT_VALUE"
+
+
+class InvalidMemoryError(InvalidRecordError):
+    """A memory was made with a bad value."""
+
+    code = "E_INVALID_INITIAL_MEMORY_VALUE"
+
+
+class InvalidRetrievableError(InvalidRecordError):
+    """A retrievable was made with a bad value."""
+
+    code = "E_INVALID_INITIAL_RETRIEVABLE_VALUE"
+
+
 class ArtifactIdCollisionError(UsageError):
     """Two results of one turn share an id."""
 
@@ -234,6 +279,34 @@ class AlreadySignalledError(UsageError):
     """A dispatch was acknowledged or refused a second time; the first signal stands."""
 
     code = "E_LLM_EXECUTION_ALREADY_SIGNALLED"
+
+
+class InvalidGateError(UsageError):
+    """A gate was made with a bad value, or cannot be waited for here."""
+
+    code = "E_INVALID_INITIAL_TURN_GATE_VALUE"
+
+
+class InvalidGateResolutionError(UsageError):
+    """A gate was settled with a value it does not take, and stays open; `problems` says what is wrong."""
+
+    code = "E_INVALID_TURN_GATE_RESOLUTION"
+
+    def __init__(self, message: str, *, gate_id: str, field: str | None = None, problems: Sequence[Any] = ()) -> None:
+        super().__init__(message, field=field)
+        self.gate_id = gate_id
+        self.problems = tuple(problems)
+
+
+class UnknownGateError(UsageError):
+    """No open gate has that id."""
+
+    code = "E_UNKNOWN_TURN_GATE"
+    status = 404
+
+    def __init__(self, message: str, *, gate_id: str) -> None:
+        super().__init__(message, field="id")
+        self.gate_id = gate_id
 
 
 class MissingExtraError(UsageError):
@@ -419,6 +492,35 @@ class JournalDamagedError(JournalError):
         super().__init__(message)
         self.path = path
         self.aside = aside
+
+
+class RecordsError(RunError):
+    """The place where a turn's records are kept cannot be written or read; `__cause__` says why."""
+
+    code = "E_RECORDS"
+    status = 507
+
+
+class GateTimeoutError(RunError):
+    """Nobody settled a gate in time; the work it was waiting for may still go on outside."""
+
+    code = "E_TURN_GATE_TIMEOUT"
+    status = 408
+
+    def __init__(self, message: str, *, gate_id: str) -> None:
+        super().__init__(message)
+        self.gate_id = gate_id
+
+
+class GateAbortedError(RunError):
+    """A gate was given up, or its turn was aborted."""
+
+    code = "E_TURN_GATE_ABORTED"
+    status = 499
+
+    def __init__(self, message: str, *, gate_id: str) -> None:
+        super().__init__(message)
+        self.gate_id = gate_id
 
 
 class GateNotSupportedError(RunError):
