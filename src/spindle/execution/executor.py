@@ -6,6 +6,7 @@ Read `execute_parallel`, then `_perform`: one call, top to bottom.
 import math
 import time
 from collections.abc import Iterable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -15,11 +16,10 @@ from spindle.artifacts.forge import ReaderTool
 from spindle.artifacts.spool import Spool
 from spindle.calls import Call, CallOutcome, Err
 from spindle.capabilities.resolve import NO_BACKENDS, Backends, handles
-from spindle.execution import recording
 from spindle.execution.approval import Approve, refused_by_person
 from spindle.execution.attempts import Attempts, Retries
 from spindle.execution.batch import Batch, run_all
-from spindle.execution.budget import Budget
+from spindle.execution.budget import Budget, fair_share
 from spindle.execution.caching import ResultCache
 from spindle.execution.checking import checked_settings
 from spindle.execution.dry_run import foretold
@@ -27,9 +27,10 @@ from spindle.execution.failures import err_of
 from spindle.execution.gates import House, admit
 from spindle.execution.interceptors import Interceptor, intercepted
 from spindle.execution.job import Job, identity_of
-from spindle.execution.keeping import fit
+from spindle.execution.keeping import fit, is_shown_whole
 from spindle.execution.lanes import Lanes
 from spindle.execution.local import Local
+from spindle.execution.recording import Recording, following
 from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
 from spindle.execution.settle import Settled
 from spindle.execution.slots import Slots
@@ -92,6 +93,14 @@ class Executor:
         """How many threads still run a sync handler that is past its deadline, or whose caller has left."""
         return self._local.abandoned
 
+    def with_registry(self, registry: ToolRegistry, *, spool: Spool | None = None) -> "Executor":
+        """Give an executor of other tools, such as a turn's own, that shares everything else with this one."""
+        other = copy(self)
+        other._registry = registry
+        if spool is not None:
+            other._spool = spool
+        return other
+
     async def execute_parallel(
         self,
         calls: Iterable[Call],
@@ -112,35 +121,64 @@ class Executor:
         batch = self._batch(len(jobs), context, checked_filter(filter), attachments)
         waiting = [job for job in jobs if self._is_admitted(job, batch)]
         try:
-            if self._journal is not None:
-                await recording.begin(self._journal, [job for job in waiting if not _must_be_asked(job)])
-            run = self._run if batch.deadline is None else self._run_in_time
-            await run_all(batch, [job for job in waiting if job.settled is None], run, workers=self._concurrency)
+            await self._run_all(waiting, batch)
             batch.share_results()
             if self._reducers is not None:
                 for job in jobs:
                     self._reduce(job, self._reducers)
-            await fit(jobs, batch.budget, self._spool)
+            await fit([job for job in jobs if not job.is_from_record], batch.budget, self._spool)
+            if batch.recording is not None:
+                await batch.recording.finish(jobs)
         except anyio.get_cancelled_exc_class():
-            await self._record_cancelled(waiting)
+            await _end_cancelled(waiting, batch)
             raise
         finally:
             batch.leave_queues()
-        if self._journal is not None:
-            await recording.finish(self._journal, waiting)
         await context.events.flush()
         return [job.outcome(from_artifact_tool=_is_reader(job)) for job in jobs]
 
+    async def _run_all(self, jobs: Sequence[Job], batch: Batch) -> None:
+        """Run the calls, each written down before and after where there is a journal."""
+        run = self._run if batch.deadline is None else self._run_in_time
+        recording = batch.recording
+        if recording is None:
+            await run_all(batch, jobs, run, workers=self._concurrency)
+            return
+        await recording.begin([job for job in jobs if not self._must_be_asked(job)])
+        batch.leave_queues(job for job in jobs if job.settled is not None)
+        run = following(run, recording)
+        async with recording.keeping_up():
+            left = [job for job in jobs if job.settled is None]
+            await run_all(batch, left, run, workers=self._concurrency)
+
+    def _must_be_asked(self, job: Job) -> bool:
+        """Whether something may still answer in the tool's place, so that it is too early to write that it will run."""
+        tool = job.entry.tool
+        return bool(self._interceptors or tool.checks or tool.requires_approval or tool.cache is not None)
+
     def _batch(self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]) -> Batch:
         total = context.result_budget_chars
+        budget = self._budget if total is None else Budget(total or 1)
         return Batch(
             calls,
             House(self._registry, filter, self._backends, context.events, self._explain_repairs),
             context,
-            budget=self._budget if total is None else Budget(total or 1),
+            budget=budget,
             timeout_seconds=self._batch_timeout_seconds,
             attachments=attachments,
+            recording=self._recording(context, budget, fair_share(budget.total, calls)),
         )
+
+    def _recording(self, context: ToolContext, budget: Budget, share: int) -> Recording | None:
+        journal, reducers = self._journal, self._reducers
+        if journal is None or context.dry_run:
+            return None
+
+        def is_final(job: Job) -> bool:
+            is_reduced = reducers is not None and reducers.get(job.call.name) is not None
+            return not is_reduced and is_shown_whole(job, budget, share)
+
+        return Recording(journal, context, self._spool, is_final)
 
     def _is_admitted(self, job: Job, batch: Batch) -> bool:
         """Look up → filter → available → backends → arguments; then give the call its context and its place."""
@@ -205,10 +243,10 @@ class Executor:
         cached = None if key is None else self._cache.get(key)
         if cached is not None:
             return cached
-        if self._journal is not None and _must_be_asked(job):
-            await recording.begin(self._journal, [job])
-            if job.settled is not None:
-                return job.settled
+        if batch.recording is not None:
+            answer = await batch.recording.admit(job, timeout_seconds=self._seconds(job))
+            if answer is not None:
+                return answer
         settled = await self._attempt(job, batch)
         if key is not None and tool.cache is not None:
             self._cache.put(key, settled, tool.cache.ttl_seconds)
@@ -227,7 +265,7 @@ class Executor:
             await ticket.ready()
         await slots.take()
         try:
-            seconds = job.entry.tool.timeout_seconds or self._timeout_seconds or math.inf
+            seconds = self._seconds(job)
             if batch.deadline is not None:
                 seconds = min(seconds, batch.deadline - anyio.current_time())
                 if seconds <= 0:
@@ -245,9 +283,12 @@ class Executor:
         job.ctx.cancel()
         return Settled(_timed_out(job.call.name))
 
+    def _seconds(self, job: Job) -> float:
+        return job.entry.tool.timeout_seconds or self._timeout_seconds or math.inf
+
     def _reduce(self, job: Job, reducers: ReducerRegistry) -> None:
         reducer = None if job.settled is None or job.ctx is None else reducers.get(job.call.name)  # pyright: ignore[reportUnnecessaryComparison]
-        if reducer is None or job.settled is None or job.ctx.dry_run:
+        if reducer is None or job.settled is None or job.ctx.dry_run or job.is_from_record:
             return
         info = ReduceInfo(args=job.arguments, turn_count=job.ctx.turn_count)
 
@@ -256,21 +297,16 @@ class Executor:
 
         job.reduced = safe_reduce(reducer, job.settled.result, info, warn=warn)
 
-    async def _record_cancelled(self, jobs: Sequence[Job]) -> None:
-        """Tell every call that it is over, and write that down, although the caller is leaving."""
-        for job in jobs:
-            job.ctx.cancel()
-            if job.settled is None:
-                job.finish(Settled(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
-        if self._journal is not None:
-            with anyio.move_on_after(5, shield=True):
-                await recording.finish(self._journal, jobs)
 
-
-def _must_be_asked(job: Job) -> bool:
-    """Whether something may still refuse the call, so that it is too early to write that it will run."""
-    tool = job.entry.tool
-    return bool(tool.checks) or tool.requires_approval or tool.cache is not None or job.ctx.dry_run
+async def _end_cancelled(jobs: Sequence[Job], batch: Batch) -> None:
+    """Tell every call that it is over, and write that down, although the caller is leaving."""
+    for job in jobs:
+        job.ctx.cancel()
+        if job.settled is None:
+            job.finish(Settled(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
+    if batch.recording is not None:
+        with anyio.move_on_after(5, shield=True):
+            await batch.recording.finish(jobs)
 
 
 def _refusal_of_check(error: Exception, tool: str) -> Err:

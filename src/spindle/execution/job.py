@@ -6,12 +6,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from spindle.calls import Call, CallOutcome, Err, Ok
+from spindle.errors import InvalidToolArgsError
 from spindle.execution.settle import Settled
-from spindle.journal.entries import idempotency_key
+from spindle.journal.entries import JournalEntry, idempotency_key
+from spindle.tools.arguments import read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.entry import Entry
 from spindle.tools.identity import checksum
 from spindle.tools.running import Runnable
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """What a call has to do with the journal."""
+
+    key: str
+    standing: JournalEntry | None = None
+    """What a process that is gone left behind: it began this call, and nobody knows what became of it."""
+    answer: Settled | None = None
+    """What the call was answered with when it was asked before."""
+    is_begun: bool = False
+    """Whether its intent is written, so that its outcome must be too."""
+    is_over: bool = False
+    """Whether there is nothing left to write about it."""
+
+    def shared(self) -> "Record":
+        """The record of an equal call that has the same answer; it is written once."""
+        return Record(self.key, answer=self.answer, is_over=True)
 
 
 @dataclass(slots=True, eq=False)
@@ -32,13 +53,23 @@ class Job:
     duration_ms: float = 0.0
     attempts: int = 0
     known_checksum: str | None = None
-    is_journalled: bool = False
-    """Whether its intent is written, so that its outcome must be too."""
+    record: Record | None = None
+    """Only where there is a journal, and it has been asked about the call."""
 
     @property
     def is_reduced(self) -> bool:
         """Whether a reducer left something out."""
         return self.settled is not None and self.reduced is not self.settled.result
+
+    @property
+    def is_from_record(self) -> bool:
+        """Whether the answer is an older one, which is shown as it was shown then."""
+        return self.record is not None and self.record.answer is not None and self.settled is self.record.answer
+
+    @property
+    def place(self) -> str:
+        """Where in the spool its whole result is kept."""
+        return f"{self.ctx.session_id}/{self.ctx.turn_id}/{self.call.tool_call_id}"
 
     @property
     def checksum(self) -> str:
@@ -77,6 +108,15 @@ class Job:
         return lambda: _checksum(call, arguments)
 
 
+def call_checksum(call: Call) -> str:
+    """Give the checksum of a call that has not been taken in yet."""
+    try:
+        arguments = read_arguments(call.args, tool=call.name, empty_ok=True)
+    except InvalidToolArgsError:
+        arguments = None
+    return _checksum(call, arguments)
+
+
 def identity_of(call: Call, arguments: dict[str, Any] | None, context: ToolContext) -> tuple[str, str]:
     """Give a call's checksum and idempotency key; without its job, which would hold its context and be held by it."""
     found = _checksum(call, arguments)
@@ -86,6 +126,16 @@ def identity_of(call: Call, arguments: dict[str, Any] | None, context: ToolConte
 def _checksum(call: Call, arguments: dict[str, Any] | None) -> str:
     given: Any = call.args if arguments is None else arguments
     try:
+        if arguments is not None and isinstance(call.args, (str, bytes)):
+            # Read anew: by now a handler may have changed what was read before.
+            given = read_arguments(call.args, tool=call.name, empty_ok=True)
         return checksum(call.name, given)
     except Exception:  # noqa: BLE001  a call that has no canonical JSON is refused, but still has a name
-        return checksum(call.name, ascii(given))
+        return checksum(call.name, _last_resort(given))
+
+
+def _last_resort(given: object) -> str:
+    try:
+        return ascii(given)
+    except Exception:  # noqa: BLE001
+        return type(given).__name__

@@ -37,6 +37,15 @@ async def fit(jobs: Sequence[Job], budget: Budget, spool: Spool | None) -> None:
             job.reduced = result if result.value == text.shown else replace(result, value=text.shown)
 
 
+def is_shown_whole(job: Job, budget: Budget, share: int) -> bool:
+    """Whether a result is known to be shown as it is, whatever its siblings give: it fits into its fair share."""
+    result = job.reduced
+    if result is None or (isinstance(result, Ok) and result.artifact is not None):
+        return False
+    text, cap = result.value if isinstance(result, Ok) else result.error, _cap(job)
+    return (cap is None or len(text) <= cap) and budget.size(text) <= share
+
+
 @dataclass(frozen=True, slots=True)
 class _Text:
     """What a job's result says, and how much of it there is."""
@@ -148,9 +157,8 @@ class _Keeper:
     async def _write(self, job: Job, settled: Settled, spool: Spool) -> Any:
         ctx, result = job.ctx, cast("Ok", settled.result)
         content: str | bytes = result.value if settled.whole is None else settled.whole
-        place = f"{ctx.session_id}/{ctx.turn_id}/{job.call.tool_call_id}"
         try:
-            reader = await spool.write(place, content, turn_id=ctx.turn_id)
+            reader = await spool.write(job.place, content, turn_id=ctx.turn_id)
             return _class_for(job, result)(reader)
         except Exception as error:  # noqa: BLE001  a full disk costs the rest of a result, not the result
             ctx.events.warn(f"the whole result of {job.call.name!r} could not be kept", source="spool", error=error)

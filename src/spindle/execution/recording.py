@@ -1,125 +1,233 @@
 """The journal's part in a batch: what is written before calls run, and after; and which calls need not run again."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
+import anyio
+
+from spindle.artifacts.artifact import Artifact
+from spindle.artifacts.json_artifact import JsonArtifact
+from spindle.artifacts.spool import Spool
 from spindle.calls import Err, ErrCode, Ok
-from spindle.errors import SpindleError
-from spindle.execution.job import Job
-from spindle.execution.settle import Settled, settle
+from spindle.errors import UsageError
+from spindle.execution.job import Job, Record
+from spindle.execution.reconciling import reconciled
+from spindle.execution.settle import Settled
+from spindle.execution.written import bare_intent_of, finished_of, intent_of
 from spindle.journal.entries import Finished, Intent, JournalEntry
 from spindle.journal.journal import Journal
-from spindle.tools.masking import masked
-from spindle.tools.running import is_awaitable
+from spindle.tools.context import ToolContext
+
+GATHER_SECONDS = 0.02
+"""An outcome waits so long for others to be written with; then it no longer depends on how long its siblings take."""
+
+IsFinal: TypeAlias = Callable[[Job], bool]
 
 
-async def begin(journal: Journal, jobs: Sequence[Job]) -> None:
-    """Write the intent of each call; a call that must not run again is answered here."""
-    try:
-        standing = await journal.begin([_intent(job) for job in jobs])
-    except SpindleError as error:
-        for job in jobs:
-            text = f"The tool {job.call.name!r} was not run: the call could not be written down first."
-            job.finish(Settled(Err("not_available", text, retryable=True, cause=error)))
-        return
-    for job, entry in zip(jobs, standing, strict=True):
+class Recording:
+    """Writes down what becomes of one batch."""
+
+    def __init__(self, journal: Journal, context: ToolContext, spool: Spool | None, is_final: IsFinal) -> None:
+        self._journal = journal
+        self._context = context
+        self._spool = spool
+        self._is_final = is_final
+        """Whether an answer is known to be shown as it is, before those of its siblings are known."""
+        self._ended: list[Job] = []
+        self._news = anyio.Event()
+        self._all_ended = anyio.Event()
+
+    async def begin(self, jobs: Sequence[Job]) -> None:
+        """Write the intent of each call; one that must not run again is answered here."""
+        now = datetime.now(UTC)
+        intents = {job: intent for job in jobs if (intent := self._intended(job, now)) is not None}
+        try:
+            standing = await self._journal.begin(list(intents.values()))
+        except UsageError as error:
+            if len(intents) == 1:
+                _refuse(*intents, error=error)
+            else:
+                # One of them cannot be kept, and the others must not suffer for it.
+                for job in intents:
+                    await self.begin([job])
+        except Exception as error:  # noqa: BLE001  nothing runs that is not written down, whoever's the journal is
+            for job in intents:
+                _refuse(job, error=error)
+        else:
+            for job, entry in zip(intents, standing, strict=True):
+                await self._take_in(job, entry)
+
+    def _intended(self, job: Job, now: datetime) -> Intent | None:
+        try:
+            return intent_of(job, now)
+        except Exception as error:  # noqa: BLE001  a call id, say, that is no text
+            _refuse(job, error=error)
+            return None
+
+    async def _take_in(self, job: Job, entry: JournalEntry | None) -> None:
+        record = cast("Record", job.record)
         if entry is None:
-            job.is_journalled = True
+            record.is_begun = True
+        elif entry.state == "interrupted":
+            record.standing = entry
         else:
-            await _stand_by(journal, job, entry)
+            record.is_over = True
+            if entry.state == "finished":
+                record.answer = Settled(await self._answer(job, entry))
+                job.finish(record.answer)
+            else:
+                text = f"The same call of {job.call.name!r} is running already; wait for its answer."
+                job.finish(Settled(Err("not_available", text, retryable=True)))
 
-
-async def finish(journal: Journal, jobs: Sequence[Job]) -> None:
-    """Write what became of the calls that were begun; a journal that fails now is reported, the answers stand."""
-    ended = [_finished(job) for job in jobs if job.is_journalled]
-    if not ended:
-        return
-    try:
-        await journal.finish(ended)
-    except SpindleError as error:
-        message = f"the outcomes of {len(ended)} calls could not be written to the journal"
-        jobs[0].ctx.events.warn(message, source="journal", error=error)
-
-
-def _intent(job: Job, *, repeat: bool = False) -> Intent:
-    tool, ctx = job.entry.tool, job.ctx
-    return Intent(
-        tool_call_id=job.call.tool_call_id,
-        tool=tool.name,
-        checksum=job.checksum,
-        idempotency_key=cast("str", ctx.idempotency_key),
-        args=masked(job.arguments or {}, tool.secret_fields),
-        started_at=datetime.now(UTC),
-        session_id=ctx.session_id,
-        turn_id=ctx.turn_id,
-        fingerprint=tool.fingerprint,
-        repeat=repeat or tool.read_only,
-    )
-
-
-def _finished(job: Job) -> Finished:
-    result = job.reduced
-    facts: dict[str, Any] = {
-        "idempotency_key": job.ctx.idempotency_key,
-        "ended_at": datetime.now(UTC),
-        "attempts": max(job.attempts, 1),
-    }
-    if isinstance(result, Ok):
-        record = {"value": result.value, "structured": result.structured, "cost_usd": result.cost_usd}
-        kept = job.call.tool_call_id if result.artifact is not None else None
-        return Finished(
-            **facts,
-            result=record,
-            result_chars=len(result.value),
-            cost_usd=result.cost_usd,
-            trusted=result.trusted,
-            artifact_id=kept,
-        )
-    err = result or Err("execution_failed", "")
-    return Finished(**facts, code=err.code, error=err.error, result={"field": err.field, "retryable": err.retryable})
-
-
-async def _stand_by(journal: Journal, job: Job, entry: JournalEntry) -> None:
-    """Answer a call that was asked before: from the record, by asking its tool, or by saying that nobody knows."""
-    if entry.state == "finished":
-        job.finish(Settled(_recorded(entry)))
-    elif entry.state == "started":
-        text = f"The same call of {job.call.name!r} is running already; wait for its answer."
-        job.finish(Settled(Err("not_available", text, retryable=True)))
-    else:
-        found = await _reconciled(job)
+    async def admit(self, job: Job, *, timeout_seconds: float) -> Settled | None:
+        """Let one call run, written down as begun; or give the answer it has without running."""
+        if job.record is None:
+            await self.begin([job])
+        record = cast("Record", job.record)
+        if record.is_begun:
+            return None
+        if record.standing is None:
+            return job.settled
+        found = await reconciled(job, timeout_seconds)
         if found is not None:
-            job.is_journalled = True
-            job.finish(found)
-        elif job.entry.tool.idempotent:
-            await journal.begin([_intent(job, repeat=True)])
-            job.is_journalled = True
-        else:
-            text = (
-                f"The call of {job.call.name!r} was interrupted by a crash, so nobody knows whether it took effect. "
-                "It was not run again: find out first."
+            record.is_begun = True
+            return found
+        if job.entry.tool.idempotent:
+            return await self._begin_again(job, record)
+        record.is_over = True
+        text = (
+            f"The call of {job.call.name!r} was interrupted by a crash, so nobody knows whether it took effect. "
+            "It was not run again: find out first."
+        )
+        return Settled(Err("interrupted", text))
+
+    async def _begin_again(self, job: Job, record: Record) -> Settled | None:
+        try:
+            await self._journal.begin([replace(intent_of(job, datetime.now(UTC)), repeat=True)])
+        except Exception as error:  # noqa: BLE001
+            _refuse(job, error=error)
+            return job.settled
+        job.record = Record(record.key, is_begun=True)
+        return None
+
+    async def _answer(self, job: Job, entry: JournalEntry) -> Ok | Err:
+        """Give the answer that was given before."""
+        record = entry.result or {}
+        if entry.code is not None:
+            code = cast("ErrCode", entry.code)
+            return Err(code, entry.error or "", field=record.get("field"), retryable=bool(record.get("retryable")))
+        return Ok(
+            record.get("value", ""),
+            structured=record.get("structured"),
+            artifact=None if entry.artifact_id is None else await self._artifact(job, entry.artifact_id, record),
+            cost_usd=record.get("cost_usd"),
+            trusted=entry.trusted,
+        )
+
+    async def _artifact(self, job: Job, artifact_id: str, record: dict[str, Any]) -> Any:
+        kind = job.entry.tool.artifact_constructor or (JsonArtifact if record.get("is_json") else Artifact)
+        try:
+            reader = None if self._spool is None else await self._spool.read(artifact_id)
+            return None if reader is None else kind(reader)
+        except Exception as error:  # noqa: BLE001  what was shown then can be shown now
+            self._warn(f"the whole result of {job.call.name!r} could not be read again", error)
+            return None
+
+    @asynccontextmanager
+    async def keeping_up(self) -> AsyncGenerator[None]:
+        """While calls run, write the outcomes of those that have ended, so that none depends on a slow sibling."""
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(self._keep_up)
+            try:
+                yield
+            finally:
+                self._all_ended.set()
+                self._news.set()
+
+    def ended(self, job: Job) -> None:
+        """Take down that a call has ended; it is held up by nothing that is written."""
+        record = job.record
+        if record is not None and record.is_begun and self._is_final(job):
+            self._ended.append(job)
+            self._news.set()
+
+    async def _keep_up(self) -> None:
+        while True:
+            await self._news.wait()
+            with anyio.move_on_after(GATHER_SECONDS):
+                await self._all_ended.wait()
+            if self._all_ended.is_set():
+                return  # what is left is written with the answers that had to be cut
+            self._news = anyio.Event()
+            ended, self._ended = self._ended, []
+            try:
+                await self._write(ended)
+            except Exception:  # noqa: BLE001  it is tried once more at the end, and told then
+                return
+
+    async def finish(self, jobs: Sequence[Job]) -> None:
+        """Write all that is not written yet; a journal that fails now is reported, the answers stand."""
+        owed = [job for job in jobs if job.record is not None and job.record.is_begun and not job.record.is_over]
+        refused = [note for job in jobs if (note := self._refusal(job)) is not None]
+        try:
+            await self._write(owed)
+            await self._journal.note(refused)
+        except Exception as error:  # noqa: BLE001
+            self._warn(f"the outcomes of up to {len(owed) + len(refused)} calls could not be written", error)
+
+    async def _write(self, jobs: Sequence[Job]) -> None:
+        if not jobs:
+            return
+        clock = datetime.now(UTC), time.perf_counter()
+        try:
+            await self._journal.finish([finished_of(job, clock) for job in jobs])
+        except UsageError as error:
+            if len(jobs) > 1:
+                for job in jobs:
+                    await self._write([job])
+                return
+            # A handler's own `structured` may be anything; the text is what the model was shown.
+            self._warn(f"of the result of {jobs[0].call.name!r} only the text could be written", error)
+            await self._journal.finish([finished_of(jobs[0], clock, text_only=True)])
+        for job in jobs:
+            cast("Record", job.record).is_over = True
+
+    def _refusal(self, job: Job) -> tuple[Intent, Finished] | None:
+        """What is to be said of a call that was refused: without its arguments where nobody found them good."""
+        result = None if job.settled is None else job.settled.result
+        if not isinstance(result, Err) or (job.record is not None and (job.record.is_begun or job.record.is_over)):
+            return None
+        now = datetime.now(UTC)
+        try:
+            intent = (
+                intent_of(job, now) if cast("Any", job.ctx) is not None else bare_intent_of(job, self._context, now)
             )
-            job.finish(Settled(Err("interrupted", text)))
+            return intent, finished_of(job, (now, time.perf_counter()), key=intent.idempotency_key)
+        except Exception:  # noqa: BLE001  what has no name cannot be written down, and did nothing
+            return None
+
+    def _warn(self, message: str, error: BaseException) -> None:
+        self._context.events.warn(message, source="journal", error=error)
 
 
-def _recorded(entry: JournalEntry) -> Ok | Err:
-    record = entry.result or {}
-    if entry.code is None:
-        cost = record.get("cost_usd")
-        return Ok(record.get("value", ""), structured=record.get("structured"), cost_usd=cost, trusted=entry.trusted)
-    code = cast("ErrCode", entry.code)
-    return Err(code, entry.error or "", field=record.get("field"), retryable=bool(record.get("retryable")))
+Run: TypeAlias = Callable[[Job, Any], Coroutine[Any, Any, None]]
 
 
-async def _reconciled(job: Job) -> Settled | None:
-    tool = job.entry.tool
-    if tool.reconcile is None:
-        return None
-    try:
-        found = tool.reconcile(cast("str", job.ctx.idempotency_key), job.ctx)
-        found = await found if is_awaitable(found) else found
-    except Exception as error:  # noqa: BLE001  not knowing is an answer too
-        job.ctx.events.warn(f"reconciling a call of {tool.name!r} failed", source="reconcile", error=error)
-        return None
-    return None if found is None else settle(found, tool=tool.name, trusted=tool.trusted)
+def following(run: Run, recording: Recording) -> Run:
+    """Run calls so that the recording hears of each end."""
+
+    async def run_and_tell(job: Job, batch: Any) -> None:
+        await run(job, batch)
+        recording.ended(job)
+
+    return run_and_tell
+
+
+def _refuse(job: Job, *, error: BaseException) -> None:
+    text = f"The tool {job.call.name!r} was not run: the call could not be written down first."
+    job.record = Record("", is_over=True)
+    job.finish(Settled(Err("not_available", text, retryable=True, cause=error)))

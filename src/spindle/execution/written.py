@@ -1,0 +1,105 @@
+"""A call as the journal is told of it."""
+
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias, cast
+
+from spindle.artifacts.json_artifact import JsonArtifact
+from spindle.calls import Call, Err, Ok
+from spindle.errors import UsageError
+from spindle.execution.job import Job, Record
+from spindle.execution.settle import Settled
+from spindle.journal.entries import Finished, Intent, idempotency_key
+from spindle.tools.context import ToolContext
+from spindle.tools.masking import masked
+
+Clock: TypeAlias = tuple[datetime, float]
+"""The same instant as a time, and as `time.perf_counter()` counts."""
+
+
+def intent_of(job: Job, now: datetime) -> Intent:
+    """Say that a call is about to run; its key is taken down, for its context is in the handler's hands then.
+
+    Raises:
+        UsageError: Its id is no text.
+        NotCanonicalError: Its session or turn cannot be named.
+    """
+    tool, ctx, call_id = job.entry.tool, job.ctx, cast("object", job.call.tool_call_id)
+    if not isinstance(call_id, str):
+        raise UsageError(f"a call's id is text, not {type(call_id).__name__}", tool=tool.name, field="tool_call_id")
+    if job.record is None:
+        job.record = Record(cast("str", ctx.idempotency_key))
+        job.known_checksum = ctx.checksum
+    return Intent(
+        tool_call_id=call_id,
+        tool=tool.name,
+        checksum=job.checksum,
+        idempotency_key=job.record.key,
+        args=masked(job.arguments or {}, tool.secret_fields),
+        started_at=now,
+        session_id=ctx.session_id,
+        turn_id=ctx.turn_id,
+        fingerprint=tool.fingerprint,
+        repeat=tool.read_only,
+    )
+
+
+def bare_intent_of(job: Job, context: ToolContext, now: datetime) -> Intent:
+    """Name a call that did not pass the gates. What it was given may hold secrets that nobody could tell apart.
+
+    Raises:
+        UsageError: It is no call, or its id is no text.
+        NotCanonicalError: Its name, its session or turn cannot be named.
+    """
+    call = cast("object", job.call)
+    if not isinstance(call, Call) or not isinstance(cast("object", call.tool_call_id), str):
+        raise UsageError("that is no call", field="calls")
+    return Intent(
+        tool_call_id=call.tool_call_id,
+        tool=call.name,
+        checksum=job.checksum,
+        idempotency_key=idempotency_key(context.session_id, context.turn_id, call.tool_call_id, job.checksum),
+        args={},
+        started_at=now,
+        session_id=context.session_id,
+        turn_id=context.turn_id,
+    )
+
+
+def finished_of(job: Job, clock: Clock, *, key: str | None = None, text_only: bool = False) -> Finished:
+    """Say what became of a call, as it is shown."""
+    now, ticks = clock
+    result = job.reduced
+    facts: dict[str, Any] = {
+        "idempotency_key": cast("Record", job.record).key if key is None else key,
+        "ended_at": now - timedelta(seconds=ticks - job.begun, milliseconds=-job.duration_ms),
+        "attempts": job.attempts or _attempts_before(job),
+    }
+    if not isinstance(result, Ok):
+        err = result or Err("execution_failed", "")
+        about = {"field": err.field, "retryable": err.retryable}
+        return Finished(**facts, code=err.code, error=err.error, result=about, result_chars=len(err.error))
+    record: dict[str, Any] = {"value": result.value, "cost_usd": result.cost_usd}
+    if result.structured is not None and not text_only:
+        record["structured"] = result.structured
+    # An artifact that the handler gave itself is not in our spool.
+    is_kept = result.artifact is not None and result.artifact is not _given_artifact(job)
+    if is_kept:
+        record["is_json"] = isinstance(result.artifact, JsonArtifact)
+    return Finished(
+        **facts,
+        result=record,
+        result_chars=len(result.value),
+        cost_usd=result.cost_usd,
+        trusted=result.trusted,
+        artifact_id=job.place if is_kept else None,
+    )
+
+
+def _attempts_before(job: Job) -> int:
+    """A call that was found out about ran in the process that is gone, and not here."""
+    return 1 if job.record is not None and job.record.standing is not None else 0
+
+
+def _given_artifact(job: Job) -> Any:
+    result = cast("Settled", job.settled).result
+    return result.artifact if isinstance(result, Ok) else None
