@@ -179,7 +179,10 @@ async def test_what_a_dry_run_tells_is_told_whole() -> None:
 
 
 async def test_a_long_preview_of_a_dry_run_is_cut_as_any_text() -> None:
-    tool = giving("never", preview=lambda _args, _ctx: "p" * 1_000)
+    def tell(_args: Any, _ctx: Any) -> str:
+        return "p" * 1_000
+
+    tool = giving("never", preview=tell)
     ctx = ToolContext("s1", dry_run=True, result_budget_chars=100)
 
     assert len(ok(await execute_one(tool, ctx=ctx, spool=None)).value) == len(cut("p" * 1_010, 100))
