@@ -1,1 +1,1 @@
-"""What tests of tools and turns need: shipped for users, and used by our own tests."""
+"""Helpers for tests and examples, shipped; open `scripted.py` first."""

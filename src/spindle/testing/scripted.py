@@ -1,0 +1,39 @@
+"""A model that plays a script: for tests, examples and demonstrations."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from spindle.calls import Call
+from spindle.errors import UsageError
+from spindle.turns.dispatch import Reply
+
+Step: TypeAlias = str | Reply | Call | Sequence[Call] | Callable[[Any], Any] | BaseException | None
+"""What the model does next: a final text, calls, a `Reply`, an error to raise, or a function of the context."""
+
+
+class ScriptedModel:
+    """An executor callback that gives one step of its script for each trip to the model."""
+
+    def __init__(self, *script: Step) -> None:
+        self._script = script
+        self.seen: list[list[str]] = []
+        """The names of the tools the model was shown, trip by trip."""
+
+    async def __call__(self, ctx: Any, helpers: Any) -> Any:
+        """Give the next step.
+
+        Raises:
+            UsageError: The script is over.
+        """
+        self.seen.append([each["name"] for each in ctx.tools.to_definitions()])
+        if ctx.iteration >= len(self._script):
+            message = f"the script has {len(self._script)} steps and the model was asked once more; end it with a text"
+            raise UsageError(message, field="script")
+        step = self._script[ctx.iteration]
+        if callable(step):
+            step = step(ctx)
+        if isinstance(step, BaseException):
+            raise step
+        if isinstance(step, str):
+            helpers.report_message(f"m{ctx.iteration}", step, is_complete=True)
+        return [step] if isinstance(step, Call) else step

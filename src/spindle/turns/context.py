@@ -1,0 +1,240 @@
+"""What one turn owns, and what its dispatch works with; all of it dies with the turn."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from uuid import uuid4
+
+from spindle.artifacts.spool import Spool
+from spindle.errors import InvalidDispatchContextError
+from spindle.events import Events
+from spindle.journal.journal import Journal
+from spindle.records import ToolCallRecord
+from spindle.stash import Stash
+from spindle.tools.context import ToolContext
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+from spindle.turns.aborting import Abort
+from spindle.turns.records import Records, Shelves
+from spindle.turns.signals import Signals
+from spindle.turns.waits import Gate, GateDesk
+
+
+class TurnContext:
+    """One turn: its own registry, stash and records, shared with its dispatch and with nobody else."""
+
+    def __init__(
+        self,
+        *,
+        id: str | None = None,
+        session_id: str | None = None,
+        system_prompt: str = "",
+        tools: ToolRegistry | Iterable[Tool] = (),
+        messages: Iterable[Any] = (),
+        tool_calls: Iterable[ToolCallRecord] = (),
+        events: Events | None = None,
+        stash: Stash | Mapping[str, Any] | None = None,
+        spool: Spool | None = None,
+        journal: Journal | None = None,
+        records: Records | None = None,
+        gates: GateDesk | None = None,
+    ) -> None:
+        self.id = id or uuid4().hex
+        self.session_id = session_id or self.id
+        self.system_prompt = system_prompt
+        self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
+        self.events = events or Events()
+        self.stash = stash if isinstance(stash, Stash) else Stash(stash)
+        self.spool = spool
+        self.journal = journal
+        self.gates = gates or GateDesk()
+        self.shelves = Shelves(records, messages=messages, tool_calls=tool_calls)
+        self.abort_signal = Abort()
+        self.abort_signal.on_abort(self._release_gates)
+
+    @property
+    def messages(self) -> tuple[Any, ...]:
+        """The turn's messages, in order."""
+        return tuple(self.shelves.message)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallRecord, ...]:
+        """The turn's completed calls, in order."""
+        return tuple(self.shelves.tool_call)
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the turn was told to stop."""
+        return self.abort_signal.aborted
+
+    def abort(self) -> None:
+        """Stop the turn: gates are released, running calls are cancelled."""
+        self.abort_signal.abort()
+
+    async def wait_for(self, gate: Gate) -> Any:
+        """Wait until a person or an event settles `gate`, and give what it was settled with."""
+        return await self.gates.wait(gate, turn_id=self.id, events=self.events)
+
+    def _release_gates(self) -> None:
+        self.gates.abort_turn(self.id)
+
+
+class DispatchContext:
+    """One model loop of a turn: it shares the turn's registry, stash and records, and says how it ends.
+
+    Raises:
+        InvalidDispatchContextError: A value is not what it should be.
+    """
+
+    def __init__(
+        self,
+        *,
+        turn_id: str | None = None,
+        system_prompt: str = "",
+        tools: ToolRegistry | Iterable[Tool] = (),
+        events: Events | None = None,
+        stash: Stash | Mapping[str, Any] | None = None,
+        tool_calls: Iterable[ToolCallRecord] = (),
+        messages: Iterable[Any] = (),
+        spool: Spool | None = None,
+        journal: Journal | None = None,
+        turn: TurnContext | None = None,
+        session_id: str | None = None,
+        working_dir: Any = None,
+        dry_run: bool = False,
+    ) -> None:
+        if not isinstance(system_prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise InvalidDispatchContextError("system_prompt must be text", field="system_prompt")
+        self.turn = turn or TurnContext(
+            id=turn_id,
+            session_id=session_id,
+            system_prompt=system_prompt,
+            tools=tools,
+            messages=messages,
+            tool_calls=tool_calls,
+            events=events,
+            stash=stash,
+            spool=spool,
+            journal=journal,
+        )
+        self.id = uuid4().hex
+        self.dispatch_id = self.id
+        self.iteration = 0
+        self.working_dir = working_dir
+        self.dry_run = dry_run
+        self._has_turn = turn is not None or turn_id is not None
+        self._signals = Signals()
+        self.abort_signal = Abort(parent=self.turn.abort_signal)
+        self._tool_context: ToolContext | None = None
+
+    @property
+    def turn_id(self) -> str:
+        """The id of the turn, as all of its events carry it."""
+        return self.turn.id
+
+    @property
+    def session_id(self) -> str:
+        """The id of the conversation the turn belongs to."""
+        return self.turn.session_id
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is told first."""
+        return self.turn.system_prompt
+
+    @property
+    def tools(self) -> ToolRegistry:
+        """The turn's own registry."""
+        return self.turn.tools
+
+    @property
+    def stash(self) -> Stash:
+        """The turn's scratch store."""
+        return self.turn.stash
+
+    @property
+    def events(self) -> Events:
+        """Whom to tell."""
+        return self.turn.events
+
+    @property
+    def messages(self) -> tuple[Any, ...]:
+        """The turn's messages, in order."""
+        return self.turn.messages
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallRecord, ...]:
+        """The turn's completed calls, in order."""
+        return self.turn.tool_calls
+
+    @property
+    def gates(self) -> GateDesk:
+        """Where open gates are listed and settled by id."""
+        return self.turn.gates
+
+    @property
+    def is_acked(self) -> bool:
+        """Whether the dispatch was acknowledged."""
+        return self._signals.is_acked
+
+    @property
+    def is_signalled(self) -> bool:
+        """Whether the dispatch was acknowledged or refused."""
+        return self._signals.is_signalled
+
+    @property
+    def nack_error(self) -> BaseException | None:
+        """Why the dispatch was refused."""
+        return self._signals.nack_error
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the dispatch was told to stop."""
+        return self.abort_signal.aborted
+
+    def ack(self) -> None:
+        """End the dispatch well; handlers of `on_ack` run now, in order."""
+        self._signals.ack()
+
+    def nack(self, err: BaseException | None = None) -> None:
+        """End the dispatch badly."""
+        self._signals.nack(err)
+
+    def on_ack(self, fn: Callable[[], object]) -> Callable[[], None]:
+        """Have a function called on acknowledgement; gives back the function that takes it off again."""
+        return self._signals.on_ack(fn)
+
+    def abort(self) -> None:
+        """Stop this dispatch; the turn goes on to its output pipeline."""
+        self.abort_signal.abort()
+
+    async def wait_for(self, gate: Gate) -> Any:
+        """Wait until a person or an event settles `gate`, and give what it was settled with."""
+        return await self.turn.wait_for(gate)
+
+    async def store_tool_call(self, call: ToolCallRecord) -> ToolCallRecord:
+        """Keep a record: persisted first, shown only then, so that a failure leaves no ghost."""
+        return await self.turn.shelves.tool_call.store(call)
+
+    def tool_call_count(self, checksum: str) -> int:
+        """Count the calls of this turn with that checksum."""
+        return self.turn.shelves.tool_call.count(checksum)
+
+    def tool_context(self) -> ToolContext:
+        """Give the light context handlers see; it shares stash, events and turn id."""
+        if self._tool_context is None:
+            self._tool_context = ToolContext(
+                self.session_id,
+                turn_id=self.turn_id,
+                events=self.events,
+                stash=self.stash,
+                working_dir=self.working_dir,
+                dry_run=self.dry_run,
+                open_gate=self.wait_for,
+            )
+        self._tool_context.turn_count = self.iteration
+        return self._tool_context
+
+    @staticmethod
+    def is_dispatch_context(value: object) -> bool:
+        """Whether `value` is a dispatch context."""
+        return isinstance(value, DispatchContext)

@@ -1,0 +1,306 @@
+"""The model loop of a turn: ask, run what was asked for, record it, ask again."""
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, TypeAlias, cast
+
+import anyio
+
+from spindle.artifacts.forge import ReaderTool, forge_all
+from spindle.calls import Call, CallOutcome, Err
+from spindle.errors import ExecutorCallbackError, InvalidDispatchInputError, LimitError
+from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationStart
+from spindle.execution.executor import Executor
+from spindle.execution.job import call_checksum
+from spindle.turns.context import DispatchContext, TurnContext
+from spindle.turns.pipeline import Middleware, run_pipeline
+from spindle.turns.records import Message
+from spindle.turns.reporting import Helpers, Usage
+
+ExecutorCallback: TypeAlias = Callable[..., Awaitable[Any]]
+"""`async (ctx)` or `async (ctx, helpers)`: gives the final text, calls, a `Reply`, or `None`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered: text, calls to run, or both."""
+
+    text: str | None = None
+    calls: Sequence[Call] = ()
+    usage: Any = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DispatchReport:
+    """How a dispatch ended."""
+
+    status: Literal["ack", "aborted"]
+    dispatch_id: str
+    turn_id: str
+    text: str
+    iterations: int
+    usage: Mapping[str, Any]
+    started_at: datetime
+    ended_at: datetime
+    duration_ms: float
+
+
+class DispatchRunner:
+    """Runs one model loop; `TurnRunner` does it for each turn."""
+
+    @staticmethod
+    async def dispatch(
+        *,
+        source: TurnContext | None = None,
+        raw: DispatchContext | Mapping[str, Any] | None = None,
+        executor_callback: ExecutorCallback,
+        executor: Executor | None = None,
+        dispatch_input_pipeline: Sequence[Middleware] = (),
+        dispatch_output_pipeline: Sequence[Middleware] = (),
+        max_iterations: int | None = 50,
+        max_repeats: int | None = 5,
+        abort_grace_seconds: float = 5,
+    ) -> DispatchReport:
+        """Loop until the dispatch is acknowledged, refused or aborted.
+
+        Raises:
+            InvalidDispatchInputError: Not exactly one of `source` and `raw` was given.
+            ExecutorCallbackError: The callback raised, or gave no answer.
+            DispatchPipelineError: Middleware raised.
+            LimitError: A limit was reached.
+            Exception: What the dispatch was refused with.
+        """
+        ctx = _context(source, raw)
+        loop = _Loop(
+            ctx,
+            executor_callback,
+            executor or Executor(ctx.tools, journal=ctx.turn.journal),
+            inputs=dispatch_input_pipeline,
+            outputs=dispatch_output_pipeline,
+            max_iterations=max_iterations,
+            max_repeats=max_repeats,
+            abort_grace_seconds=abort_grace_seconds,
+        )
+        return await loop.run()
+
+
+def _context(source: TurnContext | None, raw: DispatchContext | Mapping[str, Any] | None) -> DispatchContext:
+    if (source is None) == (raw is None):
+        raise InvalidDispatchInputError(
+            "a dispatch starts from exactly one of source (a TurnContext) and raw (a DispatchContext, or its values)",
+            field="source",
+        )
+    if source is not None:
+        return DispatchContext(turn=source)
+    return raw if isinstance(raw, DispatchContext) else DispatchContext(**cast("Mapping[str, Any]", raw))
+
+
+class _Loop:
+    def __init__(
+        self,
+        ctx: DispatchContext,
+        callback: ExecutorCallback,
+        executor: Executor,
+        *,
+        inputs: Sequence[Middleware],
+        outputs: Sequence[Middleware],
+        max_iterations: int | None,
+        max_repeats: int | None,
+        abort_grace_seconds: float,
+    ) -> None:
+        self._ctx = ctx
+        self._callback = callback
+        self._executor = executor.with_registry(ctx.tools, spool=ctx.turn.spool)
+        self._inputs, self._outputs = inputs, outputs
+        self._max_iterations, self._max_repeats = max_iterations, max_repeats
+        self._grace_seconds = abort_grace_seconds
+        self._usage = Usage()
+        self._helpers = Helpers(ctx, ctx.events, self._usage)
+        self._forged: list[str] = []
+        self._text = ""
+        ctx.on_ack(self._remove_forged)
+
+    async def run(self) -> DispatchReport:
+        ctx, events = self._ctx, self._ctx.events
+        started_at, begun = datetime.now(UTC), time.perf_counter()
+        ids = {"dispatch_id": ctx.dispatch_id, "turn_id": ctx.turn_id}
+        await events.emit("dispatch_start", DispatchStart(**ids, started_at=started_at))
+        error: BaseException | None = None
+        try:
+            await self._loop()
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            seconds = time.perf_counter() - begun
+            times = {
+                "started_at": started_at,
+                "ended_at": started_at + timedelta(seconds=seconds),
+                "duration_ms": seconds * 1000,
+            }
+            status = "nack" if error is not None else "ack" if ctx.is_acked else "aborted"
+            end = DispatchEnd(**ids, **times, status=status, iterations=ctx.iteration, error=error)  # type: ignore[arg-type]
+            await events.emit_last("dispatch_end", end)
+        return DispatchReport(
+            **ids,
+            **times,  # type: ignore[arg-type]
+            status="ack" if ctx.is_acked else "aborted",
+            text=self._text,
+            iterations=ctx.iteration,
+            usage=dict(self._usage.total),
+        )
+
+    async def _loop(self) -> None:
+        ctx = self._ctx
+        while not ctx.aborted and not ctx.is_signalled:
+            if self._max_iterations is not None and ctx.iteration >= self._max_iterations:
+                raise LimitError(
+                    f"the turn went {ctx.iteration} times to the model without an answer; "
+                    "raise max_iterations, or have the callback give a final text",
+                    field="max_iterations",
+                )
+            await self._iterate()
+        if ctx.nack_error is not None:
+            raise ctx.nack_error
+
+    async def _iterate(self) -> None:
+        ctx, events = self._ctx, self._ctx.events
+        facts: dict[str, Any] = {"dispatch_id": ctx.dispatch_id, "turn_id": ctx.turn_id, "iteration": ctx.iteration}
+        await events.emit("iteration_start", IterationStart(**facts))
+        self._forge()
+        await run_pipeline(self._inputs, ctx, "dispatch-input")
+        if not ctx.is_signalled and not ctx.aborted:
+            await self._act_on(await self._ask())
+            if not ctx.aborted:
+                await run_pipeline(self._outputs, ctx, "dispatch-output")
+        await events.emit("iteration_end", IterationEnd(**facts))
+        ctx.iteration += 1
+
+    def _forge(self) -> None:
+        """Make the readers of the artifacts present; a tool of the user's own that has such a name stays."""
+        self._remove_forged()
+        tools = self._ctx.tools
+        for forged in forge_all(self._ctx):
+            existing = tools.get(forged.name)
+            if existing is not None and not isinstance(existing, ReaderTool):
+                message = f"the reader {forged.name!r} was not made: a tool of yours has its name"
+                self._ctx.events.warn(message, source="forge")
+                continue
+            tools.register(forged, overwrite=True)
+            self._forged.append(forged.name)
+
+    def _remove_forged(self) -> None:
+        for name in self._forged:
+            if isinstance(self._ctx.tools.get(name), ReaderTool):
+                self._ctx.tools.unregister(name)
+        self._forged.clear()
+
+    async def _ask(self) -> Any:
+        """Go to the model; after an abort the callback has a while to end by itself."""
+        ctx = self._ctx
+        with anyio.CancelScope() as scope:
+            forget = ctx.abort_signal.on_abort(lambda: _end_soon(scope, self._grace_seconds))
+            try:
+                if _takes_helpers(self._callback):
+                    return await self._callback(ctx, self._helpers)
+                return await self._callback(ctx)
+            except Exception as error:
+                if ctx.aborted:
+                    return None
+                raise ExecutorCallbackError(
+                    f"the executor callback raised {type(error).__name__}: {error}", field="executor_callback"
+                ) from error
+            finally:
+                forget()
+                await ctx.events.flush()
+        return None
+
+    async def _act_on(self, answer: Any) -> None:
+        if answer is None:
+            return
+        reply = _reply(answer)
+        self._usage.add(reply.usage)
+        if reply.text is not None and (reply.text or not reply.calls):
+            await self._ctx.turn.shelves.message.store(Message.assistant(reply.text))
+        if reply.calls:
+            await self._run(reply.calls)
+        elif reply.text is not None:
+            self._finish(reply.text)
+
+    def _finish(self, text: str) -> None:
+        self._text = text
+        if not self._ctx.is_signalled:
+            self._ctx.ack()
+
+    async def _run(self, calls: Sequence[Call]) -> None:
+        self._refuse_repeats(calls)
+        outcomes = await self._execute(calls)
+        for outcome in outcomes:
+            await self._ctx.store_tool_call(outcome.to_record())
+            if outcome.result.ok and outcome.result.cost_usd is not None:
+                self._usage.add({"tool_cost_usd": outcome.result.cost_usd})
+        for outcome in outcomes:
+            tool = self._ctx.tools.get(outcome.name)
+            if tool is not None and tool.return_direct and outcome.result.ok and not self._ctx.is_signalled:
+                await self._ctx.turn.shelves.message.store(Message.assistant(outcome.result.value))
+                self._finish(outcome.result.value)
+                return
+
+    def _refuse_repeats(self, calls: Sequence[Call]) -> None:
+        most = self._max_repeats
+        if most is None:
+            return
+        for call in calls:
+            times = self._ctx.tool_call_count(call_checksum(call))
+            if times >= most:
+                raise LimitError(
+                    f"the model asked for the same call of {call.name!r} {times + 1} times; "
+                    "raise max_repeats if that is right for this tool",
+                    tool=call.name,
+                    field="max_repeats",
+                )
+            if times == most - 1:
+                message = f"the same call of {call.name!r} was asked for {times + 1} times; the next time the turn stops"
+                self._ctx.events.warn(message, source="max_repeats")
+
+    async def _execute(self, calls: Sequence[Call]) -> list[CallOutcome]:
+        ctx = self._ctx
+        with anyio.CancelScope() as scope:
+            forget = ctx.abort_signal.on_abort(scope.cancel)
+            try:
+                return await self._executor.execute_parallel(calls, ctx)
+            finally:
+                forget()
+        text = "The call was cancelled: the turn was aborted."
+        return [CallOutcome(each.tool_call_id, each.name, call_checksum(each), Err("cancelled", text)) for each in calls]
+
+
+def _reply(answer: Any) -> Reply:
+    if isinstance(answer, Reply):
+        return answer
+    if isinstance(answer, str):
+        return Reply(text=answer)
+    if isinstance(answer, (list, tuple)):
+        calls = cast("Sequence[object]", answer)
+        if all(isinstance(call, Call) for call in calls):
+            return Reply(calls=cast("Sequence[Call]", calls))
+    raise ExecutorCallbackError(
+        f"the executor callback gave a {type(answer).__name__}; it gives text, a list of Call, a Reply, or None",
+        field="executor_callback",
+    )
+
+
+def _end_soon(scope: anyio.CancelScope, seconds: float) -> None:
+    scope.deadline = anyio.current_time() + seconds
+
+
+def _takes_helpers(callback: ExecutorCallback) -> bool:
+    try:
+        parameters = inspect.signature(callback).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    positional = [each for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
+    return len(positional) > 1 or any(each.kind is each.VAR_POSITIONAL for each in parameters)

@@ -1,0 +1,294 @@
+"""The turn runner: one call runs one turn, from its first event to its report."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Literal, TypeAlias, cast
+
+import anyio
+
+from spindle.artifacts.spool import Spool
+from spindle.errors import (
+    InvalidTurnContextError,
+    InvalidTurnRunnerConfigError,
+    LimitError,
+    TurnAbortedError,
+    UsageError,
+)
+from spindle.events import EVENT_NAMES, Events, Failed, Observer, TurnEnd, TurnStart
+from spindle.execution.executor import Executor
+from spindle.journal.journal import Journal
+from spindle.records import ToolCallRecord
+from spindle.stash import Stash
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+from spindle.turns.context import DispatchContext, TurnContext
+from spindle.turns.dispatch import DispatchReport, DispatchRunner, ExecutorCallback
+from spindle.turns.pipeline import Middleware, run_pipeline
+from spindle.turns.records import Records
+from spindle.turns.waits import GateDesk
+
+Status: TypeAlias = Literal["ok", "nack", "aborted", "error", "limit"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnReport:
+    """How a turn ended, and what it left."""
+
+    status: Status
+    text: str
+    turn_id: str
+    messages: tuple[Any, ...]
+    tool_calls: tuple[ToolCallRecord, ...]
+    iterations: int
+    usage: Mapping[str, Any]
+    started_at: datetime
+    ended_at: datetime
+    duration_ms: float
+    error: BaseException | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the turn has an answer."""
+        return self.status == "ok"
+
+    def raise_for_error(self) -> "TurnReport":
+        """Give the report of a turn that went well.
+
+        Raises:
+            BaseException: What the turn failed with; `TurnAbortedError` for one that was aborted.
+        """
+        if self.status == "ok":
+            return self
+        raise self.error or TurnAbortedError(f"the turn {self.turn_id} was aborted, so it has no answer")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedEvent:
+    """One event of a turn, by its name."""
+
+    name: str
+    payload: Any
+
+
+class TurnRunner:
+    """Runs turns over a baseline of tools that never changes; one runner may serve many at once.
+
+    Raises:
+        InvalidTurnRunnerConfigError: A setting is not what it should be.
+        ToolAlreadyRegisteredError: Two tools of the baseline have one name.
+    """
+
+    def __init__(
+        self,
+        *,
+        executor_callback: ExecutorCallback,
+        tools: Iterable[Tool] | ToolRegistry = (),
+        turn_input_pipeline: Sequence[Middleware] = (),
+        turn_output_pipeline: Sequence[Middleware] = (),
+        dispatch_input_pipeline: Sequence[Middleware] = (),
+        dispatch_output_pipeline: Sequence[Middleware] = (),
+        spool: Spool | None = None,
+        journal: Journal | None = None,
+        records: Records | None = None,
+        executor: Executor | None = None,
+        max_iterations: int | None = 50,
+        max_repeats: int | None = 5,
+        timeout_seconds: float | None = None,
+        abort_grace_seconds: float = 5,
+        **executor_settings: Any,
+    ) -> None:
+        _check(
+            executor_callback,
+            {
+                "turn_input_pipeline": turn_input_pipeline,
+                "turn_output_pipeline": turn_output_pipeline,
+                "dispatch_input_pipeline": dispatch_input_pipeline,
+                "dispatch_output_pipeline": dispatch_output_pipeline,
+            },
+        )
+        self._callback = executor_callback
+        self._baseline = ToolRegistry(tools)
+        self._turn_inputs, self._turn_outputs = tuple(turn_input_pipeline), tuple(turn_output_pipeline)
+        self._inputs, self._outputs = tuple(dispatch_input_pipeline), tuple(dispatch_output_pipeline)
+        self._spool = spool
+        self._journal = journal
+        self._records = records
+        self._executor = executor or Executor(self._baseline, journal=journal, spool=None, **executor_settings)
+        self._limits: dict[str, Any] = {
+            "max_iterations": max_iterations,
+            "max_repeats": max_repeats,
+            "abort_grace_seconds": abort_grace_seconds,
+        }
+        self._timeout_seconds = timeout_seconds
+        self._events = Events()
+        self.gates = GateDesk()
+
+    def on(self, event: str, fn: Observer) -> Callable[[], None]:
+        """Call `fn` with each event of every turn; gives back the function that stops it."""
+        return self._events.on(event, fn)
+
+    def observe(self, event: str, fn: Observer) -> Callable[[], None]:
+        """Do the same as `on`, for who likes to tell listening from watching."""
+        return self.on(event, fn)
+
+    async def run(
+        self,
+        *,
+        system_prompt: str = "",
+        messages: Iterable[Any] = (),
+        stash: Stash | Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> TurnReport:
+        """Run one turn.
+
+        Raises:
+            InvalidTurnContextError: A value is not what it should be; nothing was started.
+        """
+        turn = self._turn(self._events, system_prompt, messages, stash, session_id)
+        return await self._run(turn)
+
+    async def stream(
+        self,
+        *,
+        system_prompt: str = "",
+        messages: Iterable[Any] = (),
+        stash: Stash | Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> AsyncIterator[StreamedEvent]:
+        """Run one turn and give its events as they happen; the last one, `report`, carries the `TurnReport`.
+
+        Leaving early aborts the turn; do it inside `contextlib.aclosing`.
+        """
+        send, receive = anyio.create_memory_object_stream[StreamedEvent](float("inf"))
+        events = Events()
+        for name in EVENT_NAMES:
+            events.on(name, partial(_forward, name, send, self._events))
+        turn = self._turn(events, system_prompt, messages, stash, session_id)
+
+        async def run() -> None:
+            async with send:
+                report = await self._run(turn)
+                send.send_nowait(StreamedEvent("report", report))
+
+        async with anyio.create_task_group() as group, receive:
+            group.start_soon(run)
+            try:
+                async for event in receive:
+                    yield event
+            finally:
+                turn.abort()
+
+    def _turn(
+        self,
+        events: Events,
+        system_prompt: str,
+        messages: Iterable[Any],
+        stash: Stash | Mapping[str, Any] | None,
+        session_id: str | None,
+    ) -> TurnContext:
+        if not isinstance(system_prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise InvalidTurnContextError("system_prompt must be text", field="system_prompt")
+        try:
+            return TurnContext(
+                session_id=session_id,
+                system_prompt=system_prompt,
+                tools=self._baseline.copy(),
+                messages=messages,
+                events=events,
+                stash=stash,
+                spool=self._spool or Spool.memory(),
+                journal=self._journal,
+                records=self._records,
+                gates=self.gates,
+            )
+        except (UsageError, TypeError) as error:
+            raise InvalidTurnContextError(f"a turn cannot start: {error}", field=getattr(error, "field", None)) from error
+
+    async def _run(self, turn: TurnContext) -> TurnReport:
+        started_at, begun = datetime.now(UTC), time.perf_counter()
+        ended: dict[str, Any] = {"status": "aborted", "error": None}
+        done: list[DispatchReport] = []
+        await turn.events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=started_at))
+        try:
+            ended = await self._stages(turn, done)
+        finally:
+            seconds = time.perf_counter() - begun
+            times: dict[str, Any] = {
+                "started_at": started_at,
+                "ended_at": started_at + timedelta(seconds=seconds),
+                "duration_ms": seconds * 1000,
+            }
+            await turn.events.emit_last("turn_end", TurnEnd(turn_id=turn.id, **ended, **times))
+        dispatch = done[0] if done else None
+        return TurnReport(
+            **ended,
+            **times,
+            turn_id=turn.id,
+            text=dispatch.text if dispatch else "",
+            messages=turn.messages,
+            tool_calls=turn.tool_calls,
+            iterations=dispatch.iterations if dispatch else 0,
+            usage=dispatch.usage if dispatch else {},
+        )
+
+    async def _stages(self, turn: TurnContext, done: list[DispatchReport]) -> dict[str, Any]:
+        """Input pipeline, dispatch, output pipeline; what fails ends the turn and is told, not raised."""
+        ctx = DispatchContext(turn=turn)
+        place = ["turn-input"]
+        error: Exception | None = None
+        with anyio.move_on_after(self._timeout_seconds) as scope:
+            try:
+                await self._pass_through(turn, ctx, done, place)
+            except Exception as raised:  # noqa: BLE001  a turn ends with a report, whatever happened in it
+                error = raised
+        if scope.cancelled_caught:
+            error = LimitError(f"the turn took longer than {self._timeout_seconds} seconds", field="timeout_seconds")
+        if error is None:
+            return {"status": "ok" if ctx.is_acked and not turn.aborted else "aborted", "error": None}
+        await turn.events.emit("error", Failed(turn_id=turn.id, error=error, stage=place[-1]))
+        is_nack = error is ctx.nack_error
+        return {"status": "limit" if isinstance(error, LimitError) else "nack" if is_nack else "error", "error": error}
+
+    async def _pass_through(
+        self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
+    ) -> None:
+        await run_pipeline(self._turn_inputs, turn, "turn-input")
+        if turn.aborted:
+            return
+        place.append("dispatch")
+        report = await DispatchRunner.dispatch(
+            raw=ctx,
+            executor_callback=self._callback,
+            executor=self._executor,
+            dispatch_input_pipeline=self._inputs,
+            dispatch_output_pipeline=self._outputs,
+            **self._limits,
+        )
+        done.append(report)
+        place.append("turn-output")
+        if not turn.aborted:
+            await run_pipeline(self._turn_outputs, turn, "turn-output")
+
+
+async def _forward(name: str, send: Any, to: Events, payload: Any) -> None:
+    send.send_nowait(StreamedEvent(name, payload))
+    await to.emit(name, payload)
+
+
+def _check(callback: object, pipelines: Mapping[str, object]) -> None:
+    wrong = [] if callable(callback) else ["executor_callback"]
+    for name, layers in pipelines.items():
+        is_list = isinstance(layers, (list, tuple))
+        if not is_list or not all(map(callable, cast("Sequence[object]", layers))):
+            wrong.append(name)
+    if wrong:
+        raise InvalidTurnRunnerConfigError(
+            f"a TurnRunner cannot work with {', '.join(wrong)}: the callback is async (ctx) or (ctx, helpers), "
+            "and a pipeline is a list of async (ctx, next)",
+            field=wrong[0],
+        )
+
+

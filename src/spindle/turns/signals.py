@@ -1,0 +1,70 @@
+"""How a dispatch ends: acknowledged, refused or aborted; the first word counts."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from spindle.errors import AlreadySignalledError, NackError
+
+
+class Signals:
+    """The end of one dispatch, and who wants to hear of it."""
+
+    def __init__(self) -> None:
+        self._acked = False
+        self._nack_error: BaseException | None = None
+        self._on_ack: list[Callable[[], object]] = []
+
+    @property
+    def is_acked(self) -> bool:
+        """Whether it was acknowledged."""
+        return self._acked
+
+    @property
+    def is_signalled(self) -> bool:
+        """Whether it was acknowledged or refused."""
+        return self._acked or self._nack_error is not None
+
+    @property
+    def nack_error(self) -> BaseException | None:
+        """Why it was refused."""
+        return self._nack_error
+
+    def ack(self) -> None:
+        """Acknowledge; handlers run now, in order, and one that fails does not stop the others.
+
+        Raises:
+            AlreadySignalledError: It was signalled before.
+        """
+        self._refuse_second()
+        self._acked = True
+        for handler in list(self._on_ack):
+            with suppress(Exception):
+                handler()
+
+    def nack(self, error: BaseException | None = None) -> None:
+        """Refuse; without an error of its own a general one is kept.
+
+        Raises:
+            AlreadySignalledError: It was signalled before.
+        """
+        self._refuse_second()
+        self._nack_error = error if error is not None else NackError("the dispatch was refused without a reason")
+
+    def on_ack(self, handler: Callable[[], object]) -> Callable[[], None]:
+        """Have a function called on acknowledgement; gives back the function that takes it off again."""
+
+        def mine() -> object:
+            return handler()
+
+        self._on_ack.append(mine)
+
+        def forget() -> None:
+            with suppress(ValueError):
+                self._on_ack.remove(mine)
+
+        return forget
+
+    def _refuse_second(self) -> None:
+        if self.is_signalled:
+            word = "acknowledged" if self._acked else "refused"
+            raise AlreadySignalledError(f"this dispatch was {word} already; look at is_signalled before you signal")
