@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.journal.entries import idempotency_key
+from spindle.tools.identity import canonical_json
 
 texts = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(["", "a", '"', ",", '","', "\ud800", "null"])
 parts = st.tuples(st.none() | texts, st.none() | texts, texts, texts)
@@ -15,6 +16,14 @@ def test_a_key_is_the_same_in_every_process() -> None:
     canonical = b'{"checksum":"abc","session_id":"s1","tool_call_id":"call_1","turn_id":null}'
 
     assert idempotency_key("s1", None, "call_1", "abc") == sha256(canonical).hexdigest()
+
+
+@given(names=parts)
+def test_a_key_is_the_hash_of_canonical_json(names: tuple[str | None, str | None, str, str]) -> None:
+    session_id, turn_id, tool_call_id, checksum = names
+    whole = {"session_id": session_id, "turn_id": turn_id, "tool_call_id": tool_call_id, "checksum": checksum}
+
+    assert idempotency_key(*names) == sha256(canonical_json(whole)).hexdigest()
 
 
 @given(one=parts, other=parts)

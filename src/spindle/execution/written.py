@@ -27,8 +27,9 @@ def intent_of(job: Job, now: datetime) -> Intent:
     if not isinstance(call_id, str):
         raise UsageError(f"a call's id is text, not {type(call_id).__name__}", tool=tool.name, field="tool_call_id")
     if job.record is None:
-        job.record = Record(cast("str", ctx.idempotency_key))
-        job.known_checksum = ctx.checksum
+        ctx.checksum = job.checksum
+        ctx.idempotency_key = idempotency_key(ctx.session_id, ctx.turn_id, call_id, job.checksum)
+        job.record = Record(ctx.idempotency_key)
     return Intent(
         tool_call_id=call_id,
         tool=tool.name,
@@ -68,31 +69,43 @@ def bare_intent_of(job: Job, context: ToolContext, now: datetime) -> Intent:
 def finished_of(job: Job, clock: Clock, *, key: str | None = None, text_only: bool = False) -> Finished:
     """Say what became of a call, as it is shown."""
     now, ticks = clock
-    result = job.reduced
-    facts: dict[str, Any] = {
-        "idempotency_key": cast("Record", job.record).key if key is None else key,
-        "ended_at": now - timedelta(seconds=ticks - job.begun, milliseconds=-job.duration_ms),
-        "attempts": job.attempts or _attempts_before(job),
-    }
+    result, key = job.reduced, cast("Record", job.record).key if key is None else key
+    ended_at = now - timedelta(seconds=ticks - job.begun - job.duration_ms / 1000)
+    attempts = job.attempts or _attempts_before(job)
     if not isinstance(result, Ok):
         err = result or Err("execution_failed", "")
-        about = {"field": err.field, "retryable": err.retryable}
-        return Finished(**facts, code=err.code, error=err.error, result=about, result_chars=len(err.error))
-    record: dict[str, Any] = {"value": result.value, "cost_usd": result.cost_usd}
-    if result.structured is not None and not text_only:
-        record["structured"] = result.structured
+        return Finished(
+            idempotency_key=key,
+            ended_at=ended_at,
+            attempts=attempts,
+            code=err.code,
+            error=err.error,
+            result={"field": err.field, "retryable": err.retryable},
+            result_chars=len(err.error),
+        )
     # An artifact that the handler gave itself is not in our spool.
     is_kept = result.artifact is not None and result.artifact is not _given_artifact(job)
-    if is_kept:
-        record["is_json"] = isinstance(result.artifact, JsonArtifact)
     return Finished(
-        **facts,
-        result=record,
+        idempotency_key=key,
+        ended_at=ended_at,
+        attempts=attempts,
+        result=_told(result, is_kept=is_kept, text_only=text_only),
         result_chars=len(result.value),
         cost_usd=result.cost_usd,
         trusted=result.trusted,
         artifact_id=job.place if is_kept else None,
     )
+
+
+def _told(result: Ok, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {"value": result.value}
+    if result.structured is not None and not text_only:
+        told["structured"] = result.structured
+    if result.cost_usd is not None:
+        told["cost_usd"] = result.cost_usd
+    if is_kept:
+        told["is_json"] = isinstance(result.artifact, JsonArtifact)
+    return told
 
 
 def _attempts_before(job: Job) -> int:

@@ -1,8 +1,10 @@
 """What a journal is told of a call, and what it tells again."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
@@ -80,6 +82,20 @@ class JournalEntry:
 
 
 def idempotency_key(session_id: str | None, turn_id: str | None, tool_call_id: str, checksum: str) -> str:
-    """Name one call of one turn: the same for the same call asked again, in every process, and for no other."""
-    parts = {"checksum": checksum, "session_id": session_id, "tool_call_id": tool_call_id, "turn_id": turn_id}
-    return sha256(canonical_json(parts)).hexdigest()
+    """Name one call of one turn: the same for the same call asked again, in every process, and for no other.
+
+    Raises:
+        NotCanonicalError: A part of it is no JSON.
+    """
+    # Canonical JSON of these four by their names, put together from its parts: a turn has many calls.
+    parts = (_canonical(checksum), _once_a_turn(session_id), _canonical(tool_call_id), _once_a_turn(turn_id))
+    return sha256(b'{"checksum":%b,"session_id":%b,"tool_call_id":%b,"turn_id":%b}' % parts).hexdigest()
+
+
+def _canonical(text: str) -> bytes:
+    # Nothing in a plain name is spelled in another way; `type` because a subclass may be anything.
+    return b'"%b"' % text.encode() if type(text) is str and _is_plain(text) else canonical_json(text)
+
+
+_is_plain = re.compile(r"[\w.:/-]*", re.ASCII).fullmatch
+_once_a_turn = lru_cache(maxsize=64, typed=True)(canonical_json)

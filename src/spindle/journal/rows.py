@@ -79,18 +79,20 @@ def claim_of(intent: Intent) -> Claim:
     Raises:
         UsageError: A value cannot be kept.
     """
+    args = _json_text(intent.args, tool=intent.tool, field="args")
+    # In the order of the fields: by their names it takes half as long again.
     row = Row(
-        idempotency_key=intent.idempotency_key,
-        tool_call_id=intent.tool_call_id,
-        tool=intent.tool,
-        checksum=intent.checksum,
-        state="started",
-        session_id=intent.session_id,
-        turn_id=intent.turn_id,
-        fingerprint=intent.fingerprint,
-        args=_json_text(intent.args, tool=intent.tool, field="args"),
-        started_at=_microseconds(intent.started_at, field="started_at"),
-        attempts=1,
+        intent.idempotency_key,
+        intent.tool_call_id,
+        intent.tool,
+        intent.checksum,
+        "started",
+        intent.session_id,
+        intent.turn_id,
+        intent.fingerprint,
+        args,
+        _microseconds(intent.started_at, field="started_at"),
+        1,
     )
     return Claim(row, intent.repeat)
 
@@ -103,16 +105,16 @@ def outcome_of(finished: Finished) -> Outcome:
     """
     result = finished.result
     return Outcome(
-        idempotency_key=finished.idempotency_key,
-        attempts=finished.attempts,
-        ended_at=_microseconds(finished.ended_at, field="ended_at"),
-        code=finished.code,
-        error=finished.error,
-        result=None if result is None else _json_text(result, tool=None, field="result"),
-        result_chars=finished.result_chars,
-        cost_usd=finished.cost_usd,
-        trusted=finished.trusted,
-        artifact_id=finished.artifact_id,
+        finished.idempotency_key,
+        finished.attempts,
+        _microseconds(finished.ended_at, field="ended_at"),
+        finished.code,
+        finished.error,
+        None if result is None else _json_text(result, tool=None, field="result"),
+        finished.result_chars,
+        finished.cost_usd,
+        finished.trusted,
+        finished.artifact_id,
     )
 
 
