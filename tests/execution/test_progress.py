@@ -1,0 +1,120 @@
+"""How far a call is: told while it runs, with its id, in order, wherever the handler runs."""
+
+import threading
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+from spindle import Events, ToolContext
+from spindle.events import ToolProgress
+from tests.execution.calling import call, execute, execute_one, make, ok
+
+pytestmark = pytest.mark.anyio
+
+
+def listening() -> tuple[ToolContext, list[ToolProgress]]:
+    told: list[ToolProgress] = []
+    events = Events()
+    events.on("tool_progress", told.append)
+    return ToolContext("s1", turn_id="t1", events=events), told
+
+
+async def _async_steps(args: Any, ctx: ToolContext, _meta: Any) -> str:
+    for step in range(args["steps"]):
+        ctx.progress(f"step {step}", percent=step, audience="user")
+        await anyio.lowlevel.checkpoint()
+    return "done"
+
+
+def _sync_steps(args: Any, ctx: ToolContext, _meta: Any) -> str:
+    for step in range(args["steps"]):
+        ctx.progress(f"step {step}", percent=step, audience="user")
+    return "done"
+
+
+@pytest.mark.parametrize("handler", [_async_steps, _sync_steps])
+async def test_each_call_tells_its_own_progress_in_order(handler: Any) -> None:
+    ctx, told = listening()
+    ids = [f"call_{n}" for n in range(8)]
+
+    await execute([make("steps", handler)], [call("steps", {"steps": 30}, call_id=each) for each in ids], ctx=ctx)
+
+    assert {(each.tool_name, each.turn_id, each.audience) for each in told} == {("steps", "t1", "user")}
+    for each in ids:
+        assert [event.message for event in told if event.tool_call_id == each] == [f"step {n}" for n in range(30)]
+
+
+@pytest.mark.parametrize("is_sync", [False, True])
+async def test_progress_is_told_while_the_call_runs(is_sync: bool) -> None:
+    heard, heard_in_thread = anyio.Event(), threading.Event()
+    events = Events()
+
+    def observe(_event: Any) -> None:
+        heard.set()
+        heard_in_thread.set()
+
+    events.on("tool_progress", observe)
+
+    async def work(_args: Any, ctx: ToolContext, _meta: Any) -> str:
+        ctx.progress("begun")
+        await heard.wait()
+        return "heard"
+
+    def work_in_a_thread(_args: Any, ctx: ToolContext, _meta: Any) -> str:
+        ctx.progress("begun")
+        return "heard" if heard_in_thread.wait(5) else "not heard"
+
+    with anyio.fail_after(5):
+        tool = make("work", work_in_a_thread if is_sync else work)
+        outcome = await execute_one(tool, ctx=ToolContext(events=events))
+
+    assert ok(outcome).value == "heard"
+
+
+@pytest.mark.parametrize("handler", [_async_steps, _sync_steps])
+async def test_async_observers_have_heard_everything_when_the_batch_is_over(handler: Any) -> None:
+    told: list[str] = []
+    events = Events()
+
+    async def observe(event: ToolProgress) -> None:
+        await anyio.lowlevel.checkpoint()
+        told.append(event.message)
+
+    events.on("tool_progress", observe)
+
+    await execute_one(make("steps", handler), {"steps": 5}, ctx=ToolContext(events=events))
+
+    assert told == [f"step {n}" for n in range(5)]
+
+
+async def test_an_observer_that_fails_harms_no_call() -> None:
+    warnings: list[Any] = []
+    events = Events()
+    events.on("warning", warnings.append)
+    events.on("tool_progress", lambda _event: 1 / 0)
+
+    outcome = await execute_one(make("steps", _sync_steps), {"steps": 2}, ctx=ToolContext(events=events))
+
+    assert ok(outcome).value == "done"
+    assert [warned.source for warned in warnings] == ["observer", "observer"]
+
+
+async def test_a_handler_that_was_left_behind_is_not_heard_any_more() -> None:
+    release, ended = threading.Event(), threading.Event()
+    ctx, told = listening()
+
+    def work(_args: Any, ctx: ToolContext, _meta: Any) -> None:
+        ctx.progress("in time")
+        release.wait(30)
+        ctx.progress("too late")
+        ended.set()
+
+    await execute_one(make("work", work, timeout_seconds=0.05), ctx=ctx)
+    release.set()
+    await anyio.to_thread.run_sync(ended.wait, 5)
+    await anyio.lowlevel.checkpoint()
+
+    assert [event.message for event in told] == ["in time"]
