@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from spindle.calls import Err
+from spindle.execution.cancelling import from_outside
 from spindle.execution.job import Job
 from spindle.tools.context import ToolContext
 from spindle.tools.masking import masked
@@ -35,10 +36,14 @@ async def refused_by_person(job: Job, approve: Approve | None) -> Err | None:
     if approve is None:
         text = f"The tool {tool.name!r} needs a person's approval, and nobody can be asked here. It was not run."
         return Err("needs_approval", text)
-    request = ApprovalRequest(tool=tool, args=masked(job.value, tool.secret_fields), checksum=job.checksum, ctx=job.ctx)
     try:
-        answer = await approve(request)
-    except Exception as error:  # noqa: BLE001  a guard that raises refuses
+        shown = masked(job.value, tool.secret_fields)
+        request = ApprovalRequest(tool=tool, args=shown, checksum=job.checksum, ctx=job.ctx)
+        answer = cast("object", await approve(request))
+    except BaseException as error:  # noqa: BLE001  a guard that raises refuses
+        ending = from_outside(error)
+        if ending is not None:
+            raise ending from None
         job.ctx.events.warn(f"asking to approve {tool.name!r} failed", source="approve", error=error)
         return Err("denied", f"The tool {tool.name!r} was not approved: asking failed. It was not run.", cause=error)
     if answer is True:

@@ -1,13 +1,13 @@
 """Running a call's body, once or, for what does no harm twice, again; whatever it raises becomes an answer."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
 from spindle.calls import Err
 from spindle.execution.cancelling import from_outside
-from spindle.execution.failures import err_of
+from spindle.execution.failures import err_of, without_secrets
 from spindle.execution.job import Job
 from spindle.execution.local import Local
 from spindle.execution.settle import Settled, settle
@@ -82,8 +82,12 @@ class Attempts:
             ending = from_outside(error, scope)
             if ending is not None:
                 raise ending from None
-            return Settled(_hidden(job, err_of(error, tool=tool.name, expose=tool.expose_errors)))
-        return settle(value, tool=tool.name, trusted=tool.trusted)
+            failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
+            return Settled(without_secrets(failed, job.arguments, tool.secret_fields))
+        settled = settle(value, tool=tool.name, trusted=tool.trusted)
+        if tool.secret_fields and isinstance(settled.result, Err):
+            return Settled(without_secrets(settled.result, job.arguments, tool.secret_fields))
+        return settled
 
 
 def _may_try_again(settled: Settled) -> bool:
@@ -91,13 +95,3 @@ def _may_try_again(settled: Settled) -> bool:
     return isinstance(result, Err) and (
         result.retryable or (result.code == "execution_failed" and result.cause is not None)
     )
-
-
-def _hidden(job: Job, err: Err) -> Err:
-    """Mask the values of secret fields in what the model is told."""
-    text = err.error
-    for name in job.entry.tool.secret_fields:
-        secret = (job.arguments or {}).get(name)
-        if isinstance(secret, str) and len(secret) > 2:
-            text = text.replace(secret, "***")
-    return err if text == err.error else replace(err, error=text)

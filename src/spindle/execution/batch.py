@@ -5,9 +5,11 @@ from typing import Any, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from spindle.calls import Err
 from spindle.execution.budget import Budget, fair_share
+from spindle.execution.cancelling import cancel_requests, forgive_cancel_requests, is_scope_cancelled
 from spindle.execution.gates import House
 from spindle.execution.job import Job
 from spindle.execution.lanes import Lanes, Ticket
@@ -122,14 +124,36 @@ async def run_all(batch: Batch, jobs: Sequence[Job], run: Run, *, workers: int) 
     """
     if len(jobs) <= 1:
         for job in jobs:
-            await run(job, batch)
+            await _run_here(run, job, batch)
         return
     patient = [job for job in jobs if batch.may_wait_long(job)]
     plain = [job for job in jobs if not batch.may_wait_long(job)] if patient else jobs
     async with anyio.create_task_group() as group:
         for job in patient:
-            group.start_soon(run, job, batch)
-        await _Crew(group, batch, plain, run, most=workers).work()
+            group.start_soon(_run_in_own_task, run, job, batch)
+        # Not in this task, which is the caller's: a tool that cancels the task it runs in must not cancel its caller.
+        group.start_soon(_Crew(group, batch, plain, run, most=workers).work)
+
+
+async def _run_here(run: Run, job: Job, batch: Batch) -> None:
+    """Run a lone call in its caller's task; a tool that swallows the caller's cancellation does not undo it."""
+    before = cancel_requests()
+    await run(job, batch)
+    if cancel_requests() > before:
+        await checkpoint_if_cancelled()
+        raise anyio.get_cancelled_exc_class()
+
+
+async def _run_in_own_task(run: Run, job: Job, batch: Batch) -> None:
+    """Run a call in a task that is ours; a tool that cancels that task has failed, and the task goes on."""
+    try:
+        await run(job, batch)
+    except anyio.get_cancelled_exc_class():
+        if is_scope_cancelled():
+            raise
+        forgive_cancel_requests()
+        text = f"The tool {job.call.name!r} failed while running: it cancelled itself."
+        job.finish(Settled(Err("execution_failed", text)))
 
 
 class _Crew:
@@ -151,4 +175,4 @@ class _Crew:
         run, batch = self._run, self._batch
         for job in self._queue:
             self._waiting -= 1
-            await run(job, batch)
+            await _run_in_own_task(run, job, batch)

@@ -21,10 +21,11 @@ from spindle.execution.attempts import Attempts, Retries
 from spindle.execution.batch import Batch, run_all
 from spindle.execution.budget import Budget, fair_share
 from spindle.execution.caching import ResultCache
+from spindle.execution.cancelling import from_outside
 from spindle.execution.checking import checked_settings
 from spindle.execution.dry_run import foretold
 from spindle.execution.failures import err_of
-from spindle.execution.gates import House, admit
+from spindle.execution.gates import House, admit, refused_by_checks
 from spindle.execution.interceptors import Interceptor, intercepted
 from spindle.execution.job import Job, identity_of
 from spindle.execution.keeping import fit, is_shown_whole
@@ -39,7 +40,6 @@ from spindle.journal.journal import Journal
 from spindle.tools.context import ToolContext, as_tool_context
 from spindle.tools.filters import ToolFilter, checked_filter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.running import run_checks
 
 _MEMORY: Any = object()
 
@@ -206,6 +206,11 @@ class Executor:
                 job.finish(await self._intercepted(job, batch))
             else:
                 job.finish(await self._perform(job, batch))
+        except BaseException as error:  # noqa: BLE001  whatever happens round a call is its answer
+            ending = from_outside(error)
+            if ending is not None:
+                raise ending from None
+            job.finish(Settled(err_of(error, tool=job.call.name)))
         finally:
             if (ticket := batch.ticket(job)) is not None:
                 ticket.leave()
@@ -227,18 +232,17 @@ class Executor:
 
     async def _perform(self, job: Job, batch: Batch) -> Settled:
         """One call that has passed the gates: own checks, approval, dry run, cache, run; in that order."""
-        tool, value, ctx = job.entry.tool, job.value, job.ctx
+        tool = job.entry.tool
         if tool.checks:
-            try:
-                await run_checks(tool.checks, value, ctx, tool=tool.name)
-            except Exception as error:  # noqa: BLE001  a guard that raises refuses
-                return Settled(_refusal_of_check(error, tool.name))
+            refused = await refused_by_checks(job)
+            if refused is not None:
+                return Settled(refused)
         if tool.requires_approval:
             refused = await refused_by_person(job, self._approve)
             if refused is not None:
                 return Settled(refused)
-        if ctx.dry_run:
-            return await self._foretell(job)
+        if job.ctx.dry_run:
+            return Settled(await foretold(job))
         key = None if tool.cache is None else self._cache.key(job, batch.house.filter)
         cached = None if key is None else self._cache.get(key)
         if cached is not None:
@@ -251,12 +255,6 @@ class Executor:
         if key is not None and tool.cache is not None:
             self._cache.put(key, settled, tool.cache.ttl_seconds)
         return settled
-
-    async def _foretell(self, job: Job) -> Settled:
-        try:
-            return Settled(await foretold(job))
-        except Exception as error:  # noqa: BLE001
-            return Settled(err_of(error, tool=job.call.name, expose=job.entry.tool.expose_errors))
 
     async def _attempt(self, job: Job, batch: Batch) -> Settled:
         """Wait for the call's turn, then run it within its time."""
@@ -307,13 +305,6 @@ async def _end_cancelled(jobs: Sequence[Job], batch: Batch) -> None:
     if batch.recording is not None:
         with anyio.move_on_after(5, shield=True):
             await batch.recording.finish(jobs)
-
-
-def _refusal_of_check(error: Exception, tool: str) -> Err:
-    refused = err_of(error, tool=tool)
-    if refused.code == "input_invalid":
-        return refused
-    return Err("not_available", f"The tool {tool!r} cannot be used now: a check before it failed.", cause=error)
 
 
 def _timed_out(tool: str) -> Err:

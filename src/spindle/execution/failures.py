@@ -1,17 +1,25 @@
 """What a raised exception is to the model: one table, in our own words."""
 
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
 from spindle.calls import Err, ErrCode
 from spindle.errors import (
     ArtifactQueryError,
     CallError,
+    HandlerFailedError,
     InvalidToolArgsError,
     NotCanonicalError,
     SpindleError,
     ToolDownstreamError,
 )
+from spindle.tools.masking import MASK
 from spindle.tools.problems import printable
 
 _MAX_WORDS = 2_000
+_MAX_CLASS_NAME = 100
 _CODES: tuple[tuple[type[SpindleError], ErrCode], ...] = (
     (InvalidToolArgsError, "input_invalid"),
     (NotCanonicalError, "input_invalid"),
@@ -25,12 +33,27 @@ def err_of(error: BaseException, *, tool: str, expose: bool = False) -> Err:
     Our own errors speak to the model; a handler's shows its class and message only where its tool says so.
     """
     if isinstance(error, CallError) and not isinstance(error, ToolDownstreamError):
-        return Err(_code_of(error), str(error), field=error.field, cause=error)
+        return Err(_code_of(error), _words(error, None), field=error.field, cause=error)
     if expose:
-        text = f"The tool {tool!r} failed: {type(error).__name__}: {_words(error)}"
+        text = f"The tool {tool!r} failed: {_described(error)}"
     else:
         text = f"The tool {tool!r} failed while running. Its error was recorded; try something else, or ask the user."
     return Err("execution_failed", text, cause=error)
+
+
+def without_secrets(err: Err, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> Err:
+    """Mask the values of secret fields in what the model is told."""
+    text = secrets_masked(err.error, arguments, secret_fields) if secret_fields else err.error
+    return err if text == err.error else replace(err, error=text)
+
+
+def secrets_masked(text: str, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> str:
+    """Mask the values of secret fields in a text, however they are spelled there."""
+    secrets = [(arguments or {}).get(name) for name in secret_fields]
+    spellings = {spelled for secret in secrets for part in _texts(secret) for spelled in _spelled(part)}
+    for spelled in sorted(spellings, key=len, reverse=True):
+        text = text.replace(spelled, MASK)
+    return text
 
 
 def _code_of(error: CallError) -> ErrCode:
@@ -40,8 +63,34 @@ def _code_of(error: CallError) -> ErrCode:
     return "execution_failed"
 
 
-def _words(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
+    if isinstance(error, HandlerFailedError):
+        name, words = error.class_name, printable(error.text, _MAX_WORDS)
+    else:
+        name, words = type(error).__name__, _words(error, _MAX_WORDS)
+    name = printable(name, _MAX_CLASS_NAME)
+    return f"{name}: {words}" if words else name
+
+
+def _words(error: BaseException, limit: int | None) -> str:
     try:
-        return printable(str(error), _MAX_WORDS)
-    except Exception:  # noqa: BLE001  an exception whose text raises is still only a failed call
+        text = str(error)
+    except BaseException:  # noqa: BLE001  an exception whose text raises is still only a failed call
         return "(its message cannot be shown)"
+    return text if limit is None else printable(text, limit)
+
+
+def _texts(secret: Any) -> Iterator[str]:
+    """Give what a secret may show up as: itself, and every text and number in it."""
+    if isinstance(secret, Mapping):
+        secret = list(cast("Mapping[Any, Any]", secret).values())
+    if isinstance(secret, Sequence) and not isinstance(secret, (str, bytes)):
+        for part in cast("Sequence[Any]", secret):
+            yield from _texts(part)
+    elif secret is not None and not isinstance(secret, bool) and len(text := str(secret)) > 2:
+        yield text
+
+
+def _spelled(text: str) -> set[str]:
+    """Give the ways in which a text is quoted in errors; a very short one would mask half the message."""
+    return {text, printable(text, _MAX_WORDS), repr(text)[1:-1], json.dumps(text)[1:-1]}

@@ -4,22 +4,30 @@ They run before anything is done, in the order of the batch. Whatever a guard ra
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias, cast
+from difflib import get_close_matches
+from typing import NamedTuple, TypeAlias, cast
 
 from spindle.calls import Call, Err
 from spindle.capabilities.declare import NO_CAPABILITIES
 from spindle.capabilities.resolve import Backends, unserved
 from spindle.errors import InvalidToolArgsError, NotCanonicalError
 from spindle.events import Events
-from spindle.execution.failures import err_of
+from spindle.execution.cancelling import from_outside
+from spindle.execution.failures import err_of, without_secrets
 from spindle.execution.job import Job
 from spindle.execution.repair import explained
 from spindle.tools.arguments import read_arguments
 from spindle.tools.availability import is_available
+from spindle.tools.entry import Entry
 from spindle.tools.filters import ToolFilter, refusal
+from spindle.tools.identity import checksum
 from spindle.tools.problems import listed, nearest, printable
 from spindle.tools.registry import ToolRegistry
+from spindle.tools.running import run_checks
 from spindle.tools.tool import runnable_of
+
+_MAX_NAME = 60
+_MAX_COMPARED = 1000
 
 
 class House(NamedTuple):
@@ -37,23 +45,42 @@ Gate: TypeAlias = Callable[[Job, House], Err | None]
 
 def admit(job: Job, house: House) -> Err | None:
     """Take a call through every gate; gives the refusal of the first that does not let it pass."""
-    for gate in GATES:
-        try:
+    gate = GATES[0]
+    try:
+        for gate in GATES:
             refused = gate(job, house)
-        except Exception as error:  # noqa: BLE001  a guard that raises refuses
-            name = printable(str(job.call.name), 60)
-            house.events.warn(f"a guard of {name!r} raised {type(error).__name__}", source=gate.__name__, error=error)
-            return Err("not_available", f"The tool {name!r} cannot be used now: a check before it failed.", cause=error)
-        if refused is not None:
-            return refused
+            if refused is not None:
+                return refused
+    except BaseException as error:  # noqa: BLE001  a guard that raises refuses; nothing waits here, so nobody is cancelled
+        name = printable(job.call.name, _MAX_NAME)
+        house.events.warn(f"a guard of {name!r} raised {type(error).__name__}", source=gate.__name__, error=error)
+        return _cannot_check(name, error)
     return None
 
 
 def is_a_call(job: Job, house: House) -> Err | None:  # noqa: ARG001
-    """Refuse what is not a `Call` at all."""
-    if isinstance(cast("object", job.call), Call) and isinstance(cast("object", job.call.name), str):
+    """Refuse what is not a `Call` at all; something that is one takes its place, for the answer to have a name."""
+    call = job.call
+    if type(call) is Call and type(call.name) is str and type(call.tool_call_id) is str and call.tool_call_id.isascii():
         return None
-    return Err("input_invalid", "That is not a call: expected Call(tool_call_id, name, args).")
+    name, call_id = _text(call, "name"), _text(call, "tool_call_id")
+    is_call = issubclass(type(cast("object", call)), Call) and name is not None and call_id is not None
+    job.call = Call(call_id or "", name or "", call.args if is_call else None)
+    if is_call:
+        return None
+    return Err("input_invalid", "That is not a call: expected Call(tool_call_id, name, args), id and name being text.")
+
+
+def _text(given: object, field: str) -> str | None:
+    """Read a text that can be written down; half a surrogate pair cannot."""
+    try:
+        value: object = getattr(given, field)
+        if not isinstance(value, str):
+            return None
+        value.encode()
+        return str.__str__(value)
+    except BaseException:  # noqa: BLE001  whatever it is, it is no text
+        return None
 
 
 def is_known(job: Job, house: House) -> Err | None:
@@ -63,14 +90,27 @@ def is_known(job: Job, house: House) -> Err | None:
         job.entry = entry
         return None
     names = [each.tool.name for each in house.registry.entries() if _is_shown(each, house)]
-    close = nearest(job.call.name, names)
-    name = printable(job.call.name, 60)
-    hint = f"did you mean {close!r}?" if close else f"the tools are: {listed(map(repr, names)) or 'none'}."
+    close = _closest(job.call.name, names)
+    name = printable(job.call.name, _MAX_NAME)
+    hint = f"did you mean {listed(close)}?" if close else f"the tools are: {listed(map(repr, names)) or 'none'}."
     return Err("not_available", f"There is no tool {name!r}; {hint}", field="name")
 
 
-def _is_shown(entry: Any, house: House) -> bool:
-    return not entry.hidden and refusal(entry, house.filter) is None and is_available(entry.tool)
+def _closest(word: str, names: list[str]) -> list[str]:
+    """Find the few names that were probably meant, the likeliest first."""
+    best = nearest(word, names)
+    if best is None:
+        return []
+    alike = get_close_matches(word, names[:_MAX_COMPARED], n=3)
+    return [repr(name) for name in dict.fromkeys((best, *alike))][:3]
+
+
+def _is_shown(entry: Entry, house: House) -> bool:
+    """Tell what `to_definitions` would show; a tool that fails to answer is not shown."""
+    try:
+        return not entry.hidden and refusal(entry, house.filter) is None and is_available(entry.tool, house.events)
+    except BaseException:  # noqa: BLE001
+        return False
 
 
 def is_permitted(job: Job, house: House) -> Err | None:
@@ -92,7 +132,7 @@ def is_served(job: Job, house: House) -> Err | None:
     lacking = None if needs is NO_CAPABILITIES else unserved(needs, house.backends)
     if not lacking:
         return None
-    text = f"The tool {job.call.name!r} cannot be used here: it needs {listed(lacking)}, which nothing serves."
+    text = f"The tool {job.call.name!r} cannot be used here: it needs {', '.join(lacking)}, which nothing serves."
     return Err("not_available", text)
 
 
@@ -104,12 +144,33 @@ def is_well_formed(job: Job, house: House) -> Err | None:
     try:
         job.arguments = read_arguments(call.args, tool=tool.name, empty_ok=schema.takes_nothing())
         if isinstance(call.args, Mapping):
-            _ = job.checksum  # a mapping may hold what JSON cannot, and then it has none
+            # A mapping may hold what JSON cannot, and then it has none; and a handler may change what it holds.
+            job.known_checksum = checksum(tool.name, job.arguments)
         job.value = schema.validator()(job.arguments, call.args)
     except (InvalidToolArgsError, NotCanonicalError) as error:
         refused = err_of(error, tool=tool.name)
-        return explained(refused, call.args, schema) if house.explain_repairs else refused
+        return explained(refused, job, schema) if house.explain_repairs else refused
     return None
 
 
 GATES: tuple[Gate, ...] = (is_a_call, is_known, is_permitted, is_ready, is_served, is_well_formed)
+
+
+async def refused_by_checks(job: Job) -> Err | None:
+    """Ask the tool's own checks, which may wait for something; they come after every other gate."""
+    tool = job.entry.tool
+    try:
+        await run_checks(tool.checks, job.value, job.ctx, tool=tool.name)
+    except BaseException as error:  # noqa: BLE001  a guard that raises refuses
+        ending = from_outside(error)
+        if ending is not None:
+            raise ending from None
+        if isinstance(error, InvalidToolArgsError):
+            return without_secrets(err_of(error, tool=tool.name), job.arguments, tool.secret_fields)
+        job.ctx.events.warn(f"a check of {tool.name!r} raised {type(error).__name__}", source="checks", error=error)
+        return _cannot_check(tool.name, error)
+    return None
+
+
+def _cannot_check(tool: str, error: BaseException) -> Err:
+    return Err("not_available", f"The tool {tool!r} cannot be used now: a check before it failed.", cause=error)
