@@ -14,7 +14,7 @@ from spindle.execution.gates import House
 from spindle.execution.job import Job
 from spindle.execution.lanes import Lanes, Ticket
 from spindle.execution.recording import Recording
-from spindle.execution.settle import Settled
+from spindle.execution.settle import Settled, given_again
 from spindle.tools.context import ToolContext
 
 
@@ -72,7 +72,7 @@ class Batch:
     def _shared_name(self, job: Job) -> Hashable | None:
         """Name what a call has in common with those whose answer it may share; `None` when it must run by itself."""
         tool = job.entry.tool
-        if tool.read_only:
+        if tool.read_only or tool.cache is not None:
             return (tool, job.checksum)
         # With a journal, what has the same key is the same call, and is not done twice.
         return None if self.recording is None else (str(job.call.tool_call_id), job.checksum)
@@ -111,7 +111,7 @@ class Batch:
         for job, leader in self._followers:
             if leader.settled is not None:
                 job.record = None if leader.record is None else leader.record.shared()
-                job.finish(leader.settled)
+                job.finish(leader.settled if leader.is_from_record else given_again(leader.settled))
 
 
 Run: TypeAlias = Callable[[Job, Batch], Coroutine[Any, Any, None]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from spindle.calls import Ok
 from spindle.execution.job import Job
-from spindle.execution.settle import Settled
+from spindle.execution.settle import Settled, given_again
 from spindle.tools.filters import ToolFilter
 
 MAX_ENTRIES = 1_000
@@ -52,7 +52,7 @@ class ResultCache:
             del self._kept[key]
             return None
         self._kept.move_to_end(key)
-        return _copy(settled)
+        return given_again(_copy(settled))
 
     def put(self, key: Hashable, settled: Settled, ttl_seconds: float) -> None:
         """Keep a good result."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import iscoroutine
 from typing import Any, cast, get_args
 
@@ -24,6 +24,14 @@ class Settled:
     result: Ok | Err
     whole: bytes | None = None
     """What is to be kept if the text gets cut; `None` when that is the text itself."""
+
+
+def given_again(settled: Settled) -> Settled:
+    """Give a result to another call, which costs nothing more."""
+    result = settled.result
+    if not isinstance(result, Ok) or result.cost_usd is None:
+        return settled
+    return Settled(replace(result, cost_usd=None), settled.whole)
 
 
 def settle(value: Any, *, tool: str, trusted: bool) -> Settled:
