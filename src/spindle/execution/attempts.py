@@ -11,7 +11,7 @@ from spindle.execution.failures import err_of, without_secrets
 from spindle.execution.job import Job
 from spindle.execution.local import Local
 from spindle.execution.settle import Settled, settle
-from spindle.execution.transport import Transport, request_of
+from spindle.execution.transport import Transport, carried
 from spindle.tools.running import Observed
 
 _MOST_DOUBLINGS = 30
@@ -73,7 +73,7 @@ class Attempts:
         tool = job.entry.tool
         try:
             if self._transport is not None:
-                value: Any = await self._transport.execute(request_of(job), job.ctx)
+                value: Any = await carried(self._transport, job)
             elif job.runnable.is_async:
                 value = await job.runnable.handler(job.value, job.ctx, job.runnable.meta)
             else:

@@ -1,16 +1,23 @@
 """The port behind which a call's body may run somewhere else: a request of plain data in, a result out."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from spindle.calls import Err, Ok
-from spindle.errors import CallError
-from spindle.execution.failures import err_of
+from spindle.calls import Call, Err, Ok
+from spindle.capabilities.resolve import NO_BACKENDS, Backends, handles, unserved
+from spindle.events import Events
+from spindle.execution.cancelling import from_outside
+from spindle.execution.failures import err_of, without_secrets
 from spindle.execution.job import Job
+from spindle.execution.local import Local
 from spindle.execution.settle import settle
+from spindle.tools.arguments import read_arguments
 from spindle.tools.context import ToolContext
+from spindle.tools.entry import Entry
 from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool, runnable_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +35,9 @@ class Request:
     turn_id: str | None
     result_budget_chars: int | None
     seconds_left: float | None
+    """Time until the call's deadline; clocks of two machines need not agree."""
+    working_dir: str | None = None
+    turn_count: int = 0
 
 
 class CancelSignal(Protocol):
@@ -61,33 +71,107 @@ def request_of(job: Job) -> Request:
         turn_id=ctx.turn_id,
         result_budget_chars=ctx.result_budget_chars,
         seconds_left=ctx.seconds_left,
+        working_dir=None if ctx.working_dir is None else str(ctx.working_dir),
+        turn_count=ctx.turn_count,
     )
 
 
+async def carried(transport: Transport, job: Job) -> Ok | Err:
+    """Have a transport run a call, and hold it to its word."""
+    result = cast("object", await transport.execute(request_of(job), job.ctx))
+    if isinstance(result, (Ok, Err)):
+        return result
+    raise TypeError(f"a transport gives an Ok or an Err, not a {type(result).__name__}")
+
+
 class LocalTransport:
-    """Runs requests in this process, with the tools of a registry."""
+    """Runs requests in this process, with the tools of a registry: what a worker on another machine does, and tests.
 
-    def __init__(self, registry: ToolRegistry) -> None:
+    The arguments are held to the schema again, for they came as data; the tool's own checks, the filter and the
+    approval are the business of the one who asks.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        *,
+        backends: Backends = NO_BACKENDS,
+        events: Events | None = None,
+        concurrency: int = 64,
+    ) -> None:
         self._registry = registry
+        self._backends = backends
+        self._events = events
+        self._local = Local(concurrency)
 
-    async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:  # noqa: ARG002  cancelling this task is enough
+    async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
         """Look the tool up and run it; one that is not the one asked for is refused."""
-        tool = self._registry.get(request.tool)
-        if tool is None or tool.fingerprint != request.fingerprint:
-            what = "is not known" if tool is None else "is not the same"
-            return Err("not_available", f"The tool {request.tool!r} {what} where it was to run.")
-        ctx = ToolContext(
+        entry = self._registry.entry(request.tool)
+        if entry is None:
+            return Err("not_available", f"The tool {request.tool!r} is not known where it was to run.")
+        tool = entry.tool
+        refused = self._refusal(request, tool)
+        if refused is not None:
+            return refused
+        try:
+            job = self._job(request, entry, cancel)
+            if job.runnable.is_async:
+                value: Any = await job.runnable.handler(job.value, job.ctx, job.runnable.meta)
+            else:
+                value = await self._local.run(job)
+        except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
+            ending = from_outside(error)
+            if ending is not None:
+                raise ending from None
+            failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
+            return without_secrets(failed, request.args, tool.secret_fields)
+        return settle(value, tool=tool.name, trusted=tool.trusted).result
+
+    def _refusal(self, request: Request, tool: Tool) -> Err | None:
+        name = request.tool
+        if tool.fingerprint != request.fingerprint:
+            return Err("not_available", f"The tool {name!r} is another one where it was to run.")
+        lacking = unserved(tool.capabilities, self._backends)
+        if lacking:
+            needs = ", ".join(lacking)
+            return Err("not_available", f"The tool {name!r} needs {needs}, which nothing serves where it was to run.")
+        return None
+
+    def _job(self, request: Request, entry: Entry, cancel: CancelSignal) -> Job:
+        tool, schema = entry.tool, runnable_of(entry.tool).schema
+        job = Job(Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, runnable_of(tool))
+        job.arguments = read_arguments(request.args, tool=tool.name, empty_ok=True)
+        job.value = schema.validator()(job.arguments, request.args)
+        job.ctx = _Context(request, cancel, self._events, handles(tool.capabilities, self._backends))
+        return job
+
+
+class _Context(ToolContext):
+    """The surroundings of a call that came as data: its cancel signal is somebody else's."""
+
+    __slots__ = ("_signal",)
+
+    def __init__(
+        self, request: Request, signal: CancelSignal, events: Events | None, granted: Mapping[str, Any] | None
+    ) -> None:
+        left = request.seconds_left
+        super().__init__(
             request.session_id,
             turn_id=request.turn_id,
+            working_dir=request.working_dir,
+            events=events,
             result_budget_chars=request.result_budget_chars,
-            tool_name=tool.name,
+            turn_count=request.turn_count,
+            tool_name=request.tool,
             tool_call_id=request.tool_call_id,
             checksum=request.checksum,
             idempotency_key=request.idempotency_key,
+            deadline=None if left is None else time.monotonic() + left,
+            handles=granted,
         )
-        try:
-            value = await tool.executor(ctx)(request.args)
-        except CallError as error:
-            cause = error.__cause__ if error.__cause__ is not None else error
-            return err_of(cause, tool=tool.name, expose=tool.expose_errors)
-        return settle(value, tool=tool.name, trusted=tool.trusted).result
+        self._signal = signal
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller left, or said that it no longer wants an answer."""
+        return self._cancelled or self._signal.cancelled
