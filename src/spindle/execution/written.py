@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias, cast
 
 from spindle.artifacts.json_artifact import JsonArtifact
-from spindle.calls import Call, Err, Ok
+from spindle.calls import Err, Ok
 from spindle.errors import UsageError
 from spindle.execution.job import Job, Record
 from spindle.execution.settle import Settled
@@ -20,12 +20,9 @@ def intent_of(job: Job, now: datetime) -> Intent:
     """Say that a call is about to run; its key is taken down, for its context is in the handler's hands then.
 
     Raises:
-        UsageError: Its id is no text.
         NotCanonicalError: Its session or turn cannot be named.
     """
-    tool, ctx, call_id = job.entry.tool, job.ctx, cast("object", job.call.tool_call_id)
-    if not isinstance(call_id, str):
-        raise UsageError(f"a call's id is text, not {type(call_id).__name__}", tool=tool.name, field="tool_call_id")
+    tool, ctx, call_id = job.entry.tool, job.ctx, job.call.tool_call_id
     if job.record is None:
         ctx.checksum = job.checksum
         ctx.idempotency_key = idempotency_key(ctx.session_id, ctx.turn_id, call_id, job.checksum)
@@ -48,12 +45,12 @@ def bare_intent_of(job: Job, context: ToolContext, now: datetime) -> Intent:
     """Name a call that did not pass the gates. What it was given may hold secrets that nobody could tell apart.
 
     Raises:
-        UsageError: It is no call, or its id is no text.
-        NotCanonicalError: Its name, its session or turn cannot be named.
+        UsageError: It has no id.
+        NotCanonicalError: Its session or turn cannot be named.
     """
-    call = cast("object", job.call)
-    if not isinstance(call, Call) or not isinstance(cast("object", call.tool_call_id), str):
-        raise UsageError("that is no call", field="calls")
+    call = job.call
+    if not call.tool_call_id:
+        raise UsageError("a call without an id cannot be written down", field="tool_call_id")
     return Intent(
         tool_call_id=call.tool_call_id,
         tool=call.name,
