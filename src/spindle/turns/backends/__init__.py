@@ -1,0 +1,1 @@
+"""Places where the records of turns are kept; the port is `RecordStore` in `records.py`."""

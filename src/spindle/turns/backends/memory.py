@@ -1,0 +1,60 @@
+"""Records in this process's memory: gone with it, and nothing else to set up."""
+
+from threading import Lock
+from typing import Any, NamedTuple
+
+from anyio.lowlevel import checkpoint
+
+from spindle.turns.records import Kind
+
+
+class _Row(NamedTuple):
+    kind: Kind
+    turn_id: str | None
+    record: Any
+
+
+class MemoryStore:
+    """Keeps the records themselves in a list, artifacts and media with their content."""
+
+    def __init__(self) -> None:
+        self._rows: list[_Row] = []
+        self._lock = Lock()
+
+    async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
+        """Add a record behind all others."""
+        await checkpoint()  # before, not after: what a cancelled caller wanted is not kept
+        with self._lock:
+            self._rows.append(_Row(kind, turn_id, record))
+
+    async def replace(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
+        """Put a record in the place of the first that has its id, and remove the others; add it when there is none."""
+        await checkpoint()
+        with self._lock:
+            places = self._places(kind, record.id, turn_id)
+            if not places:
+                self._rows.append(_Row(kind, turn_id, record))
+                return
+            self._rows[places[0]] = self._rows[places[0]]._replace(record=record)
+            for place in reversed(places[1:]):
+                del self._rows[place]
+
+    async def delete(self, kind: Kind, id: str, *, turn_id: str | None) -> None:
+        """Remove the first record with that id, if there is one."""
+        await checkpoint()
+        with self._lock:
+            for place in self._places(kind, id, turn_id)[:1]:
+                del self._rows[place]
+
+    async def load(self, turn_id: str | None) -> list[tuple[Kind, Any]]:
+        """Give the records that were added for a turn, or all for `None`, in order."""
+        await checkpoint()
+        with self._lock:
+            return [(row.kind, row.record) for row in self._rows if turn_id in {None, row.turn_id}]
+
+    def _places(self, kind: Kind, id: str, turn_id: str | None) -> list[int]:
+        return [
+            place
+            for place, row in enumerate(self._rows)
+            if row.kind == kind and row.record.id == id and (kind != "tool_call" or row.turn_id == turn_id)
+        ]
