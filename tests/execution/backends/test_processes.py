@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -55,7 +56,14 @@ def open_descriptors() -> int:
 
 def children() -> set[str]:
     """The processes this one has to reap, zombies too."""
-    return {pid for listing in Path("/proc/self/task").glob("*/children") for pid in listing.read_text().split()}
+    found: set[str] = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        # Processes of others come and go while we look.
+        with suppress(OSError):
+            parent = status.read_text().rpartition(")")[2].split()[1]
+            if parent == str(os.getpid()):
+                found.add(status.parent.name)
+    return found
 
 
 class FailMaker(Protocol):
