@@ -209,3 +209,12 @@ async def test_an_artifact_is_known_by_its_class() -> None:
     assert not Artifact.is_artifact("x")
     assert not Artifact.is_artifact(Artifact)
     assert not Artifact.is_artifact(type("Artifact", (), {})())
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xef\xbb\xbf", "äöü 😀\n".encode() * 200_000, b"\xff\xfe" * 700_001, b"\xef\xbb"]
+)
+async def test_characters_are_counted_as_the_text_has_them(data: bytes) -> None:
+    artifact = Artifact.from_bytes(data)
+
+    assert await artifact.char_count() == len(await artifact.as_text())

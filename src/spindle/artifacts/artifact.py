@@ -202,11 +202,13 @@ class Artifact:
         stream = getattr(self._reader, "chunks", None)
         if not callable(stream):
             return len(await self.as_text())
-        decoder, count = getincrementaldecoder("utf-8-sig")("replace"), 0
+        decoder, count, is_marked = getincrementaldecoder("utf-8")("replace"), 0, False
         async with aclosing(cast("AsyncGenerator[bytes, None]", stream())) as chunks:
             async for chunk in chunks:
-                count += len(decoder.decode(chunk))
-        return count + len(decoder.decode(b"", final=True))
+                text = decoder.decode(chunk)
+                is_marked = is_marked or (not count and text.startswith("\ufeff"))
+                count += len(text)
+        return count + len(decoder.decode(b"", final=True)) - is_marked
 
     async def _lines(self, start: int, end: int) -> list[str]:
         """Read lines `start` to `end`, clamped; a line the reader does not have is skipped."""
