@@ -1,14 +1,16 @@
 """Sync handlers, run beside the event loop: in a thread, or in a process that can be killed."""
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spindle.events import Events
-from spindle.execution.backends.child import ChildLink
-from spindle.execution.backends.processes import ProcessLane
 from spindle.execution.backends.threads import Post, ThreadLane
 from spindle.execution.job import Job
 from spindle.tools.running import is_awaitable
+
+if TYPE_CHECKING:
+    from spindle.execution.backends.child import ChildLink
+    from spindle.execution.backends.processes import ProcessLane
 
 
 class Local:
@@ -19,7 +21,10 @@ class Local:
         self._threads = ThreadLane(most_at_once)
 
     @cached_property
-    def _processes(self) -> ProcessLane:
+    def _processes(self) -> "ProcessLane":
+        # Few programs need it, and what it needs takes a while to import.
+        from spindle.execution.backends.processes import ProcessLane  # noqa: PLC0415
+
         return ProcessLane(self._most_at_once)
 
     @property
@@ -45,7 +50,7 @@ class Local:
         handler, value, ctx, meta = job.runnable.handler, job.value, job.ctx, job.runnable.meta
         told = ctx.events
 
-        def body(link: ChildLink) -> Any:
+        def body(link: "ChildLink") -> Any:
             ctx.events = _Relay(told, link)
             return handler(value, ctx, meta)
 
@@ -60,7 +65,7 @@ class _Relay(Events):
 
     __slots__ = ("_link",)
 
-    def __init__(self, told: Events, link: ChildLink) -> None:
+    def __init__(self, told: Events, link: "ChildLink") -> None:
         super().__init__()
         self._link = link
         self.heard = told.heard
