@@ -22,6 +22,7 @@ SpindleError
 │   ├── InvalidBudgetError                a budget has two units, or no room
 │   ├── InvalidReducerError               a reducer has a bad or missing part
 │   ├── ReducerAlreadyRegisteredError     two reducers claim one tool
+│   ├── InvalidTrustError                 a fence, a label or a sink policy was given a bad value
 │   ├── InvalidTurnRunnerConfigError      a runner was wired up wrongly
 │   ├── InvalidTurnContextError           a turn was started with a bad value
 │   ├── InvalidDispatchContextError       a dispatch context was made with a bad value
@@ -307,6 +308,12 @@ class UnknownGateError(UsageError):
     def __init__(self, message: str, *, gate_id: str) -> None:
         super().__init__(message, field="id")
         self.gate_id = gate_id
+
+
+class InvalidTrustError(UsageError):
+    """A fence, a label or a sink policy was given a bad value."""
+
+    code = "E_INVALID_TRUST"
 
 
 class MissingExtraError(UsageError):

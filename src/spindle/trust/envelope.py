@@ -1,0 +1,191 @@
+"""Fences round what tools gave, so that a model can tell what it may believe.
+
+The nonce in a fence's tags is random for each render, and nothing in the body can be taken for a tag of ours: who
+writes the content can neither guess the end of its fence nor forge another.
+"""
+
+import re
+import secrets
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, Protocol, TypeAlias, cast, get_args
+from xml.sax.saxutils import escape
+
+from spindle.calls import CallOutcome, Err, Ok
+from spindle.errors import InvalidTrustError
+from spindle.media import Media
+from spindle.trust.folding import broken_behind, rewrite
+from spindle.trust.handles import handle, is_artifact, measured_handle
+from spindle.trust.invisible import INVISIBLE
+from spindle.trust.labels import label_of, media_label
+from spindle.trust.sanitise import sanitise
+
+EnvelopeKind: TypeAlias = Literal["tool-result", "trusted-tool-result", "tool-error", "artifact-handle"]
+
+MAX_ATTRIBUTE_CHARS: Final = 256
+_NONCE_BYTES: Final = 16
+_KINDS: Final[tuple[EnvelopeKind, ...]] = get_args(EnvelopeKind)
+_NEVER_TRUSTED: Final = ("tool-error", "artifact-handle")
+_GAP: Final = rf"[\s{INVISIBLE}]*+"
+# Also with gaps between the letters, with none of the signs between the words, and with `-` for `_`.
+_OUR_TAG: Final = re.compile(
+    rf"(<){_GAP}(?:[/\\]{_GAP})*+(?:u{_GAP}n{_GAP})?+{_GAP.join('trusted')}{_GAP}[_-]?+{_GAP}{_GAP.join('content')}",
+    re.IGNORECASE,
+)
+
+
+class RecordedCall(Protocol):
+    """What rendering asks of the record of a call."""
+
+    @property
+    def id(self) -> str:
+        """The call's id."""
+        ...
+
+    @property
+    def tool(self) -> str:
+        """The name of its tool."""
+        ...
+
+    @property
+    def results(self) -> object:
+        """Text, an artifact, media, or several of one kind."""
+        ...
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the results say why there are none."""
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """How the call was trusted when it was recorded."""
+        ...
+
+    @property
+    def inline(self) -> bool:
+        """Whether an artifact is shown whole."""
+        ...
+
+
+def fence(text: str, *, trusted: bool, kind: EnvelopeKind, tool: str | None = None) -> str:
+    """Put a text between tags that say whether it may be believed; what may not is sanitised first.
+
+    Errors and handles are never trusted, whatever `trusted` says.
+
+    Raises:
+        InvalidTrustError: `kind` is none of the four, or `text` is no text.
+    """
+    return enclose(text, trusted=trusted, kind=kind, facts={} if tool is None else {"tool": tool})
+
+
+def enclose(text: str, *, trusted: bool, kind: EnvelopeKind, facts: Mapping[str, str]) -> str:
+    """Fence a text with any further facts as attributes, whose names are ours and whose values may be anybody's."""
+    if kind not in _KINDS:
+        raise InvalidTrustError(f"an envelope has no kind {kind!r}; it is one of {', '.join(_KINDS)}", field="kind")
+    if not isinstance(cast("object", text), str):
+        raise InvalidTrustError(f"an envelope holds text, not {type(text).__name__}; turn it into text", field="text")
+    is_trusted = trusted is True and kind not in _NEVER_TRUSTED
+    shown_kind = "tool-result" if kind == "trusted-tool-result" and not is_trusted else kind
+    nonce = secrets.token_hex(_NONCE_BYTES)
+    tag = f"{'trusted' if is_trusted else 'untrusted'}_content_{nonce}"
+    attributes = {"nonce": nonce, "kind": shown_kind, **{name: one_line(value) for name, value in facts.items()}}
+    written = "".join(f' {name}="{_escaped(value)}"' for name, value in attributes.items())
+    body = without_tags(text if is_trusted else sanitise(text))
+    return f"<{tag}{written}>\n{body}\n</{tag}>"
+
+
+def without_tags(text: str) -> str:
+    """Break whatever could be taken for an opening or closing tag of an envelope, of this or any other."""
+    return rewrite(text, _OUR_TAG, broken_behind)
+
+
+def one_line(text: str, max_chars: int = MAX_ATTRIBUTE_CHARS) -> str:
+    """Make of a name that anybody chose one short, harmless line."""
+    # Folded first: a quotation mark must not appear later, when somebody else folds.
+    harmless = without_tags(sanitise(unicodedata.normalize("NFKC", text[: 4 * max_chars])))
+    line = " ".join(harmless.split())
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
+
+
+def render_outcome(outcome: CallOutcome) -> str:
+    """Fence what became of a call: a result, an error, or the handle of an artifact that is not shown.
+
+    Raises:
+        InvalidTrustError: The outcome holds neither an `Ok` nor an `Err`.
+    """
+    result = outcome.result
+    if isinstance(result, Err):
+        return fence(result.error, trusted=False, kind="tool-error", tool=outcome.name)
+    if not isinstance(cast("object", result), Ok):
+        raise InvalidTrustError(f"a call's result is an Ok or an Err, not {type(result).__name__}", field="result")
+    if result.artifact is not None and not result.value:
+        told = handle(outcome.tool_call_id, result.artifact)
+        return fence(told, trusted=False, kind="artifact-handle", tool=outcome.name)
+    is_trusted = label_of(result, tool_trusted=result.trusted) == "trusted"
+    return _fenced_result(result.value, trusted=is_trusted, tool=outcome.name)
+
+
+async def render_record(record: RecordedCall) -> str:
+    """Fence what a recorded call gave, as it was trusted when it was recorded.
+
+    Media are judged one by one; an artifact that is not `inline` is shown by its handle, several by one for each.
+
+    Raises:
+        InvalidTrustError: The results are neither text nor artifacts nor media.
+    """
+    results = record.results
+    several = isinstance(results, list | tuple)
+    items: Sequence[object] = tuple(cast("Sequence[object]", results)) if several else (results,)
+    media = [each for each in items if isinstance(each, Media)]
+    if media and len(media) == len(items):
+        return "\n\n".join(_fenced_media(each, record) for each in media)
+    if not record.inline and any(map(is_artifact, items)):
+        addresses = [f"{record.id}#{n}" for n in range(len(items))] if several else [record.id]
+        told = [await _told(each, address) for each, address in zip(items, addresses, strict=True)]
+        return fence("\n\n".join(told), trusted=False, kind="artifact-handle", tool=record.tool)
+    return await _fenced_text(items, record)
+
+
+async def _told(item: object, address: str) -> str:
+    return await measured_handle(address, item) if is_artifact(item) else await _text_of(item)
+
+
+async def _fenced_text(items: Sequence[object], record: RecordedCall) -> str:
+    try:
+        text = "\n\n".join([await _text_of(each) for each in items])
+    except InvalidTrustError:
+        raise
+    except Exception as error:  # noqa: BLE001  a result that is gone must not cost the turn its other results
+        lost = f"The result of {record.id} can no longer be read ({type(error).__name__})."
+        return fence(lost, trusted=False, kind="tool-error", tool=record.tool)
+    if record.is_error:
+        return fence(text, trusted=False, kind="tool-error", tool=record.tool)
+    return _fenced_result(text, trusted=record.trusted, tool=record.tool)
+
+
+async def _text_of(item: object) -> str:
+    if isinstance(item, str):
+        return item
+    if is_artifact(item):
+        return await item.as_text()
+    raise InvalidTrustError(
+        f"a call gives text, artifacts or media, not {type(item).__name__}; record one of these", field="results"
+    )
+
+
+def _fenced_media(media: Media, record: RecordedCall) -> str:
+    trusted = not record.is_error and media_label(media, tool_trusted=record.trusted) == "trusted"
+    kind: EnvelopeKind = "trusted-tool-result" if trusted else "tool-error" if record.is_error else "tool-result"
+    facts = {"tool": record.tool, "modality": media.kind, "hazard": media.modality_hazard}
+    # An id may be anybody's choice, and a line of its own could be taken for a sentence of ours.
+    marker = f"[media id: {one_line(media.id)} | {media.safe_filename}]"
+    return enclose(marker, trusted=trusted, kind=kind, facts=facts)
+
+
+def _fenced_result(text: str, *, trusted: bool, tool: str) -> str:
+    return fence(text, trusted=trusted, kind="trusted-tool-result" if trusted else "tool-result", tool=tool)
+
+
+def _escaped(value: str) -> str:
+    return escape(value, {'"': "&quot;", "'": "&#39;"})
