@@ -26,12 +26,20 @@ if TYPE_CHECKING:
     from spindle.execution.reduce import ReducerRegistry as ReducerRegistry
     from spindle.journal.journal import Journal as Journal
     from spindle.media import Media as Media
+    from spindle.records import ToolCallRecord as ToolCallRecord
     from spindle.stash import Stash as Stash
     from spindle.tools.context import ToolContext as ToolContext
     from spindle.tools.decorate import tool as tool
     from spindle.tools.filters import ToolFilter as ToolFilter
     from spindle.tools.registry import ToolRegistry as ToolRegistry
     from spindle.tools.tool import Tool as Tool
+    from spindle.turns.context import DispatchContext as DispatchContext
+    from spindle.turns.context import TurnContext as TurnContext
+    from spindle.turns.dispatch import DispatchRunner as DispatchRunner
+    from spindle.turns.dispatch import Reply as Reply
+    from spindle.turns.gate import Gate as Gate
+    from spindle.turns.runner import TurnReport as TurnReport
+    from spindle.turns.runner import TurnRunner as TurnRunner
 
 _HOMES = {
     "Artifact": "spindle.artifacts.artifact",
@@ -40,9 +48,12 @@ _HOMES = {
     "Call": "spindle.calls",
     "CallOutcome": "spindle.calls",
     "Capabilities": "spindle.capabilities.declare",
+    "DispatchContext": "spindle.turns.context",
+    "DispatchRunner": "spindle.turns.dispatch",
     "Err": "spindle.calls",
     "Events": "spindle.events",
     "Executor": "spindle.execution.executor",
+    "Gate": "spindle.turns.gate",
     "Journal": "spindle.journal.journal",
     "JsonArtifact": "spindle.artifacts.json_artifact",
     "MarkdownArtifact": "spindle.artifacts.markdown_artifact",
@@ -50,13 +61,18 @@ _HOMES = {
     "Ok": "spindle.calls",
     "Reducer": "spindle.execution.reduce",
     "ReducerRegistry": "spindle.execution.reduce",
+    "Reply": "spindle.turns.dispatch",
     "Spool": "spindle.artifacts.spool",
     "Stash": "spindle.stash",
     "TableArtifact": "spindle.artifacts.table_artifact",
     "Tool": "spindle.tools.tool",
+    "ToolCallRecord": "spindle.records",
     "ToolContext": "spindle.tools.context",
     "ToolFilter": "spindle.tools.filters",
     "ToolRegistry": "spindle.tools.registry",
+    "TurnContext": "spindle.turns.context",
+    "TurnReport": "spindle.turns.runner",
+    "TurnRunner": "spindle.turns.runner",
     "tool": "spindle.tools.decorate",
 }
 
@@ -67,9 +83,12 @@ __all__ = [
     "Call",
     "CallOutcome",
     "Capabilities",
+    "DispatchContext",
+    "DispatchRunner",
     "Err",
     "Events",
     "Executor",
+    "Gate",
     "Journal",
     "JsonArtifact",
     "MarkdownArtifact",
@@ -77,13 +96,18 @@ __all__ = [
     "Ok",
     "Reducer",
     "ReducerRegistry",
+    "Reply",
     "Spool",
     "Stash",
     "TableArtifact",
     "Tool",
+    "ToolCallRecord",
     "ToolContext",
     "ToolFilter",
     "ToolRegistry",
+    "TurnContext",
+    "TurnReport",
+    "TurnRunner",
     "errors",
     "tool",
 ]

@@ -1,7 +1,7 @@
 """A model that plays a script: for tests, examples and demonstrations."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from spindle.calls import Call
 from spindle.errors import UsageError
@@ -29,7 +29,7 @@ class ScriptedModel:
         if ctx.iteration >= len(self._script):
             message = f"the script has {len(self._script)} steps and the model was asked once more; end it with a text"
             raise UsageError(message, field="script")
-        step = self._script[ctx.iteration]
+        step = cast("Any", self._script[ctx.iteration])
         if callable(step):
             step = step(ctx)
         if isinstance(step, BaseException):

@@ -47,7 +47,7 @@ class TurnContext:
         self.spool = spool
         self.journal = journal
         self.gates = gates or GateDesk()
-        self.shelves = Shelves(records, messages=messages, tool_calls=tool_calls)
+        self.shelves = Shelves(records, turn_id=self.id, messages=messages, tool_calls=tool_calls)
         self.abort_signal = Abort()
         self.abort_signal.on_abort(self._release_gates)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast
 import anyio
 
 from spindle.artifacts.forge import ReaderTool, forge_all
-from spindle.calls import Call, CallOutcome, Err
+from spindle.calls import Call, CallOutcome, Err, Ok
 from spindle.errors import ExecutorCallbackError, InvalidDispatchInputError, LimitError
 from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationStart
 from spindle.execution.executor import Executor
@@ -126,8 +126,8 @@ class _Loop:
     async def run(self) -> DispatchReport:
         ctx, events = self._ctx, self._ctx.events
         started_at, begun = datetime.now(UTC), time.perf_counter()
-        ids = {"dispatch_id": ctx.dispatch_id, "turn_id": ctx.turn_id}
-        await events.emit("dispatch_start", DispatchStart(**ids, started_at=started_at))
+        facts: dict[str, Any] = {"dispatch_id": ctx.dispatch_id, "turn_id": ctx.turn_id, "started_at": started_at}
+        await events.emit("dispatch_start", DispatchStart(**facts))
         error: BaseException | None = None
         try:
             await self._loop()
@@ -136,17 +136,12 @@ class _Loop:
             raise
         finally:
             seconds = time.perf_counter() - begun
-            times = {
-                "started_at": started_at,
-                "ended_at": started_at + timedelta(seconds=seconds),
-                "duration_ms": seconds * 1000,
-            }
+            facts |= {"ended_at": started_at + timedelta(seconds=seconds), "duration_ms": seconds * 1000}
             status = "nack" if error is not None else "ack" if ctx.is_acked else "aborted"
-            end = DispatchEnd(**ids, **times, status=status, iterations=ctx.iteration, error=error)  # type: ignore[arg-type]
+            end = DispatchEnd(**facts, status=status, iterations=ctx.iteration, error=error)
             await events.emit_last("dispatch_end", end)
         return DispatchReport(
-            **ids,
-            **times,  # type: ignore[arg-type]
+            **facts,
             status="ack" if ctx.is_acked else "aborted",
             text=self._text,
             iterations=ctx.iteration,
@@ -240,13 +235,13 @@ class _Loop:
         outcomes = await self._execute(calls)
         for outcome in outcomes:
             await self._ctx.store_tool_call(outcome.to_record())
-            if outcome.result.ok and outcome.result.cost_usd is not None:
+            if isinstance(outcome.result, Ok) and outcome.result.cost_usd is not None:
                 self._usage.add({"tool_cost_usd": outcome.result.cost_usd})
         for outcome in outcomes:
-            tool = self._ctx.tools.get(outcome.name)
-            if tool is not None and tool.return_direct and outcome.result.ok and not self._ctx.is_signalled:
-                await self._ctx.turn.shelves.message.store(Message.assistant(outcome.result.value))
-                self._finish(outcome.result.value)
+            tool, result = self._ctx.tools.get(outcome.name), outcome.result
+            if tool is not None and tool.return_direct and isinstance(result, Ok) and not self._ctx.is_signalled:
+                await self._ctx.turn.shelves.message.store(Message.assistant(result.value))
+                self._finish(result.value)
                 return
 
     def _refuse_repeats(self, calls: Sequence[Call]) -> None:
@@ -263,7 +258,7 @@ class _Loop:
                     field="max_repeats",
                 )
             if times == most - 1:
-                message = f"the same call of {call.name!r} was asked for {times + 1} times; the next time the turn stops"
+                message = f"the same call of {call.name!r} was asked for {times + 1} times; once more ends the turn"
                 self._ctx.events.warn(message, source="max_repeats")
 
     async def _execute(self, calls: Sequence[Call]) -> list[CallOutcome]:
@@ -274,8 +269,8 @@ class _Loop:
                 return await self._executor.execute_parallel(calls, ctx)
             finally:
                 forget()
-        text = "The call was cancelled: the turn was aborted."
-        return [CallOutcome(each.tool_call_id, each.name, call_checksum(each), Err("cancelled", text)) for each in calls]
+        cancelled = Err("cancelled", "The call was cancelled: the turn was aborted.")
+        return [CallOutcome(each.tool_call_id, each.name, call_checksum(each), cancelled) for each in calls]
 
 
 def _reply(answer: Any) -> Reply:
@@ -287,8 +282,9 @@ def _reply(answer: Any) -> Reply:
         calls = cast("Sequence[object]", answer)
         if all(isinstance(call, Call) for call in calls):
             return Reply(calls=cast("Sequence[Call]", calls))
+    kind = type(cast("object", answer)).__name__
     raise ExecutorCallbackError(
-        f"the executor callback gave a {type(answer).__name__}; it gives text, a list of Call, a Reply, or None",
+        f"the executor callback gave a {kind}; it gives text, a list of Call, a Reply, or None",
         field="executor_callback",
     )
 

@@ -1,8 +1,9 @@
 """What an executor callback may tell while it works: pieces of messages and calls, log lines, usage."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from spindle.errors import UsageError
 from spindle.events import Events, Logged, TextDelta, ToolCallDelta
@@ -25,11 +26,16 @@ class Usage:
 
     def add(self, usage: Any) -> None:
         """Add figures: numbers are summed, everything else is kept as it came last."""
-        given: dict[str, Any] = dict(usage) if isinstance(usage, dict) else vars(usage) if usage is not None else {}
-        for name, value in given.items():
+        for name, value in _figures(usage).items():
             before = self.total.get(name)
             both_numbers = _is_number(before) and _is_number(value)
             self.total[name] = before + value if both_numbers else value
+
+
+def _figures(usage: Any) -> Mapping[str, Any]:
+    if usage is None:
+        return {}
+    return cast("Mapping[str, Any]", usage) if isinstance(usage, Mapping) else cast("dict[str, Any]", vars(usage))
 
 
 def _is_number(value: object) -> bool:
@@ -82,7 +88,7 @@ class Helpers:
         self._report_text("thought", id, delta, is_complete=is_complete)
 
     def report_tool_call(self, id: str, **partial: Any) -> None:
-        """Tell a piece of a call: `tool`, `args`, `is_complete`, `is_error`, `results`; what was told before is kept."""
+        """Tell a piece of a call: `tool`, `args`, `is_complete`, `is_error`, `results`; earlier pieces are kept."""
         growing = self._grow("tool_call", id)
         growing.facts |= partial
         growing.is_complete = bool(growing.facts.get("is_complete"))

@@ -1,7 +1,8 @@
 """The turn runner: one call runs one turn, from its first event to its report."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -157,7 +158,7 @@ class TurnRunner:
         messages: Iterable[Any] = (),
         stash: Stash | Mapping[str, Any] | None = None,
         session_id: str | None = None,
-    ) -> AsyncIterator[StreamedEvent]:
+    ) -> AsyncGenerator[StreamedEvent, None]:
         """Run one turn and give its events as they happen; the last one, `report`, carries the `TurnReport`.
 
         Leaving early aborts the turn; do it inside `contextlib.aclosing`.
@@ -170,16 +171,15 @@ class TurnRunner:
 
         async def run() -> None:
             async with send:
-                report = await self._run(turn)
-                send.send_nowait(StreamedEvent("report", report))
+                _tell(send, "report", await self._run(turn))
 
         async with anyio.create_task_group() as group, receive:
             group.start_soon(run)
             try:
                 async for event in receive:
                     yield event
-            finally:
-                turn.abort()
+            except GeneratorExit:
+                turn.abort()  # and the group waits until the turn has ended
 
     def _turn(
         self,
@@ -205,7 +205,8 @@ class TurnRunner:
                 gates=self.gates,
             )
         except (UsageError, TypeError) as error:
-            raise InvalidTurnContextError(f"a turn cannot start: {error}", field=getattr(error, "field", None)) from error
+            field = getattr(error, "field", None)
+            raise InvalidTurnContextError(f"a turn cannot start: {error}", field=field) from error
 
     async def _run(self, turn: TurnContext) -> TurnReport:
         started_at, begun = datetime.now(UTC), time.perf_counter()
@@ -274,8 +275,13 @@ class TurnRunner:
 
 
 async def _forward(name: str, send: Any, to: Events, payload: Any) -> None:
-    send.send_nowait(StreamedEvent(name, payload))
+    _tell(send, name, payload)
     await to.emit(name, payload)
+
+
+def _tell(send: Any, name: str, payload: Any) -> None:
+    with suppress(anyio.BrokenResourceError):  # nobody reads the stream any more
+        send.send_nowait(StreamedEvent(name, payload))
 
 
 def _check(callback: object, pipelines: Mapping[str, object]) -> None:
@@ -290,5 +296,3 @@ def _check(callback: object, pipelines: Mapping[str, object]) -> None:
             "and a pipeline is a list of async (ctx, next)",
             field=wrong[0],
         )
-
-
