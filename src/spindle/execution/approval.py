@@ -31,7 +31,7 @@ Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | str]]
 async def refused_by_person(job: Job, approve: Approve | None) -> Err | None:
     """Ask, where the tool wants it; without anyone to ask the call waits for approval."""
     tool = job.entry.tool
-    if not tool.requires_approval:
+    if not job.needs_approval:
         return None
     if approve is None:
         text = f"The tool {tool.name!r} needs a person's approval, and nobody can be asked here. It was not run."

@@ -98,7 +98,7 @@ class Batch:
 
     def may_wait_long(self, job: Job) -> bool:
         """Whether a call waits for more than a free slot before it runs."""
-        return job.entry.tool.requires_approval or job in self._tickets
+        return job.needs_approval or job in self._tickets
 
     def leave_queues(self, jobs: Iterable[Job] | None = None) -> None:
         """Give up the places of some calls, or every place, also of calls that never ran."""

@@ -40,6 +40,7 @@ from spindle.journal.journal import Journal
 from spindle.tools.context import ToolContext, as_tool_context
 from spindle.tools.filters import ToolFilter, checked_filter
 from spindle.tools.registry import ToolRegistry
+from spindle.trust.sinks import SinkPolicy
 
 _MEMORY: Any = object()
 
@@ -66,6 +67,7 @@ class Executor:
         batch_timeout_seconds: float | None = None,
         interceptors: Sequence[Interceptor] = (),
         approve: Approve | None = None,
+        sinks: SinkPolicy | None = None,
         retries: Retries | None = None,
         repair: Literal["explain"] | None = None,
     ) -> None:
@@ -80,6 +82,7 @@ class Executor:
         self._batch_timeout_seconds = batch_timeout_seconds
         self._interceptors = tuple(interceptors)
         self._approve = approve
+        self._sinks = sinks
         self._local = Local(concurrency)
         self._attempts = Attempts(retries or Retries(), self._local, transport)
         self._explain_repairs = repair == "explain"
@@ -120,6 +123,8 @@ class Executor:
         jobs = [Job(call, begun) for call in calls]
         batch = self._batch(len(jobs), context, checked_filter(filter), attachments)
         waiting = [job for job in jobs if self._is_admitted(job, batch)]
+        if self._sinks is not None:
+            _guard_sinks(self._sinks, waiting, tainted=context.tainted)
         try:
             await self._run_all(waiting, batch)
             batch.share_results()
@@ -154,7 +159,7 @@ class Executor:
     def _must_be_asked(self, job: Job) -> bool:
         """Whether something may still answer in the tool's place, so that it is too early to write that it will run."""
         tool = job.entry.tool
-        return bool(self._interceptors or tool.checks or tool.requires_approval or tool.cache is not None)
+        return bool(self._interceptors or tool.checks or job.needs_approval or tool.cache is not None)
 
     def _batch(self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]) -> Batch:
         total = context.result_budget_chars
@@ -196,6 +201,7 @@ class Executor:
             deadline=None,
             handles=handles(tool.capabilities, self._backends),
         )
+        job.needs_approval = tool.requires_approval
         return batch.join(job, self._lanes)
 
     async def _run(self, job: Job, batch: Batch) -> None:
@@ -237,7 +243,7 @@ class Executor:
             refused = await refused_by_checks(job)
             if refused is not None:
                 return Settled(refused)
-        if tool.requires_approval:
+        if job.needs_approval:
             refused = await refused_by_person(job, self._approve)
             if refused is not None:
                 return Settled(refused)
@@ -305,6 +311,12 @@ async def _end_cancelled(jobs: Sequence[Job], batch: Batch) -> None:
     if batch.recording is not None:
         with anyio.move_on_after(5, shield=True):
             await batch.recording.finish(jobs)
+
+
+def _guard_sinks(sinks: SinkPolicy, jobs: Sequence[Job], *, tainted: bool) -> None:
+    """Have a person asked where strangers' words may have written a call that can do harm."""
+    for job, is_risky in zip(jobs, sinks.judge([job.entry.tool for job in jobs], tainted=tainted), strict=True):
+        job.needs_approval = job.needs_approval or is_risky
 
 
 def _timed_out(tool: str) -> Err:

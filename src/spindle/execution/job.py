@@ -53,6 +53,8 @@ class Job:
     duration_ms: float = 0.0
     attempts: int = 0
     known_checksum: str | None = None
+    needs_approval: bool = False
+    """Whether a person must agree: as its tool wants it, or a sink policy."""
     record: Record | None = None
     """Only where there is a journal, and it has been asked about the call."""
 

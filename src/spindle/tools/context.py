@@ -34,6 +34,7 @@ class ToolContext:
         "result_budget_chars",
         "session_id",
         "stash",
+        "tainted",
         "tool_call_id",
         "tool_name",
         "turn_count",
@@ -68,6 +69,8 @@ class ToolContext:
         self.dry_run = dry_run
         self.result_budget_chars = result_budget_chars
         self.turn_count = turn_count
+        self.tainted = False
+        """Whether untrusted content has entered the turn."""
         self.tool_name = tool_name
         self.tool_call_id = tool_call_id
         self.checksum = checksum
@@ -93,6 +96,7 @@ class ToolContext:
         own = object.__new__(ToolContext)
         own.session_id, own.turn_id, own.working_dir = self.session_id, self.turn_id, self.working_dir
         own.events, own.stash, own.dry_run, own.turn_count = self.events, self.stash, self.dry_run, self.turn_count
+        own.tainted = self.tainted
         own.tool_name, own.tool_call_id, own.deadline = tool_name, tool_call_id, deadline
         own.result_budget_chars = result_budget_chars
         own._open_gate, own._handles, own._identify, own._post = self._open_gate, handles, identify, None

@@ -232,6 +232,7 @@ class DispatchContext:
                 open_gate=self.wait_for,
             )
         self._tool_context.turn_count = self.iteration
+        self._tool_context.tainted = any(not call.trusted for call in self.tool_calls)
         return self._tool_context
 
     @staticmethod
