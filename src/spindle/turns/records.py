@@ -184,7 +184,7 @@ def _check_kind(kind: object) -> None:
 class Shelf(Generic[R]):
     """The records of one kind that a turn shows, in order; kept before they are shown, where there is a place."""
 
-    __slots__ = ("_checksums", "_kind", "_lock", "_records", "_shown", "_turn_id")
+    __slots__ = ("_checksums", "_identities", "_kind", "_lock", "_records", "_shown", "_turn_id")
 
     def __init__(
         self, kind: Kind, records: Records | None = None, *, turn_id: str | None = None, shown: Iterable[R] = ()
@@ -192,10 +192,8 @@ class Shelf(Generic[R]):
         self._kind: Kind = kind
         self._records = records
         self._turn_id = turn_id
-        # By identity: two records may be equal, or have one id, and are still two.
-        self._shown: dict[int, R] = {id(record): record for record in shown}
-        self._checksums = Counter(map(_checksum, self._shown.values()))
         self._lock: Lock | None = None
+        self._show(list(shown))
 
     async def store(self, record: R) -> R:
         """Keep a record and show it last; one that is on the shelf already stays where it is.
@@ -208,7 +206,8 @@ class Shelf(Generic[R]):
             if record not in self:
                 if self._records is not None:
                     await self._records.store(self._kind, cast("AnyRecord", record), turn_id=self._turn_id)
-                self._shown[id(record)] = record
+                self._shown.append(record)
+                self._identities.add(id(record))
                 self._checksums[_checksum(record)] += 1
         return record
 
@@ -248,24 +247,26 @@ class Shelf(Generic[R]):
 
     def _before(self, wanted: object) -> tuple[list[R], int]:
         """Give what is shown, and where the first record with that id is, or the end."""
-        shown = list(self._shown.values())
+        shown = self._shown
         return shown, next((place for place, each in enumerate(shown) if _id(each) == wanted), len(shown))
 
     def _show(self, records: list[R]) -> None:
-        self._shown = {id(record): record for record in records}
+        self._shown = records
+        # Not by id or equality: two records may be equal, or share an id, and are still two.
+        self._identities = set(map(id, records))
         self._checksums = Counter(map(_checksum, records))
 
     def __iter__(self) -> Iterator[R]:
-        return iter(list(self._shown.values()))
+        return iter(tuple(self._shown))
 
     def __len__(self) -> int:
         return len(self._shown)
 
     def __contains__(self, record: object) -> bool:
-        return id(record) in self._shown
+        return id(record) in self._identities
 
     def __getitem__(self, index: int) -> R:
-        return list(self._shown.values())[index]
+        return self._shown[index]
 
 
 class Shelves:
