@@ -40,6 +40,8 @@ SpindleError
 │   ├── WorkerDiedError                   the process a call ran in is gone
 │   ├── NotSendableError                  a value cannot leave the process a call ran in
 │   ├── CapabilityError                   a handle was touched that was not declared or granted
+│   │   └── HostNotAllowedError               a host, or the address behind it, may not be reached
+│   ├── NetworkError                      a host that may be reached did not answer as it should
 │   ├── ArtifactGoneError                 what an artifact reads was deleted
 │   └── ArtifactQueryError                a query of an artifact cannot be answered
 └── RunError                          the caller must act; the turn stops
@@ -435,6 +437,32 @@ class CapabilityError(CallError):
 
     code = "E_CAPABILITY"
     status = 403
+
+
+class HostNotAllowedError(CapabilityError):
+    """A host, or an address behind its name, may not be reached; `host` says which."""
+
+    code = "E_HOST_NOT_ALLOWED"
+    status = 403
+
+    def __init__(self, message: str, *, host: str, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="network")
+        self.host = host
+
+
+class NetworkError(CallError):
+    """A host that may be reached did not answer as it should.
+
+    `reason` is one of dns, connect, tls, timeout, protocol, decoding, too_large, too_many_redirects, consumed.
+    """
+
+    code = "E_NETWORK"
+    status = 502
+
+    def __init__(self, message: str, *, host: str, reason: str, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="network")
+        self.host = host
+        self.reason = reason
 
 
 class ArtifactQueryError(CallError):

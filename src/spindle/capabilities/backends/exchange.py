@@ -1,0 +1,127 @@
+"""One request and its answer, redirects included."""
+
+from dataclasses import dataclass
+
+import anyio
+import httpcore2
+
+from spindle.capabilities.backends.bodies import BodyLimits, HttpBody, too_large
+from spindle.capabilities.backends.connections import Connections
+from spindle.capabilities.backends.failing import told
+from spindle.capabilities.decoding import decoder_for
+from spindle.capabilities.network import Headers, Reach, Response
+from spindle.capabilities.outgoing import REDIRECTS, Outgoing, redirected
+from spindle.errors import NetworkError
+
+MAX_HEADER_BYTES = 65_536
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What one request may take."""
+
+    max_response_bytes: int
+    timeout_seconds: float
+    max_redirects: int
+
+
+class Exchange:
+    """The requests of one handle, and the answers that are still open."""
+
+    def __init__(self, connections: Connections, reach: Reach, limits: Limits) -> None:
+        self._connections = connections
+        self._reach = reach
+        self._limits = limits
+        self._open: set[HttpBody] = set()
+
+    async def ask(self, request: Outgoing) -> Response:
+        """Send `request` and follow its redirects, judging each hop.
+
+        Raises:
+            CapabilityError: A hop is out of reach.
+            NetworkError: There is no proper answer in time.
+        """
+        deadline = anyio.current_time() + self._limits.timeout_seconds
+        for _ in range(self._limits.max_redirects + 1):
+            self._reach.check(request.target)
+            answer = await self._send(request, deadline)
+            try:
+                headers = _headers(answer, request.target.host)
+                location = _location(answer.status, headers, request.target.host)
+                if location is None:
+                    return self._response(answer, headers, request, deadline)
+                request = redirected(request, answer.status, location)
+            except BaseException:
+                await _close(answer)
+                raise
+            await _close(answer)
+        host = request.target.host
+        raise NetworkError(
+            f"more than {self._limits.max_redirects} redirects, the last one to {host}; it may be a loop",
+            host=host,
+            reason="too_many_redirects",
+        )
+
+    async def aclose(self) -> None:
+        """Close every answer that was not read to its end."""
+        for body in list(self._open):
+            await body.aclose()
+
+    async def _send(self, request: Outgoing, deadline: float) -> httpcore2.Response:
+        target = request.target
+        message = httpcore2.Request(
+            method=request.method.encode("ascii"),
+            url=httpcore2.URL(
+                scheme=target.scheme.encode("ascii"),
+                host=target.host.encode("ascii"),
+                port=target.port,
+                target=target.path.encode("ascii"),
+            ),
+            headers=request.wire_headers(),
+            content=request.content,
+        )
+        with told(target.host):
+            with anyio.fail_after(deadline - anyio.current_time()):
+                return await self._connections.current().handle_async_request(message)
+
+    def _response(self, answer: httpcore2.Response, headers: Headers, request: Outgoing, deadline: float) -> Response:
+        host = request.target.host
+        limits = BodyLimits(host=host, max_bytes=self._limits.max_response_bytes, deadline=deadline)
+        announced = headers.get("content-length", "")
+        if request.method != "HEAD" and announced.isdecimal() and int(announced[:20]) > limits.max_bytes:
+            raise too_large(limits)
+        try:
+            decoder = decoder_for(headers.get_list("content-encoding"))
+        except ValueError as error:
+            raise NetworkError(
+                f"the answer of {host} cannot be decoded: {error}", host=host, reason="decoding"
+            ) from error
+        body = HttpBody(answer, decoder, limits, self._open.discard)
+        self._open.add(body)
+        return Response(answer.status, headers, request.target.url, body)
+
+
+async def _close(answer: httpcore2.Response) -> None:
+    with anyio.CancelScope(shield=True):
+        await answer.aclose()
+
+
+def _headers(answer: httpcore2.Response, host: str) -> Headers:
+    if sum(len(name) + len(value) for name, value in answer.headers) > MAX_HEADER_BYTES:
+        raise NetworkError(
+            f"the headers of {host} are larger than {MAX_HEADER_BYTES} bytes", host=host, reason="too_large"
+        )
+    return Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers)
+
+
+def _location(status: int, headers: Headers, host: str) -> str | None:
+    found = set(headers.get_list("location"))
+    if status not in REDIRECTS or not found:
+        return None
+    if len(found) > 1:
+        raise NetworkError(f"{host} redirects to several places at once", host=host, reason="protocol")
+    (location,) = found
+    try:
+        return location.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return location

@@ -1,0 +1,15 @@
+"""For whom a backend opens a handle."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallScope:
+    """The call a handle is opened for."""
+
+    tool: str
+    session_id: str
+    turn_id: str | None = None
+    spool: Any = None
+    events: Any = None
