@@ -1,6 +1,7 @@
 """Arguments as they may be shown: secret fields without their values."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 MASK = "***"
@@ -13,9 +14,19 @@ def masked(value: Any, secret_fields: Collection[str]) -> Any:
     """
     if not secret_fields:
         return value
-    fields = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else _fields_of(value)
-    return {name: MASK if name in secret_fields else part for name, part in fields.items()}
+    given = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else _fields_of(value)
+    secret = set(secret_fields) | _named_otherwise(type(cast("object", value)), secret_fields)
+    return {name: MASK if name in secret else part for name, part in given.items()}
 
 
 def _fields_of(value: object) -> dict[str, Any]:
+    if is_dataclass(value):  # it may have slots, and then no dict
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     return vars(value)
+
+
+def _named_otherwise(kind: type, secret_fields: Collection[str]) -> set[str]:
+    """Find the attributes that a model calls otherwise than the model is told: those with an alias."""
+    told: dict[str, Any] = getattr(kind, "__pydantic_fields__", {})
+    aliases = {name: (field.alias, field.validation_alias) for name, field in told.items()}
+    return {name for name, given in aliases.items() if any(isinstance(it, str) and it in secret_fields for it in given)}
