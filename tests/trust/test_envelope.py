@@ -9,7 +9,7 @@ from typing import Any, cast
 from xml.sax.saxutils import unescape
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spindle.artifacts.artifact import Artifact
@@ -100,6 +100,13 @@ def test_no_input_escapes_its_fence(text: str, tool: str | None, trusted: bool) 
     assert len(found.attributes.get("tool", "")) <= 256
     if not trusted:
         assert found.body == sanitise(found.body)
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000)
+@given(text=HOSTILE, tool=HOSTILE, trusted=st.booleans())
+def test_no_input_of_many_more_escapes_its_fence(text: str, tool: str, trusted: bool) -> None:
+    assert read(fence(text, trusted=trusted, kind="tool-result", tool=tool)).is_trusted is trusted
 
 
 @pytest.mark.parametrize("tag", TAGS)

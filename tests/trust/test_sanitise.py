@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spindle.trust.folding import BREAK
@@ -111,6 +111,16 @@ HOSTILE = st.lists(st.sampled_from(PIECES + ODDITIES + [wide(each) for each in P
 @example("<\u0338|im_start|>")
 @example("\u226e|im_start|>")
 def test_no_token_survives_and_once_is_enough(text: str) -> None:
+    clean = sanitise(text)
+
+    assert not found_in(clean)
+    assert sanitise(clean) == clean
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000)
+@given(HOSTILE)
+def test_no_token_survives_in_many_more_texts(text: str) -> None:
     clean = sanitise(text)
 
     assert not found_in(clean)

@@ -6,10 +6,12 @@ whose calls a person must then approve.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from spindle.calls import CallOutcome, Ok
 from spindle.errors import InvalidTrustError
+
+_REFUSALS: Final = ("input_invalid", "not_available", "denied", "needs_approval")
 
 
 class ToolFacts(Protocol):
@@ -68,7 +70,9 @@ def taints(outcome: CallOutcome) -> bool:
     An error does, unless the call was refused before its handler began: those words are ours.
     """
     result = outcome.result
-    return not result.trusted if isinstance(result, Ok) else outcome.attempts > 0
+    if isinstance(result, Ok):
+        return not result.trusted
+    return outcome.attempts > 0 or result.code not in _REFUSALS
 
 
 def _others_untrusted(tool: ToolFacts, batch: Iterable[ToolFacts]) -> bool:
