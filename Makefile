@@ -37,11 +37,11 @@ $(READY): requirements.lock pyproject.toml
 	$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
 	@rm -f $(BUILDING) && echo '$(CURDIR)' >$@
 
-serve: $(READY) ## run the main job (today: the demonstration)
-	@$(PY) -m spindle.cli.demo
+serve: $(READY) ## run the main job (today: the demonstration, with every call it has)
+	@$(PY) -m spindle.cli.demo --all
 
-demo: $(READY) ## good and hostile calls, and what became of each
-	@$(PY) -m spindle.cli.demo
+demo: $(READY) ## six hostile calls, and what became of each (PEERS=1: in other libraries too)
+	@$(PY) -m $(if $(filter-out 0,$(PEERS)),benchmarks.peers,spindle.cli.demo)
 
 test: $(READY) ## the tests, without the slow ones
 	$(PYTEST) -m "not slow"
@@ -83,5 +83,5 @@ dist: $(READY) ## build the wheel and the source archive into dist/
 	$(PY) -m build --no-isolation
 
 clean: ## remove everything that make has made
-	rm -rf $(VENV) site dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .peers site dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .ruff_cache .pytest_cache
 	find . -type d -name __pycache__ -prune -exec rm -rf {} +

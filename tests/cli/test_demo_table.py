@@ -3,8 +3,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from spindle.calls import Call, Err, Ok
-from spindle.cli.demo_calls import Answer, Case
+from spindle.calls import Call, CallOutcome, Err, Ok
+from spindle.cli.demo_calls import SIBLING, Asked
+from spindle.cli.demo_run import Answer, Demonstration
 from spindle.cli.demo_table import show
 from spindle.errors import ToolAlreadyRegisteredError
 
@@ -12,30 +13,40 @@ REFUSAL = "The arguments were refused:\n- a: expected text, received [bold]null[
 
 
 def answer(title: str, result: Ok | Err, *, ran: bool) -> Answer:
-    return Answer(case=Case(title=title, call=Call("c1", "t", '{"a": "[red]"}')), ran=ran, result=result)
+    outcome = CallOutcome("c1", "t", "sum", result, duration_ms=1.5)
+    return Answer(asked=Asked(title=title, call=Call("c1", "t", '{"a": "[red]"}')), ran=ran, outcome=outcome)
 
 
-def printed(*answers: Answer, width: int = 120, clash: ToolAlreadyRegisteredError | None = None) -> str:
+def printed(
+    *answers: Answer,
+    width: int = 120,
+    clash: ToolAlreadyRegisteredError | None = None,
+    read_back: tuple[Answer, ...] = (),
+    entered: tuple[str, ...] = (),
+) -> str:
     out = StringIO()
-    console = Console(file=out, width=width, color_system=None)
-    show(answers, clash=clash, refunded_cents=7, console=console)
+    demo = Demonstration(answers=answers, clash=clash, read_back=read_back, entered=entered)
+    show(demo, console=Console(file=out, width=width, color_system=None))
     return out.getvalue()
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_row_says_whether_the_tool_ran_and_what_came_of_it(width: int) -> None:
+def test_a_row_says_what_ran_what_the_model_saw_and_how_long_it_took(width: int) -> None:
     text = printed(
         answer("first", Ok("fine"), ran=True),
         answer("second", Err("execution_failed", "broke"), ran=True),
         answer("third", Err("input_invalid", REFUSAL), ran=False),
+        answer("fourth", Err("timed_out", "late"), ran=True),
         width=width,
     )
 
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
-    assert rows["first"][1:4] == ["ran", "ok", "fine"]
-    assert rows["second"][1:4] == ["ran,", "raised", "execution_failed"]
-    assert rows["third"][1:5] == ["did", "not", "run", "input_invalid"]
-    assert "7 cents" in text
+    assert rows["first"][1:] == ["ran", "fine", "1.5", "ms"]
+    assert rows["second"][1:] == ["ran,", "raised", "broke", "1.5", "ms"]
+    assert rows["third"][1:4] == ["did", "not", "run"]
+    assert rows["fourth"][1:] == ["ran,", "left", "behind", "late", "1.5", "ms"]
+    for code in ("ok", "execution_failed", "input_invalid", "timed_out"):
+        assert code in text
 
 
 def test_a_refusal_is_shown_once_in_full() -> None:
@@ -44,11 +55,37 @@ def test_a_refusal_is_shown_once_in_full() -> None:
     assert text.count("Correct this.") == 1
 
 
-def test_markup_in_what_a_tool_or_a_model_says_is_shown_as_it_is() -> None:
-    text = printed(answer("third", Err("input_invalid", REFUSAL), ran=False))
+def test_of_a_long_result_the_beginning_the_size_and_the_last_lines_are_shown() -> None:
+    text = printed(answer("long", Ok("begin " + "x" * 9_000 + "\n[cut]\n[kept]"), ran=True))
 
-    assert "[red]" in text
-    assert "[bold]null[/bold]" in text
+    assert "begin" in text
+    assert "9,019 characters" in text
+    assert "[kept]" in text
+
+
+def test_good_siblings_share_a_row_that_says_how_many_are_well() -> None:
+    lost = Err("cancelled", "gone")
+    text = printed(answer(SIBLING, Ok("3 words"), ran=True), answer(SIBLING, lost, ran=True))
+
+    assert "2 good siblings" in text
+    assert "1 ok" in text
+
+
+def test_markup_in_what_a_tool_or_a_model_says_is_shown_as_it_is() -> None:
+    reading = answer("artifact_head", Ok("[blue]"), ran=True)
+    text = printed(answer("third", Err("input_invalid", REFUSAL), ran=False), read_back=(reading,))
+
+    for words in ("[red]", "[bold]null[/bold]", "[blue]"):
+        assert words in text
+
+
+def test_what_was_done_in_the_world_is_told_by_the_tools_themselves() -> None:
+    text = printed(
+        answer("first", Ok(""), ran=True), entered=("count_words('a')", "delete_files('[red]', dry_run=False)")
+    )
+
+    assert "delete_files('[red]', dry_run=False)" in text
+    assert "count_words('a')" not in text
 
 
 def test_a_clash_is_a_row_of_its_own() -> None:

@@ -9,85 +9,134 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from spindle.calls import Err, Ok
-from spindle.cli.demo_calls import Answer, Case
+from spindle.calls import Call, CallOutcome, Err, Ok
+from spindle.cli.cells import duration, one_line
+from spindle.cli.demo_calls import SIBLING
+from spindle.cli.demo_run import Answer, Demonstration
+from spindle.cli.hostile import CLASH_TITLE
 from spindle.errors import ToolAlreadyRegisteredError
 
-_MAX_SENT_CHARS = 60
+_MAX_SENT_CHARS, _MAX_TOLD_CHARS = 60, 400
 _WIDE_COLUMNS = 100
+_WORLD = ("refund", "delete_files", "impostor")
 
 
-def show(
-    answers: Sequence[Answer],
-    *,
-    clash: ToolAlreadyRegisteredError | None,
-    refunded_cents: int,
-    console: Console | None = None,
-) -> None:
-    """Print the table, one refusal in full, and the sums."""
+def show(demo: Demonstration, *, console: Console | None = None) -> None:
+    """Print the table, one refusal in full, how the large result is read back, and the sums."""
     out = Console(highlight=False) if console is None else console
-    out.print("\n[bold]One batch, all calls side by side[/]\n")
-    out.print(_table(answers, clash, wide=out.width >= _WIDE_COLUMNS))
-    refused = next((answer for answer in answers if _is_refusal(answer.result)), None)
+    wide = out.width >= _WIDE_COLUMNS
+    out.print(f"\n[bold]One reply of the model, {len(demo.answers)} calls, all side by side[/]")
+    out.print(_table(demo, wide=wide))
+    refused = next((answer for answer in demo.answers if _is_refusal(answer.outcome)), None)
     if refused is not None:
-        out.print(f"[bold]What the model reads for “{refused.case.title}”, whole:[/]\n")
-        out.print(Padding(Text(_told(refused.result)), (0, 4)))
-    out.print(f"\n{_sums(answers)} Paid back in all: {refunded_cents} cents.\n")
+        out.print(f"[bold]What the model reads for “{refused.asked.title}”, whole:[/]\n")
+        out.print(Padding(Text(_told(refused.outcome)), (0, 0, 1, 4)))
+    if demo.read_back:
+        out.print("[bold]The large result is kept whole; the model reads the rest with tools forged for it:[/]")
+        out.print(_readings(demo.read_back, wide=wide))
+    out.print(Text(f"{_sums(demo)}\n"))
 
 
-def _table(answers: Sequence[Answer], clash: ToolAlreadyRegisteredError | None, *, wide: bool) -> Table:
+def _columns(*, wide: bool, ran: str | None) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, expand=True, leading=1)
     table.add_column("call", ratio=5 if wide else 3, overflow="fold")
-    table.add_column("the tool", no_wrap=True)
-    table.add_column("outcome", no_wrap=True)
-    table.add_column("what the model is told", ratio=6 if wide else 5, overflow="fold")
-    for answer in answers:
-        call, told = _call(answer.case, wide=wide), Text(_gist(_told(answer.result)))
-        table.add_row(call, *_became(answer), told)
-    if clash is not None:
-        title = Text.assemble(("name clash\n", "bold"), (f"a second tool called {clash.tool}", "dim"))
-        words = f"nothing; the developer is told: {clash}"
-        table.add_row(title, Text("did not run", style="yellow"), Text("refused", style="yellow"), Text(words))
+    if ran is not None:
+        table.add_column(ran, no_wrap=True)
+    table.add_column("what the model saw", ratio=7 if wide else 5, overflow="fold")
+    table.add_column("took", no_wrap=True, justify="right")
     return table
 
 
-def _call(case: Case, *, wide: bool) -> Text:
+def _table(demo: Demonstration, *, wide: bool) -> Table:
+    table = _columns(wide=wide, ran="what ran")
+    siblings = [answer for answer in demo.answers if answer.asked.title == SIBLING]
+    for answer in demo.answers:
+        if answer.asked.title != SIBLING:
+            call = _call(answer.asked.title, answer.asked.call, wide=wide)
+            table.add_row(call, _became(answer), _gist(answer.outcome), duration(answer.outcome.duration_ms / 1000))
+    if siblings:
+        table.add_row(*_siblings(siblings))
+    if demo.clash is not None:
+        table.add_row(*_clash(demo.clash))
+    return table
+
+
+def _siblings(answers: Sequence[Answer]) -> tuple[Text, Text, Text, str]:
+    """Those that stood among the hostile ones, in one row."""
+    call = Text.assemble(
+        (f"{len(answers)} good siblings\n", "bold"), (", ".join(sorted({a.asked.call.name for a in answers})), "dim")
+    )
+    ran, ok = sum(answer.ran for answer in answers), sum(answer.outcome.ok for answer in answers)
+    became = Text(f"{ran} ran\n{ok} ok", style="green" if ok == len(answers) else "red")
+    slowest = max(answer.outcome.duration_ms for answer in answers) / 1000
+    return call, became, Text(", ".join(_told(answer.outcome) for answer in answers)), duration(slowest)
+
+
+def _clash(refused: ToolAlreadyRegisteredError) -> tuple[Text, Text, Text, str]:
+    call = Text.assemble((f"{CLASH_TITLE}\n", "bold"), (f"a second tool called {refused.tool}", "dim"))
+    return call, Text("was not let in", style="yellow"), Text(f"nothing; the developer is told: {refused}"), ""
+
+
+def _readings(answers: Sequence[Answer], *, wide: bool) -> Table:
+    table = _columns(wide=wide, ran=None)
+    for answer in answers:
+        call, outcome = answer.asked.call, answer.outcome
+        sent = Text.assemble((f"{call.name}\n", "bold"), (_sent(call), "dim"))
+        lines = "\n".join(" ".join(line.split()) for line in _told(outcome).splitlines())
+        table.add_row(sent, Text(lines, style="" if outcome.ok else "red"), duration(outcome.duration_ms / 1000))
+    return table
+
+
+def _call(title: str, call: Call, *, wide: bool) -> Text:
     """The title and the tool's name; where there is room, what was sent too."""
-    args = case.call.args
+    return Text.assemble((f"{title}\n", "bold"), (f"{call.name} {_sent(call)}" if wide else call.name, "dim"))
+
+
+def _sent(call: Call) -> str:
+    args = call.args
     sent = args.decode() if isinstance(args, bytes) else args if isinstance(args, str) else json.dumps(args)
-    if len(sent) > _MAX_SENT_CHARS:
-        sent = f"{sent[:20]}… ({len(sent):,} characters)"
-    return Text.assemble((f"{case.title}\n", "bold"), (f"{case.call.name} {sent}" if wide else case.call.name, "dim"))
+    return sent if len(sent) <= _MAX_SENT_CHARS else f"{sent[:20]}… ({len(sent):,} characters)"
 
 
-def _became(answer: Answer) -> tuple[Text, Text]:
-    match answer.result:
+def _became(answer: Answer) -> Text:
+    match answer.outcome.result:
         case Ok():
-            return Text("ran", style="green"), Text("ok", style="green")
+            return Text("ran\nok", style="green")
+        case Err(code="timed_out"):
+            return Text("ran, left behind\ntimed_out", style="red")
         case Err(code=code) if answer.ran:
-            return Text("ran, raised", style="red"), Text(code, style="red")
+            return Text(f"ran, raised\n{code}", style="red")
         case Err(code=code):
-            return Text("did not run", style="yellow"), Text(code, style="yellow")
+            return Text(f"did not run\n{code}", style="yellow")
 
 
-def _told(result: Ok | Err) -> str:
+def _told(outcome: CallOutcome) -> str:
+    result = outcome.result
     return result.value if isinstance(result, Ok) else result.error
 
 
-def _gist(told: str) -> str:
-    """The lines of a refusal that say what is wrong, without the greeting and the farewell."""
+def _gist(outcome: CallOutcome) -> Text:
+    """What is wrong, without the greeting and the farewell; of a long result, its beginning and its end."""
+    told = _told(outcome)
+    if len(told) > _MAX_TOLD_CHARS:
+        last = told.splitlines()[-2:] if isinstance(outcome.result, Ok) else []
+        shown = f"{one_line(told, 30)} ({len(told):,} characters in all)"
+        return Text("\n".join([shown, *last]))
     problems = [line.removeprefix("- ") for line in told.splitlines() if line.startswith("- ")]
-    return "\n".join(problems) or told
+    return Text("\n".join(problems) or told)
 
 
-def _is_refusal(result: Ok | Err) -> bool:
-    return isinstance(result, Err) and result.code == "input_invalid"
+def _is_refusal(outcome: CallOutcome) -> bool:
+    return isinstance(outcome.result, Err) and outcome.result.code == "input_invalid"
 
 
-def _sums(answers: Sequence[Answer]) -> str:
-    count, ran = len(answers), sum(answer.ran for answer in answers)
-    raised = sum(answer.ran and not answer.result.ok for answer in answers)
+def _sums(demo: Demonstration) -> str:
+    answers, count = demo.answers, len(demo.answers)
+    ran = sum(answer.ran for answer in answers)
+    failed = sum(answer.ran and not answer.outcome.ok for answer in answers)
+    world = [text for text in demo.entered if text.startswith(_WORLD)]
     return (
-        f"{count} calls, {count} answers, in the order they were asked. {ran} tools ran ({raised} raised, and no "
-        f"sibling noticed); {count - ran} never ran."
+        f"{count} calls, {count} answers, in the order they were asked. {ran} tools ran ({failed} raised or hung, and "
+        f"no sibling noticed); {count - ran} never ran. "
+        f"Money paid, files deleted: {', '.join(world) or 'none'}."
     )

@@ -1,0 +1,59 @@
+"""openai-agents: its runner, with a model that replies from a script."""
+# pyright: basic, reportMissingImports=false
+# The library lives in another environment than the type checker's.
+
+from collections.abc import Mapping, Sequence
+from inspect import iscoroutinefunction
+from typing import Any
+
+from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
+
+DONE = ResponseOutputMessage(
+    id="m", role="assistant", status="completed", type="message",
+    content=[ResponseOutputText(text="done", type="output_text", annotations=[])],
+)  # fmt: skip
+
+
+class Scripted(Model):
+    """Asks for the calls, then remembers what it is told."""
+
+    def __init__(self, calls: Sequence[Sent], clock: Clock) -> None:
+        self.calls, self.clock, self.answers = calls, clock, {}
+
+    async def get_response(self, _instructions: Any, input: Any, *_settings: Any, **_ids: Any) -> ModelResponse:
+        results = [item for item in input if isinstance(item, dict) and item.get("type") == "function_call_output"]
+        if results:
+            self.clock.stop()
+            self.answers = {item["call_id"]: str(item["output"]) for item in results}
+            return ModelResponse(output=[DONE], usage=Usage(), response_id=None)
+        asked = [
+            ResponseFunctionToolCall(call_id=call.id, name=call.name, arguments=call.args, type="function_call")
+            for call in self.calls
+        ]
+        self.clock.start()
+        return ModelResponse(output=list(asked), usage=Usage(), response_id=None)
+
+    def stream_response(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:
+    # It refuses a deadline for a sync tool when the tool is made.
+    wrapped = [
+        function_tool(function, timeout=deadline_seconds if iscoroutinefunction(function) else None)
+        for function in tools
+    ]
+
+    async def run(calls: Sequence[Sent], clock: Clock) -> Mapping[str, str]:
+        model = Scripted(calls, clock)
+        await Runner.run(Agent(name="a", model=model, tools=wrapped), "go", run_config=RunConfig(tracing_disabled=True))
+        return model.answers
+
+    return run
+
+
+if __name__ == "__main__":
+    report(setup, library="openai-agents", driven="Runner.run with a scripted model, from reply to next request")

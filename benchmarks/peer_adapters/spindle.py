@@ -1,0 +1,27 @@
+"""Spindle itself, measured like everyone else."""
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
+from spindle import Call, Err, Executor, Ok, ToolContext, ToolRegistry, tool
+
+
+def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:
+    executor = Executor(ToolRegistry([tool(timeout_seconds=deadline_seconds)(function) for function in tools]))
+
+    async def run(calls: Sequence[Sent], clock: Clock) -> Mapping[str, str]:
+        asked = [Call(call.id, call.name, call.args) for call in calls]
+        clock.start()
+        outcomes = await executor.execute_parallel(asked, ToolContext(session_id="peers"))
+        clock.stop()
+        return {outcome.tool_call_id: text_of(outcome.result) for outcome in outcomes}
+
+    return run
+
+
+def text_of(result: Ok | Err) -> str:
+    return result.value if isinstance(result, Ok) else result.error
+
+
+if __name__ == "__main__":
+    report(setup, library="spindle", driven="Executor.execute_parallel")
