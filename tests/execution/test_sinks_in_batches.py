@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spindle import Call, DispatchContext, DispatchRunner, Executor, ToolContext, ToolRegistry, tool
+from spindle import Call, DispatchContext, DispatchRunner, Err, Executor, ToolContext, ToolRegistry, tool
 from spindle.testing.scripted import ScriptedModel
 from spindle.trust.sinks import SinkPolicy
 
@@ -37,7 +37,7 @@ MAIL = Call("m", "send_mail", {"to": "a"})
 
 async def codes(executor: Executor, *calls: Call, ctx: Any = None) -> list[str]:
     outcomes = await executor.execute_parallel(calls, ctx or ToolContext())
-    return ["ok" if each.result.ok else each.result.code for each in outcomes]
+    return [each.result.code if isinstance(each.result, Err) else "ok" for each in outcomes]
 
 
 async def test_alone_a_dangerous_tool_runs() -> None:

@@ -25,7 +25,7 @@ class ScriptedModel:
         Raises:
             UsageError: The script is over.
         """
-        self.seen.append([each["name"] for each in ctx.tools.to_definitions()])
+        self.seen.append([each.tool.name for each in ctx.tools.entries() if not each.hidden])
         if ctx.iteration >= len(self._script):
             message = f"the script has {len(self._script)} steps and the model was asked once more; end it with a text"
             raise UsageError(message, field="script")

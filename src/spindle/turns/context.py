@@ -1,8 +1,8 @@
 """What one turn owns, and what its dispatch works with; all of it dies with the turn."""
 
 from collections.abc import Callable, Iterable, Mapping
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 from spindle.artifacts.spool import Spool
 from spindle.errors import InvalidDispatchContextError
@@ -38,7 +38,7 @@ class TurnContext:
         records: Records | None = None,
         gates: GateDesk | None = None,
     ) -> None:
-        self.id = id or uuid4().hex
+        self.id = id or token_hex(16)
         self.session_id = session_id or self.id
         self.system_prompt = system_prompt
         self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
@@ -116,7 +116,7 @@ class DispatchContext:
             spool=spool,
             journal=journal,
         )
-        self.id = uuid4().hex
+        self.id = token_hex(16)
         self.dispatch_id = self.id
         self.iteration = 0
         self.working_dir = working_dir

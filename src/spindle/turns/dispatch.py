@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 import anyio
@@ -127,7 +128,8 @@ class _Loop:
         ctx, events = self._ctx, self._ctx.events
         started_at, begun = datetime.now(UTC), time.perf_counter()
         facts: dict[str, Any] = {"dispatch_id": ctx.dispatch_id, "turn_id": ctx.turn_id, "started_at": started_at}
-        await events.emit("dispatch_start", DispatchStart(**facts))
+        if events.heard("dispatch_start"):
+            await events.emit("dispatch_start", DispatchStart(**facts))
         error: BaseException | None = None
         try:
             await self._loop()
@@ -137,9 +139,10 @@ class _Loop:
         finally:
             seconds = time.perf_counter() - begun
             facts |= {"ended_at": started_at + timedelta(seconds=seconds), "duration_ms": seconds * 1000}
-            status = "nack" if error is not None else "ack" if ctx.is_acked else "aborted"
-            end = DispatchEnd(**facts, status=status, iterations=ctx.iteration, error=error)
-            await events.emit_last("dispatch_end", end)
+            if events.heard("dispatch_end"):
+                status = "nack" if error is not None else "ack" if ctx.is_acked else "aborted"
+                end = DispatchEnd(**facts, status=status, iterations=ctx.iteration, error=error)
+                await events.emit_last("dispatch_end", end)
         return DispatchReport(
             **facts,
             status="ack" if ctx.is_acked else "aborted",
@@ -164,19 +167,23 @@ class _Loop:
     async def _iterate(self) -> None:
         ctx, events = self._ctx, self._ctx.events
         facts: dict[str, Any] = {"dispatch_id": ctx.dispatch_id, "turn_id": ctx.turn_id, "iteration": ctx.iteration}
-        await events.emit("iteration_start", IterationStart(**facts))
+        if events.heard("iteration_start"):
+            await events.emit("iteration_start", IterationStart(**facts))
         self._forge()
         await run_pipeline(self._inputs, ctx, "dispatch-input")
         if not ctx.is_signalled and not ctx.aborted:
             await self._act_on(await self._ask())
             if not ctx.aborted:
                 await run_pipeline(self._outputs, ctx, "dispatch-output")
-        await events.emit("iteration_end", IterationEnd(**facts))
+        if events.heard("iteration_end"):
+            await events.emit("iteration_end", IterationEnd(**facts))
         ctx.iteration += 1
 
     def _forge(self) -> None:
         """Make the readers of the artifacts present; a tool of the user's own that has such a name stays."""
         self._remove_forged()
+        if not self._ctx.tool_calls:
+            return
         tools = self._ctx.tools
         for forged in forge_all(self._ctx):
             existing = tools.get(forged.name)
@@ -293,6 +300,7 @@ def _end_soon(scope: anyio.CancelScope, seconds: float) -> None:
     scope.deadline = anyio.current_time() + seconds
 
 
+@lru_cache(maxsize=256)
 def _takes_helpers(callback: ExecutorCallback) -> bool:
     try:
         parameters = inspect.signature(callback).parameters.values()

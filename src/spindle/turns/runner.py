@@ -212,7 +212,8 @@ class TurnRunner:
         started_at, begun = datetime.now(UTC), time.perf_counter()
         ended: dict[str, Any] = {"status": "aborted", "error": None}
         done: list[DispatchReport] = []
-        await turn.events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=started_at))
+        if turn.events.heard("turn_start"):
+            await turn.events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=started_at))
         try:
             ended = await self._stages(turn, done)
         finally:
@@ -222,7 +223,8 @@ class TurnRunner:
                 "ended_at": started_at + timedelta(seconds=seconds),
                 "duration_ms": seconds * 1000,
             }
-            await turn.events.emit_last("turn_end", TurnEnd(turn_id=turn.id, **ended, **times))
+            if turn.events.heard("turn_end"):
+                await turn.events.emit_last("turn_end", TurnEnd(turn_id=turn.id, **ended, **times))
         dispatch = done[0] if done else None
         return TurnReport(
             **ended,
