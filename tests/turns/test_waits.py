@@ -16,48 +16,10 @@ from spindle.errors import (
     UnknownGateError,
 )
 from spindle.events import Events
-from spindle.turns.waits import Gate, GateClosed, GateDesk, GateInfo
+from spindle.turns.waits import GateClosed, GateDesk, GateInfo
+from tests.turns.gate_scene import Scene, gate, settled
 
 pytestmark = pytest.mark.anyio
-
-
-class Scene:
-    """A desk, what its observers were told, and what became of the waiters."""
-
-    def __init__(self) -> None:
-        self.desk, self.events = GateDesk(), Events()
-        self.told: list[GateInfo | GateClosed] = []
-        self.ends: list[Any] = []
-        self.opened = anyio.Event()
-        self.events.on("turn_gate_open", self._on_open)
-        self.events.on("turn_gate_closed", self.told.append)
-
-    def _on_open(self, info: GateInfo) -> None:
-        self.told.append(info)
-        self.opened.set()
-
-    async def wait(self, gate: Gate, turn_id: str = "turn 1") -> None:
-        try:
-            self.ends.append(await self.desk.wait(gate, turn_id=turn_id, events=self.events))
-        except Exception as error:  # noqa: BLE001
-            self.ends.append(error)
-
-    def results(self) -> list[str]:
-        return [each.result for each in self.told if isinstance(each, GateClosed)]
-
-
-async def settled(scene: Scene, gate: Gate, act: Callable[[], object]) -> Any:
-    """Wait for a gate in a task, act when it is open, and give what became of the waiter."""
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(scene.wait, gate)
-            await scene.opened.wait()
-            act()
-    return scene.ends[0]
-
-
-def gate(*, timeout_seconds: float | None = 5, **facts: Any) -> Gate:
-    return Gate("may I?", timeout_seconds=timeout_seconds, **facts)
 
 
 async def test_a_resolved_gate_gives_its_value_and_tells_both_events() -> None:
@@ -114,48 +76,6 @@ async def test_a_gate_settled_before_anyone_waits_gives_its_outcome_at_once_and_
     assert scene.ends[0] == 5
     assert isinstance(scene.ends[1], GateAbortedError)
     assert scene.told == []
-
-
-async def test_an_observer_may_settle_by_id_while_it_is_being_told() -> None:
-    scene = Scene()
-    scene.events.on("turn_gate_open", lambda info: scene.desk.resolve(info.id, "at once"))
-
-    with anyio.fail_after(5):
-        await scene.wait(gate(timeout_seconds=None))
-
-    assert scene.ends == ["at once"]
-    assert scene.results() == ["resolved"]
-
-
-async def test_an_observer_gets_a_description_that_cannot_settle_or_change_anything() -> None:
-    scene, payload = Scene(), {"amount": 5}
-    asked = gate(payload=payload)
-
-    def meddle() -> None:
-        for info in (scene.told[0], *scene.desk.pending()):
-            assert isinstance(info, GateInfo)
-            assert not any(hasattr(info, name) for name in ("resolve", "reject", "abort"))
-            info.payload["amount"] = 1_000_000
-        assert scene.desk.pending()[0].payload == {"amount": 5}
-        asked.resolve()
-
-    await settled(scene, asked, meddle)
-
-    assert payload == {"amount": 5}
-
-
-async def test_a_payload_that_cannot_be_copied_is_shown_as_it_is() -> None:
-    class Stubborn:
-        def __deepcopy__(self, memo: object) -> None:
-            raise TypeError
-
-    scene, payload = Scene(), Stubborn()
-    asked = gate(payload=payload)
-
-    await settled(scene, asked, asked.abort)
-
-    assert isinstance(scene.told[0], GateInfo)
-    assert scene.told[0].payload is payload
 
 
 async def test_a_gate_is_pending_from_its_opening_until_it_is_settled() -> None:
@@ -395,56 +315,6 @@ async def test_only_gates_are_waited_for(thing: Any) -> None:
         await GateDesk().wait(thing, turn_id="turn 1", events=Events())
 
     assert caught.value.field == "gate"
-
-
-async def test_an_async_observer_may_ask_and_answer() -> None:
-    async def answer(info: GateInfo) -> None:
-        await checkpoint()
-        scene.desk.resolve(info.id, "asked")
-        await checkpoint()
-        scene.ends.append("last words")
-
-    scene = Scene()
-    scene.events.on("turn_gate_open", answer)
-    with anyio.fail_after(5):
-        await scene.wait(gate(timeout_seconds=None))
-
-    assert scene.ends == ["last words", "asked"]
-
-
-@pytest.mark.parametrize("way", ["timeout", "abort", "cancel"])
-async def test_an_observer_that_never_answers_does_not_hold_up_the_waiter(way: str) -> None:
-    async def ask_for_ever(_info: GateInfo) -> None:
-        await anyio.sleep_forever()
-
-    scene = Scene()
-    scene.events.on("turn_gate_open", ask_for_ever)
-    asked = gate(timeout_seconds=0.01 if way == "timeout" else None)
-    with anyio.fail_after(4):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(scene.wait, asked)
-            await anyio.wait_all_tasks_blocked()
-            if way == "abort":
-                scene.desk.abort_turn("turn 1")
-            elif way == "cancel":
-                tasks.cancel_scope.cancel()
-
-    assert scene.results() == [{"timeout": "timeout", "abort": "aborted", "cancel": "aborted"}[way]]
-
-
-async def test_a_failing_observer_is_a_warning_and_the_waiter_waits_on() -> None:
-    scene, asked = Scene(), gate()
-    warned: list[Any] = []
-    scene.events.on("warning", warned.append)
-
-    async def fail(_payload: object) -> None:
-        raise ValueError("broken observer")
-
-    scene.events.on("turn_gate_open", fail)
-    scene.events.on("turn_gate_closed", fail)
-
-    assert await settled(scene, asked, lambda: asked.resolve(5)) == 5
-    assert len(warned) == 2
 
 
 async def test_a_thousand_gates_at_once_each_get_their_own_answer() -> None:
