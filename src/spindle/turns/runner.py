@@ -217,6 +217,7 @@ class TurnRunner:
         try:
             ended = await self._stages(turn, done)
         finally:
+            self.gates.forget_turn(turn.id)
             seconds = time.perf_counter() - begun
             times: dict[str, Any] = {
                 "started_at": started_at,
