@@ -23,7 +23,7 @@ class Scripted(Model):
     def __init__(self, calls: Sequence[Sent], clock: Clock) -> None:
         self.calls, self.clock, self.answers = calls, clock, {}
 
-    async def get_response(self, _instructions: Any, input: Any, *_settings: Any, **_ids: Any) -> ModelResponse:
+    async def get_response(self, *, input: Any, **_rest: Any) -> ModelResponse:
         results = [item for item in input if isinstance(item, dict) and item.get("type") == "function_call_output"]
         if results:
             self.clock.stop()
