@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 
 from spindle.calls import Err
-from spindle.execution.cancelling import from_outside
+from spindle.execution.cancelling import from_outside, pass_on
 from spindle.execution.failures import err_of, without_secrets
 from spindle.execution.job import Job
 from spindle.execution.local import Local
@@ -81,7 +81,7 @@ class Attempts:
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
             ending = from_outside(error, scope)
             if ending is not None:
-                raise ending from None
+                await pass_on(ending)
             failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
             return Settled(without_secrets(failed, job.arguments, tool.secret_fields))
         settled = settle(value, tool=tool.name, trusted=tool.trusted)

@@ -2,9 +2,10 @@
 
 import math
 import sys
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import anyio
+import anyio.lowlevel
 
 
 def from_outside(error: BaseException, scope: anyio.CancelScope | None = None) -> BaseException | None:
@@ -22,6 +23,17 @@ def from_outside(error: BaseException, scope: anyio.CancelScope | None = None) -
     if cancelled is None or not ((scope and scope.cancel_called) or is_scope_cancelled() or cancel_requests()):
         return None
     return cancelled
+
+
+async def pass_on(ending: BaseException) -> NoReturn:
+    """Let a cancellation from outside go on.
+
+    A tool may raise one of its own just when its scope is cancelled. On asyncio no scope would know that one, and it
+    would end far more than the scope; so the scope's own comes first.
+    """
+    if not isinstance(ending, GeneratorExit):
+        await anyio.lowlevel.checkpoint_if_cancelled()
+    raise ending
 
 
 def is_scope_cancelled() -> bool:

@@ -21,7 +21,7 @@ from spindle.execution.attempts import Attempts, Retries
 from spindle.execution.batch import Batch, run_all
 from spindle.execution.budget import Budget, fair_share
 from spindle.execution.caching import ResultCache
-from spindle.execution.cancelling import from_outside
+from spindle.execution.cancelling import from_outside, pass_on
 from spindle.execution.checking import checked_settings
 from spindle.execution.dry_run import foretold
 from spindle.execution.failures import err_of
@@ -215,7 +215,7 @@ class Executor:
         except BaseException as error:  # noqa: BLE001  whatever happens round a call is its answer
             ending = from_outside(error)
             if ending is not None:
-                raise ending from None
+                await pass_on(ending)
             job.finish(Settled(err_of(error, tool=job.call.name)))
         finally:
             if (ticket := batch.ticket(job)) is not None:

@@ -5,7 +5,7 @@ from typing import cast
 import anyio
 
 from spindle.calls import Err, Ok
-from spindle.execution.cancelling import from_outside
+from spindle.execution.cancelling import from_outside, pass_on
 from spindle.execution.job import Job, Record
 from spindle.execution.settle import Settled, settle
 from spindle.tools.running import is_awaitable
@@ -29,7 +29,7 @@ async def reconciled(job: Job, timeout_seconds: float) -> Settled | None:
         except BaseException as error:  # noqa: BLE001  it is a user's function, and nobody is to fall over it
             ending = from_outside(error, scope)
             if ending is not None:
-                raise ending from None
+                await pass_on(ending)
             problem = error
     job.ctx.events.warn(f"reconciling a call of {tool.name!r} failed", source="reconcile", error=problem)
     return None
