@@ -201,6 +201,21 @@ async def test_what_is_shown_is_exactly_what_may_run(filter: ToolFilter, away: s
     assert {err(each).code for each in outcomes if not each.ok} <= {"not_available"}
 
 
+async def test_who_provides_an_mcp_tool_is_data_where_it_is_known_and_its_name_otherwise() -> None:
+    registry = ToolRegistry([giving("named", "mcp__a__b__x")])
+    registry.register(giving("known", "mcp__a__b__y"), mcp=("a__b", "y"))
+    registry.register(giving("plain", "renamed"), mcp=("c", "z"))
+    calls = [call(name) for name in ("mcp__a__b__x", "mcp__a__b__y", "renamed")]
+
+    async def allowed(**rules: Any) -> list[bool]:
+        return [each.ok for each in await execute(registry, calls, filter=ToolFilter(**rules))]
+
+    assert await allowed(allowed_mcp_servers=["a"]) == [True, False, False]
+    assert await allowed(allowed_mcp_servers=["a__b", "c"]) == [False, True, True]
+    assert await allowed(allowed_mcp_tools={"a": ["b__x"], "a__b": [], "c": ["z"]}) == [True, False, True]
+    assert await allowed(allowed_tools=[]) == [True, True, True]
+
+
 @pytest.mark.parametrize(
     "raised", [RuntimeError("x"), SystemExit(1), KeyboardInterrupt(), StopIteration(), GeneratorExit(), BaseException()]
 )

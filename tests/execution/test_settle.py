@@ -280,7 +280,7 @@ async def test_an_err_is_the_tools_own_answer() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"value": 5}, {"value": None}, {"value": b"x"}, {"media": 5}, {"media": ("x",)}, {"media": image},
+    [{"value": 5}, {"value": None}, {"value": b"x"}, {"media": 5}, {"media": ("x",)}, {"media": {}},
      {"artifact": "x"}, {"cost_usd": "1"}, {"cost_usd": float("nan")}, {"cost_usd": True}],
     ids=str,
 )  # fmt: skip

@@ -15,6 +15,7 @@ from spindle.media import Media
 from spindle.tools.problems import printable
 
 _CODES = frozenset(get_args(ErrCode))
+_ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count", "as_text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,16 @@ def _wrong_field_of_ok(ok: Any) -> str | None:
         return "Ok.value is not text"
     if ok.media not in ((), []) and not _is_media_list(ok.media):
         return "Ok.media is not a tuple of Media"
-    if not (ok.artifact is None or isinstance(ok.artifact, Artifact)):
+    if not (ok.artifact is None or isinstance(ok.artifact, Artifact) or _reads_like_one(ok.artifact)):
         return "Ok.artifact is no Artifact"
     if ok.cost_usd is not None and not _is_amount(ok.cost_usd):
         return "Ok.cost_usd is no amount"
     return None
+
+
+def _reads_like_one(artifact: object) -> bool:
+    """Tell an artifact of the user's own class by its shape, as tools do."""
+    return all(callable(getattr(artifact, name, None)) for name in _ARTIFACT_METHODS)
 
 
 def _is_amount(cost: object) -> bool:
