@@ -21,7 +21,7 @@ def sync_raising(error: BaseException, **options: Any) -> Any:
 
 @pytest.mark.parametrize("maker", [raising, sync_raising])
 async def test_a_handlers_exception_is_not_shown(maker: Any) -> None:
-    error = ValueError("/home/ada/.ssh/id_rsa is missing")
+    error = ValueError("the key id_rsa is missing")
 
     failed = err(await execute_one(maker(error)))
 
