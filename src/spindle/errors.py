@@ -40,8 +40,12 @@ SpindleError
 │   ├── WorkerDiedError                   the process a call ran in is gone
 │   ├── NotSendableError                  a value cannot leave the process a call ran in
 │   ├── CapabilityError                   a handle was touched that was not declared or granted
+│   │   ├── PathNotReachableError             a path is out of a call's reach
 │   │   └── HostNotAllowedError               a host, or the address behind it, may not be reached
 │   ├── NetworkError                      a host that may be reached did not answer as it should
+│   ├── StaleWriteError                   a file changed since it was read
+│   ├── FileAccessError                   a file in reach cannot be used as asked
+│   │   └── FileMissingError                  it is not there
 │   ├── ArtifactGoneError                 what an artifact reads was deleted
 │   └── ArtifactQueryError                a query of an artifact cannot be answered
 └── RunError                          the caller must act; the turn stops
@@ -463,6 +467,53 @@ class NetworkError(CallError):
         super().__init__(message, tool=tool, field="network")
         self.host = host
         self.reason = reason
+
+
+class PathNotReachableError(CapabilityError):
+    """A path leads out of what a call may reach; `path` is it as it was given."""
+
+    code = "E_PATH_NOT_REACHABLE"
+    status = 403
+
+    def __init__(self, message: str, *, path: str, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="files")
+        self.path = path
+
+
+class StaleWriteError(CallError):
+    """A file changed or vanished since it was read; `path` says which."""
+
+    code = "E_STALE_WRITE"
+    status = 409
+
+    def __init__(self, message: str, *, path: str, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="files")
+        self.path = path
+
+
+class FileAccessError(CallError):
+    """A file in reach cannot be used as asked.
+
+    `reason` is one of missing, not_a_file, not_a_folder, not_empty, too_large, not_text, bad_name, denied, full, io.
+    """
+
+    code = "E_FILE_ACCESS"
+    status = 422
+
+    def __init__(self, message: str, *, path: str, reason: str, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="files")
+        self.path = path
+        self.reason = reason
+
+
+class FileMissingError(FileAccessError, FileNotFoundError):
+    """No file is at `path`."""
+
+    code = "E_FILE_MISSING"
+    status = 404
+
+    def __init__(self, message: str, *, path: str, tool: str | None = None) -> None:
+        super().__init__(message, path=path, reason="missing", tool=tool)
 
 
 class ArtifactQueryError(CallError):

@@ -13,6 +13,7 @@ from spindle.errors import (
     InvalidToolArgsError,
     NotCanonicalError,
     SpindleError,
+    StaleWriteError,
     ToolDownstreamError,
 )
 from spindle.tools.masking import MASK
@@ -24,6 +25,7 @@ _CODES: tuple[tuple[type[SpindleError], ErrCode], ...] = (
     (InvalidToolArgsError, "input_invalid"),
     (NotCanonicalError, "input_invalid"),
     (ArtifactQueryError, "input_invalid"),
+    (StaleWriteError, "stale_write"),
 )
 
 
