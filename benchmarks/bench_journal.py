@@ -1,0 +1,71 @@
+"""A journalled batch of 200 calls against the same batch without a journal, in the same run."""
+
+import asyncio
+import atexit
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.bench_executor import ARGS, search_orders
+from benchmarks.harness import Benchmark
+from spindle import Call, Executor, Journal, ToolContext, ToolRegistry, tool
+
+CALLS = 200
+ids = count()
+folder = TemporaryDirectory(prefix="spindle-bench-")
+atexit.register(folder.cleanup)
+
+
+@tool
+async def look_up(n: int) -> str:
+    """Take as long as a quick network request: ten milliseconds."""
+    await asyncio.sleep(0.01)
+    return f"number {n}"
+
+
+registry = ToolRegistry([search_orders, look_up])
+plain = Executor(registry)
+on_disk = Executor(registry, journal=Journal.sqlite(Path(folder.name) / "journal.db"))
+in_memory = Executor(registry, journal=Journal.memory())
+ctx = ToolContext(session_id="bench", turn_id="turn")
+
+
+def trivial() -> list[Call]:
+    """New calls each time: what is in the journal already would not run again."""
+    return [Call(f"c{next(ids)}", "search_orders", ARGS) for _ in range(CALLS)]
+
+
+def requests() -> list[Call]:
+    return [Call(f"c{next(ids)}", "look_up", f'{{"n":{number}}}') for number in range(CALLS)]
+
+
+def executed_by(executor: Executor) -> Any:
+    async def work(calls: list[Call]) -> None:
+        await executor.execute_parallel(calls, ctx)
+
+    return work
+
+
+BENCHMARKS = [
+    Benchmark(
+        name="200 calls of 10 ms with a SQLite journal / without",
+        floor=executed_by(plain),
+        subject=executed_by(on_disk),
+        setup=requests,
+        aim=1.5,
+    ),
+    Benchmark(
+        name="200 calls that do nothing, with a SQLite journal / without",
+        floor=executed_by(plain),
+        subject=executed_by(on_disk),
+        setup=trivial,
+        aim=1.5,
+    ),
+    Benchmark(
+        name="200 calls that do nothing, with a journal in memory / without",
+        floor=executed_by(plain),
+        subject=executed_by(in_memory),
+        setup=trivial,
+    ),
+]
