@@ -1,15 +1,24 @@
-"""Which of a tool's declared needs are served, and by what."""
+"""Which of a tool's declared needs are served, and by what: decided anew for each call."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
+from typing import Any, cast
+
+import anyio
 
 from spindle.capabilities.declare import CAPABILITY_NAMES, NO_CAPABILITIES, Capabilities
+from spindle.capabilities.scope import CallScope
+
+_SECONDS_TO_CLOSE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Backends:
-    """What serves each capability for real; `None` serves nobody, so a tool that needs it is refused."""
+    """What serves each capability for real; `None` serves nobody, so a tool that needs it is refused.
+
+    A backend has `open(need, scope)`, which gives the handle of one call: what the tool declared and it grants.
+    """
 
     network: Any = None
     secrets: Any = None
@@ -17,6 +26,41 @@ class Backends:
     files: Any = None
     process: Any = None
     attachments: Any = None
+
+    @classmethod
+    def local(
+        cls,
+        root: str | PathLike[str],
+        *,
+        hosts: Iterable[str] = (),
+        commands: Iterable[str] = (),
+        secrets: Mapping[str, str] | Callable[[str], Any] | None = None,
+        private_addresses: Iterable[str] = (),
+        read: Iterable[str] | None = None,
+        write: Iterable[str] | None = None,
+        storage_path: str | PathLike[str] | None = None,
+        shell: bool = False,
+    ) -> "Backends":
+        """Serve all six on this machine: files under `root`, and the hosts, commands and secrets that are named.
+
+        Raises:
+            CapabilityError: A grant is not of its kind.
+            MissingExtraError: Hosts are granted, and the extra `network` is not installed.
+        """
+        from spindle.capabilities.backends.local import local_backends  # noqa: PLC0415 - a port's factory method
+
+        served = local_backends(
+            root,
+            hosts=tuple(hosts),
+            commands=tuple(commands),
+            secrets=secrets,
+            private_addresses=tuple(private_addresses),
+            read=None if read is None else tuple(read),
+            write=None if write is None else tuple(write),
+            storage_path=storage_path,
+            shell=shell,
+        )
+        return cls(**served)
 
 
 NO_BACKENDS = Backends()
@@ -27,12 +71,27 @@ def unserved(needs: Capabilities, backends: Backends) -> list[str]:
     return [name for name in CAPABILITY_NAMES if _declared(needs, name) and getattr(backends, name) is None]
 
 
-def handles(needs: Capabilities, backends: Backends) -> Mapping[str, Any] | None:
-    """Give the handle of each declared need, and of no other."""
+def handles(needs: Capabilities, backends: Backends, scope: CallScope) -> Mapping[str, Any] | None:
+    """Open the handle of each declared need, and of no other; something that cannot be opened is a handle itself."""
     if needs is NO_CAPABILITIES:
         return None
-    found = {name: getattr(backends, name) for name in CAPABILITY_NAMES if _declared(needs, name)}
+    found: dict[str, Any] = {}
+    for name in CAPABILITY_NAMES:
+        need = getattr(needs, name)
+        if need is not None:
+            backend = getattr(backends, name)
+            opener = getattr(backend, "open", None)
+            found[name] = opener(need, scope) if callable(opener) else backend
     return found or None
+
+
+async def close_handles(opened: Mapping[str, Any] | None) -> None:
+    """Close what a call opened, also while it is being cancelled."""
+    for handle in (opened or {}).values():
+        close = getattr(handle, "aclose", None)
+        if callable(close):
+            with anyio.move_on_after(_SECONDS_TO_CLOSE, shield=True):
+                await cast("Awaitable[object]", close())
 
 
 def _declared(needs: Capabilities, name: str) -> bool:

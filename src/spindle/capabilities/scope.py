@@ -13,3 +13,7 @@ class CallScope:
     turn_id: str | None = None
     spool: Any = None
     events: Any = None
+    attachments: tuple[Any, ...] = ()
+    """What the user sent with the turn."""
+    redactor: Any = None
+    """Is told every secret that is handed out, to mask it wherever it turns up."""

@@ -5,7 +5,7 @@ Read `execute_parallel`, then `_perform`: one call, top to bottom.
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
 from functools import partial
 from typing import Any, Literal, cast
@@ -15,7 +15,9 @@ import anyio
 from spindle.artifacts.forge import ReaderTool
 from spindle.artifacts.spool import Spool
 from spindle.calls import Call, CallOutcome, Err
-from spindle.capabilities.resolve import NO_BACKENDS, Backends, handles
+from spindle.capabilities.declare import NO_CAPABILITIES
+from spindle.capabilities.resolve import NO_BACKENDS, Backends, close_handles, handles
+from spindle.capabilities.scope import CallScope
 from spindle.execution.approval import Approve, refused_by_person
 from spindle.execution.attempts import Attempts, Retries
 from spindle.execution.batch import Batch, run_all
@@ -199,7 +201,6 @@ class Executor:
             identify=partial(identity_of, job.call, job.arguments, context),
             result_budget_chars=batch.share if cap is None else min(batch.share, cap),
             deadline=None,
-            handles=handles(tool.capabilities, self._backends),
         )
         job.needs_approval = tool.requires_approval
         return batch.join(job, self._lanes)
@@ -248,7 +249,7 @@ class Executor:
             if refused is not None:
                 return Settled(refused)
         if job.ctx.dry_run:
-            return Settled(await foretold(job))
+            return await self._granted(job, batch, _foretell)
         key = None if tool.cache is None else self._cache.key(job, batch.house.filter)
         cached = None if key is None else self._cache.get(key)
         if cached is not None:
@@ -257,10 +258,37 @@ class Executor:
             answer = await batch.recording.admit(job, timeout_seconds=self._seconds(job))
             if answer is not None:
                 return answer
-        settled = await self._attempt(job, batch)
+        settled = await self._granted(job, batch, self._attempt)
         if key is not None and tool.cache is not None:
             self._cache.put(key, settled, tool.cache.ttl_seconds)
         return settled
+
+    async def _granted(
+        self, job: Job, batch: Batch, run: Callable[[Job, Batch], Coroutine[Any, Any, Settled]]
+    ) -> Settled:
+        """Open the handles the tool declared, run it, and close them again."""
+        tool = job.entry.tool
+        if tool.capabilities is NO_CAPABILITIES:
+            return await run(job, batch)
+        ctx = job.ctx
+        scope = CallScope(
+            tool=tool.name,
+            session_id=ctx.session_id,
+            turn_id=ctx.turn_id,
+            spool=self._spool,
+            events=ctx.events,
+            attachments=tuple(batch.attachments),
+        )
+        try:
+            opened = handles(tool.capabilities, self._backends, scope)
+        except Exception as error:  # noqa: BLE001  a guard that raises refuses
+            text = f"The tool {tool.name!r} cannot be used now: what it needs could not be opened."
+            return Settled(Err("not_available", text, cause=error))
+        ctx.grant(opened)
+        try:
+            return await run(job, batch)
+        finally:
+            await close_handles(opened)
 
     async def _attempt(self, job: Job, batch: Batch) -> Settled:
         """Wait for the call's turn, then run it within its time."""
@@ -300,6 +328,10 @@ class Executor:
             job.ctx.events.warn(message, source="reducer", error=error)
 
         job.reduced = safe_reduce(reducer, job.settled.result, info, warn=warn)
+
+
+async def _foretell(job: Job, batch: Batch) -> Settled:  # noqa: ARG001
+    return Settled(await foretold(job))
 
 
 async def _end_cancelled(jobs: Sequence[Job], batch: Batch) -> None:

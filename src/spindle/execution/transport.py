@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast
 
 from spindle.calls import Call, Err, Ok
 from spindle.capabilities.resolve import NO_BACKENDS, Backends, handles, unserved
+from spindle.capabilities.scope import CallScope
 from spindle.events import Events
 from spindle.execution.cancelling import from_outside
 from spindle.execution.failures import err_of, without_secrets
@@ -142,8 +143,12 @@ class LocalTransport:
         job = Job(Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, runnable_of(tool))
         job.arguments = read_arguments(request.args, tool=tool.name, empty_ok=True)
         job.value = schema.validator()(job.arguments, request.args)
-        job.ctx = _Context(request, cancel, self._events, handles(tool.capabilities, self._backends))
+        job.ctx = _Context(request, cancel, self._events, handles(tool.capabilities, self._backends, _scope(request)))
         return job
+
+
+def _scope(request: Request) -> CallScope:
+    return CallScope(tool=request.tool, session_id=request.session_id, turn_id=request.turn_id)
 
 
 class _Context(ToolContext):

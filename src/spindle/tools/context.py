@@ -90,7 +90,6 @@ class ToolContext:
         identify: Identify,
         result_budget_chars: int | None,
         deadline: float | None,
-        handles: Mapping[str, Any] | None,
     ) -> "ToolContext":
         """Make one call's own context: it shares stash, events and turn, and knows its call."""
         own = object.__new__(ToolContext)
@@ -99,9 +98,13 @@ class ToolContext:
         own.tainted = self.tainted
         own.tool_name, own.tool_call_id, own.deadline = tool_name, tool_call_id, deadline
         own.result_budget_chars = result_budget_chars
-        own._open_gate, own._handles, own._identify, own._post = self._open_gate, handles, identify, None
+        own._open_gate, own._handles, own._identify, own._post = self._open_gate, None, identify, None
         own._cancelled = False
         return own  # `checksum` and `idempotency_key` stay empty until someone looks
+
+    def grant(self, handles: Mapping[str, Any] | None) -> None:
+        """Give the call the handles of the capabilities it declared, just before it runs."""
+        self._handles = handles
 
     def post_through(self, post: "Post | None") -> None:
         """Say how observers are reached from where the handler runs, when that is not the event loop's thread."""
