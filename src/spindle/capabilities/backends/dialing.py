@@ -1,9 +1,10 @@
 """Connections that go to checked addresses only."""
 
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import anyio
 import httpcore2
@@ -53,10 +54,11 @@ class CheckedDialer(httpcore2.AsyncNetworkBackend):
         dial = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
         for address in first:
             try:
-                return await dial.connect_tcp(address, port, _ATTEMPT_SECONDS, local_address, socket_options)
+                stream = await dial.connect_tcp(address, port, _ATTEMPT_SECONDS, local_address, socket_options)
+                return _Dialled(stream)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
-        return await dial.connect_tcp(last, port, timeout, local_address, socket_options)
+        return _Dialled(await dial.connect_tcp(last, port, timeout, local_address, socket_options))
 
     async def connect_unix_socket(
         self,
@@ -81,6 +83,38 @@ class CheckedDialer(httpcore2.AsyncNetworkBackend):
         if not answers:
             raise _unknown(host)
         return check_addresses(host, answers, self.policy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialled(httpcore2.AsyncNetworkStream):
+    """A stream that is also closed when its TLS handshake is cancelled, which the library leaves open."""
+
+    stream: httpcore2.AsyncNetworkStream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore2's port
+        return await self.stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore2's port
+        await self.stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's port
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return await self.stream.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.stream.aclose()
+            raise
+
+    def get_extra_info(self, info: str) -> Any:
+        return self.stream.get_extra_info(info)
 
 
 def _unknown(host: str) -> NetworkError:
