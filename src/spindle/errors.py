@@ -41,6 +41,12 @@ SpindleError
 │   ├── NotSendableError                  a value cannot leave the process a call ran in
 │   ├── CapabilityError                   a handle was touched that was not declared or granted
 │   │   ├── PathNotReachableError             a path is out of a call's reach
+│   │   ├── CommandNotAllowedError            a command, or a line for a shell, may not be run
+│   │   ├── SandboxUnavailableError           a required sandbox cannot be had here
+│   │   ├── ProcessStartError                 a command that may be run did not start
+│   │   │   ├── ProgramNotFoundError              no program has that name
+│   │   │   ├── ProgramNotExecutableError         what has that name cannot be run
+│   │   │   └── ArgumentsTooLongError             the system takes no arguments as long as these
 │   │   └── HostNotAllowedError               a host, or the address behind it, may not be reached
 │   ├── NetworkError                      a host that may be reached did not answer as it should
 │   ├── StaleWriteError                   a file changed since it was read
@@ -452,6 +458,61 @@ class HostNotAllowedError(CapabilityError):
     def __init__(self, message: str, *, host: str, tool: str | None = None) -> None:
         super().__init__(message, tool=tool, field="network")
         self.host = host
+
+
+class CommandNotAllowedError(CapabilityError):
+    """A command, or a line for a shell, may not be run by this tool; `command` says which."""
+
+    code = "E_COMMAND_NOT_ALLOWED"
+    status = 403
+
+    def __init__(self, message: str, *, command: str, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="process")
+        self.command = command
+
+
+class SandboxUnavailableError(CapabilityError):
+    """A sandbox was required and cannot be had here; `missing` names what could not be enforced."""
+
+    code = "E_SANDBOX_UNAVAILABLE"
+    status = 501
+
+    def __init__(self, message: str, *, missing: Sequence[str] = (), tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="process")
+        self.missing = tuple(missing)
+
+
+class ProcessStartError(CapabilityError):
+    """A command that may be run did not start; `command` says which, `errno` what the system said, if it did."""
+
+    code = "E_PROCESS_START"
+    status = 502
+
+    def __init__(self, message: str, *, command: str, errno: int | None = None, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="process")
+        self.command = command
+        self.errno = errno
+
+
+class ProgramNotFoundError(ProcessStartError):
+    """No program of that name is on the search path, or at that place."""
+
+    code = "E_PROGRAM_NOT_FOUND"
+    status = 404
+
+
+class ProgramNotExecutableError(ProcessStartError):
+    """What has that name cannot be run: no permission, or no program."""
+
+    code = "E_PROGRAM_NOT_EXECUTABLE"
+    status = 403
+
+
+class ArgumentsTooLongError(ProcessStartError):
+    """Arguments and environment are longer than the system takes."""
+
+    code = "E_ARGUMENTS_TOO_LONG"
+    status = 413
 
 
 class NetworkError(CallError):
