@@ -189,6 +189,7 @@ class Executor:
 
     def _is_admitted(self, job: Job, batch: Batch) -> bool:
         """Look up → filter → available → backends → arguments; then give the call its context and its place."""
+        job.begun = time.perf_counter()
         refused = admit(job, batch.house)
         if refused is not None:
             job.finish(Settled(refused))
@@ -352,7 +353,7 @@ def _guard_sinks(sinks: SinkPolicy, jobs: Sequence[Job], *, tainted: bool) -> No
 
 
 def _timed_out(tool: str) -> Err:
-    text = f"The tool {tool!r} took too long and was stopped. Ask for less, or try something else."
+    text = f"The tool {tool!r} took too long and was given up. Ask for less, or try something else."
     return Err("timed_out", text, retryable=True)
 
 
