@@ -1,34 +1,12 @@
 """A batch through the executor, against `asyncio.gather` of the bare handlers in the same run."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, Field, TypeAdapter
-
+from benchmarks.bench_tool import GOOD, search_orders
+from benchmarks.bench_tool import floor as single_floor
 from benchmarks.harness import Benchmark
 from spindle import Call, Executor, ToolContext, ToolRegistry, tool
-
-ARGS = b'{"customer":"alice","limit":5,"tags":["new","paid"]}'
-
-
-class Arguments(BaseModel):
-    customer: str
-    limit: Annotated[int, Field(ge=1, le=100)] = 10
-    tags: list[str] = []
-
-
-async def bare(args: Arguments) -> str:
-    return args.customer
-
-
-@tool
-async def search_orders(
-    customer: str,
-    limit: Annotated[int, Field(ge=1, le=100)] = 10,  # noqa: ARG001
-    tags: list[str] = [],  # noqa: ARG001, B006
-) -> str:
-    """Find a customer's orders."""
-    return customer
 
 
 @tool
@@ -38,18 +16,13 @@ async def nap(n: int) -> int:
     return n
 
 
-validate_json = TypeAdapter(Arguments).validator.validate_json
 executor = Executor(ToolRegistry([search_orders, nap]))
 wide = Executor(ToolRegistry([nap]), concurrency=1_000)
 ctx = ToolContext(session_id="bench")
 
 
 def batch_of(count: int, name: str = "search_orders") -> list[Call]:
-    return [Call(f"c{i}", name, ARGS if name == "search_orders" else f'{{"n":{i}}}') for i in range(count)]
-
-
-async def single_floor() -> str:
-    return await bare(validate_json(ARGS))
+    return [Call(f"c{i}", name, GOOD if name == "search_orders" else f'{{"n":{i}}}') for i in range(count)]
 
 
 def gathered(count: int) -> Any:

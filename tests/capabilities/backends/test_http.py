@@ -1,6 +1,7 @@
 """The network handle against real servers on loopback: what it sends, what it gives, how it keeps connections."""
 
 import socket
+import sys
 import threading
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from spindle.capabilities.backends.http import HttpNetwork, NetworkBackend
 from spindle.capabilities.network import Response
 from spindle.capabilities.scope import CallScope
-from spindle.errors import CapabilityError, HostNotAllowedError, NetworkError
+from spindle.errors import CapabilityError, HostNotAllowedError, MissingExtraError, NetworkError
 from tests.capabilities.backends.loopback import Request, Server, answer, serving
 
 pytestmark = pytest.mark.anyio
@@ -252,3 +253,13 @@ def test_one_backend_serves_one_event_loop_after_another() -> None:
         network = handle()
         for backend in ("asyncio", "trio", "asyncio"):
             assert anyio.run(text_of, network, f"{server.url}/x", backend=backend) == "/x"
+
+
+def test_without_the_http_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("dialing", "connections", "failing", "bodies", "exchange"):
+        monkeypatch.delitem(sys.modules, f"spindle.capabilities.backends.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "httpcore2", None)
+
+    with pytest.raises(MissingExtraError) as caught:
+        NetworkBackend()
+    assert "spindle[network]" in str(caught.value)
