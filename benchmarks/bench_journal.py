@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.bench_executor import ARGS, search_orders
+from benchmarks.bench_tool import GOOD, search_orders
 from benchmarks.harness import Benchmark
 from spindle import Call, Executor, Journal, ToolContext, ToolRegistry, tool
 
@@ -33,7 +33,7 @@ ctx = ToolContext(session_id="bench", turn_id="turn")
 
 def trivial() -> list[Call]:
     """New calls each time: what is in the journal already would not run again."""
-    return [Call(f"c{next(ids)}", "search_orders", ARGS) for _ in range(CALLS)]
+    return [Call(f"c{next(ids)}", "search_orders", GOOD) for _ in range(CALLS)]
 
 
 def requests() -> list[Call]:
