@@ -1,0 +1,260 @@
+"""The process capability: which commands a tool may run, within which limits, and what it is told. No I/O."""
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Literal, Protocol, TypeAlias
+
+from spindle.errors import CapabilityError, CommandNotAllowedError
+
+SandboxMode: TypeAlias = Literal["auto", "required", "off"]
+
+SHELL = "sh"
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_PINNED = frozenset({"PATH", "HOME", "TMPDIR"})
+_LOADERS = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "BASH_ENV", "ENV", "BASH_FUNC_")
+"""Variables through which an allowed program is made to run code of somebody else's choice before its own."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """How a command ended, and what it wrote."""
+
+    exit_code: int | None
+    """`None` when a signal ended it."""
+    signal: int | None = None
+    timed_out: bool = False
+    stdout: str
+    """The first `output_bytes` as text; bytes that are not UTF-8 are shown as U+FFFD."""
+    stderr: str
+    stdout_truncated: bool = False
+    stderr_truncated: bool = False
+    stdout_bytes: int = 0
+    """How much it wrote in all."""
+    stderr_bytes: int = 0
+    stdout_artifact: str | None = None
+    """The spool's id of the whole output, when it was more than is shown here."""
+    stderr_artifact: str | None = None
+    raw_stdout: bytes = field(default=b"", repr=False)
+    raw_stderr: bytes = field(default=b"", repr=False)
+    notes: tuple[str, ...] = ()
+    """What else a reader should know: output that was dropped, descendants that were left behind."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself, in time, with exit code 0."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessLimits:
+    """What one command may use; `None` is no limit of ours.
+
+    CPU time, memory and the number of open files count for each process by itself, as the kernel's limits do.
+    """
+
+    cpu_seconds: int | None = 300
+    memory_bytes: int | None = 4 << 30
+    """Address space; programs that reserve much and use little (Node.js, Go, Java) need a large one."""
+    file_bytes: int | None = 1 << 30
+    """The largest file it may write."""
+    processes: int | None = 256
+    """Processes and threads of the command, all together."""
+    open_files: int | None = 1024
+    output_bytes: int = 1 << 20
+    """How much of stdout, and of stderr, is given back; the rest goes to the spool."""
+    spool_bytes: int = 64 << 20
+    """How much of each goes to the spool; the rest is counted and dropped."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is None and each.name not in {"output_bytes", "spool_bytes"}:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < (each.name not in _MAY_BE_NOTHING):
+                raise CapabilityError(
+                    f"limit {each.name}: expected a whole number above 0, got {value!r}", field="process"
+                )
+
+
+_MAY_BE_NOTHING = {"output_bytes", "spool_bytes"}
+
+
+class Process(Protocol):
+    """The handle a tool finds at `ctx.process`."""
+
+    async def run(
+        self,
+        argv: Sequence[str] | str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | bytes | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Finished:
+        """Run one command to its end, and leave nothing of it behind."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRules:
+    """Which commands run: those the tool declared and the caller granted; `*` is any that has no slash."""
+
+    declared: frozenset[str]
+    granted: frozenset[str]
+    tool: str | None = None
+
+    def check(self, command: str) -> None:
+        """Judge a command's name.
+
+        Raises:
+            CommandNotAllowedError: It was not declared, or not granted.
+        """
+        if command not in self.declared and "*" not in self.declared:
+            raise self._refusal(command, "declared by this tool", self.declared, "Capabilities(process=[…])")
+        # `*` speaks of names on the search path; a file somewhere else is a grant of its own.
+        if command not in self.granted and ("/" in command or "*" not in self.granted):
+            raise self._refusal(command, "granted", self.granted, "commands=[…] on the process backend")
+
+    def _refusal(self, command: str, verb: str, names: frozenset[str], place: str) -> CommandNotAllowedError:
+        known = ", ".join(sorted(names)) or "none"
+        return CommandNotAllowedError(
+            f"command {command!r} was not {verb} ({known}); name it exactly so in {place}",
+            command=command,
+            tool=self.tool,
+        )
+
+
+def check_commands(commands: Iterable[str]) -> frozenset[str]:
+    """Give the granted names, if each is `*`, a bare name or an absolute path.
+
+    Raises:
+        CapabilityError: One of them is none of these.
+    """
+    if isinstance(commands, (str, bytes)):
+        raise CapabilityError(f"commands: expected a list of names, got {commands!r}", field="process")
+    names = frozenset(commands)
+    for name in names:
+        if not isinstance(name, str) or not name or "\0" in name or name in {".", ".."}:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise CapabilityError(f"commands: expected the names of programs, got {name!r}", field="process")
+        if "/" in name and not name.startswith("/"):
+            raise CapabilityError(
+                f"commands: {name!r} depends on the current folder; grant a bare name or an absolute path",
+                field="process",
+            )
+    return names
+
+
+def check_argv(argv: object, *, shell: bool, tool: str | None = None) -> list[str]:
+    """Give the argument list; a line of text becomes one for the shell, where that was granted.
+
+    Raises:
+        CommandNotAllowedError: It is a line for a shell, and no shell was granted.
+        CapabilityError: It is no list of texts a program can be given.
+    """
+    if isinstance(argv, str):
+        if not shell:
+            raise CommandNotAllowedError(
+                "expected a list of arguments such as ['git', 'status'], got one string; a line for a shell "
+                "needs shell=True on the process backend",
+                command=argv,
+                tool=tool,
+            )
+        argv = [SHELL, "-c", argv]
+    if not isinstance(argv, (list, tuple)) or not argv:
+        raise CapabilityError(f"argv: expected a list of at least one text, got {argv!r}", tool=tool, field="argv")
+    words: list[str] = []
+    for index, word in enumerate(argv):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  that is what is checked here
+        words.append(_system_text(word, f"argv[{index}]", tool))
+    if not words[0]:
+        raise CapabilityError("argv[0]: expected the name of a command, got an empty text", tool=tool, field="argv")
+    return words
+
+
+def check_env(env: Mapping[str, str] | None, *, pinned: bool, tool: str | None = None) -> dict[str, str]:
+    """Give the variables, if each may be set; the caller of the backend sets any, a tool not the `pinned` ones.
+
+    Raises:
+        CapabilityError: A name or a value is none, or it would change which code runs.
+    """
+    checked: dict[str, str] = {}
+    for name, value in (env or {}).items():
+        key = _system_text(name, "env", tool)
+        if not key or "=" in key:
+            raise CapabilityError(f"env: expected the name of a variable, got {key!r}", tool=tool, field="env")
+        if pinned and (key in _PINNED or _steers_the_loader(key)):
+            raise CapabilityError(
+                f"env: {key} is not for a tool to set; the process backend takes it as env={{…}}",
+                tool=tool,
+                field="env",
+            )
+        checked[key] = _system_text(value, f"env[{key}]", tool)
+    return checked
+
+
+def check_cwd(root: str, cwd: object, tool: str | None = None) -> str:
+    """Give the folder a command starts in: `cwd` relative to the root, which no `..` leaves.
+
+    Raises:
+        CapabilityError: It is outside.
+    """
+    if cwd is None:
+        return root
+    wanted = _system_text(cwd, "cwd", tool)
+    folder = posixpath.normpath(posixpath.join(root, wanted))
+    if folder != root and not folder.startswith(root.rstrip("/") + "/"):
+        raise CapabilityError(f"cwd: {wanted!r} is outside the granted root", tool=tool, field="cwd")
+    return folder
+
+
+def check_timeout(timeout_seconds: object, tool: str | None = None) -> float | None:
+    """Give the seconds a command may take.
+
+    Raises:
+        CapabilityError: It is no number above 0.
+    """
+    if timeout_seconds is None:
+        return None
+    if isinstance(timeout_seconds, bool) or not isinstance(timeout_seconds, (int, float)) or not timeout_seconds > 0:
+        raise CapabilityError(
+            f"timeout_seconds: expected a number above 0, got {timeout_seconds!r}", tool=tool, field="timeout_seconds"
+        )
+    return float(timeout_seconds)
+
+
+def check_stdin(stdin: object, tool: str | None = None) -> bytes | None:
+    """Give the bytes to feed; text is UTF-8, and `None` is an input that is closed from the start.
+
+    Raises:
+        CapabilityError: It is neither text nor bytes.
+    """
+    if stdin is None or isinstance(stdin, bytes):
+        return stdin
+    if isinstance(stdin, bytearray):
+        return bytes(stdin)
+    if isinstance(stdin, str):
+        try:
+            return stdin.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise CapabilityError("stdin: a lone surrogate has no bytes", tool=tool, field="stdin") from None
+    raise CapabilityError(f"stdin: expected text or bytes, got {type(stdin).__name__}", tool=tool, field="stdin")
+
+
+def _steers_the_loader(name: str) -> bool:
+    return any(name.startswith(prefix) if prefix.endswith("_") else name == prefix for prefix in _LOADERS)
+
+
+def _system_text(value: object, field: str, tool: str | None) -> str:
+    """A text the system can be handed: no NUL ends it early, and it has an encoding."""
+    if not isinstance(value, str):
+        raise CapabilityError(f"{field}: expected text, got {type(value).__name__}", tool=tool, field=field)
+    if "\0" in value:
+        raise CapabilityError(f"{field}: a NUL character cannot be passed to a program", tool=tool, field=field)
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise CapabilityError(
+            f"{field}: a lone surrogate cannot be passed to a program", tool=tool, field=field
+        ) from None
+    return value
