@@ -18,6 +18,7 @@ from spindle.calls import Call, CallOutcome, Err
 from spindle.capabilities.declare import NO_CAPABILITIES
 from spindle.capabilities.resolve import NO_BACKENDS, Backends, close_handles, handles
 from spindle.capabilities.scope import CallScope
+from spindle.capabilities.secrets import Redactor
 from spindle.execution.approval import Approve, refused_by_person
 from spindle.execution.attempts import Attempts, Retries
 from spindle.execution.batch import Batch, run_all
@@ -34,6 +35,7 @@ from spindle.execution.keeping import fit, is_shown_whole
 from spindle.execution.lanes import Lanes
 from spindle.execution.local import Local
 from spindle.execution.recording import Recording, following
+from spindle.execution.redacting import redacted
 from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
 from spindle.execution.settle import Settled
 from spindle.execution.slots import Slots
@@ -89,6 +91,7 @@ class Executor:
         self._attempts = Attempts(retries or Retries(), self._local, transport)
         self._explain_repairs = repair == "explain"
         self._cache = ResultCache(time.monotonic)
+        self._redactor = Redactor()
         self._lanes = Lanes()
         self._concurrency = concurrency
         self._slots = Slots(concurrency)
@@ -200,6 +203,7 @@ class Executor:
             tool_name=tool.name,
             tool_call_id=job.call.tool_call_id,
             identify=partial(identity_of, job.call, job.arguments, context),
+            redact=self._redactor.redact,
             result_budget_chars=batch.share if cap is None else min(batch.share, cap),
             deadline=None,
         )
@@ -250,7 +254,7 @@ class Executor:
             if refused is not None:
                 return Settled(refused)
         if job.ctx.dry_run:
-            return await self._granted(job, batch, _foretell)
+            return redacted(await self._granted(job, batch, _foretell), self._redactor)
         key = None if tool.cache is None else self._cache.key(job, batch.house.filter)
         cached = None if key is None else self._cache.get(key)
         if cached is not None:
@@ -259,7 +263,7 @@ class Executor:
             answer = await batch.recording.admit(job, timeout_seconds=self._seconds(job))
             if answer is not None:
                 return answer
-        settled = await self._granted(job, batch, self._attempt)
+        settled = redacted(await self._granted(job, batch, self._attempt), self._redactor)
         if key is not None and tool.cache is not None:
             self._cache.put(key, settled, tool.cache.ttl_seconds)
         return settled
@@ -279,6 +283,7 @@ class Executor:
             spool=self._spool,
             events=ctx.events,
             attachments=tuple(batch.attachments),
+            redactor=self._redactor,
         )
         try:
             opened = handles(tool.capabilities, self._backends, scope)

@@ -26,6 +26,7 @@ class ToolContext:
         "_identify",
         "_open_gate",
         "_post",
+        "_redact",
         "checksum",
         "deadline",
         "dry_run",
@@ -80,6 +81,7 @@ class ToolContext:
         self._handles = handles
         self._identify: Identify | None = None
         self._post: Post | None = None
+        self._redact: Callable[[str], str] | None = None
         self._cancelled = False
 
     def for_call(
@@ -90,6 +92,7 @@ class ToolContext:
         identify: Identify,
         result_budget_chars: int | None,
         deadline: float | None,
+        redact: Callable[[str], str] | None = None,
     ) -> "ToolContext":
         """Make one call's own context: it shares stash, events and turn, and knows its call."""
         own = object.__new__(ToolContext)
@@ -99,6 +102,7 @@ class ToolContext:
         own.tool_name, own.tool_call_id, own.deadline = tool_name, tool_call_id, deadline
         own.result_budget_chars = result_budget_chars
         own._open_gate, own._handles, own._identify, own._post = self._open_gate, None, identify, None
+        own._redact = redact
         own._cancelled = False
         return own  # `checksum` and `idempotency_key` stay empty until someone looks
 
@@ -132,7 +136,7 @@ class ToolContext:
             tool_name=self.tool_name,
             turn_id=self.turn_id,
             tool_call_id=self.tool_call_id,
-            message=message,
+            message=message if self._redact is None else self._redact(message),
             percent=percent,
             audience=audience,
         )
