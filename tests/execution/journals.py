@@ -27,6 +27,12 @@ class WatchedStore(MemoryStore):
         """The journal that is kept here."""
         return Journal(self)
 
+    async def wait_for(self, outcomes: int) -> None:
+        """Wait until so many outcomes are written."""
+        while sum(self.finished) < outcomes:
+            self.has_finished = anyio.Event()
+            await self.has_finished.wait()
+
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
         self._fail("begin")
         self.begun.append(len(claims))
