@@ -1,7 +1,8 @@
 """Which needs of a tool a policy does not grant: asked before any call."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from spindle.capabilities.declare import CAPABILITY_NAMES, Capabilities
 from spindle.capabilities.resolve import Backends
@@ -41,7 +42,7 @@ def validate(tool: Needy, policy: Backends) -> list[Unmet]:
         if backend is None:
             messages = [f"nothing serves {name}; give Backends({name}=…)"]
         else:
-            lacking = getattr(backend, "lacking", None)
-            messages = [f"{name}: {what} is not granted" for what in lacking(need)] if callable(lacking) else []
+            asked = cast("Callable[[Any], list[str]] | None", getattr(backend, "lacking", None))
+            messages = [] if asked is None else [f"{name}: {what} is not granted" for what in asked(need)]
         found += [Unmet(tool=tool.name, capability=name, message=message) for message in messages]
     return found
