@@ -47,11 +47,15 @@ SpindleError
 │   │   │   ├── ProgramNotFoundError              no program has that name
 │   │   │   ├── ProgramNotExecutableError         what has that name cannot be run
 │   │   │   └── ArgumentsTooLongError             the system takes no arguments as long as these
-│   │   └── HostNotAllowedError               a host, or the address behind it, may not be reached
+│   │   ├── HostNotAllowedError               a host, or the address behind it, may not be reached
+│   │   └── UnknownAttachmentError            an id that none of the turn's attachments has
 │   ├── NetworkError                      a host that may be reached did not answer as it should
 │   ├── StaleWriteError                   a file changed since it was read
 │   ├── FileAccessError                   a file in reach cannot be used as asked
 │   │   └── FileMissingError                  it is not there
+│   ├── SecretError                       a declared secret cannot be had
+│   ├── StorageError                      a value cannot be kept, or read back
+│   │   └── StorageQuotaError                 a tool would keep more than it may
 │   ├── ArtifactGoneError                 what an artifact reads was deleted
 │   └── ArtifactQueryError                a query of an artifact cannot be answered
 └── RunError                          the caller must act; the turn stops
@@ -513,6 +517,48 @@ class ArgumentsTooLongError(ProcessStartError):
 
     code = "E_ARGUMENTS_TOO_LONG"
     status = 413
+
+
+class UnknownAttachmentError(CapabilityError):
+    """No attachment of the turn that the tool may see has that id; `attachment_id` says which was asked for."""
+
+    code = "E_UNKNOWN_ATTACHMENT"
+    status = 404
+
+    def __init__(self, message: str, *, attachment_id: str, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="attachments")
+        self.attachment_id = attachment_id
+
+
+class SecretError(CallError):
+    """A declared secret cannot be had: nobody set it, or its source failed; `secret` is its name."""
+
+    code = "E_SECRET"
+    status = 503
+
+    def __init__(self, message: str, *, secret: str | None = None, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="secrets")
+        self.secret = secret
+
+
+class StorageError(CallError):
+    """A value cannot be kept, or read back; `field` says which part is wrong; `storage` when the place failed."""
+
+    code = "E_STORAGE"
+    status = 422
+
+
+class StorageQuotaError(StorageError):
+    """A tool would keep more than it may; nothing was changed. `quota` names the limit, `asked` is what was wanted."""
+
+    code = "E_STORAGE_QUOTA"
+    status = 507
+
+    def __init__(self, message: str, *, quota: str, limit: int, asked: int, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool, field="storage")
+        self.quota = quota
+        self.limit = limit
+        self.asked = asked
 
 
 class NetworkError(CallError):

@@ -1,0 +1,183 @@
+"""Where secrets come from: a mapping, a function, the environment, a file, a keyring."""
+
+import os
+import stat
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable, iscoroutinefunction
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import anyio.to_thread
+
+from spindle.capabilities.dotenv import parse_secrets
+from spindle.capabilities.scope import CallScope
+from spindle.capabilities.secrets import MAX_SECRET_CHARS, Redactor, Secret, may_read
+from spindle.errors import CapabilityError, SecretError, UsageError
+
+Lookup: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
+Source: TypeAlias = Mapping[str, str] | Lookup
+"""Names and their values, or a function that gives a name's value or `None`; a blocking one runs in a thread."""
+
+MAX_FILE_BYTES = 1 << 20
+_LONG_CHARS = 256
+
+
+class SecretsBackend:
+    """Serves secrets from `source`, each tool only those it declared.
+
+    Raises:
+        UsageError: `source` is neither a mapping nor a function.
+    """
+
+    def __init__(self, source: Source) -> None:
+        if isinstance(source, Mapping):
+            self._look_up: Lookup = _of_mapping(cast("Mapping[str, str]", source))
+        elif callable(source):
+            self._look_up = source
+        else:
+            raise UsageError(
+                f"secrets: expected a mapping or a function of a name, got {type(source).__name__}; "
+                "from_env() and from_file(path) make such functions",
+                field="secrets",
+            )
+
+    def open(self, need: tuple[str, ...], scope: CallScope) -> "Secrets":
+        """Give the handle of one call."""
+        redactor = Redactor() if scope.redactor is None else scope.redactor
+        return Secrets(self._look_up, declared=need, tool=scope.tool, redactor=redactor)
+
+
+class Secrets:
+    """One call's way to the secrets its tool declared."""
+
+    __slots__ = ("_declared", "_look_up", "_tool", "redactor")
+
+    def __init__(self, look_up: Lookup, *, declared: tuple[str, ...], tool: str, redactor: Redactor) -> None:
+        self._look_up = look_up
+        self._declared = declared
+        self._tool = tool
+        self.redactor = redactor
+        """Knows every value that was handed out."""
+
+    async def get(self, name: str) -> Secret:
+        """Give the secret called `name`; its value is masked from now on wherever it turns up.
+
+        Raises:
+            CapabilityError: The tool did not declare it.
+            SecretError: It is not there, is no fit text, or its source failed.
+        """
+        if not may_read(self._declared, name):
+            # Not the name: it may itself have been made of a secret. The source is not asked either.
+            raise CapabilityError(
+                "the requested secret is not among those this tool declares: add its name to "
+                "capabilities=Capabilities(secrets=[…])",
+                tool=self._tool,
+                field="secrets",
+            )
+        text = self._checked(name, await self._ask(name))
+        self.redactor.add(text)
+        if len(text) > _LONG_CHARS:
+            await anyio.to_thread.run_sync(self.redactor.prepare)
+        return Secret(text, name=name)
+
+    async def _ask(self, name: str) -> object:
+        try:
+            return await _answer(self._look_up, name)
+        except SecretError as error:
+            failure = str(error)
+        except Exception as error:  # noqa: BLE001 - a source may raise anything
+            failure = f"its source failed with {type(error).__name__}; call the source by itself to see why"
+        # Raised here, outside, so that it holds on to nothing that the source said: that may be a secret.
+        raise SecretError(f"the secret {name!r} cannot be had: {failure}", secret=name, tool=self._tool)
+
+    def _checked(self, name: str, value: object) -> str:
+        if isinstance(value, Secret):
+            value = value.reveal()
+        if not isinstance(value, str) or not value.strip():
+            what = "is not set" if value is None or isinstance(value, str) else f"is {type(value).__name__}, not text"
+            raise SecretError(
+                f"the secret {name!r} {what}: give it a value where this program's secrets come from",
+                secret=name,
+                tool=self._tool,
+            )
+        if len(value) > MAX_SECRET_CHARS:
+            raise SecretError(
+                f"the secret {name!r} has {len(value)} characters; at most {MAX_SECRET_CHARS} can be masked",
+                secret=name,
+                tool=self._tool,
+            )
+        return value
+
+
+async def _answer(look_up: Lookup, name: str) -> object:
+    if iscoroutinefunction(look_up) or iscoroutinefunction(getattr(look_up, "__call__", None)):  # noqa: B004
+        return await cast("Any", look_up)(name)
+    # In a tuple, because trio takes a coroutine that a thread gives for a mistake.
+    [answer] = await anyio.to_thread.run_sync(lambda: (look_up(name),), abandon_on_cancel=True)
+    return await answer if isawaitable(answer) else answer
+
+
+def _of_mapping(values: Mapping[str, str]) -> Lookup:
+    async def look_up(name: str) -> str | None:
+        return values.get(name)
+
+    return look_up
+
+
+def from_env(prefix: str = "") -> Lookup:
+    """Make a source of the environment: the secret `KEY` is the variable `<prefix>KEY`, read when it is asked for."""
+    return lambda name: os.environ.get(f"{prefix}{name}")
+
+
+def from_keyring(service: str, get_password: Callable[[str, str], str | None]) -> Lookup:
+    """Make a source of a keyring, by a function of service and name such as `keyring.get_password`."""
+    return lambda name: get_password(service, name)
+
+
+def from_file(path: str | os.PathLike[str], *, private: bool = True) -> Lookup:
+    """Make a source of a file of `KEY=value` lines, or of one JSON object; it is read anew for each secret.
+
+    With `private` it must be a regular file that only its owner can read, and its owner this user or root.
+
+    Raises:
+        SecretError: It cannot be read, is not private, or is neither; the message never shows its content.
+    """
+    place = Path(path).absolute()
+    _read(place, private=private)  # a wrong file is told while setting up, not at the first call
+    return lambda name: _read(place, private=private).get(name)
+
+
+def _read(path: Path, *, private: bool) -> Mapping[str, str]:
+    try:
+        text = _text_of(path, private=private)
+    except UnicodeDecodeError:
+        problem = "it is not UTF-8 text"
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    else:
+        return parse_secrets(text, place=str(path))
+    raise SecretError(f"the file {path} cannot be read: {problem}")
+
+
+def _text_of(path: Path, *, private: bool) -> str:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "rb") as file:
+        _check(os.fstat(handle), path, private=private)
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise SecretError(f"the file {path} has more than {MAX_FILE_BYTES} bytes; that is no file of secrets")
+    return data.decode("utf-8-sig")
+
+
+def _check(found: os.stat_result, path: Path, *, private: bool) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise SecretError(f"{path} is no regular file; secrets are read from files only")
+    if not private or os.name != "posix":
+        return
+    if found.st_mode & 0o077:
+        raise SecretError(
+            f"others than its owner may use the file {path} (mode {stat.S_IMODE(found.st_mode):03o}): "
+            f"run chmod 600 on it, or say private=False if that is meant"
+        )
+    if found.st_uid not in {0, os.geteuid()}:
+        raise SecretError(f"the file {path} belongs to another user ({found.st_uid}); make it yours")
