@@ -114,7 +114,7 @@ v6_specials = st.sampled_from([block for block, _ in SPECIAL_V6]).flatmap(lambda
 
 
 @given(v4_specials)
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 def test_no_wrapping_makes_a_special_address_public(address: IPv4Address) -> None:
     number = int(address)
     wrapped = [
@@ -134,13 +134,14 @@ def test_no_wrapping_makes_a_special_address_public(address: IPv4Address) -> Non
 
 
 @given(v6_specials)
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 def test_no_special_ipv6_address_is_public(address: IPv6Address) -> None:
     assert special_use(address) is not None
     assert NOTHING.refusal(address) is not None
 
 
 @given(st.ip_addresses(v=4))
+@settings(deadline=None)
 def test_what_python_knows_to_be_private_is_refused_too(address: IPv4Address) -> None:
     if address.is_private or address.is_multicast or address.is_reserved:
         assert NOTHING.refusal(address) is not None
@@ -149,6 +150,7 @@ def test_what_python_knows_to_be_private_is_refused_too(address: IPv4Address) ->
 
 
 @given(st.ip_addresses(v=6))
+@settings(deadline=None)
 def test_ipv6_outside_global_unicast_is_refused(address: IPv6Address) -> None:
     if int(address) >> 125 != 1 and address.ipv4_mapped is None and not list(carried(address)):
         assert NOTHING.refusal(address) is not None

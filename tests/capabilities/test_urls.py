@@ -87,6 +87,7 @@ def test_a_url_has_one_spelling(text: str, url: str) -> None:
         5,
         None,
     ],
+    ids=lambda text: ascii(text)[:60],
 )
 def test_what_cannot_be_fetched_is_refused(text: str) -> None:
     with pytest.raises(CapabilityError):
@@ -140,6 +141,7 @@ def test_a_redirect_may_be_relative(location: str, url: str) -> None:
         "/\n",
         "x" * 40_000,
     ],
+    ids=lambda text: ascii(text)[:60],
 )
 def test_a_redirect_to_what_cannot_be_fetched_is_refused(location: str) -> None:
     with pytest.raises(CapabilityError):
@@ -199,7 +201,7 @@ def check_forbidden(seed: int) -> None:
 
 
 @given(st.integers(0, 2**64))
-@settings(max_examples=10_000)
+@settings(max_examples=10_000, deadline=None)
 def test_no_spelling_of_a_forbidden_address_passes(seed: int) -> None:
     check_forbidden(seed)
 
@@ -207,13 +209,13 @@ def test_no_spelling_of_a_forbidden_address_passes(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @given(st.integers(0, 2**128))
-@settings(max_examples=100_000)
+@settings(max_examples=100_000, deadline=None)
 def test_no_spelling_of_a_forbidden_address_passes_in_the_long_run(seed: int) -> None:
     check_forbidden(seed)
 
 
 @given(st.ip_addresses(v=4), st.integers(0, 2**64))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_spellings_of_a_public_address_are_all_understood(address: IPv4Address, seed: int) -> None:
     assume(AddressPolicy().refusal(address) is None)
 
@@ -286,7 +288,7 @@ def check_covered(text: str) -> None:
 
 
 @given(st.integers(0, 2**64))
-@settings(max_examples=10_000)
+@settings(max_examples=10_000, deadline=None)
 def test_what_passes_is_covered_by_a_pattern_and_read_alike_by_others(seed: int) -> None:
     check_covered(some_url(seed))
 
@@ -294,7 +296,7 @@ def test_what_passes_is_covered_by_a_pattern_and_read_alike_by_others(seed: int)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @given(st.one_of(st.text(max_size=40).map("http://{}".format), st.integers(0, 2**64).map(some_url)))
-@settings(max_examples=50_000)
+@settings(max_examples=50_000, deadline=None)
 def test_what_passes_is_covered_in_the_long_run(text: str) -> None:
     check_covered(text)
 

@@ -168,7 +168,7 @@ async def test_a_coding_that_was_not_asked_for_is_not_decoded(coding: str) -> No
     assert await failure(raw(answer(body=b"x", content_encoding=coding))) == "decoding"
 
 
-@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"cut short")[:-3]])
+@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"cut short")[:-3]], ids=["none", "cut"])
 async def test_a_damaged_body_is_told(body: bytes) -> None:
     assert await failure(raw(answer(body=body, content_encoding="gzip"))) == "decoding"
 
@@ -293,10 +293,11 @@ async def test_by_default_only_known_authorities_are_trusted(authority: trustme.
     assert caught.value.reason == "tls"
 
 
-async def test_a_handshake_that_never_ends_is_given_up_and_its_connection_closed() -> None:
+async def test_a_handshake_that_never_ends_is_given_up_and_its_connection_closed(authority: trustme.CA) -> None:
+    network = handle(timeout_seconds=1, ssl_context=trusting(authority))
     with serving(raw(b"")) as server:  # it waits for a request, and TLS is none
         with pytest.raises(NetworkError) as caught:
-            await handle(timeout_seconds=0.3).get(f"https://api.example:{server.port}/")
+            await network.get(f"https://api.example:{server.port}/")
         assert await anyio.to_thread.run_sync(server.left.wait, 5)
 
     assert caught.value.reason == "timeout"

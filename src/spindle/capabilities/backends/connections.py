@@ -2,7 +2,7 @@
 
 import ssl
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
 import anyio
 import httpcore2
@@ -37,7 +37,7 @@ class Connections:
         max_connections: int,
     ) -> None:
         self._dialer = CheckedDialer(policy, resolver or system_resolver)
-        self._given_ssl_context = ssl_context
+        self._ssl_context = ssl_context
         self._max_connections = max_connections
         self._pool: RunVar[httpcore2.AsyncConnectionPool] = RunVar("spindle-network-pool")
         self._kept: RunVar[_Kept | None] = RunVar("spindle-network-kept", None)
@@ -74,13 +74,15 @@ class Connections:
     def _new_pool(self, *, max_idle: int) -> httpcore2.AsyncConnectionPool:
         # Proxies, cookies, credentials and redirects are the business of libraries above this one, and so are not here.
         return httpcore2.AsyncConnectionPool(
-            ssl_context=self._ssl_context,
+            ssl_context=self._ssl_context or _default_ssl_context(),
             max_connections=self._max_connections,
             max_keepalive_connections=max_idle,
             keepalive_expiry=_IDLE_SECONDS,
             network_backend=self._dialer,
         )
 
-    @cached_property
-    def _ssl_context(self) -> ssl.SSLContext:
-        return self._given_ssl_context or httpcore2.default_ssl_context()
+
+@cache
+def _default_ssl_context() -> ssl.SSLContext:
+    # Reading the authorities of the system takes tens of milliseconds.
+    return httpcore2.default_ssl_context()
