@@ -8,8 +8,6 @@ from typing import Any
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from spindle.errors import SpindleError
-
 _CHUNK_BYTES = 1 << 16
 
 
@@ -95,8 +93,7 @@ class Captured:
         async with receiving:
             try:
                 await self._spool.write(self._id, _pieces(receiving), turn_id=self._turn_id)
-            except SpindleError as error:
-                # The command's own answer is worth more than the part of its output that found no place.
+            except Exception as error:  # noqa: BLE001 - the command's answer is worth more than what found no place
                 self.notes.append(f"{self.name}: the spool failed ({type(error).__name__})")
             else:
                 self.artifact = self._id

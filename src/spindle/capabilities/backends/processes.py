@@ -2,12 +2,8 @@
 
 import errno
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -20,8 +16,8 @@ from spindle.capabilities.backends.captured import Captured
 from spindle.capabilities.backends.pids_cgroup import PidsCgroup
 from spindle.capabilities.backends.programs import Programs
 from spindle.capabilities.backends.running import Run
-from spindle.capabilities.backends.sandbox import SANDBOX_KINDS, Sandbox, SandboxKind, find_sandbox, needed
-from spindle.capabilities.backends.starting import Launched, Story, launch
+from spindle.capabilities.backends.sandbox import SANDBOX_KINDS, Sandbox, SandboxKind, find_sandbox
+from spindle.capabilities.backends.start import Start
 from spindle.capabilities.backends.view import View
 from spindle.capabilities.process import (
     SEARCH_PATH,
@@ -53,8 +49,8 @@ class ProcessBackend:
 
     `commands` are bare names, looked up on a fixed search path (or on `env["PATH"]`), absolute paths, or `*` for every
     bare name. A line for a shell needs `shell=True`. `sandbox` is "auto" (what can be had here), "required" (files and
-    network are enforced, or nothing runs) or "off"; `sandbox_kinds` are tried in their order. A command that is to end has
-    `grace_seconds` after the request, then it is killed.
+    network are enforced, or nothing runs) or "off"; `sandbox_kinds` are tried in their order. A command that is to end
+    has `grace_seconds` after the request, then it is killed.
     """
 
     def __init__(
@@ -175,29 +171,21 @@ class LocalProcess:
         data = check_stdin(stdin, tool)
         seconds = check_timeout(timeout_seconds, tool)
         path = await anyio.to_thread.run_sync(backend.programs.find, words[0])
-        ready = await anyio.to_thread.run_sync(_Preparation, backend, path)
+        start = Start(backend, path, words, variables, folder)
+        outputs = (self._captured("stdout"), self._captured("stderr"))
         try:
-            plan = ready.plan(words, variables, folder)
-            launched = await anyio.to_thread.run_sync(self._launch, ready.front, plan, data is not None)
-            outputs = (self._captured("stdout"), self._captured("stderr"))
+            launched = await anyio.to_thread.run_sync(start.launch, data is not None)
             run = Run(launched, grace_seconds=backend.grace_seconds)
-            await run.to_end(data, outputs, timeout_seconds=seconds, on_ready=ready.hold(launched))
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(ready.clear)
-        self._raise_if_it_failed(run.story, words[0], cwd)
-        return _finished(run, *outputs)
-
-    def _launch(self, front: list[str], plan: dict[str, Any], feed: bool) -> Launched:  # noqa: FBT001 - through a thread, by position
-        try:
-            return launch(front, plan, feed=feed)
+            await run.to_end(data, outputs, timeout_seconds=seconds, on_ready=start.bound_processes)
         except OSError as error:
             raise ProcessStartError(
-                f"the launcher did not start: {error}",
-                command=plan["argv"][0],
-                errno=error.errno,
-                tool=self._scope.tool,
+                f"{words[0]}: its launcher did not start: {error}", command=words[0], errno=error.errno, tool=tool
             ) from error
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(start.clear)
+        self._raise_if_it_failed(run, words[0], cwd)
+        return _finished(run, *outputs)
 
     def _captured(self, name: str) -> Captured:
         limits, scope = self._backend.limits, self._scope
@@ -210,12 +198,13 @@ class LocalProcess:
             turn_id=scope.turn_id,
         )
 
-    def _raise_if_it_failed(self, story: Story, command: str, cwd: str | None) -> None:
-        tool = self._scope.tool
+    def _raise_if_it_failed(self, run: Run, command: str, cwd: str | None) -> None:
+        tool, story = self._scope.tool, run.story
         if story.failed is None:
             if story.has_ended:
                 return
-            raise ProcessStartError(f"{command}: its launcher was killed before it ended", command=command, tool=tool)
+            why = f"was not let go: {run.refused}" if run.refused else "was killed before it ended"
+            raise ProcessStartError(f"{command}: its launcher {why}", command=command, tool=tool)
         stage, number, words = story.failed
         if stage == "sandbox":
             raise SandboxUnavailableError(
@@ -236,53 +225,6 @@ _START_ERRORS: dict[int, type[ProcessStartError]] = {
     errno.EPERM: ProgramNotExecutableError,
     errno.E2BIG: ArgumentsTooLongError,
 }
-
-
-class _Preparation:
-    """What one command needs before it starts, and what is cleared away after it."""
-
-    def __init__(self, backend: ProcessBackend, path: str) -> None:
-        self._backend = backend
-        self._path = path
-        self._sandbox = backend.sandbox()
-        self._view = backend.view.with_program(path)
-        self.front = self._sandbox.front(self._view)
-        bounds_root = os.getuid() == 0 and backend.limits.processes is not None
-        self._group = PidsCgroup.create() if bounds_root else None
-        # Right below the root, under a name nobody can know beforehand: no link can wait for it there.
-        self._scratch = tempfile.mkdtemp(prefix=".spindle-", dir=backend.view.root)
-
-    def plan(self, words: list[str], variables: dict[str, str], folder: str) -> dict[str, Any]:
-        """Write down what the launcher shall do."""
-        backend = self._backend
-        is_required = backend.mode == "required"
-        plan = self._sandbox.plan(self._view, cwd=folder, required=needed(self._view) if is_required else ())
-        return plan | {
-            "path": self._path,
-            "argv": words,
-            "env": {"HOME": self._scratch, "TMPDIR": self._scratch, **variables},
-            "limits": asdict(backend.limits),
-            "grace_seconds": float(backend.grace_seconds),
-            "wait": self._group is not None,
-        }
-
-    def hold(self, launched: Launched) -> Callable[[], None]:
-        """Give what is to be done while the launcher waits: bound the number of processes."""
-
-        def bound() -> None:
-            if self._group is not None and self._backend.limits.processes is not None:
-                self._group.hold(launched.process.pid, self._backend.limits.processes)
-
-        return bound
-
-    def clear(self) -> None:
-        """Remove the scratch folder and the cgroup."""
-        shutil.rmtree(self._scratch, ignore_errors=True)
-        with suppress(OSError):
-            # What the command put in its place, if it did.
-            Path(self._scratch).unlink(missing_ok=True)
-        if self._group is not None:
-            self._group.remove()
 
 
 def _finished(run: Run, stdout: Captured, stderr: Captured) -> Finished:

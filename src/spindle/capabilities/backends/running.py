@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from spindle.capabilities.backends.captured import Captured
-from spindle.capabilities.backends.starting import Launched, Story
+from spindle.capabilities.backends.launching import Launched, Story
 
 _WATCHDOG_SECONDS = 8.0
 """Beyond the grace: how long the launcher may take to end what it started, before we end the launcher."""
@@ -27,6 +27,8 @@ class Run:
         self._launched = launched
         self._grace = grace_seconds
         self._report_closed = False
+        self.refused: OSError | None = None
+        """Why the launcher was not told to go."""
 
     async def to_end(
         self,
@@ -80,8 +82,14 @@ class Run:
             was_ready = self.story.is_ready
             self.story.take(data)
             if self.story.is_ready and not was_ready:
-                await anyio.to_thread.run_sync(on_ready)
-                self._launched.order(b"g")
+                await self._let_go(on_ready)
+
+    async def _let_go(self, on_ready: Callable[[], None]) -> None:
+        try:
+            await anyio.to_thread.run_sync(on_ready)
+        except OSError as error:
+            self.refused = error
+        self._launched.order(b"k" if self.refused else b"g")
 
     async def _feed(self, data: bytes, descriptor: int) -> None:
         view = memoryview(data)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from spindle.capabilities.backends.bubblewrap import command_line, program
-from spindle.capabilities.backends.starting import Launched, Story, interpreter_paths, launch
+from spindle.capabilities.backends.launching import Launched, Story, interpreter_paths, launch
 from spindle.capabilities.backends.view import DEVICES, OWN_PROC, View
 from spindle.capabilities.process import SandboxMode
 from spindle.errors import SandboxUnavailableError

@@ -26,7 +26,7 @@ for word in sys.argv[1:4]:
     name, _, place = word.partition("=")
     module = sys.modules[name] = type(sys)(name)
     module.__path__ = [place]
-from spindle.capabilities.backends.launch import main
+from spindle.capabilities.backends.launcher import main
 main(*map(int, sys.argv[4:]))
 """
 
@@ -86,6 +86,7 @@ class Launched:
     stdin: int | None
     stdout: int
     stderr: int
+    is_closed: bool = False
 
     def order(self, word: bytes) -> None:
         """Give the launcher an order; it may be gone already."""
@@ -94,6 +95,7 @@ class Launched:
 
     def close(self) -> None:
         """Close our ends; the launcher takes the end of its orders for an order to kill."""
+        self.is_closed = True
         for descriptor in (self.control, self.report, self.stdout, self.stderr):
             os.close(descriptor)
         self.close_stdin()
