@@ -290,7 +290,7 @@ async def test_a_quota_refuses_and_changes_nothing(make: Make) -> None:
     ]:
         with pytest.raises(StorageQuotaError) as caught:
             await storage.set(key, value)
-        assert caught.value.quota == quota
+        assert (caught.value.quota, caught.value.tool) == (quota, "notes")
         assert caught.value.asked > caught.value.limit
 
     assert {key: await storage.get(key) for key in await storage.keys()} == {"a": "x" * 10, "b": "x" * 10}

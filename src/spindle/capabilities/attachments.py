@@ -47,7 +47,7 @@ class Attachments:
         Raises:
             UnknownAttachmentError: None of those that the tool may see has it.
         """
-        found = self._media.get(id)
+        found = self._media.get(str(id))  # an untyped caller may ask for anything
         if found is not None:
             return found
         # One of another kind is answered alike: the tool is not told that it is there.

@@ -12,7 +12,7 @@ MAX_DEPTH = 200
 MAX_PARTS = 1_000_000
 
 
-def encode_json(value: Any, *, tool: str | None = None) -> bytes:
+def encode_json(value: Any) -> bytes:
     """Write a JSON value as bytes; a tuple becomes a list.
 
     Raises:
@@ -27,7 +27,6 @@ def encode_json(value: Any, *, tool: str | None = None) -> bytes:
             problem = str(error)
     raise StorageError(
         f"storage keeps JSON values, and this is none: {problem}; give None, bool, int, float, str, list or dict",
-        tool=tool,
         field="value",
     )
 

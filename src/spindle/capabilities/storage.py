@@ -1,7 +1,8 @@
 """A tool's own key-value store: what may be kept, under which name, how much and how long. No I/O."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from os import PathLike
@@ -192,7 +193,8 @@ class Storage:
 
     async def get(self, key: str, default: Any = None) -> Any:
         """Give the value at `key`, or `default` when there is none."""
-        data = await self._store.get(self._namespace, self._key(key), self._clock())
+        with self._named():
+            data = await self._store.get(self._namespace, self._key(key), self._clock())
         return default if data is None else decode_json(data)
 
     async def set(self, key: str, value: Any, *, ttl_seconds: float | None = None) -> None:
@@ -203,28 +205,36 @@ class Storage:
             StorageQuotaError: It is more than this tool may keep; nothing was changed.
         """
         now = self._clock()
-        ttl = self._ttl(ttl_seconds)
-        write = Write(
-            key=self._key(key),
-            value=encode_json(value, tool=self._tool),
-            expires_at=None if ttl is None else now + ttl,
-            now=now,
-        )
-        _within("max_value_bytes", self._quota.max_value_bytes, len(write.value), "keep less under one key")
-        await self._store.set(self._namespace, write, self._quota)
+        with self._named():
+            ttl = self._ttl(ttl_seconds)
+            expires_at = None if ttl is None else now + ttl
+            write = Write(key=self._key(key), value=encode_json(value), expires_at=expires_at, now=now)
+            _within("max_value_bytes", self._quota.max_value_bytes, len(write.value), "keep less under one key")
+            await self._store.set(self._namespace, write, self._quota)
 
     async def delete(self, key: str) -> bool:
         """Remove what is at `key`; says whether anything was there."""
-        return await self._store.delete(self._namespace, self._key(key), self._clock())
+        with self._named():
+            return await self._store.delete(self._namespace, self._key(key), self._clock())
 
     async def keys(self, prefix: str = "") -> list[str]:
         """Give the keys that begin with `prefix`, sorted."""
-        found = await self._store.keys(self._namespace, _encoded(prefix), self._clock())
+        with self._named():
+            found = await self._store.keys(self._namespace, _encoded(prefix), self._clock())
         return sorted(key.decode("utf-8", "surrogatepass") for key in found)
+
+    @contextmanager
+    def _named(self) -> Generator[None]:
+        """Have every error say whose call it was."""
+        try:
+            yield
+        except StorageError as error:
+            error.tool = self._tool
+            raise
 
     def _key(self, key: str) -> bytes:
         if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise StorageError(f"expected a key that is text and not empty, got {key!r}", tool=self._tool, field="key")
+            raise StorageError(f"expected a key that is text and not empty, got {key!r}", field="key")
         data = _encoded(key)
         _within("max_key_bytes", self._quota.max_key_bytes, len(data), "take a shorter key")
         return data
@@ -237,7 +247,6 @@ class Storage:
             raise StorageError(
                 f"ttl_seconds: expected more than 0 and at most {MAX_TTL_SECONDS:.0f} seconds, got {asked!r}; "
                 "leave it out to keep the value",
-                tool=self._tool,
                 field="ttl_seconds",
             )
         return asked if self._max_ttl_seconds is None else min(asked, self._max_ttl_seconds)

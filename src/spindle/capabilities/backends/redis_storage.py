@@ -10,8 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-import anyio.to_thread
-
+from spindle.capabilities.backends.storage_threads import in_thread
 from spindle.capabilities.storage import StorageQuota, Write, admit
 from spindle.errors import MissingExtraError, StorageError
 
@@ -120,7 +119,7 @@ class RedisStore:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         with _told():
-            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+            return await in_thread(work, abandon_on_cancel=True)
 
 
 def _redis() -> Any:

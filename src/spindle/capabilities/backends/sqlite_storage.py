@@ -12,8 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-import anyio.to_thread
-
+from spindle.capabilities.backends.storage_threads import in_thread
 from spindle.capabilities.storage import StorageQuota, Write, admit
 from spindle.errors import StorageError
 
@@ -92,7 +91,7 @@ class SqliteStore:
 
     async def _in_thread(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # Not abandoned when cancelled: a step is short, and whole.
-        return await anyio.to_thread.run_sync(self._run, work)
+        return await in_thread(lambda: self._run(work))
 
     def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._turn(), _told(self._path), closing(self._connect()) as db:
