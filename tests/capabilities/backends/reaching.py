@@ -26,10 +26,14 @@ def everything(root: Path) -> FilesHandle:
 
 
 def trapped(folder: Path) -> Path:
-    """Make a root full of ways out, next to a secret; gives the root."""
+    """Make a root full of ways out, next to a secret; gives the root.
+
+    Every way out ends in `folder`: when a test fails, what it reads, writes and removes is bait, never the machine's.
+    """
     outside, root = folder / "outside", folder / "root"
-    for place in (outside / "deep", root / "data" / "sub", root / "out", root / "private"):
-        place.mkdir(parents=True)
+    for place in (outside / "deep", outside / "etc", root / "data" / "sub", root / "out", root / "private"):
+        place.mkdir(parents=True, exist_ok=True)
+    (outside / "etc" / "passwd").write_bytes(SECRET)
     for place in (outside / "secret.txt", outside / "deep" / "secret.txt", root / "private" / "secret.txt"):
         place.write_bytes(SECRET)
     (root / "data" / "a.txt").write_bytes(b"inside")
@@ -44,9 +48,8 @@ def trapped(folder: Path) -> Path:
         (at / "dangling").symlink_to(outside / "new.txt")
         (at / "loop").symlink_to("loop")
         (at / "chain").symlink_to("link")
-        (at / "root").symlink_to("/")
-        (at / "cwd").symlink_to("/proc/self/cwd")
-        (at / "fd").symlink_to("/proc/self/fd")
+        (at / "root").symlink_to(outside)
+        (at / "cwd").symlink_to("/proc/self/cwd")  # whoever uses it stands in a folder of its own
         os.link(outside / "secret.txt", at / "hard")
         os.mkfifo(at / "fifo")
         bound_socket(at / "socket")
