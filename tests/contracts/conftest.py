@@ -48,8 +48,7 @@ def seaweedfs_bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucke
 
 def bucket_maker(server_url: str) -> Bucket:
     """Make a bucket; gives a function that tells a url no other test has, and the options to reach it."""
-    request = urllib.request.Request(f"{server_url}/spools", method="PUT")
-    urllib.request.urlopen(request, timeout=10).close()
+    await_writes(f"{server_url}/spools")
     numbers = count()
     options = {"endpoint": server_url, "allow_http": True, **KEYS}
     return lambda: (f"s3://spools/some/prefix/{next(numbers)}", options)
@@ -66,6 +65,22 @@ def running(command: list[str], port: int) -> Generator[str]:
     finally:
         server.kill()  # nothing in it is worth a slow goodbye
         server.wait()
+
+
+def await_writes(bucket_url: str) -> None:
+    """Make the bucket and wait until it takes objects: a store answers before the part of it that writes is up."""
+    deadline = time.monotonic() + 40
+    while True:
+        try:
+            for url in (bucket_url, f"{bucket_url}/probe", f"{bucket_url}/some/prefix/probe"):
+                request = urllib.request.Request(url, data=b"" if url == bucket_url else b"probe", method="PUT")
+                urllib.request.urlopen(request, timeout=10).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def await_answer(url: str, server: "subprocess.Popen[bytes]") -> None:
