@@ -1,0 +1,33 @@
+"""The root of every error, and how errors travel between processes."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+
+class SpindleError(Exception):
+    """Root of the errors above."""
+
+    code: ClassVar[str] = "E_SPINDLE"
+    status: ClassVar[int] = 500
+    fatal: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, tool: str | None = None, field: str | None = None) -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.field = field
+
+    @property
+    def message(self) -> str:
+        """What is wrong, and what to do about it."""
+        return str(self)
+
+    def __reduce__(self) -> tuple[Callable[..., "SpindleError"], tuple[Any, ...]]:
+        return rebuild, (type(self), self.args, self.__dict__)
+
+
+def rebuild(kind: type[SpindleError], args: tuple[Any, ...], facts: dict[str, Any]) -> SpindleError:
+    """Make an error again from what was pickled of it."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
