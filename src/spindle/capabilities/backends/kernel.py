@@ -7,7 +7,10 @@ alone, with the enums it brings, would double the time to start.
 import ctypes
 import os
 import sys
-from typing import Any
+
+TYPE_CHECKING = False  # pyright takes it for true; typing would cost more than the rest of the imports together
+if TYPE_CHECKING:
+    from typing import Any
 
 IS_LINUX = sys.platform == "linux"
 
@@ -21,7 +24,7 @@ _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 _CAPABILITIES = 64
 _CAPABILITY_VERSION_3 = 0x20080522
 
-_libc: Any = ctypes.CDLL(None, use_errno=True)
+_libc: "Any" = ctypes.CDLL(None, use_errno=True)
 
 
 def checked(result: int) -> int:
@@ -32,7 +35,7 @@ def checked(result: int) -> int:
     return result
 
 
-def syscall(number: int, *arguments: Any) -> int:
+def syscall(number: int, *arguments: "Any") -> int:
     """Call the kernel by number."""
     return checked(_libc.syscall(ctypes.c_long(number), *arguments))
 

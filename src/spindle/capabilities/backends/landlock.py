@@ -3,9 +3,12 @@
 import ctypes
 import os
 import stat
-from collections.abc import Iterable
 
 from spindle.capabilities.backends.kernel import syscall
+
+TYPE_CHECKING = False  # pyright takes it for true; typing would cost more than the rest of the imports together
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION = 1
@@ -38,7 +41,7 @@ def version() -> int:
         return 0
 
 
-def restrict(*, read: Iterable[str], write: Iterable[str], devices: Iterable[str], network: bool) -> list[str]:
+def restrict(*, read: "Iterable[str]", write: "Iterable[str]", devices: "Iterable[str]", network: bool) -> list[str]:
     """Give up, for good, all files but these; tell what is enforced.
 
     Raises:
@@ -74,7 +77,7 @@ def _rights(known: int) -> int:
     return (1 << bits) - 1
 
 
-def _allow(ruleset: int, paths: Iterable[str], rights: int) -> None:
+def _allow(ruleset: int, paths: "Iterable[str]", rights: int) -> None:
     for path in paths:
         try:
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)

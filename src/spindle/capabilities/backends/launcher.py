@@ -8,12 +8,15 @@ takes orders on another: `t` for terminate, `k` for kill; the end of that pipe i
 import marshal
 import os
 import sys
-from typing import Any, NoReturn
 
 from spindle.capabilities.backends import kernel, landlock, limits, namespaces
 from spindle.capabilities.backends.supervise import Supervisor
 
-Plan = dict[str, Any]
+TYPE_CHECKING = False  # pyright takes it for true; typing would cost more than the rest of the imports together
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    Plan = dict[str, Any]
 
 NOT_STARTED = 126
 
@@ -38,7 +41,7 @@ class Report:
         os.close(self._descriptor)
 
 
-def main(plan_fd: int, report_fd: int, control_fd: int) -> NoReturn:
+def main(plan_fd: int, report_fd: int, control_fd: int) -> "NoReturn":
     """Do what the plan says; never come back."""
     for descriptor in (report_fd, control_fd):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - its signature
@@ -53,12 +56,12 @@ def main(plan_fd: int, report_fd: int, control_fd: int) -> NoReturn:
     os._exit(NOT_STARTED)
 
 
-def _read_plan(descriptor: int) -> Plan:
+def _read_plan(descriptor: int) -> "Plan":
     with open(descriptor, "rb") as file:
         return marshal.loads(file.read())  # noqa: S302 - written by the program that started us
 
 
-def _live(plan: Plan, report: Report, control: int) -> None:
+def _live(plan: "Plan", report: Report, control: int) -> None:
     os.umask(plan["umask"])
     kernel.ignore_signals(1, 2, 3, kernel.SIGTERM)
     enforced: list[str] = list(plan["given"])
@@ -93,7 +96,7 @@ def _become_first_process(report: Report, control: int) -> None:
     os._exit(0)
 
 
-def _run(plan: Plan, report: Report, supervisor: Supervisor, enforced: list[str]) -> NoReturn:
+def _run(plan: "Plan", report: Report, supervisor: Supervisor, enforced: list[str]) -> "NoReturn":
     child = os.fork()
     if child == 0:
         try:
@@ -109,7 +112,7 @@ def _run(plan: Plan, report: Report, supervisor: Supervisor, enforced: list[str]
     os._exit(0)
 
 
-def _become_the_command(plan: Plan, report: Report, enforced: list[str]) -> None:
+def _become_the_command(plan: "Plan", report: Report, enforced: list[str]) -> None:
     stage = "confine"
     try:
         os.setsid()
@@ -127,7 +130,7 @@ def _become_the_command(plan: Plan, report: Report, enforced: list[str]) -> None
         report.say("failed", stage, getattr(error, "errno", None) or 0, error)
 
 
-def _enter_folder(plan: Plan, report: Report) -> None:
+def _enter_folder(plan: "Plan", report: Report) -> None:
     try:
         os.chdir(plan["cwd"])
     except OSError as error:
@@ -140,9 +143,12 @@ def _enter_folder(plan: Plan, report: Report) -> None:
         raise _RefusedError
 
 
-def _confine(plan: Plan, report: Report, enforced: list[str]) -> None:
+def _confine(plan: "Plan", report: Report, enforced: list[str]) -> None:
     rules = plan["landlock"]
-    own_user = _has_own_user_namespace(plan)
+    processes = plan["limits"].get("processes")
+    # First of all: to count the user's processes, /proc must still be in sight.
+    if processes is not None and limits.limit_processes(processes, own_user_namespace=_has_own_user_namespace(plan)):
+        enforced.append("processes")
     if kernel.IS_LINUX:
         kernel.no_new_privileges()
         enforced.append("no_new_privileges")
@@ -159,9 +165,6 @@ def _confine(plan: Plan, report: Report, enforced: list[str]) -> None:
             )
         except OSError as error:
             report.say("missing", "landlock", error.strerror)
-    processes = plan["limits"].get("processes")
-    if processes is not None and limits.limit_processes(processes, own_user_namespace=own_user):
-        enforced.append("processes")
     report.say("enforced", *enforced)
     lacking = [name for name in plan["required"] if name not in enforced]
     if lacking:
@@ -169,7 +172,7 @@ def _confine(plan: Plan, report: Report, enforced: list[str]) -> None:
         raise _RefusedError
 
 
-def _has_own_user_namespace(plan: Plan) -> bool:
+def _has_own_user_namespace(plan: "Plan") -> bool:
     try:
         return os.readlink("/proc/self/ns/user") != plan["user_namespace"]  # noqa: PTH115 - as above
     except OSError:

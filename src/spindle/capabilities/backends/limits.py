@@ -2,13 +2,16 @@
 
 import os
 import resource
-from collections.abc import Mapping
+
+TYPE_CHECKING = False  # pyright takes it for true; typing would cost more than the rest of the imports together
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _CPU_GRACE_SECONDS = 1
 """Between the signal that tells a program its time is up, and the one it cannot ignore."""
 
 
-def apply(limits: Mapping[str, int | None]) -> None:
+def apply(limits: "Mapping[str, int | None]") -> None:
     """Set every limit but that on processes, and write no core files."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_CPU, limits.get("cpu_seconds"), extra=_CPU_GRACE_SECONDS)

@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
 
+from spindle.capabilities.backends.launching import Launched, launch
 from spindle.capabilities.backends.pids_cgroup import PidsCgroup
 from spindle.capabilities.backends.sandbox import Sandbox, needed
-from spindle.capabilities.backends.launching import Launched, launch
 from spindle.capabilities.backends.view import View
 from spindle.capabilities.process import ProcessLimits, SandboxMode
 
