@@ -26,6 +26,7 @@ class PidsCgroup:
             except OSError:
                 continue
             if (folder / "pids.max").exists():
+                _clear_after_the_dead(parent)
                 return cls(folder)
             folder.rmdir()
         return None
@@ -71,6 +72,15 @@ def _own_groups() -> list[Path]:
         elif not controllers:
             found += [_MOUNTS / relative, _MOUNTS / "unified" / relative]
     return [folder for folder in found if folder.is_dir()]
+
+
+def _clear_after_the_dead(parent: Path) -> None:
+    """Remove the groups of programs that were killed before they could; one with a process in it stays by itself."""
+    for folder in parent.glob("spindle-*-*"):
+        pid = folder.name.split("-")[1]
+        if not (_PROC / pid).exists():
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _tree(leader: int) -> list[int]:
