@@ -167,7 +167,7 @@ async def test_hard_links_are_read_and_replaced_only_where_that_is_granted(tmp_p
     [
         "proc/self/environ",
         "proc/{pid}/environ",
-        "proc/{pid}/root/etc/passwd",
+        "proc/{pid}/./root/etc/passwd",
         "proc/{pid}/cwd/x",
         "proc/{pid}/fd/0",
         "proc/{pid}/mem",

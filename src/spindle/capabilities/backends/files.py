@@ -10,7 +10,7 @@ from spindle.capabilities.backends.disk import Disk
 from spindle.capabilities.backends.disk_errors import not_possible
 from spindle.capabilities.backends.disk_threads import changing, looking
 from spindle.capabilities.declare import FileReach
-from spindle.capabilities.files import Entries, FileStat, OneWay, Place, Places
+from spindle.capabilities.files import Entries, FileStat, OneWay, Place, Places, parse_path
 from spindle.capabilities.scope import CallScope
 from spindle.capabilities.seen import NOTHING, Seen, SeenFiles, SessionFile
 from spindle.errors import CapabilityError, FileMissingError
@@ -60,6 +60,16 @@ class FilesBackend:
             reading=OneWay("read", Places(need.read, what="files: read"), self._read),
             writing=OneWay("write", Places(need.write, what="files: write"), self._write),
         )
+
+    def lacking(self, need: FileReach) -> list[str]:
+        """Name the declared places that are not granted."""
+        ways = (("read", need.read, self._read), ("write", need.write, self._write))
+        return [
+            f"{access} {path!r}"
+            for access, paths, granted in ways
+            for path in paths
+            if not granted.covers(parse_path(path).names)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

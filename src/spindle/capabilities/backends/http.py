@@ -71,6 +71,10 @@ class NetworkBackend:
         reach = Reach(HostList(need), self.hosts, self.addresses)
         return HttpNetwork(self._exchange(self._connections, reach, self._limits), scope.tool)
 
+    def lacking(self, need: Iterable[str]) -> list[str]:
+        """Name the declared hosts that are not granted."""
+        return self.hosts.uncovered(HostList(need))
+
     async def __aenter__(self) -> "NetworkBackend":
         self._connections.keep()
         return self
