@@ -12,16 +12,9 @@ from benchmarks.harness import Benchmark
 from spindle import Call, Executor, Journal, ToolContext, ToolRegistry, tool
 
 CALLS = 200
-ARGS = b'{"customer":"alice","limit":5,"tags":["new","paid"]}'
 ids = count()
 folder = TemporaryDirectory(prefix="spindle-bench-")
 atexit.register(folder.cleanup)
-
-
-@tool
-async def search_orders(customer: str, limit: int = 10, tags: list[str] = []) -> str:  # noqa: ARG001, B006
-    """Find a customer's orders."""
-    return customer
 
 
 @tool
