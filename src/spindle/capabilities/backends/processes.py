@@ -91,6 +91,11 @@ class ProcessBackend:
         self._sandbox: Sandbox | None = None
         self._finding = Lock()
 
+    def lacking(self, need: Iterable[str]) -> list[str]:
+        """Name the declared commands that are not granted."""
+        wild = "*" in self.commands
+        return [name for name in need if name not in self.commands and ("/" in name or not wild)]
+
     def open(self, need: Iterable[str], scope: CallScope) -> "LocalProcess":
         """Give the handle of one call."""
         return LocalProcess(self, CommandRules(frozenset(need), self.commands, scope.tool), scope)
