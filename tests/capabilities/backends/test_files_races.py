@@ -1,12 +1,13 @@
 """Swapping names while they are used gives nothing away, and no reader sees half a file."""
 
-import ctypes
 import os
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -22,36 +23,28 @@ from tests.capabilities.backends.reaching import SECRET, contents, handle, names
 pytestmark = pytest.mark.anyio
 
 ROUNDS = 3_000
-_EXCHANGE = 2  # RENAME_EXCHANGE
-_AT_CWD = -100
-
-
-def exchange(one: Path, other: Path) -> None:
-    """Swap two names at once, so that no moment without either helps the defender."""
-    rename = ctypes.CDLL(None, use_errno=True).renameat2
-    if rename(_AT_CWD, os.fsencode(one), _AT_CWD, os.fsencode(other), _EXCHANGE) != 0:
-        raise OSError(ctypes.get_errno(), "renameat2")
+SWAPPER = """
+import ctypes, sys, time
+rename = ctypes.CDLL(None).renameat2
+one, other, until = sys.argv[1].encode(), sys.argv[2].encode(), time.monotonic() + 40
+print("ready", flush=True)
+while time.monotonic() < until:
+    for _ in range(100):
+        rename(-100, one, -100, other, 2)  # RENAME_EXCHANGE: at no moment is either name missing
+"""
 
 
 @contextmanager
-def swapping(one: Path, other: Path) -> Generator[list[int]]:
-    """Swap two names again and again in a thread; gives the number of swaps so far."""
-    done, swaps = threading.Event(), [0]
-
-    def run() -> None:
-        until = time.monotonic() + 30
-        while not done.is_set() and time.monotonic() < until:
-            with suppress(FileNotFoundError):
-                exchange(one, other)
-                swaps[0] += 1
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield swaps
-    finally:
-        done.set()
-        thread.join()
+def swapping(one: Path, other: Path) -> Generator[None]:
+    """Swap two names as fast as can be, in a process of its own: a thread would wait for the one it races with."""
+    argv = [sys.executable, "-c", SWAPPER, str(one), str(other)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as swapper:
+        assert swapper.stdout is not None
+        assert swapper.stdout.readline() == b"ready\n"
+        try:
+            yield
+        finally:
+            swapper.kill()
 
 
 def trial(folder: Path) -> tuple[Path, Path]:
@@ -111,10 +104,8 @@ def test_a_name_swapped_for_a_link_never_gives_the_secret(tmp_path: Path, swappe
     def read() -> None:
         assert backend.disk.read(parse_path(path)) == b"inside"
 
-    with swapping(root / "data" / swapped[0], root / "data" / swapped[1]) as swaps:
+    with swapping(root / "data" / swapped[0], root / "data" / swapped[1]):
         until_both(tally, read)
-
-    assert swaps[0] > 100
 
 
 def write(disk: Disk, path: str, data: bytes) -> None:
@@ -157,6 +148,43 @@ def test_a_folder_swapped_for_a_link_never_lets_a_change_out(tmp_path: Path, act
         until_both(tally, change)
 
     assert contents(outside) == before
+
+
+def swap_after_looking(monkeypatch: pytest.MonkeyPatch, name: str, swap: Callable[[], object]) -> None:
+    """Have `swap` happen right after the first look at `name`, before it is opened."""
+    real, pending = os.stat, [swap]
+
+    def looked(path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        info = real(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+        if path == name and pending:
+            pending.pop()()
+        return info
+
+    monkeypatch.setattr(os, "stat", looked)
+
+
+@pytest.mark.parametrize("trap", ["symlink", "hard link", "fifo", "folder"])
+@pytest.mark.parametrize("act", ["read", "write"])
+def test_a_file_swapped_between_the_look_and_the_opening_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str, act: str
+) -> None:
+    root, outside = trial(tmp_path)
+    target, before = root / "data" / "file.txt", contents(outside)
+    disk = (backend := FilesBackend(root)).disk
+    traps: dict[str, Callable[[], object]] = {
+        "symlink": lambda: target.symlink_to(outside / "a.txt"),
+        "hard link": lambda: target.hardlink_to(outside / "a.txt"),
+        "fifo": lambda: os.mkfifo(target),
+        "folder": target.mkdir,
+    }
+    swap_after_looking(monkeypatch, "file.txt", lambda: (target.unlink(), traps[trap]()))
+
+    with pytest.raises((PathNotReachableError, FileAccessError)) as caught:
+        disk.read(parse_path("data/file.txt")) if act == "read" else write(disk, "data/file.txt", b"mine")
+
+    assert trap == "folder" or isinstance(caught.value, PathNotReachableError)
+    assert contents(outside) == before
+    assert backend.disk is disk
 
 
 def test_a_file_swapped_for_a_fifo_does_not_hang_anybody(tmp_path: Path) -> None:

@@ -1,11 +1,16 @@
 """A session does not overwrite or remove what it has not seen."""
 
 import os
+import threading
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from spindle import Backends, Call, Capabilities, Err, Executor, ToolContext, ToolRegistry, tool
+from spindle.capabilities import FileReach
 from spindle.capabilities.backends.files import FilesBackend
 from spindle.errors import FileMissingError, StaleWriteError
 from tests.capabilities.backends.reaching import everything, handle, names_in
@@ -143,8 +148,18 @@ async def test_a_file_that_was_touched_or_replaced_by_the_same_is_not_stale(tmp_
     assert (tmp_path / "a.txt").read_text() == "second"
 
 
-async def test_of_many_who_read_the_same_only_one_writes(tmp_path: Path) -> None:
+async def test_of_many_who_read_the_same_only_one_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "count").write_text("0")
+    real, second, entered = os.rename, threading.Event(), count()
+
+    def rename(*args: Any, **options: Any) -> None:
+        if next(entered) == 0:
+            second.wait(0.2)  # long enough for another to come in, if nothing kept it out
+        else:
+            second.set()
+        real(*args, **options)
+
+    monkeypatch.setattr(os, "rename", rename)
     backends = [FilesBackend(tmp_path), FilesBackend(tmp_path)]
     sessions = [handle(backends[number % 2], session=f"s{number}") for number in range(12)]
     won: list[int] = []
@@ -187,3 +202,22 @@ async def test_no_count_is_lost_when_the_stale_read_again(tmp_path: Path) -> Non
                 group.start_soon(add, f"s{number}")
 
     assert (tmp_path / "count").read_text() == "20"
+
+
+async def test_the_model_is_told_by_a_code_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("first")
+
+    @tool(capabilities=Capabilities(files=FileReach(read=["."], write=["."])))
+    async def edit(*, ctx: ToolContext) -> str:
+        """Read a file and write it, while somebody else writes it too."""
+        await ctx.files.read_text("a.txt")
+        (tmp_path / "a.txt").write_text("theirs")
+        await ctx.files.write_text("a.txt", "mine")
+        return "written"
+
+    executor = Executor(ToolRegistry([edit]), backends=Backends(files=FilesBackend(tmp_path)))
+    (outcome,) = await executor.execute_parallel([Call("c1", "edit", {})], ToolContext("s1"))
+
+    assert isinstance(outcome.result, Err)
+    assert outcome.result.code == "stale_write"
+    assert (tmp_path / "a.txt").read_text() == "theirs"
