@@ -1,5 +1,8 @@
 """Reducers for the ready-made tools `terminal`, `read_file` and `kanban_list`."""
 
+import shlex
+from typing import Any, cast
+
 from spindle.calls import Err, Ok
 from spindle.execution.reduce import ReduceInfo, Reducer, ReducerRegistry
 from spindle.kit.board import summarise_board
@@ -14,10 +17,17 @@ def reduce_terminal(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
     """What a command did, without the noise: git status, test runs, installs, or the head and tail of anything long."""
     if isinstance(result, Err):
         return result
-    command = argument(info.args, "command")
+    command = _line(argument(info.args, "command"))
     exit_code = argument(result.structured, "exit_code")
     failed = isinstance(exit_code, int) and exit_code != 0
-    return with_text(result, shortened(result.value, command if isinstance(command, str) else "", failed=failed))
+    return with_text(result, shortened(result.value, command, failed=failed))
+
+
+def _line(command: Any) -> str:
+    """The command as a line; the tool also takes it as a list of words."""
+    if isinstance(command, list) and all(isinstance(word, str) for word in cast("list[Any]", command)):
+        return shlex.join(cast("list[str]", command))
+    return command if isinstance(command, str) else ""
 
 
 def reduce_read_file(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
@@ -25,14 +35,16 @@ def reduce_read_file(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
     is_range = any(argument(info.args, name) is not None for name in ("start_line", "end_line"))
     if isinstance(result, Err) or is_range:
         return result
-    lines = plain_lines(result.value)
+    note = argument(result.structured, "note")
+    told = f"{note}\n" if isinstance(note, str) else ""
+    lines = plain_lines(result.value.removeprefix(told))
     if len(lines) <= READ_FILE_LINES:
         return result
     hint = (
         f"File is {len(lines)} lines. Showing lines 1-{READ_FILE_LINES}. "
         f"Call read_file with start_line/end_line for more."
     )
-    return with_text(result, "\n".join([hint, *lines[:READ_FILE_LINES]]))
+    return with_text(result, told + "\n".join([hint, *lines[:READ_FILE_LINES]]))
 
 
 def reduce_kanban_list(result: Ok | Err, info: ReduceInfo) -> Ok | Err:  # noqa: ARG001 -- the signature of a reducer
