@@ -9,9 +9,7 @@ _TOOLS = "from spindle import tool, Tool, ToolContext, ToolRegistry"
 BENCHMARKS = [
     Benchmark(name="import spindle / import pydantic", floor=_PYDANTIC, subject=Fresh(code="import spindle"), aim=1.6),
     # The door opens a part of the house for each name, so these are what a program really pays.
-    Benchmark(
-        name="from spindle import tool, … / import pydantic", floor=_PYDANTIC, subject=Fresh(code=_TOOLS), aim=1.6
-    ),
+    Benchmark(name="from spindle import tool, … / import pydantic", floor=_PYDANTIC, subject=Fresh(code=_TOOLS)),
     Benchmark(name="from spindle import * / from pydantic import BaseModel", floor=_MODELS, subject=Fresh(code=_ALL)),
     Benchmark(
         name="the first, with the interpreter's start",
