@@ -24,20 +24,20 @@ class Workshop:
         )
         self._calls = 0
 
-    async def call(self, name: str, *, ctx: ToolContext | None = None, **args: Any) -> Ok | Err:
+    async def call(self, name: str, /, *, ctx: ToolContext | None = None, **args: Any) -> Ok | Err:
         """Call one tool, and give what became of it."""
         self._calls += 1
         call = Call(f"c{self._calls}", name, args)
         (outcome,) = await self.executor.execute_parallel([call], ctx or ToolContext(session_id="s1"))
         return outcome.result
 
-    async def ok(self, name: str, **args: Any) -> Ok:
+    async def ok(self, name: str, /, **args: Any) -> Ok:
         """Call one tool that is to succeed."""
         result = await self.call(name, **args)
         assert isinstance(result, Ok), result
         return result
 
-    async def err(self, name: str, **args: Any) -> Err:
+    async def err(self, name: str, /, **args: Any) -> Err:
         """Call one tool that is to fail."""
         result = await self.call(name, **args)
         assert isinstance(result, Err), result

@@ -29,6 +29,14 @@ def _resources(args: Any) -> Iterable[str]:
     return [f"file:{'/'.join(parts)}"]
 
 
+def _would_write(args: Any, _ctx: Any) -> str:
+    return f"write {len(args['content'])} characters to {shown(args['path'])}"
+
+
+def _would_patch(args: Any, _ctx: Any) -> str:
+    return f"replace {len(args['old'])} characters in {shown(args['path'])}, {args['count']} times"
+
+
 @tool(
     toolset="files",
     capabilities=READING,
@@ -71,7 +79,7 @@ async def read_file(
     resources=_resources,
     idempotent=True,
     timeout_seconds=60,
-    preview=lambda args, _ctx: f"write {len(args['content'])} characters to {shown(args['path'])}",
+    preview=_would_write,
 )
 async def write_file(path: Path, content: str, *, ctx: ToolContext) -> Ok | Err:
     """Write a whole text file (UTF-8), new or in the place of the old one; folders are made as needed.
@@ -97,7 +105,7 @@ async def write_file(path: Path, content: str, *, ctx: ToolContext) -> Ok | Err:
     capabilities=WRITING,
     resources=_resources,
     timeout_seconds=60,
-    preview=lambda args, _ctx: f"replace {args['count']} times {len(args['old'])} characters in {shown(args['path'])}",
+    preview=_would_patch,
 )
 async def patch_file(
     path: Path,

@@ -1,0 +1,55 @@
+"""Every ready-made tool, to be registered at once or toolset by toolset."""
+
+from collections.abc import Iterable
+
+from spindle.errors import UsageError
+from spindle.kit.arithmetic import calculate
+from spindle.kit.clock import time_now
+from spindle.kit.files import list_dir, patch_file, read_file, write_file
+from spindle.kit.kanban import kanban_add, kanban_comment, kanban_list, kanban_move, kanban_show
+from spindle.kit.memory import memory_forget, memory_recall, memory_remember
+from spindle.kit.people import ask_user
+from spindle.kit.search import search_files
+from spindle.kit.terminal import terminal
+from spindle.kit.web import http_request, web_fetch
+from spindle.tools.tool import Tool
+
+KIT: tuple[Tool, ...] = (
+    read_file,
+    write_file,
+    patch_file,
+    list_dir,
+    search_files,
+    terminal,
+    web_fetch,
+    http_request,
+    kanban_list,
+    kanban_show,
+    kanban_add,
+    kanban_move,
+    kanban_comment,
+    memory_remember,
+    memory_recall,
+    memory_forget,
+    ask_user,
+    time_now,
+    calculate,
+)
+TOOLSETS: tuple[str, ...] = tuple(dict.fromkeys(str(tool.toolset) for tool in KIT))
+
+
+def kit_tools(toolsets: Iterable[str] | None = None) -> list[Tool]:
+    """Give the tools of these toolsets, or all of them; each call needs the backends its tool declares.
+
+    Raises:
+        UsageError: There is no such toolset.
+    """
+    if isinstance(toolsets, str):
+        raise UsageError(
+            f"toolsets: expected a list of names, got {toolsets!r}; write [{toolsets!r}]", field="toolsets"
+        )
+    wanted = TOOLSETS if toolsets is None else tuple(toolsets)
+    unknown = [name for name in wanted if name not in TOOLSETS]
+    if unknown:
+        raise UsageError(f"there is no toolset {unknown[0]!r}; there are {', '.join(TOOLSETS)}", field="toolsets")
+    return [tool for tool in KIT if tool.toolset in wanted]

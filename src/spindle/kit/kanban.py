@@ -1,0 +1,135 @@
+"""A board of tickets: list, add, move, comment, show; on the storage capability, one board for each session."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, Field
+
+from spindle.calls import Err
+from spindle.capabilities.declare import Capabilities
+from spindle.tools.context import ToolContext
+from spindle.tools.decorate import tool
+
+
+def _normal(status: str) -> str:
+    return status.strip().lower()
+
+
+Status = Annotated[str, Field(min_length=1, max_length=40), AfterValidator(_normal)]
+"""Any word will do; `done` and `cancelled` close a ticket, however they are capitalised."""
+Ticket: TypeAlias = dict[str, Any]
+TicketId = Annotated[str, Field(min_length=1, max_length=40, pattern="^[A-Za-z0-9_-]+$")]
+
+_PREFIX = "kanban/"
+_CAPABILITIES = Capabilities(storage="session")
+_LISTED = ("id", "title", "status", "updated_at")
+
+
+def _resources(_args: object) -> Iterable[str]:
+    return ["kanban"]
+
+
+@tool(
+    toolset="kanban",
+    capabilities=_CAPABILITIES,
+    resources=_resources,
+    read_only=True,
+    timeout_seconds=30,
+    max_result_chars=40_000,
+)
+async def kanban_list(status: Status | None = None, *, ctx: ToolContext) -> list[Ticket]:
+    """List the tickets of the board, oldest first. A ticket is open unless it is done or cancelled.
+
+    Args:
+        status: Only tickets of this status, such as "doing"; leave it out for all of them.
+    """
+    tickets = [await ctx.storage.get(key) for key in await ctx.storage.keys(_PREFIX)]
+    listed = [ticket for ticket in tickets if ticket is not None and status in (None, ticket["status"])]
+    listed.sort(key=lambda ticket: (str(ticket["created_at"]), str(ticket["id"])))
+    return [{name: ticket[name] for name in _LISTED} for ticket in listed]
+
+
+@tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, read_only=True, timeout_seconds=30)
+async def kanban_show(id: TicketId, *, ctx: ToolContext) -> Ticket | Err:
+    """Show one ticket whole, with its comments.
+
+    Args:
+        id: The ticket's id, as kanban_list gives it.
+    """
+    ticket = await ctx.storage.get(_PREFIX + id)
+    return _missing(id) if ticket is None else ticket
+
+
+@tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, timeout_seconds=30)
+async def kanban_add(
+    title: Annotated[str, Field(min_length=1, max_length=300)], status: Status = "todo", *, ctx: ToolContext
+) -> Ticket:
+    """Add a ticket to the board, and give it back with its new id.
+
+    Args:
+        title: What is to be done, in one line.
+        status: Where it begins: "todo", "doing", "blocked", or a word of your own.
+    """
+    # By chance, not by counting: two processes may share a session, and storage has no locks.
+    number = token_hex(3)
+    while await ctx.storage.get(_PREFIX + number) is not None:
+        number = token_hex(3)
+    now = _now()
+    ticket: Ticket = {
+        "id": number,
+        "title": title,
+        "status": status,
+        "created_at": now,
+        "updated_at": now,
+        "comments": [],
+    }
+    await ctx.storage.set(_PREFIX + number, ticket)
+    return ticket
+
+
+@tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, idempotent=True, timeout_seconds=30)
+async def kanban_move(id: TicketId, status: Status, *, ctx: ToolContext) -> Ticket | Err:
+    """Move a ticket to another status, and give it back as it is then.
+
+    Args:
+        id: The ticket's id, as kanban_list gives it.
+        status: Where it goes: "todo", "doing", "blocked", "done", "cancelled", or a word of your own.
+    """
+    ticket = await ctx.storage.get(_PREFIX + id)
+    if ticket is None:
+        return _missing(id)
+    moved = ticket | {"status": status, "updated_at": _now()}
+    await ctx.storage.set(_PREFIX + id, moved)
+    return moved
+
+
+@tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, timeout_seconds=30)
+async def kanban_comment(
+    id: TicketId,
+    text: Annotated[str, Field(min_length=1, max_length=4_000)],
+    *,
+    ctx: ToolContext,
+) -> Ticket | Err:
+    """Add a comment to a ticket, and give the ticket back with all of its comments.
+
+    Args:
+        id: The ticket's id, as kanban_list gives it.
+        text: The comment.
+    """
+    ticket = await ctx.storage.get(_PREFIX + id)
+    if ticket is None:
+        return _missing(id)
+    now = _now()
+    said = ticket | {"comments": [*ticket["comments"], {"at": now, "text": text}], "updated_at": now}
+    await ctx.storage.set(_PREFIX + id, said)
+    return said
+
+
+def _missing(number: str) -> Err:
+    return Err("input_invalid", f"There is no ticket {number!r}; kanban_list gives the ids there are.", field="id")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

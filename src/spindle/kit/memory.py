@@ -1,0 +1,88 @@
+"""Notes a model keeps for itself: remember, recall, forget; on the storage capability, one set for each session."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from spindle.calls import Err
+from spindle.capabilities.declare import Capabilities
+from spindle.tools.context import ToolContext
+from spindle.tools.decorate import tool
+
+MAX_CONTENT_CHARS = 20_000
+
+_PREFIX = "memory/"
+_CAPABILITIES = Capabilities(storage="session")
+_MAX_RECALLED = 100
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+def _resources(_args: object) -> Iterable[str]:
+    return ["memory"]
+
+
+@tool(toolset="memory", capabilities=_CAPABILITIES, resources=_resources, idempotent=True, timeout_seconds=30)
+async def memory_remember(
+    name: Name, content: Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)], *, ctx: ToolContext
+) -> str:
+    """Remember something for later, under a short name. An old note of the same name is replaced.
+
+    Args:
+        name: What the note is called, such as "favourite colour".
+        content: What to remember.
+    """
+    note = {"name": name, "content": content, "remembered_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    before = await ctx.storage.get(_key(name))
+    await ctx.storage.set(_key(name), note)
+    return f"Remembered {name!r}{'' if before is None else ', in the place of the note it had'}."
+
+
+@tool(
+    toolset="memory",
+    capabilities=_CAPABILITIES,
+    resources=_resources,
+    read_only=True,
+    timeout_seconds=30,
+    max_result_chars=40_000,
+)
+async def memory_recall(
+    query: Annotated[str, Field(max_length=500)] = "",
+    limit: Annotated[int, Field(ge=1, le=_MAX_RECALLED)] = 20,
+    *,
+    ctx: ToolContext,
+) -> list[dict[str, Any]]:
+    """Recall what was remembered: the notes in which every word of the query occurs, newest first.
+
+    Args:
+        query: Words to look for in names and contents, such as "colour"; empty for every note.
+        limit: How many notes at most.
+    """
+    words = query.casefold().split()
+    notes = [await ctx.storage.get(key) for key in await ctx.storage.keys(_PREFIX)]
+    found = [note for note in notes if note is not None and all(word in _searched(note) for word in words)]
+    found.sort(key=lambda note: str(note["remembered_at"]), reverse=True)
+    return found[:limit]
+
+
+@tool(toolset="memory", capabilities=_CAPABILITIES, resources=_resources, idempotent=True, timeout_seconds=30)
+async def memory_forget(name: Name, *, ctx: ToolContext) -> str | Err:
+    """Forget one note for good; the others stay as they are.
+
+    Args:
+        name: What the note is called, exactly as memory_recall shows it.
+    """
+    if await ctx.storage.get(_key(name)) is None:
+        return Err("input_invalid", f"There is no note called {name!r}; memory_recall lists them.", field="name")
+    await ctx.storage.delete(_key(name))
+    return f"Forgot {name!r}."
+
+
+def _key(name: str) -> str:
+    return f"{_PREFIX}{' '.join(name.split()).casefold()}"
+
+
+def _searched(note: dict[str, Any]) -> str:
+    return f"{note['name']}\n{note['content']}".casefold()

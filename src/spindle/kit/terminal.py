@@ -1,0 +1,120 @@
+"""Running commands, on the process capability: `terminal`."""
+
+import shlex
+import signal as signals
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from spindle.calls import Err, Ok
+from spindle.capabilities.declare import Capabilities
+from spindle.capabilities.process import Finished, Process
+from spindle.errors import CommandNotAllowedError
+from spindle.kit.command_line import shell_syntax
+from spindle.tools.context import ToolContext
+from spindle.tools.decorate import tool
+from spindle.tools.problems import printable
+
+MAX_SECONDS = 600
+_MARGIN_SECONDS = 15
+"""The command is to be stopped by its own deadline, so that what it wrote until then is not lost."""
+
+Word = Annotated[str, Field(max_length=100_000)]
+
+
+def _would_run(args: Any, _ctx: Any) -> str:
+    return f"run {printable(_line(args['command']))} in {args['cwd'] or 'the workspace'}"
+
+
+@tool(
+    toolset="terminal",
+    capabilities=Capabilities(process=["*"]),
+    timeout_seconds=MAX_SECONDS + _MARGIN_SECONDS,
+    max_result_chars=40_000,
+    preview=_would_run,
+)
+async def terminal(
+    command: Annotated[str, Field(min_length=1, max_length=100_000)]
+    | Annotated[list[Word], Field(min_length=1, max_length=1_000)],
+    cwd: Annotated[str, Field(min_length=1, max_length=4_096)] | None = None,
+    stdin: str | None = None,
+    timeout_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS)] = 60,
+    *,
+    ctx: ToolContext,
+) -> Ok | Err:
+    """Run one command and give what it printed, first its output, then its errors; a failure ends with its exit code.
+
+    There is no shell unless one was granted: no pipes, redirections, variables, `*` patterns or `cd`. Only granted
+    commands run.
+
+    Args:
+        command: One command, such as "git status --short", or its words: ["git", "commit", "-m", "two words"].
+        cwd: The folder to run it in, relative to the workspace; leave it out for the workspace itself.
+        stdin: Text that the command reads; leave it out for none.
+        timeout_seconds: After how long it is stopped.
+    """
+    found = shell_syntax(command) if isinstance(command, str) else None
+    argv = _argv(command) if found is None else command
+    if isinstance(argv, Err):
+        return argv
+    process: Process = ctx.process
+    try:
+        done = await process.run(argv, cwd=cwd, stdin=stdin, timeout_seconds=timeout_seconds)
+    except CommandNotAllowedError as error:
+        if found is None:
+            raise
+        text = (
+            f"There is no shell here, and {found!r} is for a shell. Run one command a call, with its words as a list "
+            f"if they hold {found!r} themselves; use cwd in the place of cd."
+        )
+        return Err("input_invalid", text, field="command", cause=error)
+    return Ok(_printed(done, timeout_seconds), structured=_facts(done))
+
+
+def _argv(command: str | list[str]) -> list[str] | Err:
+    if isinstance(command, list):
+        return command
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return Err("input_invalid", "A quotation mark in the command has no second one.", field="command")
+
+
+def _line(command: str | list[str]) -> str:
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+def _facts(done: Finished) -> dict[str, Any]:
+    return {"exit_code": done.exit_code, "signal": done.signal, "timed_out": done.timed_out}
+
+
+def _printed(done: Finished, timeout_seconds: float) -> str:
+    parts = [done.stdout, done.stderr]
+    text = "\n".join(part.removesuffix("\n") for part in parts if part) + ("\n" if any(parts) else "")
+    remarks = [*_cuts(done), *(f"[{note}]" for note in done.notes)]
+    if done.timed_out:
+        remarks.append(f"[stopped: it ran longer than {timeout_seconds:g} s]")
+    elif done.signal is not None:
+        remarks.append(f"[ended by signal {done.signal}{_signal_name(done.signal)}]")
+    elif done.exit_code != 0:
+        remarks.append(f"[exit code {done.exit_code}]")
+    return text + "\n".join(remarks)
+
+
+def _cuts(done: Finished) -> list[str]:
+    streams = (
+        ("output", done.stdout_truncated, done.stdout_bytes, done.stdout_artifact),
+        ("errors", done.stderr_truncated, done.stderr_bytes, done.stderr_artifact),
+    )
+    return [
+        f"[its {name} went on, to {size} bytes in all{f', kept as {kept}' if kept else ''}]"
+        for name, is_cut, size, kept in streams
+        if is_cut
+    ]
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f", {signals.Signals(number).name}"
+    except ValueError:
+        return ""

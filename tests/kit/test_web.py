@@ -1,0 +1,154 @@
+"""Pages and APIs of a real server on loopback."""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spindle.artifacts.markdown_artifact import MarkdownArtifact
+from spindle.calls import Ok
+from spindle.errors import HostNotAllowedError, NetworkError
+from tests.capabilities.backends.loopback import Request, Server, answer, redirect, serving
+from tests.kit.calling import Workshop
+
+pytestmark = pytest.mark.anyio
+
+Respond = Callable[[Request, socket.socket], bytes]
+
+
+def giving(body: bytes, content_type: str = "text/html", status: str = "200 OK") -> Respond:
+    return lambda request, connection: answer(status, body, content_type=content_type)
+
+
+def workshop(root: Path) -> Workshop:
+    return Workshop(root, hosts=["127.0.0.1"], private_addresses=["127.0.0.0/8"])
+
+
+async def fetch(root: Path, respond: Respond) -> Ok:
+    with serving(respond) as server:
+        return await workshop(root).ok("web_fetch", url=f"{server.url}/docs/a")
+
+
+async def test_a_page_is_given_as_markdown(tmp_path: Path) -> None:
+    html = b"<title>T</title><h1>Hello</h1><p>A <a href='b'>link</a></p><script>x</script>"
+    with serving(giving(html)) as server:
+        result = await workshop(tmp_path).ok("web_fetch", url=f"{server.url}/docs/a")
+
+    assert result.value == f"# Hello\n\nA [link]({server.url}/docs/b)\n"
+    assert result.structured["title"] == "T"
+    assert not result.trusted
+
+
+async def test_a_long_page_is_kept_whole_as_a_markdown_artifact(tmp_path: Path) -> None:
+    html = b"".join(b"<h2>Part %d</h2><p>%s</p>" % (number, b"word " * 500) for number in range(40))
+
+    result = await fetch(tmp_path, giving(html))
+
+    assert isinstance(result.artifact, MarkdownArtifact)
+    assert [heading.text for heading in await result.artifact.headings()] == [f"Part {n}" for n in range(40)]
+    assert len(result.value) < 41_000
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "text"),
+    [
+        (b'{"a": 1}', "application/json", '{"a": 1}'),
+        (b"plain <b>", "text/plain", "plain <b>"),
+        (b"# md", "text/markdown; charset=utf-8", "# md"),
+        ("<p>größe</p>".encode("latin-1"), "text/html; charset=iso-8859-1", "größe\n"),
+        (b'<meta charset="windows-1252"><p>\x80 5</p>', "text/html", "€ 5\n"),
+        ("<p>größe</p>".encode(), "text/html", "größe\n"),
+        (b'<meta charset="idna"><p>caf\xe9</p>', "text/html", "café\n"),
+        (b"", "text/html", "\n"),
+    ],
+)
+async def test_each_kind_of_text_is_read_in_its_way(tmp_path: Path, body: bytes, content_type: str, text: str) -> None:
+    assert (await fetch(tmp_path, giving(body, content_type))).value == text
+
+
+async def test_what_is_no_text_is_named_and_not_shown(tmp_path: Path) -> None:
+    with serving(giving(b"\x89PNG\0\0", "image/png")) as server:
+        error = await workshop(tmp_path).err("web_fetch", url=server.url)
+
+    assert error.code == "execution_failed"
+    assert "image/png" in error.error
+
+
+@pytest.mark.parametrize(("status", "tries"), [("404 Not Found", 1), ("503 Busy", 3)])
+async def test_a_failing_server_is_an_error_and_asked_again_where_that_helps(
+    tmp_path: Path, status: str, tries: int
+) -> None:
+    with serving(giving(b"gone", "text/plain", status)) as server:
+        error = await workshop(tmp_path).err("web_fetch", url=server.url)
+        asked = len(server.requests)
+
+    assert (error.code, error.retryable, asked) == ("execution_failed", tries > 1, tries)
+    assert status[:3] in error.error
+
+
+async def test_a_host_that_was_not_granted_is_not_reached(tmp_path: Path) -> None:
+    with serving(giving(b"secret")) as server:
+        for name, more in (("web_fetch", {}), ("http_request", {"method": "GET"})):
+            strict = Workshop(tmp_path, hosts=["example.test"], private_addresses=["127.0.0.0/8"])
+            error = await strict.err(name, url=server.url, **more)
+            assert isinstance(error.cause, HostNotAllowedError)
+        assert not server.requests
+
+
+async def test_a_redirect_out_of_reach_is_not_followed(tmp_path: Path) -> None:
+    with serving(redirect("http://169.254.169.254/latest")) as server:
+        error = await workshop(tmp_path).err("web_fetch", url=server.url)
+
+    assert isinstance(error.cause, HostNotAllowedError)
+
+
+async def test_nobody_listening_is_an_error(tmp_path: Path) -> None:
+    with serving(giving(b"")) as server:
+        url = server.url
+
+    assert isinstance((await workshop(tmp_path).err("web_fetch", url=url)).cause, NetworkError)
+
+
+def echo(request: Request, connection: socket.socket) -> bytes:
+    return answer("201 Created", request.body, content_type="application/json", x_seen=request.headers.get("x-a", ""))
+
+
+async def ask(server: Server, root: Path, **args: object) -> Ok:
+    return await workshop(root).ok("http_request", url=f"{server.url}/items", **args)
+
+
+async def test_an_api_is_asked_with_json_text_and_headers(tmp_path: Path) -> None:
+    with serving(echo) as server:
+        sent = await ask(server, tmp_path, method="POST", headers={"X-A": "1"}, body={"name": "größe"})
+        text = await ask(server, tmp_path, method="PUT", body="as it is")
+
+    assert sent.structured["status"] == 201
+    assert sent.structured["headers"]["x-seen"] == "1"
+    assert server.requests[0].headers["content-type"] == "application/json"
+    assert sent.value.startswith("HTTP 201\n")
+    assert "größe" in sent.value
+    assert text.value.endswith("\n\nas it is")
+    assert [request.method for request in server.requests] == ["POST", "PUT"]
+
+
+async def test_a_refusal_of_an_api_is_an_answer(tmp_path: Path) -> None:
+    with serving(giving(b'{"error": "no"}', "application/json", "403 Forbidden")) as server:
+        result = await ask(server, tmp_path, method="DELETE")
+
+    assert (result.structured["status"], result.structured["body"]) == (403, '{"error": "no"}')
+
+
+async def test_bytes_of_an_api_are_counted_and_not_shown(tmp_path: Path) -> None:
+    with serving(giving(b"\0\1\2", "application/octet-stream")) as server:
+        result = await ask(server, tmp_path, method="GET")
+
+    assert result.value.endswith("[3 bytes that are not text]")
+    assert result.structured["body"] is None
+
+
+@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "get\r\nx: y"])
+async def test_other_methods_are_refused(tmp_path: Path, method: str) -> None:
+    error = await workshop(tmp_path).err("http_request", method=method, url="http://127.0.0.1/")
+
+    assert (error.code, error.field) == ("input_invalid", "method")
