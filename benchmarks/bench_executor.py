@@ -1,12 +1,18 @@
 """A batch through the executor, against `asyncio.gather` of the bare handlers in the same run."""
 
 import asyncio
+import atexit
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.bench_tool import GOOD, search_orders
 from benchmarks.bench_tool import floor as single_floor
 from benchmarks.harness import Benchmark
-from spindle import Call, Executor, ToolContext, ToolRegistry, tool
+from spindle import Call, Executor, Spool, ToolContext, ToolRegistry, tool
 
 
 @tool
@@ -45,6 +51,69 @@ async def naps() -> None:
     await asyncio.gather(*(asyncio.sleep(0.01) for _ in range(1_000)))
 
 
+async def limited_naps() -> None:
+    slots = asyncio.Semaphore(64)
+
+    async def one() -> None:
+        async with slots:
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(*(one() for _ in range(800)))
+
+
+STORM = batch_of(800, "nap")
+
+
+async def storm() -> None:
+    await executor.execute_parallel(STORM, ctx)
+
+
+@tool
+def doze(n: int) -> int:
+    """Block a thread for half a second."""
+    time.sleep(0.5)
+    return n
+
+
+pool = ThreadPoolExecutor(64)
+sleepy = Executor(ToolRegistry([doze]))
+DOZES = batch_of(60, "doze")
+
+
+async def pooled_dozes() -> None:
+    loop = asyncio.get_running_loop()
+    await asyncio.gather(*(loop.run_in_executor(pool, time.sleep, 0.5) for _ in range(60)))
+
+
+async def executed_dozes() -> None:
+    await sleepy.execute_parallel(DOZES, ctx)
+
+
+LARGE = "".join(f"{number:09d} a line of a large result\n" for number in range(280_000))
+folder = TemporaryDirectory(prefix="spindle-bench-")
+atexit.register(folder.cleanup)
+
+
+@tool
+async def large() -> str:
+    """Give ten megabytes."""
+    return LARGE
+
+
+keeping = Executor(ToolRegistry([large]), spool=Spool.files(f"{folder.name}/spool"))
+
+
+def write_large() -> None:
+    with Path(folder.name, "plain").open("wb") as file:
+        file.write(LARGE.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+async def keep_large() -> None:
+    await keeping.execute_parallel([Call("large", "large")], ctx)
+
+
 NAPS = batch_of(1_000, "nap")
 
 
@@ -59,4 +128,14 @@ BENCHMARKS = [
         name="a batch of 1,000 / asyncio.gather of bare calls", floor=gathered(1_000), subject=executed(1_000), aim=6
     ),
     Benchmark(name="1,000 naps of 10 ms, the cap lifted / asyncio.gather", floor=naps, subject=executed_naps),
+    Benchmark(name="800 naps of 10 ms under a cap of 64 / a semaphore", floor=limited_naps, subject=storm),
+    Benchmark(
+        name="60 sync calls of 0.5 s / a thread pool of the same size",
+        floor=pooled_dozes,
+        subject=executed_dozes,
+        aim=2.4,
+    ),
+    Benchmark(
+        name="a 10 MB result spooled and shown in part / written to disk", floor=write_large, subject=keep_large, aim=3
+    ),
 ]
