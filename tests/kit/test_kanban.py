@@ -85,7 +85,6 @@ async def test_the_reducer_sums_up_the_real_board(board: Kept) -> None:
     assert reduced.value == f"Counts by status: done=1, cancelled=1, doing=1, todo=9. Top 5 open: {top}"
 
 
-@pytest.mark.xfail(reason="storage gives each tool a namespace of its own; tools of one toolset are to share one")
 async def test_the_tools_of_the_board_share_it_under_an_executor(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path)
     added = await workshop.ok("kanban_add", title="a")

@@ -56,7 +56,6 @@ async def test_each_session_has_its_own_notes(notes: Kept) -> None:
     assert await notes.call(memory_recall, session="s2") == []
 
 
-@pytest.mark.xfail(reason="storage gives each tool a namespace of its own; tools of one toolset are to share one")
 async def test_the_tools_share_their_notes_under_an_executor(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path)
     await workshop.ok("memory_remember", name="a", content="x")

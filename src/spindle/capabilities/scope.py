@@ -11,6 +11,8 @@ class CallScope:
     tool: str
     session_id: str
     turn_id: str | None = None
+    toolset: str | None = None
+    """Its tools share their storage."""
     spool: Any = None
     events: Any = None
     attachments: tuple[Any, ...] = ()

@@ -152,17 +152,18 @@ class StorageBackend:
 
 
 def namespace_of(need: StorageScope, scope: CallScope) -> str:
-    """Name the one place of a tool in its scope; no two places have the same name.
+    """Name the one place of a tool in its scope, shared with the tools of its toolset; no two places have one name.
 
     Raises:
         CapabilityError: There is no such place.
     """
+    owner = [scope.tool] if scope.toolset is None else ["toolset", scope.toolset]
     if need == "tool":
-        parts: list[str] = [need, scope.tool]
+        parts: list[str] = [need, *owner]
     elif need == "session":
-        parts = [need, scope.tool, scope.session_id]
+        parts = [need, *owner, scope.session_id]
     elif need == "turn" and scope.turn_id is not None:
-        parts = [need, scope.tool, scope.session_id, scope.turn_id]
+        parts = [need, *owner, scope.session_id, scope.turn_id]
     else:
         raise CapabilityError(
             f"storage of the scope {need!r} needs a turn, and this call has no turn id: run it in a turn, or give "

@@ -280,6 +280,7 @@ class Executor:
             tool=tool.name,
             session_id=ctx.session_id,
             turn_id=ctx.turn_id,
+            toolset=tool.toolset,
             spool=self._spool,
             events=ctx.events,
             attachments=tuple(batch.attachments),

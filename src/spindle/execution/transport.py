@@ -143,12 +143,14 @@ class LocalTransport:
         job = Job(Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, runnable_of(tool))
         job.arguments = read_arguments(request.args, tool=tool.name, empty_ok=True)
         job.value = schema.validator()(job.arguments, request.args)
-        job.ctx = _Context(request, cancel, self._events, handles(tool.capabilities, self._backends, _scope(request)))
+        job.ctx = _Context(
+            request, cancel, self._events, handles(tool.capabilities, self._backends, _scope(request, tool))
+        )
         return job
 
 
-def _scope(request: Request) -> CallScope:
-    return CallScope(tool=request.tool, session_id=request.session_id, turn_id=request.turn_id)
+def _scope(request: Request, tool: Tool) -> CallScope:
+    return CallScope(tool=tool.name, session_id=request.session_id, turn_id=request.turn_id, toolset=tool.toolset)
 
 
 class _Context(ToolContext):
