@@ -47,6 +47,7 @@ test: $(READY) ## the tests, without the slow ones
 	$(PYTEST) -m "not slow"
 
 test-all: $(READY) ## every test, the slow ones too
+	@bash .ci/servers
 	$(PYTEST)
 
 coverage: $(READY) ## the tests, with the lines they never reach
