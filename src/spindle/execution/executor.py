@@ -60,7 +60,7 @@ class Executor:
         self,
         registry: ToolRegistry,
         *,
-        backends: Backends = NO_BACKENDS,
+        backends: Backends | None = None,
         reducers: ReducerRegistry | None = None,
         budget: Budget | None = None,
         spool: Spool | None = _MEMORY,
@@ -77,7 +77,7 @@ class Executor:
     ) -> None:
         checked_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
         self._registry = registry
-        self._backends = backends
+        self._backends = backends or NO_BACKENDS
         self._reducers = reducers
         self._budget = budget or Budget()
         self._spool = Spool.memory() if spool is _MEMORY else spool
