@@ -1,16 +1,19 @@
 """The port suite of transports, and how the executor uses one: a request of plain data in, a result out."""
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from spindle import Backends, Capabilities, Err, Events, Ok, Tool, ToolContext, ToolRegistry
+from spindle import Artifact, Backends, Capabilities, Err, Events, Ok, Tool, ToolContext, ToolRegistry
+from spindle.execution.process_transport import ProcessTransport
 from spindle.execution.transport import CancelSignal, LocalTransport, Request, Transport
 from tests.execution.calling import call, err, execute, execute_one, giving, make, ok, raising
 
@@ -26,9 +29,15 @@ class Signal:
     cancelled: bool = False
 
 
-@pytest.fixture(params=[LocalTransport])
+@pytest.fixture(params=[LocalTransport, ProcessTransport])
 def make_transport(request: pytest.FixtureRequest) -> MakeTransport:
     return request.param
+
+
+@pytest.fixture
+def make_local() -> MakeTransport:
+    """For what a test can only see in its own process."""
+    return LocalTransport
 
 
 def request_for(tool: Tool, args: dict[str, Any] | None = None, **facts: Any) -> Request:
@@ -57,7 +66,7 @@ async def test_a_transport_gives_what_the_tool_gives(make_transport: MakeTranspo
     assert result == Ok('{"hello":"ada"}', structured={"hello": "ada"})
 
 
-async def test_a_sync_tool_runs_beside_the_event_loop(make_transport: MakeTransport) -> None:
+async def test_a_sync_tool_runs_beside_the_event_loop(make_local: MakeTransport) -> None:
     started, may_end = threading.Event(), threading.Event()
     answers: list[Ok | Err] = []
 
@@ -66,7 +75,7 @@ async def test_a_sync_tool_runs_beside_the_event_loop(make_transport: MakeTransp
         return "beside" if may_end.wait(5) else "alone"
 
     async def ask() -> None:
-        answers.append(await carry(make_transport, make("wait", wait_for_the_loop)))
+        answers.append(await carry(make_local, make("wait", wait_for_the_loop)))
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -122,7 +131,7 @@ async def test_a_tool_that_changed_since_it_was_asked_for_is_refused(make_transp
     assert result.code == "not_available"
 
 
-async def test_a_handler_knows_its_call(make_transport: MakeTransport) -> None:
+async def test_a_handler_knows_its_call(make_local: MakeTransport) -> None:
     seen: list[ToolContext] = []
 
     async def look(_args: Any, ctx: ToolContext, _meta: Any) -> None:
@@ -138,7 +147,7 @@ async def test_a_handler_knows_its_call(make_transport: MakeTransport) -> None:
         "working_dir": "w7",
         "turn_count": 7,
     }
-    await make_transport(ToolRegistry([tool])).execute(request_for(tool, **facts), Signal())
+    await make_local(ToolRegistry([tool])).execute(request_for(tool, **facts), Signal())
 
     (ctx,) = seen
     assert (ctx.session_id, ctx.turn_id, ctx.tool_call_id, ctx.tool_name) == ("s7", "t7", "c7", "look")
@@ -148,7 +157,7 @@ async def test_a_handler_knows_its_call(make_transport: MakeTransport) -> None:
     assert 0 < ctx.seconds_left <= 60
 
 
-async def test_the_cancel_signal_reaches_the_handler(make_transport: MakeTransport) -> None:
+async def test_the_cancel_signal_reaches_the_handler(make_local: MakeTransport) -> None:
     signal = Signal()
     seen: list[bool] = []
 
@@ -159,13 +168,13 @@ async def test_the_cancel_signal_reaches_the_handler(make_transport: MakeTranspo
         return "stopped"
 
     tool = make("look", look)
-    result = await make_transport(ToolRegistry([tool])).execute(request_for(tool), signal)
+    result = await make_local(ToolRegistry([tool])).execute(request_for(tool), signal)
 
     assert seen == [False, True]
     assert result.ok
 
 
-async def test_cancelling_the_caller_cancels_the_handler(make_transport: MakeTransport) -> None:
+async def test_cancelling_the_caller_cancels_the_handler(make_local: MakeTransport) -> None:
     started, told = anyio.Event(), anyio.Event()
 
     async def hang(_args: Any, _ctx: Any, _meta: Any) -> None:
@@ -177,7 +186,7 @@ async def test_cancelling_the_caller_cancels_the_handler(make_transport: MakeTra
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(carry, make_transport, make("hang", hang))
+            group.start_soon(carry, make_local, make("hang", hang))
             await started.wait()
             group.cancel_scope.cancel()
     assert told.is_set()
@@ -277,3 +286,31 @@ async def test_a_local_transport_tells_progress_to_its_own_events() -> None:
     await LocalTransport(ToolRegistry([tool]), events=events).execute(request_for(tool, tool_call_id="c9"), Signal())
 
     assert [(each.tool_call_id, each.message, each.percent) for each in told] == [("c9", "half", 50)]
+
+
+async def test_a_process_is_gone_when_its_caller_leaves(tmp_path: Path) -> None:
+    async def hang(_args: Any, _ctx: Any, _meta: Any) -> None:
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        (tmp_path / "ready").touch()
+        await anyio.sleep_forever()
+
+    tool = make("hang", hang)
+    transport = ProcessTransport(ToolRegistry([tool]))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(transport.execute, request_for(tool), Signal())
+            while not (tmp_path / "ready").exists():
+                await checkpoint()
+            group.cancel_scope.cancel()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+async def test_an_answer_that_cannot_leave_its_process_is_an_error() -> None:
+    artifact = Artifact.from_text("y")
+    vars(artifact)["lock"] = threading.Lock()
+
+    assert isinstance(await carry(ProcessTransport, giving(Ok("x", artifact=artifact))), Err)
+    assert await carry(ProcessTransport, giving("x")) == Ok("x")

@@ -1,0 +1,53 @@
+"""Requests run in processes of their own, each of which can be killed."""
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from spindle.calls import Err, Ok
+from spindle.capabilities.resolve import NO_BACKENDS, Backends
+from spindle.errors import CallError
+from spindle.execution.backends.child import ChildLink
+from spindle.execution.backends.processes import ProcessLane
+from spindle.execution.failures import err_of
+from spindle.execution.transport import CancelSignal, LocalTransport, Request
+from spindle.tools.registry import ToolRegistry
+
+
+class ProcessTransport:
+    """Runs each request in a process forked for it, async tools too; cancelled, the process is gone.
+
+    What it answers must pickle: text and JSON do, media and artifacts that hold open things do not.
+    """
+
+    def __init__(self, registry: ToolRegistry, *, backends: Backends = NO_BACKENDS, max_processes: int = 8) -> None:
+        self._local = LocalTransport(registry, backends=backends)
+        self._lane = ProcessLane(max_processes)
+
+    async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
+        """Run the request in a process and give what became of it."""
+
+        def body(_link: ChildLink) -> Ok | Err:
+            return _sendable(anyio.run(self._local.execute, request, cancel))
+
+        try:
+            return await self._lane.run(body)
+        except CallError as error:
+            return err_of(error, tool=request.tool)
+
+
+def _sendable(result: Ok | Err) -> Ok | Err:
+    """Leave out a cause that does not pickle; its words are in the error already, as far as they may be told."""
+    if isinstance(result, Err) and not _pickles(result.cause):
+        return replace(result, cause=None)
+    return result
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        pickle.loads(pickle.dumps(value))  # noqa: S301  our own bytes, made in this line
+    except Exception:  # noqa: BLE001  whatever it raises, it does not pickle
+        return False
+    return True
