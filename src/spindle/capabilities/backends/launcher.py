@@ -34,7 +34,10 @@ class Report:
     def say(self, *words: object) -> None:
         """Send one line."""
         line = "\t".join(str(word).replace("\n", " ").replace("\t", " ") for word in words) + "\n"
-        os.write(self._descriptor, line.encode("utf-8", "replace"))
+        try:  # noqa: SIM105 - the launcher does not pay for importing contextlib
+            os.write(self._descriptor, line.encode("utf-8", "replace"))
+        except OSError:
+            pass  # who started us is gone, and what the command left behind must still be ended
 
     def close(self) -> None:
         """Send no more."""
