@@ -33,7 +33,9 @@ $(READY): requirements.lock pyproject.toml
 	@rm -f $@ && touch $(BUILDING)
 	@awk '/^uv==/ {on = 1} on; on && !/\\$$/ {exit}' requirements.lock >$(VENV)/uv.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(VENV)/uv.txt
-	$(PY) -m uv pip sync --quiet --python $(PY) --require-hashes requirements.lock
+	@# Behind a company's own certificate uv must be told to look where pip looks: at the system's.
+	$(PY) -m uv pip sync --quiet --python $(PY) --require-hashes requirements.lock \
+		|| $(PY) -m uv pip sync --quiet --system-certs --python $(PY) --require-hashes requirements.lock
 	$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
 	@rm -f $(BUILDING) && echo '$(CURDIR)' >$@
 
