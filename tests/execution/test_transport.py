@@ -314,3 +314,26 @@ async def test_an_answer_that_cannot_leave_its_process_is_an_error() -> None:
 
     assert isinstance(await carry(ProcessTransport, giving(Ok("x", artifact=artifact))), Err)
     assert await carry(ProcessTransport, giving("x")) == Ok("x")
+
+
+async def test_a_local_transport_closes_the_handles_it_opened() -> None:
+    closed: list[str] = []
+
+    class Handle:
+        async def aclose(self) -> None:
+            closed.append("closed")
+
+    class Backend:
+        def open(self, need: Any, scope: Any) -> Handle:
+            return Handle()
+
+    async def use(_args: Any, ctx: ToolContext, _meta: Any) -> str:
+        assert isinstance(ctx.network, Handle)
+        assert closed == []
+        return "used"
+
+    tool = make("use", use, capabilities=Capabilities(network=["a.example"]))
+    transport = LocalTransport(ToolRegistry([tool]), backends=Backends(network=Backend()))
+
+    assert await transport.execute(request_for(tool), Signal()) == Ok("used")
+    assert closed == ["closed"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from spindle.calls import Call, Err, Ok
-from spindle.capabilities.resolve import NO_BACKENDS, Backends, handles, unserved
+from spindle.capabilities.resolve import NO_BACKENDS, Backends, close_handles, handles, unserved
 from spindle.capabilities.scope import CallScope
 from spindle.events import Events
 from spindle.execution.cancelling import from_outside
@@ -114,8 +114,10 @@ class LocalTransport:
         refused = self._refusal(request, tool)
         if refused is not None:
             return refused
+        opened: Mapping[str, Any] | None = None
         try:
-            job = self._job(request, entry, cancel)
+            opened = handles(tool.capabilities, self._backends, _scope(request, tool))
+            job = self._job(request, entry, cancel, opened)
             if job.runnable.is_async:
                 value: Any = await job.runnable.handler(job.value, job.ctx, job.runnable.meta)
             else:
@@ -126,6 +128,8 @@ class LocalTransport:
                 raise ending from None
             failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
             return without_secrets(failed, request.args, tool.secret_fields)
+        finally:
+            await close_handles(opened)
         return settle(value, tool=tool.name, trusted=tool.trusted).result
 
     def _refusal(self, request: Request, tool: Tool) -> Err | None:
@@ -138,14 +142,12 @@ class LocalTransport:
             return Err("not_available", f"The tool {name!r} needs {needs}, which nothing serves where it was to run.")
         return None
 
-    def _job(self, request: Request, entry: Entry, cancel: CancelSignal) -> Job:
+    def _job(self, request: Request, entry: Entry, cancel: CancelSignal, opened: Mapping[str, Any] | None) -> Job:
         tool, schema = entry.tool, runnable_of(entry.tool).schema
         job = Job(Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, runnable_of(tool))
         job.arguments = read_arguments(request.args, tool=tool.name, empty_ok=True)
         job.value = schema.validator()(job.arguments, request.args)
-        job.ctx = _Context(
-            request, cancel, self._events, handles(tool.capabilities, self._backends, _scope(request, tool))
-        )
+        job.ctx = _Context(request, cancel, self._events, opened)
         return job
 
 
