@@ -27,8 +27,8 @@ async def bare(args: Arguments) -> str:
 @tool
 async def search_orders(
     customer: str,
-    limit: Annotated[int, Field(ge=1, le=100)] = 10,  # noqa: ARG001
-    tags: list[str] = [],  # noqa: ARG001, B006
+    limit: Annotated[int, Field(ge=1, le=100)] = 10,  # noqa: ARG001 - a realistic signature, of which the body needs one
+    tags: list[str] = [],  # noqa: ARG001, B006 - as above; the validator copies defaults
 ) -> str:
     """Find a customer's orders."""
     return customer
@@ -78,8 +78,8 @@ def define() -> list[Tool]:
         @tool
         async def search(
             customer: str,
-            limit: Annotated[int, Field(ge=1, le=100)] = 10,  # noqa: ARG001
-            tags: list[str] = [],  # noqa: ARG001, B006
+            limit: Annotated[int, Field(ge=1, le=100)] = 10,  # noqa: ARG001 - a realistic signature, of which the body needs one
+            tags: list[str] = [],  # noqa: ARG001, B006 - as above; the validator copies defaults
         ) -> str:
             """Find a customer's orders.
 

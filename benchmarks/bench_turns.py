@@ -37,7 +37,7 @@ def tools() -> list[Any]:
     return [make(number) for number in range(200)]
 
 
-async def answer(ctx: Any) -> str:  # noqa: ARG001
+async def answer(ctx: Any) -> str:  # noqa: ARG001 - what a callback is given
     return "done"
 
 

@@ -28,7 +28,7 @@ class Scripted(FunctionInvocationLayer, BaseChatClient):
         return ChatResponse(messages=[Message("assistant", asked)])
 
 
-def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:  # noqa: ARG001
+def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:  # noqa: ARG001 - it has no deadlines
     # It has no deadline for a tool; its `max_duration_seconds` is looked at between batches.
     wrapped = [tool(function) for function in tools]
 

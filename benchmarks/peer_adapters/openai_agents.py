@@ -37,7 +37,7 @@ class Scripted(Model):
         return ModelResponse(output=list(asked), usage=Usage(), response_id=None)
 
     def stream_response(self, *_args: Any, **_kwargs: Any) -> Any:
-        raise NotImplementedError
+        raise RuntimeError("this model answers whole, and is never asked to stream")
 
 
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:
