@@ -19,6 +19,13 @@ def test_text_that_is_read_is_written_back_byte_for_byte(text: str, encoding: st
         assert found.encoded(found.text) == data
 
 
+def test_a_mark_of_utf_16_and_a_zero_is_not_taken_for_one_of_utf_32() -> None:
+    found = decoded("\x000".encode("utf-16"))
+
+    assert found is not None
+    assert (found.text, found.encoding) == ("\x000", "utf-16")
+
+
 @given(st.binary())
 def test_bytes_that_are_read_are_never_lost(data: bytes) -> None:
     found = decoded(data)

@@ -76,6 +76,11 @@ def test_what_is_kept_never_stands_in_a_row(text: str) -> None:
     assert not re.search(f"[{INVISIBLE}]{{3}}", flags.sub("", reveal(text)))
 
 
+def test_fillers_are_at_home_before_a_letter_they_carry_and_nowhere_else() -> None:
+    assert reveal("\u115f\u1160\u11a8") == "\u115f\u1160\u11a8"
+    assert "\u1160" not in reveal("\u1160" * 3)
+
+
 def test_a_joiner_stays_between_letters_that_join_and_goes_elsewhere() -> None:
     assert reveal("می\u200cخواهم") == "می\u200cخواهم"
     assert reveal("می\u200c\u200cخواهم") == "میخواهم"

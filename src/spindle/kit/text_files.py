@@ -54,7 +54,8 @@ def decoded(data: bytes) -> Text | None:
             try:
                 return Text(data.decode(encoding), encoding, mark)
             except UnicodeDecodeError:
-                return None
+                if encoding != "utf-32":  # whose mark may be that of UTF-16 and a zero
+                    return None
     if b"\0" in data[:_SNIFFED_BYTES]:
         return None
     try:

@@ -49,7 +49,7 @@ _AT_HOME: Final = re.compile(
     rf"|[{_IDEOGRAPHS}][\ufe00-\ufe02\U000e0100-\U000e01ef].?"
     r"|[\u2200-\u2aff\u1000-\u109f]\ufe00.?"
     r"|[\u1800-\u18af][\u180b-\u180f].?"
-    r"|.?[\u115f\u1160][\u1100-\u11ff]",
+    r"|[^\u115f\u1160]?[\u115f\u1160]{1,2}[\u1100-\u115e\u1161-\u11ff]",
     re.DOTALL,
 )
 
