@@ -31,6 +31,11 @@ SpindleError
 │   ├── InvalidGateError                  a gate was made with a bad value, or cannot be waited for here
 │   ├── InvalidGateResolutionError        a gate was settled with a value it does not take
 │   ├── UnknownGateError                  an id that no open gate has
+│   ├── UnsupportedMediaError             a model cannot be given that media
+│   ├── InvalidConfigError                a configuration cannot be used
+│   ├── CannotLowerError                  a dialect cannot take a tool's schema at all
+│   ├── NameClashError                    two tools of one list would have one name on the wire
+│   ├── TooManyToolsError                 a list holds more tools than the dialect takes
 │   └── MissingExtraError                 a feature needs a package that is not installed
 ├── CallError                         the model must act; becomes an Err
 │   ├── InvalidToolArgsError              arguments do not fit the schema
@@ -69,6 +74,7 @@ SpindleError
     │   ├── DispatchPipelineError             inside the dispatch
     │   └── PipelineShortCircuitedError       middleware ended without calling next
     ├── ExecutorCallbackError             the executor callback raised
+    ├── ModelUnavailableError             a model's server gave no whole answer
     ├── NackError                         the dispatch was refused without a reason
     ├── LimitError                        a turn went beyond a limit
     ├── TurnAbortedError                  a turn was aborted
@@ -117,6 +123,7 @@ from spindle.errors.run import JournalError as JournalError
 from spindle.errors.run import JournalLockedError as JournalLockedError
 from spindle.errors.run import LimitError as LimitError
 from spindle.errors.run import MediaUnreadableError as MediaUnreadableError
+from spindle.errors.run import ModelUnavailableError as ModelUnavailableError
 from spindle.errors.run import NackError as NackError
 from spindle.errors.run import OutputPipelineError as OutputPipelineError
 from spindle.errors.run import PipelineError as PipelineError
@@ -127,8 +134,10 @@ from spindle.errors.run import SpoolError as SpoolError
 from spindle.errors.run import TurnAbortedError as TurnAbortedError
 from spindle.errors.usage import AlreadySignalledError as AlreadySignalledError
 from spindle.errors.usage import ArtifactIdCollisionError as ArtifactIdCollisionError
+from spindle.errors.usage import CannotLowerError as CannotLowerError
 from spindle.errors.usage import InvalidArtifactError as InvalidArtifactError
 from spindle.errors.usage import InvalidBudgetError as InvalidBudgetError
+from spindle.errors.usage import InvalidConfigError as InvalidConfigError
 from spindle.errors.usage import InvalidContextError as InvalidContextError
 from spindle.errors.usage import InvalidDispatchContextError as InvalidDispatchContextError
 from spindle.errors.usage import InvalidDispatchInputError as InvalidDispatchInputError
@@ -149,10 +158,13 @@ from spindle.errors.usage import InvalidTrustError as InvalidTrustError
 from spindle.errors.usage import InvalidTurnContextError as InvalidTurnContextError
 from spindle.errors.usage import InvalidTurnRunnerConfigError as InvalidTurnRunnerConfigError
 from spindle.errors.usage import MissingExtraError as MissingExtraError
+from spindle.errors.usage import NameClashError as NameClashError
 from spindle.errors.usage import NotASpoolReaderError as NotASpoolReaderError
 from spindle.errors.usage import ReducerAlreadyRegisteredError as ReducerAlreadyRegisteredError
 from spindle.errors.usage import ToolAlreadyRegisteredError as ToolAlreadyRegisteredError
+from spindle.errors.usage import TooManyToolsError as TooManyToolsError
 from spindle.errors.usage import UnknownEventError as UnknownEventError
 from spindle.errors.usage import UnknownGateError as UnknownGateError
 from spindle.errors.usage import UnknownToolError as UnknownToolError
+from spindle.errors.usage import UnsupportedMediaError as UnsupportedMediaError
 from spindle.errors.usage import UsageError as UsageError

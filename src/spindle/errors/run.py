@@ -143,3 +143,15 @@ class TurnAbortedError(RunError):
 
     code = "E_TURN_ABORTED"
     status = 499
+
+
+class ModelUnavailableError(RunError):
+    """A model's server did not give a whole answer; `http_status` and `attempts` say how it was tried."""
+
+    code = "E_MODEL_UNAVAILABLE"
+    status = 502
+
+    def __init__(self, message: str, *, http_status: int | None = None, attempts: int = 1) -> None:
+        super().__init__(message)
+        self.http_status = http_status
+        self.attempts = attempts

@@ -227,8 +227,68 @@ class InvalidTrustError(UsageError):
     code = "E_INVALID_TRUST"
 
 
+class InvalidConfigError(UsageError):
+    """A configuration cannot be used; `problems` has one line for each thing that is wrong, `field` the first key."""
+
+    code = "E_INVALID_CONFIG"
+
+    def __init__(
+        self, message: str, *, path: str | None = None, field: str | None = None, problems: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, field=field)
+        self.path = path
+        self.problems = tuple(problems) or (message,)
+
+
+class CannotLowerError(UsageError):
+    """A dialect cannot take a tool's schema at all; `path` says where, `why` what stands in the way."""
+
+    code = "E_CANNOT_LOWER"
+
+    def __init__(
+        self, message: str, *, tool: str | None = None, dialect: str | None = None, path: str = "", why: str = ""
+    ) -> None:
+        super().__init__(message, tool=tool, field="input_schema")
+        self.dialect = dialect
+        self.path = path
+        self.why = why
+
+
+class NameClashError(UsageError):
+    """Two tools of one list would have the same name on the wire; `wire_name` is that name, `tools` are both."""
+
+    code = "E_NAME_CLASH"
+    status = 409
+
+    def __init__(
+        self, message: str, *, tool: str | None = None, wire_name: str = "", tools: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, tool=tool, field="name")
+        self.wire_name = wire_name
+        self.tools = tuple(tools)
+
+
+class TooManyToolsError(UsageError):
+    """A list holds more tools than the dialect takes."""
+
+    code = "E_TOO_MANY_TOOLS"
+
+    def __init__(self, message: str, *, dialect: str | None = None, count: int = 0, max_tools: int = 0) -> None:
+        super().__init__(message, field="tools")
+        self.dialect = dialect
+        self.count = count
+        self.max_tools = max_tools
+
+
 class MissingExtraError(UsageError):
     """A feature needs a package that is not installed."""
 
     code = "E_MISSING_EXTRA"
     status = 501
+
+
+class UnsupportedMediaError(UsageError):
+    """A model cannot be given that media, and nothing was said about what to do instead."""
+
+    code = "E_UNSUPPORTED_MEDIA"
+    status = 415

@@ -1,0 +1,163 @@
+"""What a model is answered, in no dialect yet: text in its envelope, media it can see, words for media it cannot."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from spindle.calls import CallOutcome, Err
+from spindle.errors import UnsupportedMediaError
+from spindle.media.media import Media
+from spindle.records import ToolCallRecord
+from spindle.trust.envelope import enclose, fence, one_line, render_outcome, render_record
+from spindle.trust.labels import media_label
+
+Unsupported: TypeAlias = Literal["throw", "fallback-stash", "synthetic-description"]
+
+_DERIVED: Final = ("text:transcript", "text:caption", "text:description")
+"""What may stand for media a model cannot see, the best first."""
+_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sees:
+    """Which media a model takes as they are, and what becomes of the others."""
+
+    mime_types: frozenset[str] = _IMAGES
+    max_bytes: int = 20_000_000
+    """Larger media is described, never sent."""
+    unsupported: Unsupported = "throw"
+    """`fallback-stash` shows the text made of it, and describes it where there is none."""
+
+    def takes(self, media: Media) -> bool:
+        """Say whether the model can be given this as it is."""
+        return media.safe_mime_type in self.mime_types
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A piece of text for the model."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MediaPart:
+    """Media the model is given as it is."""
+
+    media: Media
+    mime_type: str
+    base64: str = field(repr=False)
+
+
+Part: TypeAlias = TextPart | MediaPart
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What one call is answered, in no dialect yet."""
+
+    tool_call_id: str
+    name: str
+    is_error: bool
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        """Everything that is text, in order."""
+        return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def media(self) -> tuple[MediaPart, ...]:
+        """Everything the model is given as it is."""
+        return tuple(part for part in self.parts if isinstance(part, MediaPart))
+
+
+async def answer_of(outcome: CallOutcome, sees: Sees) -> Answer:
+    """Render what became of a call.
+
+    Raises:
+        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+    """
+    result = outcome.result
+    if isinstance(result, Err):
+        parts: list[Part] = [TextPart(render_outcome(outcome))]
+    else:
+        only_media = bool(result.media) and not result.value and result.artifact is None
+        parts = [] if only_media else [TextPart(render_outcome(outcome))]
+        parts += await media_parts(result.media, sees, tool=outcome.name, trusted=result.trusted)
+    return Answer(tool_call_id=outcome.tool_call_id, name=outcome.name, is_error=not outcome.ok, parts=tuple(parts))
+
+
+async def answer_of_record(record: ToolCallRecord, sees: Sees) -> Answer:
+    """Render what a turn recorded of a call: what the model was shown then, and its media.
+
+    Raises:
+        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+    """
+    several = record.results if isinstance(record.results, tuple) else (record.results,)
+    media = [each for each in cast("Sequence[object]", several) if isinstance(each, Media)]
+    parts: list[Part] = []
+    if record.shown:
+        kind = "trusted-tool-result" if record.trusted else "tool-result"
+        parts.append(TextPart(fence(record.shown, trusted=record.trusted, kind=kind, tool=record.tool)))
+    elif not media:
+        parts.append(TextPart(await render_record(record)))
+    parts += await media_parts(media, sees, tool=record.tool, trusted=record.trusted)
+    return Answer(tool_call_id=record.id, name=record.tool, is_error=record.is_error, parts=tuple(parts))
+
+
+def unanswered(tool_call_id: str, name: str) -> Answer:
+    """Answer a call of which nothing was recorded: providers refuse a conversation in which one is left open."""
+    lost = "This call was not run, or what became of it was removed from the record."
+    text = fence(lost, trusted=False, kind="tool-error", tool=name)
+    return Answer(tool_call_id=tool_call_id, name=name, is_error=True, parts=(TextPart(text),))
+
+
+async def media_parts(media: Iterable[Any], sees: Sees, *, tool: str, trusted: bool) -> list[Part]:
+    """Give each media with its marker, as it is or as the words that stand for it."""
+    parts: list[Part] = []
+    for each in media:
+        parts += await _media(each, sees, tool=tool, trusted=trusted)
+    return parts
+
+
+async def _media(media: Media, sees: Sees, *, tool: str, trusted: bool) -> list[Part]:
+    marker = TextPart(f"[media id: {one_line(media.id)} | {media.safe_filename}]")
+    if sees.takes(media):
+        native = await _native(media, sees)
+        if native is not None:
+            return [marker, native]
+    elif sees.unsupported == "throw":
+        raise UnsupportedMediaError(
+            f"the model cannot be given {media.safe_mime_type} ({media.safe_filename}); "
+            'give it with Sees(mime_types=...), or say Sees(unsupported="fallback-stash")',
+            tool=tool,
+            field="media",
+        )
+    return [marker, TextPart(_described(media, sees, tool=tool, trusted=trusted))]
+
+
+async def _native(media: Media, sees: Sees) -> MediaPart | None:
+    """Read the content; what is too large, gone, or not what it claims would be refused by the provider."""
+    try:
+        length = await media.byte_length()
+        if length is not None and length > sees.max_bytes:
+            return None
+        data = await media.as_base64()
+        is_what_it_claims = (await media.check()).matches
+    except Exception:  # noqa: BLE001  media that cannot be read must not cost the turn its other results
+        return None
+    too_large = len(data) * 3 // 4 > sees.max_bytes
+    return MediaPart(media, media.safe_mime_type, data) if is_what_it_claims and data and not too_large else None
+
+
+def _described(media: Media, sees: Sees, *, tool: str, trusted: bool) -> str:
+    facts = {"tool": tool, "modality": media.kind, "hazard": media.modality_hazard}
+    derived = next((media.stash[key] for key in _DERIVED if key in media.stash), None)
+    is_trusted = media_label(media, tool_trusted=trusted) == "trusted"
+    kind = "trusted-tool-result" if is_trusted else "tool-result"
+    if derived is not None and sees.unsupported != "synthetic-description":
+        believed = is_trusted and derived.trust_tier == "first-party"
+        return enclose(derived.value, trusted=believed, kind=kind, facts=facts)
+    words = f"{media.kind} {media.safe_filename} ({media.safe_mime_type}); it cannot be shown here"
+    return enclose(words, trusted=is_trusted, kind=kind, facts=facts)

@@ -1,0 +1,158 @@
+"""A dispatch as the steps of a conversation, in no dialect yet.
+
+What a model said is kept as it came, because providers want their own blocks back: thinking with its signature,
+reasoning items, call ids. Everything else is read from the context each time, so that middleware may change it.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from spindle.bridges.rendering import Answer, Part, Sees, TextPart, answer_of_record, media_parts, unanswered
+from spindle.calls import Call
+from spindle.records import ToolCallRecord
+from spindle.trust.envelope import fence
+from spindle.turns.context import DispatchContext
+from spindle.turns.record_kinds import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Something somebody said."""
+
+    role: Literal["user", "assistant", "system"]
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        """Everything that is text, in order."""
+        return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One reply of the model that asked for calls, and the answer to each of them."""
+
+    text: str | None
+    calls: tuple[Call, ...]
+    answers: tuple[Answer, ...]
+    raw: Any = None
+    """The provider's own form of the reply, where this bridge received it; else it is made of the calls."""
+
+
+Step: TypeAlias = Said | Exchange
+
+
+@dataclass(slots=True)
+class _Asked:
+    text: str | None
+    calls: tuple[Call, ...]
+    raw: Any
+
+
+@dataclass(slots=True)
+class _Stored:
+    """Records that no reply of this bridge asked for: of an earlier turn, or kept by middleware."""
+
+    ids: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class _Heard:
+    id: str
+
+
+class Transcript:
+    """What one dispatch has said so far; one for each dispatch."""
+
+    def __init__(self) -> None:
+        self._order: list[_Asked | _Stored | _Heard] = []
+        self._seen: set[str] = set()
+        self._calls_seen: dict[str, int] = defaultdict(int)
+        self._own_text: str | None = None
+
+    def asked(self, *, text: str | None, calls: Sequence[Call], raw: Any) -> None:
+        """Keep what the model said on this trip."""
+        self._own_text = text
+        if calls:
+            self._order.append(_Asked(text, tuple(calls), raw))
+            for call in calls:
+                self._calls_seen[call.tool_call_id] += 1
+
+    async def steps(self, ctx: DispatchContext, sees: Sees) -> list[Step]:
+        """Give the conversation as it stands."""
+        messages = {_message_id(each, n): Message.of(each) for n, each in enumerate(ctx.messages)}
+        self._note_news(ctx, messages)
+        records: dict[str, deque[ToolCallRecord]] = defaultdict(deque)
+        for record in ctx.tool_calls:
+            records[record.id].append(record)
+        steps: list[Step] = []
+        for item in self._order:
+            if isinstance(item, _Heard):
+                if item.id in messages:
+                    steps.append(await _said(messages[item.id], sees))
+            elif isinstance(item, _Asked):
+                answers = [await _answer(call, records[call.tool_call_id], sees) for call in item.calls]
+                steps.append(Exchange(item.text, item.calls, tuple(answers), item.raw))
+            else:
+                kept = [records[name].popleft() for name in item.ids if records[name]]
+                answers = [await answer_of_record(record, sees) for record in kept]
+                calls = tuple(Call(record.id, record.tool, record.args) for record in kept)
+                if calls:
+                    steps.append(Exchange(None, calls, tuple(answers)))
+        return steps
+
+    def _note_news(self, ctx: DispatchContext, messages: dict[str, Message]) -> None:
+        """Put what has appeared since the last trip behind what is known, in the order of time."""
+        news: list[tuple[Any, _Heard | ToolCallRecord]] = []
+        for key, message in messages.items():
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            # The loop stores the model's own words as a message; with the calls they are kept as they came.
+            own, last = self._own_text, self._order[-1] if self._order else None
+            if own and message.role == "assistant" and message.content == own and isinstance(last, _Asked):
+                self._own_text = None
+                continue
+            news.append((message.created_at, _Heard(key)))
+        news += [(record.created_at, record) for record in self._new_records(ctx)]
+        # A sort that keeps the order of equals: messages of one moment stay as they were.
+        for _, item in sorted(news, key=lambda pair: pair[0]):
+            if isinstance(item, _Heard):
+                self._order.append(item)
+            else:
+                last = self._order[-1] if self._order else None
+                stored = last if isinstance(last, _Stored) else _Stored()
+                if stored is not last:
+                    self._order.append(stored)
+                stored.ids.append(item.id)
+
+    def _new_records(self, ctx: DispatchContext) -> Iterator[ToolCallRecord]:
+        present: dict[str, int] = defaultdict(int)
+        for record in ctx.tool_calls:
+            present[record.id] += 1
+            if present[record.id] > self._calls_seen[record.id]:
+                self._calls_seen[record.id] += 1
+                yield record
+
+
+def _message_id(message: Any, position: int) -> str:
+    known = getattr(message, "id", None)
+    return known if isinstance(known, str) else f"message {position}"
+
+
+async def _answer(call: Call, records: deque[ToolCallRecord], sees: Sees) -> Answer:
+    if not records:
+        return unanswered(call.tool_call_id, call.name)
+    return await answer_of_record(records.popleft(), sees)
+
+
+async def _said(message: Message, sees: Sees) -> Said:
+    attached = await media_parts(message.attachments, sees, tool=message.identity or message.role, trusted=False)
+    if message.role == "tool":
+        # No call is known that it answers, so it can only be told, and only as what may not be believed.
+        text = fence(message.content, trusted=False, kind="tool-result", tool=message.identity)
+        return Said("user", (TextPart(text), *attached))
+    text_parts = (TextPart(message.content),) if message.content else ()
+    return Said(message.role, (*text_parts, *attached))
