@@ -1,0 +1,194 @@
+"""What a model is told of tools: built once for each tool and dialect, joined, and undone in the calls that come back."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+from spindle.bridges.dialect import Dialect
+from spindle.bridges.losses import Loss, LossReport, in_order
+from spindle.bridges.lowering import Lowered, Restore, lower
+from spindle.bridges.names import NameMap, wire_name
+from spindle.calls import Call, RawArgs
+from spindle.errors import CannotLowerError, InvalidToolArgsError, TooManyToolsError
+from spindle.events import Events
+from spindle.tools.arguments import read_arguments
+from spindle.tools.availability import is_available
+from spindle.tools.filters import ToolFilter, checked_filter, refusing_rule
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One tool in a dialect's words, for the dialect to put into its own shape."""
+
+    name: str
+    """As the provider knows it."""
+    description: str
+    schema: dict[str, Any]
+    strict: bool
+    """Whether the schema is in the dialect's strict form."""
+    tool: Tool
+
+
+Wrap: TypeAlias = Callable[[Spec], dict[str, Any]]
+"""Puts a tool into the provider's shape: plain JSON data. One function of a module, for it is part of a cache's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One tool's definition as JSON, with what is needed to understand its calls."""
+
+    name: str
+    wire_name: str
+    json: bytes
+    report: LossReport
+    restore: Restore | None
+
+
+_made: WeakKeyDictionary[Tool, dict[tuple[str, bool, Wrap], Definition]] = WeakKeyDictionary()
+
+_UNOBSERVED = Events()
+"""Warnings sent here end in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What a provider is told of a list of tools, and how its calls are read."""
+
+    dialect: Dialect
+    listed: tuple[Definition, ...]
+    names: NameMap
+    _restores: Mapping[str, Restore] = field(repr=False, compare=False)
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The definitions in the provider's own shape: plain data of the caller's own."""
+        return json.loads(self.json)
+
+    @property
+    def json(self) -> bytes:
+        """The definitions as one JSON list; the same tools give the same bytes in every process."""
+        return b"[" + b",".join([definition.json for definition in self.listed]) + b"]"
+
+    @property
+    def reports(self) -> tuple[LossReport, ...]:
+        """What each tool's schema lost, in the order of the tools."""
+        return tuple(definition.report for definition in self.listed)
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    def call(self, tool_call_id: str | None, wire_name: str, args: Any = None) -> Call:
+        """Make the call a model asked for: its own name and arguments, and an id where the provider gave none.
+
+        Arguments that are no JSON object stay as they came, so that the executor refuses them.
+        """
+        return Call(tool_call_id or new_call_id(), self.names.to_own(wire_name), self._restored(wire_name, args))
+
+    def _restored(self, wire_name: str, args: Any) -> RawArgs:
+        restore = self._restores.get(wire_name)
+        if restore is None:
+            return args
+        try:
+            read = read_arguments(args, tool=wire_name, empty_ok=False)
+        except InvalidToolArgsError:
+            return args
+        return restore(read)
+
+
+def new_call_id() -> str:
+    """Make an id for a call that came without one; never the same twice."""
+    return f"call_{uuid4().hex}"
+
+
+def build(
+    dialect: Dialect,
+    tools: ToolRegistry | Iterable[Tool],
+    wrap: Wrap,
+    *,
+    filter: ToolFilter | None = None,
+    strict: bool = False,
+    events: Events | None = None,
+) -> Definitions:
+    """Tell a dialect about tools: available, not hidden, not refused; in the order of their registration.
+
+    Raises:
+        CannotLowerError: The dialect cannot take a tool's schema at all.
+        NameClashError: Two tools would have the same name on the wire.
+        TooManyToolsError: There are more than the provider takes.
+    """
+    shown = _shown(tools, filter, events)
+    _check_count(dialect, len(shown), events or _UNOBSERVED)
+    key = (dialect.name, strict and dialect.strict_rules is not None, wrap)
+    listed = tuple([_made.get(tool, {}).get(key) or _make(dialect, tool, key) for tool in shown])
+    names = NameMap.of([(each.name, each.wire_name) for each in listed], dialect=dialect.name)
+    return Definitions(dialect, listed, names, {each.wire_name: each.restore for each in listed if each.restore})
+
+
+def _shown(tools: ToolRegistry | Iterable[Tool], filter: ToolFilter | None, events: Events | None) -> list[Tool]:
+    wanted = checked_filter(filter)
+    registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
+    return [
+        entry.tool
+        for entry in registry.entries()
+        if not entry.hidden
+        and is_available(entry.tool, events)
+        and (wanted is None or refusing_rule(entry, wanted) is None)
+    ]
+
+
+def _check_count(dialect: Dialect, count: int, events: Events) -> None:
+    most = dialect.limits.max_tools
+    if most is None or count <= most:
+        return
+    message = f"{dialect.name} takes at most {most} tools, and these are {count}; show fewer with a ToolFilter"
+    if dialect.limits.tools_limit == "refuse":
+        raise TooManyToolsError(message, dialect=dialect.name, count=count, max_tools=most)
+    events.warn(message, source="definitions")
+
+
+def _make(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> Definition:
+    told = tool.describe()
+    _, strict, wrap = key
+    try:
+        lowered, strict = _lowered(dialect, told["input_schema"], strict=strict)
+    except CannotLowerError as error:
+        message = f"the tool {tool.name!r} cannot be told to {dialect.name}: {error}"
+        raise CannotLowerError(message, tool=tool.name, dialect=dialect.name, path=error.path, why=error.why) from error
+    name = wire_name(tool.name, dialect.limits)
+    shape = wrap(Spec(name, told["description"], lowered.schema, strict, tool))
+    definition = Definition(
+        name=tool.name,
+        wire_name=name,
+        json=_bytes(shape),
+        report=LossReport(tool.name, dialect.name, lowered.kept, lowered.losses),
+        restore=lowered.restore,
+    )
+    _made.setdefault(tool, {})[key] = definition
+    return definition
+
+
+def _lowered(dialect: Dialect, schema: Mapping[str, Any], *, strict: bool) -> tuple[Lowered, bool]:
+    """Lower to the strict form where that is wanted and can be, else to the loose one, which says so."""
+    if not strict or dialect.strict_rules is None:
+        return lower(schema, dialect.rules), False
+    try:
+        return lower(schema, dialect.strict_rules), True
+    except CannotLowerError as error:
+        loose = lower(schema, dialect.rules)
+        detail = f"told in the loose form, for the strict one cannot say {error.path or '/'}: {error.why}"
+        losses = in_order([*loose.losses, Loss("", "strict", "dropped", detail)])
+        return Lowered(schema=loose.schema, kept=loose.kept, losses=losses, restore=loose.restore), False
+
+
+def _bytes(shape: Mapping[str, Any]) -> bytes:
+    text = json.dumps(shape, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # A lone surrogate has no UTF-8; escaped, it still travels.
+        return json.dumps(shape, allow_nan=False, separators=(",", ":")).encode()
