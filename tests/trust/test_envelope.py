@@ -155,8 +155,10 @@ def test_a_trusted_body_is_not_sanitised() -> None:
     assert read(fence(text, trusted=False, kind="tool-result")).body != text
 
 
-@pytest.mark.parametrize("kind", ["tool-error", "artifact-handle"])
-def test_errors_and_handles_are_never_trusted(kind: EnvelopeKind) -> None:
+@pytest.mark.parametrize(
+    "kind", ["tool-error", "artifact-handle", "retrieved-third-party-public", "retrieved-third-party-private"]
+)
+def test_errors_handles_and_what_strangers_wrote_are_never_trusted(kind: EnvelopeKind) -> None:
     found = read(fence("text", trusted=True, kind=kind))
 
     assert not found.is_trusted

@@ -20,12 +20,19 @@ from spindle.trust.invisible import INVISIBLE
 from spindle.trust.labels import label_of, media_label
 from spindle.trust.sanitise import sanitise
 
-EnvelopeKind: TypeAlias = Literal["tool-result", "trusted-tool-result", "tool-error", "artifact-handle"]
+EnvelopeKind: TypeAlias = Literal[
+    "tool-result",
+    "trusted-tool-result",
+    "tool-error",
+    "artifact-handle",
+    "retrieved-third-party-public",
+    "retrieved-third-party-private",
+]
 
 MAX_ATTRIBUTE_CHARS: Final = 256
 _NONCE_BYTES: Final = 16
 _KINDS: Final[tuple[EnvelopeKind, ...]] = get_args(EnvelopeKind)
-_NEVER_TRUSTED: Final = ("tool-error", "artifact-handle")
+_NEVER_TRUSTED: Final = tuple(kind for kind in _KINDS if kind not in {"tool-result", "trusted-tool-result"})
 _GAP: Final = rf"[\s{INVISIBLE}]*+"
 # Also with gaps between the letters, with none of the signs between the words, and with `-` for `_`.
 _OUR_TAG: Final = re.compile(
@@ -71,10 +78,10 @@ class RecordedCall(Protocol):
 def fence(text: str, *, trusted: bool, kind: EnvelopeKind, tool: str | None = None) -> str:
     """Put a text between tags that say whether it may be believed; what may not is sanitised first.
 
-    Errors and handles are never trusted, whatever `trusted` says.
+    Errors, handles and strangers' texts are never trusted, whatever `trusted` says.
 
     Raises:
-        InvalidTrustError: `kind` is none of the four, or `text` is no text.
+        InvalidTrustError: `kind` is none of those there are, or `text` is no text.
     """
     return enclose(text, trusted=trusted, kind=kind, facts={} if tool is None else {"tool": tool})
 
