@@ -101,10 +101,25 @@ class Executor:
         """How many threads still run a sync handler that is past its deadline, or whose caller has left."""
         return self._local.abandoned
 
-    def with_registry(self, registry: ToolRegistry, *, spool: Spool | None = None) -> "Executor":
-        """Give an executor of other tools, such as a turn's own, that shares everything else with this one."""
+    @property
+    def budget(self) -> Budget:
+        """How much the results of one batch may show together."""
+        return self._budget
+
+    @property
+    def has_approver(self) -> bool:
+        """Whether somebody is asked where a tool needs approval."""
+        return self._approve is not None
+
+    def with_registry(
+        self, registry: ToolRegistry, *, spool: Spool | None = None, approve: Approve | None = None
+    ) -> "Executor":
+        """Give an executor of other tools, such as a turn's own, that shares everything else with this one.
+
+        `approve` is asked only where nobody else is.
+        """
         other = copy(self)
-        other._registry = registry
+        other._registry, other._approve = registry, self._approve or approve
         if spool is not None:
             other._spool = spool
         return other
