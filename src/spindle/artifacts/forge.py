@@ -80,6 +80,14 @@ def forge_all(ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
     return _forge(queries, ctx, bounds or Bounds())
 
 
+def forge_open(cls: type, ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
+    """Make the tools of a class's queries before there is anything to read: they take any id, and name none.
+
+    For clients that look at their list of tools once, and for places where an id is known only to whom it was given.
+    """
+    return ToolRegistry(_reader_tool(asked, None, ctx, bounds or Bounds()) for asked in queries_of(cls).values())
+
+
 def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
     """Name every artifact of a turn: by its call's id, or `id#0`, `id#1` … where a call gave several.
 
@@ -125,10 +133,10 @@ def _forge(queries: Mapping[str, Query], ctx: ForgeContext, bounds: Bounds) -> T
     return ToolRegistry(tools)
 
 
-def _reader_tool(asked: Query, readable: list[str], ctx: ForgeContext, bounds: Bounds) -> ReaderTool:
+def _reader_tool(asked: Query, readable: list[str] | None, ctx: ForgeContext, bounds: Bounds) -> ReaderTool:
     async def read(args: dict[str, Any], tool_ctx: Any, _meta: Any) -> str:
         within = _fitted(bounds, getattr(tool_ctx, "result_budget_chars", None))
-        return await _read(asked.name, dict(args), ctx, within)
+        return await _read(asked.name, dict(args), ctx, within, names_others=readable is not None)
 
     return ReaderTool(
         name=asked.name,
@@ -145,8 +153,10 @@ def _reader_tool(asked: Query, readable: list[str], ctx: ForgeContext, bounds: B
     )
 
 
-def _schema(asked: Query, readable: list[str]) -> dict[str, Any]:
-    call_id = {"type": "string", "enum": readable, "description": "The call whose result to read."}
+def _schema(asked: Query, readable: list[str] | None) -> dict[str, Any]:
+    call_id: dict[str, Any] = {"type": "string", "description": "The call whose result to read."}
+    if readable is not None:
+        call_id["enum"] = readable
     return {
         "type": "object",
         **asked.schema,
@@ -164,9 +174,9 @@ def _fitted(bounds: Bounds, budget_chars: int | None) -> Bounds:
     return replace(bounds, max_chars=min(bounds.max_chars, room))
 
 
-async def _read(tool: str, args: dict[str, Any], ctx: ForgeContext, bounds: Bounds) -> str:
+async def _read(tool: str, args: dict[str, Any], ctx: ForgeContext, bounds: Bounds, *, names_others: bool) -> str:
     address = args.pop("call_id")
-    artifact, asked = _resolve(tool, address, ctx)
+    artifact, asked = _resolve(tool, address, ctx, names_others=names_others)
     bound = asked.bind(args, bounds)
     try:
         value = await getattr(artifact, asked.method)(**bound)
@@ -189,12 +199,12 @@ async def _read(tool: str, args: dict[str, Any], ctx: ForgeContext, bounds: Boun
         ) from error
 
 
-def _resolve(tool: str, address: str, ctx: ForgeContext) -> tuple[Any, Query]:
+def _resolve(tool: str, address: str, ctx: ForgeContext, *, names_others: bool) -> tuple[Any, Query]:
     present = addresses(ctx)
     artifact = present.get(address)
     if artifact is None:
-        known = ", ".join(present) or "none"
-        raise ArtifactQueryError(f"no artifact with id {address!r} in this turn; there are: {known}", tool=tool)
+        known = f"; there are: {', '.join(present) or 'none'}" if names_others else "; take the id from a result"
+        raise ArtifactQueryError(f"no artifact with id {address!r} in this turn{known}", tool=tool, field="call_id")
     asked = queries_for(artifact).get(tool)
     if asked is None:
         kind = type(artifact).__name__

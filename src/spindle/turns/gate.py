@@ -74,6 +74,7 @@ class Gate:
         "id",
         "payload",
         "reason",
+        "schema",
         "timeout_seconds",
     )
 
@@ -88,6 +89,8 @@ class Gate:
     ) -> None:
         self.reason = _text(reason, field="reason")
         self.payload = payload
+        self.schema = schema
+        """What it is settled with, for whoever must ask in another form."""
         self.timeout_seconds = _seconds(timeout_seconds)
         self.id = uuid4().hex if id is None else _text(id, field="id")
         self.created_at = datetime.now(UTC)
