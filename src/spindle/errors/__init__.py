@@ -36,6 +36,8 @@ SpindleError
 │   ├── CannotLowerError                  a dialect cannot take a tool's schema at all
 │   ├── NameClashError                    two tools of one list would have one name on the wire
 │   ├── TooManyToolsError                 a list holds more tools than the dialect takes
+│   ├── InvalidServerSpecError            an MCP server was described with a bad or missing value
+│   ├── UnknownServerError                a name that no MCP server has
 │   └── MissingExtraError                 a feature needs a package that is not installed
 ├── CallError                         the model must act; becomes an Err
 │   ├── InvalidToolArgsError              arguments do not fit the schema
@@ -81,6 +83,8 @@ SpindleError
     ├── RecordsError                      the place where records are kept failed
     ├── GateTimeoutError                  nobody settled a gate in time
     ├── GateAbortedError                  a gate was given up, or its turn was
+    ├── UpstreamError                     an MCP server cannot be used
+    │   └── UpstreamRequiredError             one that is required
     ├── MediaUnreadableError              the content of media cannot be read
     └── GateNotSupportedError             nobody here can answer a gate
 """
@@ -132,6 +136,8 @@ from spindle.errors.run import RecordsError as RecordsError
 from spindle.errors.run import RunError as RunError
 from spindle.errors.run import SpoolError as SpoolError
 from spindle.errors.run import TurnAbortedError as TurnAbortedError
+from spindle.errors.run import UpstreamError as UpstreamError
+from spindle.errors.run import UpstreamRequiredError as UpstreamRequiredError
 from spindle.errors.usage import AlreadySignalledError as AlreadySignalledError
 from spindle.errors.usage import ArtifactIdCollisionError as ArtifactIdCollisionError
 from spindle.errors.usage import CannotLowerError as CannotLowerError
@@ -149,6 +155,7 @@ from spindle.errors.usage import InvalidMessageError as InvalidMessageError
 from spindle.errors.usage import InvalidRecordError as InvalidRecordError
 from spindle.errors.usage import InvalidReducerError as InvalidReducerError
 from spindle.errors.usage import InvalidRetrievableError as InvalidRetrievableError
+from spindle.errors.usage import InvalidServerSpecError as InvalidServerSpecError
 from spindle.errors.usage import InvalidStashError as InvalidStashError
 from spindle.errors.usage import InvalidThoughtError as InvalidThoughtError
 from spindle.errors.usage import InvalidToolCallRecordError as InvalidToolCallRecordError
@@ -165,6 +172,7 @@ from spindle.errors.usage import ToolAlreadyRegisteredError as ToolAlreadyRegist
 from spindle.errors.usage import TooManyToolsError as TooManyToolsError
 from spindle.errors.usage import UnknownEventError as UnknownEventError
 from spindle.errors.usage import UnknownGateError as UnknownGateError
+from spindle.errors.usage import UnknownServerError as UnknownServerError
 from spindle.errors.usage import UnknownToolError as UnknownToolError
 from spindle.errors.usage import UnsupportedMediaError as UnsupportedMediaError
 from spindle.errors.usage import UsageError as UsageError

@@ -16,6 +16,23 @@ class MediaUnreadableError(RunError):
     status = 502
 
 
+class UpstreamError(RunError):
+    """An MCP server cannot be used: it does not start, does not answer, or is gone."""
+
+    code = "E_UPSTREAM"
+    status = 502
+
+    def __init__(self, message: str, *, server: str) -> None:
+        super().__init__(message)
+        self.server = server
+
+
+class UpstreamRequiredError(UpstreamError):
+    """An MCP server that is required cannot be used."""
+
+    code = "E_UPSTREAM_REQUIRED"
+
+
 class SpoolError(RunError):
     """The place where large outputs are kept cannot be written or read; `__cause__` says why."""
 

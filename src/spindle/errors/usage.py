@@ -280,6 +280,27 @@ class TooManyToolsError(UsageError):
         self.max_tools = max_tools
 
 
+class InvalidServerSpecError(UsageError):
+    """An MCP server was described with a bad or missing value; `server` and `field` say where."""
+
+    code = "E_INVALID_MCP_SERVER"
+
+    def __init__(self, message: str, *, server: str | None = None, field: str | None = None) -> None:
+        super().__init__(message, field=field)
+        self.server = server
+
+
+class UnknownServerError(UsageError):
+    """No MCP server has that name."""
+
+    code = "E_UNKNOWN_MCP_SERVER"
+    status = 404
+
+    def __init__(self, message: str, *, server: str) -> None:
+        super().__init__(message, field="name")
+        self.server = server
+
+
 class MissingExtraError(UsageError):
     """A feature needs a package that is not installed."""
 

@@ -1,0 +1,185 @@
+"""One upstream MCP server, as plain data: what to start or where to connect, and how far to go along with it."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NoReturn, cast
+from urllib.parse import urlsplit
+
+from spindle.errors import InvalidServerSpecError
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OUR_HEADERS = frozenset(
+    (
+        *("accept", "connection", "content-length", "content-type", "host", "last-event-id", "transfer-encoding"),
+        *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"),
+    )
+)
+_STDIO_ONLY = ("args", "env", "env_passthrough", "env_secrets", "cwd")
+_HTTP_ONLY = ("headers", "header_secrets")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerSpec:
+    """An upstream server: `command` starts one over stdio, `url` reaches one over streamable HTTP.
+
+    Raises:
+        InvalidServerSpecError: A value is bad or missing; `field` names it.
+    """
+
+    name: str
+    """Its tools are called `mcp__<name>__<tool>`."""
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    env_passthrough: tuple[str, ...] = ()
+    """Variables of this process that the server gets too; `AWS_*` takes all of them but those that look secret."""
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    header_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Header → name of a secret, looked up for each request."""
+    env_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Environment variable → name of a secret, looked up for each start."""
+    required: bool = False
+    """Whether `McpServers.ready` raises when it cannot be had."""
+    timeout_seconds: float = 60
+    """For one call, the time a person takes to answer its questions included."""
+    start_timeout_seconds: float = 30
+    max_result_chars: int | None = 50_000
+    tools: tuple[str, ...] | None = None
+    """The server's own names of the tools to offer; `None` offers all."""
+    enabled: bool = True
+    trusted: bool = False
+    """Its output may be taken as the developer's own word, and its hints about its tools as true."""
+
+    def __post_init__(self) -> None:
+        self._check_name()
+        for name in ("args", "env_passthrough"):
+            self._keep(name, self._texts(name, getattr(self, name)))
+        if self.tools is not None:
+            self._keep("tools", self._texts("tools", self.tools))
+        for name in ("env", "headers", "header_secrets", "env_secrets"):
+            self._keep(name, self._table(name, getattr(self, name)))
+        for name in ("required", "enabled", "trusted"):
+            self._expect(name, "True or False", lambda value: isinstance(value, bool))
+        for name in ("timeout_seconds", "start_timeout_seconds"):
+            self._expect(name, "a number of seconds above 0", _is_seconds)
+        self._expect("max_result_chars", "a whole number of at least 1, or None", _is_cap)
+        self._check_place()
+        self._check_env()
+        self._check_headers()
+
+    @property
+    def transport(self) -> str:
+        """How it is reached: `stdio` or `http`."""
+        return "http" if self.command is None else "stdio"
+
+    def _check_name(self) -> None:
+        name = cast("object", self.name)
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidServerSpecError("an MCP server needs a name: text that is not empty", field="name")
+        if name != name.strip() or not name.isprintable() or len(name) > 128:
+            self._refuse("name", "must be printable text of at most 128 characters, without blanks around it")
+
+    def _check_place(self) -> None:
+        if (self.command is None) == (self.url is None):
+            given = "both" if self.command is not None else "neither"
+            self._refuse(
+                "command", f"has {given} of command and url: give command to start it, or url to connect to it"
+            )
+        wrong = _HTTP_ONLY if self.url is None else _STDIO_ONLY
+        for name in wrong:
+            if getattr(self, name):
+                self._refuse(name, f"is not for a server over {self.transport}; leave it out")
+        if self.command is not None:
+            self._expect("command", "the name or path of a program", _is_program)
+            self._expect("cwd", "a folder", lambda value: value is None or _is_program(value))
+        else:
+            self._check_url(self.url)
+
+    def _check_url(self, url: object) -> None:
+        try:
+            parts = urlsplit(url) if isinstance(url, str) else None
+            is_fine = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
+            is_fine = is_fine and (parts is None or parts.port is None or parts.port > 0)
+        except ValueError:
+            parts, is_fine = None, False
+        if parts is None or not is_fine or not str(url).isprintable() or " " in str(url):
+            self._refuse("url", "must be an http:// or https:// address, such as http://127.0.0.1:8000/mcp")
+        if parts.username is not None or parts.password is not None:
+            self._refuse("url", "must not carry a user name or password; put them in header_secrets")
+        if parts.fragment:
+            self._refuse("url", "must not have a fragment (#…)")
+
+    def _check_env(self) -> None:
+        for name in (*self.env, *self.env_secrets, *self.env_passthrough):
+            if not name or "=" in name or "\0" in name:
+                self._refuse("env", f"has a variable that cannot be set: {name!r:.80}")
+        for name, value in self.env.items():
+            if "\0" in value:
+                self._refuse("env", f"has a NUL in the value of {name!r:.80}")
+        self._check_no_overlap("env", "env_secrets", set(self.env) & set(self.env_secrets))
+
+    def _check_headers(self) -> None:
+        for name in ("headers", "header_secrets"):
+            for header in cast("Mapping[str, str]", getattr(self, name)):
+                if not _HEADER_NAME.fullmatch(header):
+                    self._refuse(name, f"has something that is no name of a header: {header!r:.80}")
+                if header.lower() in _OUR_HEADERS:
+                    self._refuse(name, f"must not set {header!r}: the protocol does")
+        for header, value in self.headers.items():
+            if header.lower() in ("authorization", "proxy-authorization"):
+                hint = f"header_secrets={{{header!r}: 'NAME_OF_A_SECRET'}}"
+                self._refuse("headers", f"must not hold credentials: name them instead, with {hint}")
+            if not value.isascii() or not value.isprintable():
+                self._refuse("headers", f"has a value that no header can carry, for {header!r}")
+        lowered = {header.lower() for header in self.headers} & {header.lower() for header in self.header_secrets}
+        self._check_no_overlap("headers", "header_secrets", lowered)
+
+    def _check_no_overlap(self, name: str, other: str, both: set[str]) -> None:
+        if both:
+            self._refuse(name, f"and {other} both give {min(both)!r:.80}; keep one")
+
+    def _texts(self, name: str, value: object) -> tuple[str, ...]:
+        if isinstance(value, (list, tuple)):
+            items = cast("list[object] | tuple[object, ...]", value)
+            if all(isinstance(item, str) and "\0" not in item for item in items):
+                return tuple(cast("list[str]", items))
+        return self._refuse(name, f"must be a list of texts, not {value!r:.80}")
+
+    def _table(self, name: str, value: object) -> dict[str, str]:
+        if isinstance(value, Mapping):
+            table = dict(cast("Mapping[object, object]", value))
+            if all(isinstance(key, str) and isinstance(text, str) for key, text in table.items()):
+                return cast("dict[str, str]", table)
+        # Its values may be secret, so they are not shown.
+        return self._refuse(name, f"must be a table of texts, not a {type(value).__name__}")
+
+    def _expect(self, name: str, expected: str, fits: Callable[[Any], bool]) -> None:
+        value = getattr(self, name)
+        if not fits(value):
+            self._refuse(name, f"must be {expected}, not {value!r:.80}")
+
+    def _keep(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _refuse(self, name: str, problem: str) -> NoReturn:
+        raise InvalidServerSpecError(f"MCP server {self.name!r}: {name} {problem}", server=self.name, field=name)
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _is_cap(value: object) -> bool:
+    return value is None or (type(value) is int and value >= 1)
+
+
+def _is_program(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
+
+
+FIELDS = tuple(each.name for each in fields(ServerSpec))
+"""What a server may be described with, for whoever reads it from a file."""
