@@ -1,0 +1,103 @@
+"""The `mcpServers` JSON of desktop clients, and the `servers` JSON of editors."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from spindle.cli.config_problems import Source
+from spindle.cli.config_schema import looks_like_secret
+from spindle.errors import InvalidConfigError
+
+_OURS = ("command", "args", "env", "cwd", "url", "headers")
+_UNDERSTOOD = {*_OURS, "type", "transport", "disabled", "enabled", "name", "description", "serverUrl", "httpUrl"}
+_TRANSPORTS = {"stdio", "http", "streamable-http", "streamableHttp", "streamable_http"}
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Imported:
+    """The servers of one file, as entries of a `spindle.toml`, and what should be known about them."""
+
+    source: Source
+    table: str
+    """The key they stand under."""
+    servers: Mapping[str, dict[str, Any]]
+    notes: tuple[str, ...] = ()
+
+
+def read_mcp_json(path: Path) -> Imported:
+    """Read a desktop client's file; what it says beyond its servers is left alone.
+
+    Raises:
+        InvalidConfigError: It cannot be read, is no JSON, or has no servers.
+    """
+    try:
+        source = Source(path=path, text=path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidConfigError(f"{path}: cannot be read: {why}", path=str(path)) from error
+    content = _parsed(source)
+    for table in ("mcpServers", "servers"):
+        if isinstance(content, dict) and isinstance(servers := cast("Any", content).get(table), dict):
+            return _imported(source, table, cast("dict[str, Any]", servers))
+    raise source.error((), 'expected {"mcpServers": {…}} or {"servers": {…}}; is it the right file?')
+
+
+def _parsed(source: Source) -> Any:
+    # Editors allow comments and a comma before a closing bracket.
+    plain = _TRAILING.sub(lambda it: it[1] or "", _COMMENT.sub(lambda it: it[1] or _blank(it[0]), source.text))
+    try:
+        return json.loads(plain)
+    except json.JSONDecodeError as error:
+        raise InvalidConfigError(
+            f"{source.path}:{error.lineno}: is no JSON: {error.msg} (column {error.colno})", path=str(source.path)
+        ) from error
+    except RecursionError:
+        raise InvalidConfigError(f"{source.path}: is nested too deeply", path=str(source.path)) from None
+
+
+def _blank(comment: str) -> str:
+    return "\n" * comment.count("\n")  # so that the lines keep their numbers
+
+
+def _imported(source: Source, table: str, servers: dict[str, Any]) -> Imported:
+    notes: list[str] = []
+    found: dict[str, dict[str, Any]] = {}
+    for name, given in servers.items():
+        if not isinstance(given, dict):
+            raise source.error((table, name), "expected an object with command or url")
+        entry = cast("dict[str, Any]", given)
+        found[name] = _entry(source, (table, name), entry)
+        notes += [source.problem((table, name), note) for note in _notes(entry)]
+    return Imported(source=source, table=table, servers=found, notes=tuple(notes))
+
+
+def _entry(source: Source, key: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    transport = given.get("type") or given.get("transport")
+    is_off = given.get("disabled") is True or given.get("enabled") is False
+    if isinstance(transport, str) and transport not in _TRANSPORTS and not is_off:
+        raise source.error(key, f"its transport {transport!r} is not spoken here; expected stdio or http")
+    entry = {name: given[name] for name in _OURS if given.get(name) is not None}
+    for other in ("serverUrl", "httpUrl"):
+        if other in given:
+            entry.setdefault("url", given[other])
+    if is_off:
+        entry["enabled"] = False
+    return entry
+
+
+def _notes(given: Mapping[str, Any]) -> list[str]:
+    notes = [f"{name} is left alone: it means nothing here" for name in given if name not in _UNDERSTOOD]
+    for table in ("env", "headers"):
+        values = given.get(table)
+        if isinstance(values, dict):
+            notes += [
+                f"{table}.{name} holds a credential in clear; ${{NAME}} would take it from the environment"
+                for name, value in cast("dict[str, Any]", values).items()
+                if isinstance(value, str) and looks_like_secret(name, value)
+            ]
+    return notes

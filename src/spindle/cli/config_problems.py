@@ -1,0 +1,122 @@
+"""What is wrong with a configuration, in one line for each thing."""
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from spindle.cli.config_places import line_in_json, line_in_toml
+from spindle.errors import InvalidConfigError
+
+_PYDANTICS_OWN = re.compile(r"^(\[key\]$|function|constrained|tuple|bool$)")
+_WORDS = {
+    "a valid tuple": "a list in square brackets",
+    "a valid string": "text in quotes",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid dictionary": "a table",
+}
+_QUIET = {"env", "headers", "token", "secrets", "token_sha256"}
+"""Values below these keys are not repeated in a message: one of them may be a credential."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A file's name and text, so that a problem can be pointed at."""
+
+    path: Path
+    text: str
+
+    def problem(self, key: Sequence[str], what: str) -> str:
+        """One line: file, line, key, what is wrong and what to do."""
+        find: Callable[[str, Sequence[str]], int | None] = line_in_json if self.path.suffix == ".json" else line_in_toml
+        line = find(self.text, key)
+        place = f"{self.path}:{line}" if line else str(self.path)
+        return f"{place}: {'.'.join(key)}: {what}" if key else f"{place}: {what}"
+
+    def error(self, key: Sequence[str], what: str) -> InvalidConfigError:
+        """The error of one problem."""
+        line = self.problem(key, what)
+        return InvalidConfigError(line, path=str(self.path), field=".".join(key) or None, problems=(line,))
+
+
+def all_of(problems: Sequence[tuple[tuple[str, ...], str]], source: Source) -> InvalidConfigError:
+    """One error for everything that is wrong in a file."""
+    lines = [source.problem(key, what) for key, what in problems]
+    field = ".".join(problems[0][0]) or None
+    return InvalidConfigError("\n".join(lines), path=str(source.path), field=field, problems=lines)
+
+
+def explained(error: ValidationError, schema: type[BaseModel]) -> list[tuple[tuple[str, ...], str]]:
+    """Each problem with its key, in our own words."""
+    found: dict[tuple[str, ...], str] = {}
+    for detail in error.errors(include_url=False):
+        key = _key_of(detail["loc"])
+        what = _what(cast("dict[str, Any]", detail), key, schema)
+        found.setdefault(key, what)  # a union names the same key once for each of its members
+    return list(found.items())
+
+
+def _key_of(location: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The path as it is written in the file; pydantic adds the members of unions and calls a key `[key]`."""
+    parts = [str(part) for part in location if not isinstance(part, int)]
+    return tuple(
+        part for part in parts if part != "[key]" and not re.match(r"^(function|constrained|tuple|bool$)", part)
+    )
+
+
+def _what(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel]) -> str:
+    kind, given = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        return f"there is no such key{_nearest(key, schema)}"
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    if kind == "string_pattern_mismatch":
+        expected = _expected(key)
+    else:
+        expected = (
+            detail["msg"].replace("Input should be", "expected").replace("String should", "expected text that should")
+        )
+    shown = "" if _QUIET & set(key) or isinstance(given, dict | list) else f", not {given!r:.60}"
+    return f"{expected[:1].lower()}{expected[1:]}{shown}"
+
+
+_PATTERNS = {
+    "modules": "expected package.module:name",
+    "url": "expected an address that begins with http:// or https://",
+    "path": "expected a path that begins with /, such as /mcp",
+    "token_sha256": "expected the SHA-256 of the token, 64 hexadecimal digits",
+    "token_env": "expected the name of an environment variable",
+    "secrets": "expected names of secrets, never their values",
+}
+
+
+def _expected(key: tuple[str, ...]) -> str:
+    if "env_secrets" in key or "header_secrets" in key:
+        return _PATTERNS["secrets"]
+    return _PATTERNS.get(key[-1] if key else "", "expected a name of letters, digits, '-', '_' and '.'")
+
+
+def _nearest(key: tuple[str, ...], schema: type[BaseModel]) -> str:
+    known = _keys_at(key[:-1], schema)
+    near = difflib.get_close_matches(key[-1], known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+
+
+def _keys_at(table: Sequence[str], schema: type[BaseModel]) -> list[str]:
+    """The keys that may stand in a table."""
+    here: Any = schema
+    for part in table:
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            field = next((f for name, f in here.model_fields.items() if part in {name, f.alias}), None)
+            here = None if field is None else field.annotation
+        else:
+            here = get_args(here)[-1] if get_args(here) else None  # a table of tables: the name is anybody's
+    if isinstance(here, type) and issubclass(here, BaseModel):
+        return [field.alias or name for name, field in here.model_fields.items()]
+    return []

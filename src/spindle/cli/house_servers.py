@@ -1,0 +1,58 @@
+"""The upstream MCP servers of a configuration, and their tools in one registry with ours."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from spindle.cli.config import Config
+from spindle.errors import MissingExtraError
+from spindle.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from spindle.mcp.spec import ServerSpec
+
+
+def specs_of(config: Config) -> "list[ServerSpec]":
+    """The servers that are enabled, as the MCP client takes them.
+
+    Raises:
+        MissingExtraError: There are some, and the extra `mcp` is not installed.
+    """
+    enabled = {name: entry for name, entry in config.servers.items() if entry.enabled}
+    if not enabled:
+        return []
+    if find_spec("mcp") is None:
+        raise MissingExtraError(f"the servers {', '.join(enabled)} need mcp: pip install 'spindle[mcp]'")
+    from spindle.mcp.spec import ServerSpec  # noqa: PLC0415 - only where there are servers
+
+    return [ServerSpec(name=name, **entry.model_dump()) for name, entry in enabled.items()]
+
+
+class Follower:
+    """Keeps the tools of MCP servers, which come and go, in a registry beside tools that stay."""
+
+    def __init__(self, registry: ToolRegistry, upstream: ToolRegistry) -> None:
+        self._registry = registry
+        self._upstream = upstream
+        self._ours = frozenset(tool.name for tool in registry)
+        self._taken: set[str] = set()
+        self._listeners: list[Callable[[], object]] = []
+
+    def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Have a function called when tools came, went or changed; gives back the function that ends this."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def follow(self, *_: Any) -> None:
+        """Take over what the servers have now; a tool of ours is never replaced by one of theirs."""
+        entries = {entry.tool.name: entry for entry in self._upstream.entries() if entry.tool.name not in self._ours}
+        before = {name: self._registry.get(name) for name in self._taken}
+        for name in self._taken - entries.keys():
+            self._registry.unregister(name)
+        for name, entry in entries.items():
+            mcp = None if entry.mcp_server is None else (entry.mcp_server, entry.mcp_tool or name)
+            self._registry.register(entry.tool, overwrite=True, plugin_id=entry.plugin_id, mcp=mcp)
+        self._taken = set(entries)
+        if before != {name: entry.tool for name, entry in entries.items()}:
+            for listener in tuple(self._listeners):
+                listener()
