@@ -82,7 +82,7 @@ async def answer_of(outcome: CallOutcome, sees: Sees) -> Answer:
     if isinstance(result, Err):
         parts: list[Part] = [TextPart(render_outcome(outcome))]
     else:
-        only_media = result.artifact is None and bool(result.media) and _only_names(result.value, result.media)
+        only_media = result.artifact is None and bool(result.media) and only_names(result.value, result.media)
         parts = [] if only_media else [TextPart(render_outcome(outcome))]
         parts += await media_parts(result.media, sees, tool=outcome.name, trusted=result.trusted)
     return Answer(tool_call_id=outcome.tool_call_id, name=outcome.name, is_error=not outcome.ok, parts=tuple(parts))
@@ -97,7 +97,7 @@ async def answer_of_record(record: ToolCallRecord, sees: Sees) -> Answer:
     several = record.results if isinstance(record.results, tuple) else (record.results,)
     media = [each for each in cast("Sequence[object]", several) if isinstance(each, Media)]
     parts: list[Part] = []
-    if record.shown and not _only_names(record.shown, media):
+    if record.shown and not only_names(record.shown, media):
         kind = "trusted-tool-result" if record.trusted else "tool-result"
         parts.append(TextPart(fence(record.shown, trusted=record.trusted, kind=kind, tool=record.tool)))
     elif not media:
@@ -106,7 +106,7 @@ async def answer_of_record(record: ToolCallRecord, sees: Sees) -> Answer:
     return Answer(tool_call_id=record.id, name=record.tool, is_error=record.is_error, parts=tuple(parts))
 
 
-def _only_names(text: str, media: Iterable[Media]) -> bool:
+def only_names(text: str, media: Iterable[Media]) -> bool:
     """Say whether a text tells nothing but the markers of the media, each of which has its own beside it."""
     return text in {"", "\n".join(f"[media id: {each.id} | {each.safe_filename}]" for each in media)}
 

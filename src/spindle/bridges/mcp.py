@@ -1,0 +1,268 @@
+"""The dialect of MCP: tools as a server lists them, `tools/call` requests as calls, outcomes as `CallToolResult`s.
+
+`content` is the model's: what the executor showed, in its envelope, and media as blocks. `structuredContent` is the
+program's, and is given only where the tool's `outputSchema` promises it, so no model reads one value twice. Nothing
+here needs the MCP SDK; everything is plain data that its types accept, in both current revisions of the protocol.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, cast
+from urllib.parse import quote
+
+from spindle.bridges import dialects
+from spindle.bridges.definitions import Definitions, Spec, build, new_call_id
+from spindle.bridges.rendering import MediaPart, Part, Sees, TextPart, answer_of, media_parts, only_names
+from spindle.calls import Call, CallOutcome, Err, Ok, RawArgs
+from spindle.events import Events
+from spindle.media.media import Media
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+from spindle.trust.handles import handle
+
+DIALECT: Final = dialects.MCP
+
+TITLE: Final = "mcp.title"
+"""Where in a tool's `meta` its title for people stands."""
+OUTPUT_SCHEMA: Final = "mcp.output_schema"
+"""Where in a tool's `meta` the JSON Schema of its structured results stands; their root must be an object."""
+META: Final = "mcp.meta"
+"""Where in a tool's `meta` stands what the list shows as `_meta`."""
+
+ArtifactUri: TypeAlias = Callable[[CallOutcome], str | None]
+"""Gives the address under which a server offers the artifact of an outcome as a resource."""
+
+
+class _Anything(Sees):
+    """MCP carries every kind of media; what its client's model can see, the client knows."""
+
+    def takes(self, media: Media) -> bool:  # noqa: ARG002  the signature is that of `Sees`
+        return True
+
+
+EVERYTHING: Final[Sees] = _Anything(unsupported="fallback-stash")
+"""Images and audio as their blocks, everything else as embedded resources."""
+
+
+def definitions(
+    tools: ToolRegistry | Iterable[Tool],
+    *,
+    filter: ToolFilter | None = None,
+    strict: bool = False,
+    events: Events | None = None,
+    structured: bool = True,
+) -> Definitions:
+    """List tools as `tools/list` does; MCP has no strict form.
+
+    Without `structured` no tool tells an `outputSchema`, and so none gives `structuredContent`: for clients that would
+    show their model both, or the raw value without its envelope.
+
+    Raises:
+        CannotLowerError: A tool's schema cannot be told.
+        NameClashError: Two tools would have one name on the wire.
+    """
+    wrap = _typed if structured else _untyped
+    return build(DIALECT, tools, wrap, filter=filter, strict=strict, events=events)
+
+
+def calls(request: Any, definitions: Definitions | None = None) -> list[Call]:
+    """Read the call of a `tools/call` request, or of its params alone; of a list of requests, each one's.
+
+    The call has the id of the request, and a new one where only the params are given. Other requests ask for no call.
+    """
+    if isinstance(request, list | tuple):
+        return [call for each in cast("Sequence[Any]", request) for call in calls(each, definitions)]
+    plain = _plain(request)
+    if plain is None or plain.get("method", "tools/call") != "tools/call":
+        return []
+    is_whole = "method" in plain
+    params = (_plain(plain.get("params")) or {}) if is_whole else plain
+    name, args = params.get("name"), _arguments(params.get("arguments"))
+    call_id, wire_name = _id(plain.get("id")) if is_whole else None, name if isinstance(name, str) else ""
+    if definitions is None:
+        return [Call(call_id or new_call_id(), wire_name, args)]
+    return [definitions.call(call_id, wire_name, args)]
+
+
+async def results(
+    outcomes: Sequence[CallOutcome],
+    *,
+    definitions: Definitions | None = None,
+    sees: Sees | None = None,
+    fenced: bool = True,
+    structured: bool | None = None,
+    artifact_uri: ArtifactUri | None = None,
+) -> list[dict[str, Any]]:
+    """Give the `CallToolResult` of each outcome, in their order.
+
+    Without `fenced` texts are given as the tool wrote them, for a client that fences them itself. `structured` says
+    whether an object is given as `structuredContent` too; `None`: where the definitions tell an `outputSchema`.
+
+    Raises:
+        UnsupportedMediaError: `sees` turns media down, and says "throw".
+    """
+    promised = _promises(definitions) if structured is None else frozenset[str]()
+    return [
+        await _result(
+            outcome,
+            sees or EVERYTHING,
+            fenced=fenced,
+            wants_structured=outcome.name in promised if structured is None else structured,
+            is_promised=outcome.name in promised,
+            uri=artifact_uri(outcome) if artifact_uri and _artifact(outcome) is not None else None,
+        )
+        for outcome in outcomes
+    ]
+
+
+# --- definitions
+
+
+def _typed(spec: Spec) -> dict[str, Any]:
+    schema = spec.tool.meta.get(OUTPUT_SCHEMA)
+    if not isinstance(schema, dict) or cast("dict[str, Any]", schema).get("type") != "object":
+        return _untyped(spec)
+    return _ordered(_untyped(spec) | {"outputSchema": schema})
+
+
+def _untyped(spec: Spec) -> dict[str, Any]:
+    tool = spec.tool
+    title, meta = tool.meta.get(TITLE), tool.meta.get(META)
+    told: dict[str, Any] = {
+        "name": spec.name,
+        "description": spec.description,
+        # Arguments are always an object, and the protocol wants it said.
+        "inputSchema": {**spec.schema, "type": "object"},
+        "annotations": _hints(tool),
+    }
+    if isinstance(title, str):
+        told["title"] = title
+    if isinstance(meta, dict):
+        told["_meta"] = meta
+    return _ordered(told)
+
+
+def _ordered(told: dict[str, Any]) -> dict[str, Any]:
+    order = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
+    return {key: told[key] for key in order if key in told}
+
+
+def _hints(tool: Tool) -> dict[str, bool]:
+    hints = {
+        "readOnlyHint": tool.read_only,
+        # Of what may change things, nobody said that it only adds.
+        "destructiveHint": not tool.read_only,
+        "idempotentHint": tool.idempotent or tool.read_only,
+    }
+    return hints | ({"openWorldHint": True} if tool.capabilities.network else {})
+
+
+def _promises(definitions: Definitions | None) -> frozenset[str]:
+    """Name the tools that tell an `outputSchema`."""
+    if definitions is None:
+        return frozenset()
+    return frozenset(each.name for each in definitions.listed if _tells_output(each.json))
+
+
+@lru_cache(maxsize=4096)
+def _tells_output(definition: bytes) -> bool:
+    return b'"outputSchema":' in definition and "outputSchema" in json.loads(definition)
+
+
+# --- calls
+
+
+def _plain(value: Any) -> Mapping[str, Any] | None:
+    """Give an object of the SDK as the data it stands for, and data as it is."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        value = dump(by_alias=True, mode="json", exclude_none=True)
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
+
+
+def _id(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def _arguments(value: Any) -> RawArgs:
+    """Take what the request gave; what is no object becomes its JSON text, which the executor refuses."""
+    if value is None:
+        return {}  # the protocol: arguments may be left out where there are none
+    if isinstance(value, Mapping | str | bytes):
+        return cast("RawArgs", value)
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return "not JSON"
+
+
+# --- results
+
+
+async def _result(
+    outcome: CallOutcome, sees: Sees, *, fenced: bool, wants_structured: bool, is_promised: bool, uri: str | None
+) -> dict[str, Any]:
+    parts = (await answer_of(outcome, sees)).parts if fenced else await _bare(outcome, sees)
+    value = _structured(outcome) if wants_structured else None
+    content = [_block(part) for part in parts]
+    if value is not None:
+        # Says to a client that reads both which of them is its model's.
+        content = [{**each, "annotations": {"audience": ["assistant"]}} for each in content]
+    if uri is not None:
+        content.append(await _link(outcome, uri))
+    # A promise that was not kept is an error: a client would refuse the result as a whole, text and all.
+    is_error = not outcome.ok or (is_promised and value is None)
+    result: dict[str, Any] = {"content": content, "isError": is_error, "resultType": "complete"}
+    if value is not None:
+        result["structuredContent"] = value
+    if isinstance(outcome.result, Err):
+        result["_meta"] = {"spindle/code": outcome.result.code, "spindle/retryable": outcome.result.retryable}
+    return result
+
+
+async def _bare(outcome: CallOutcome, sees: Sees) -> Sequence[Part]:
+    result = outcome.result
+    if isinstance(result, Err):
+        return [TextPart(result.error)]
+    media = await media_parts(result.media, sees, tool=outcome.name, trusted=result.trusted)
+    if result.artifact is not None and not result.value:
+        return [TextPart(handle(outcome.tool_call_id, result.artifact)), *media]
+    return media if media and only_names(result.value, result.media) else [TextPart(result.value), *media]
+
+
+def _structured(outcome: CallOutcome) -> dict[str, Any] | None:
+    """Give the structured result as data of the caller's own; only objects, which both revisions take."""
+    result = outcome.result
+    value: object = result.structured if isinstance(result, Ok) else None
+    if not isinstance(value, dict):
+        return None
+    try:
+        return json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False).encode())
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _block(part: Part) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    if part.mime_type.startswith(("image/", "audio/")):
+        return {"type": part.mime_type.split("/")[0], "data": part.base64, "mimeType": part.mime_type}
+    return {"type": "resource", "resource": _embedded(part)}
+
+
+def _embedded(part: MediaPart) -> dict[str, Any]:
+    return {"uri": f"spindle://media/{quote(part.media.id, safe='')}", "mimeType": part.mime_type, "blob": part.base64}
+
+
+async def _link(outcome: CallOutcome, uri: str) -> dict[str, Any]:
+    link = {"type": "resource_link", "uri": uri, "name": outcome.tool_call_id}
+    try:
+        return {**link, "size": await _artifact(outcome).byte_length()}
+    except Exception:  # noqa: BLE001  an artifact whose size nobody knows is still there to be asked for
+        return link
+
+
+def _artifact(outcome: CallOutcome) -> Any:
+    return outcome.result.artifact if isinstance(outcome.result, Ok) else None
