@@ -67,6 +67,8 @@ class Answered:
     finish_reason: str | None = None
     raw: Any = None
     """What the provider wants back as the assistant's turn."""
+    is_cut: bool = False
+    """Whether the model was stopped before it came to an end by itself."""
 
 
 class AnswerStream(Protocol):
@@ -121,7 +123,7 @@ class BrokenStreamError(Exception):
     """A stream ended before the provider said so; asked again like a broken connection."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Asking:
     """An executor callback: `TurnRunner(executor_callback=Asking(...))`."""
 
@@ -135,17 +137,28 @@ class Asking:
         default_factory=WeakKeyDictionary[DispatchContext, Transcript], repr=False
     )
 
-    async def __call__(self, ctx: DispatchContext, helpers: Helpers) -> Reply:
-        """Ask the model what to do next.
+    async def __call__(self, ctx: DispatchContext, helpers: Helpers) -> Reply | None:
+        """Ask the model what to do next; when the turn is aborted, hang up at once.
 
         Raises:
             ModelUnavailableError: The provider gave no whole answer, however often it may be asked.
         """
+        with anyio.CancelScope() as scope:
+            forget = ctx.abort_signal.on_abort(scope.cancel)
+            try:
+                return await self._ask(ctx, helpers)
+            finally:
+                forget()
+        return None
+
+    async def _ask(self, ctx: DispatchContext, helpers: Helpers) -> Reply:
         transcript = self._transcripts.setdefault(ctx, Transcript())
         steps = await transcript.steps(ctx, self.sees)
         definitions = self.provider.definitions(ctx, self.filter)
         request = await self.provider.request(ctx, steps, definitions)
         answered = await self._persist(ctx, helpers, request, definitions)
+        if answered.is_cut:
+            helpers.log.warn("the model was stopped before its end", finish_reason=answered.finish_reason)
         transcript.asked(text=answered.text, calls=answered.calls, raw=answered.raw)
         if answered.text is None and not answered.calls:
             return Reply(text="", usage=answered.usage)
