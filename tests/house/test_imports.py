@@ -19,6 +19,7 @@ HEAVY = [
     "markdown_it",
     "mcp",
     "obstore",
+    "opentelemetry",
     "rich",
     "yaml",
     "spindle.bridges",
@@ -26,6 +27,7 @@ HEAVY = [
     "spindle.engines",
     "spindle.inspector",
     "spindle.mcp",
+    "spindle.telemetry",
     "spindle.testing",
 ]
 

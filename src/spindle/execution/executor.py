@@ -40,6 +40,7 @@ from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
 from spindle.execution.settle import Settled
 from spindle.execution.slots import Slots
 from spindle.execution.transport import Transport
+from spindle.execution.witnesses import Watch, Witness, close_watches, told_apart, watched, watches_of
 from spindle.journal.journal import Journal
 from spindle.tools.context import ToolContext, as_tool_context
 from spindle.tools.filters import ToolFilter, checked_filter
@@ -47,6 +48,7 @@ from spindle.tools.registry import ToolRegistry
 from spindle.trust.sinks import SinkPolicy
 
 _MEMORY: Any = object()
+_SAME: Any = object()
 
 
 class Executor:
@@ -69,7 +71,7 @@ class Executor:
         concurrency: int = 64,
         timeout_seconds: float | None = 120,
         batch_timeout_seconds: float | None = None,
-        interceptors: Sequence[Interceptor] = (),
+        interceptors: Sequence[Interceptor | Witness] = (),
         approve: Approve | None = None,
         sinks: SinkPolicy | None = None,
         retries: Retries | None = None,
@@ -84,7 +86,7 @@ class Executor:
         self._journal = journal
         self._timeout_seconds = timeout_seconds
         self._batch_timeout_seconds = batch_timeout_seconds
-        self._interceptors = tuple(interceptors)
+        self._interceptors, self._witnesses = told_apart(interceptors)
         self._approve = approve
         self._sinks = sinks
         self._local = Local(concurrency)
@@ -142,11 +144,12 @@ class Executor:
         begun = time.perf_counter()
         jobs = [Job(call, begun) for call in calls]
         batch = self._batch(len(jobs), context, checked_filter(filter), attachments)
+        watches = watches_of(self._witnesses, context) if self._witnesses else ()
         waiting = [job for job in jobs if self._is_admitted(job, batch)]
         if self._sinks is not None:
             _guard_sinks(self._sinks, waiting, tainted=context.tainted)
         try:
-            await self._run_all(waiting, batch)
+            await self._run_all(waiting, batch, watches)
             batch.share_results()
             if self._reducers is not None:
                 for job in jobs:
@@ -159,12 +162,16 @@ class Executor:
             raise
         finally:
             batch.leave_queues()
+            if watches:
+                close_watches(watches, jobs, context.events)
         await context.events.flush()
         return [job.outcome(from_artifact_tool=_is_reader(job)) for job in jobs]
 
-    async def _run_all(self, jobs: Sequence[Job], batch: Batch) -> None:
+    async def _run_all(self, jobs: Sequence[Job], batch: Batch, watches: Sequence[Watch]) -> None:
         """Run the calls, each written down before and after where there is a journal."""
         run = self._run if batch.deadline is None else self._run_in_time
+        if watches:
+            run = watched(run, watches)
         recording = batch.recording
         if recording is None:
             await run_all(batch, jobs, run, workers=self._concurrency)

@@ -50,6 +50,8 @@ class Job:
     ctx: ToolContext = None  # type: ignore[assignment]
     settled: Settled | None = None
     reduced: Ok | Err | None = None
+    is_trimmed: bool = False
+    """Whether the budget cut what is shown."""
     duration_ms: float = 0.0
     attempts: int = 0
     known_checksum: str | None = None

@@ -32,6 +32,7 @@ async def fit(jobs: Sequence[Job], budget: Budget, spool: Spool | None) -> None:
         job = text.job
         if room < want or len(text.most) < text.total_chars:
             job.reduced = await _cut(text, room, budget, keeper)
+            job.is_trimmed = True
         elif isinstance(job.reduced, Ok):
             result = await keeper.with_whole(job) if job.is_reduced else job.reduced
             job.reduced = result if result.value == text.shown else replace(result, value=text.shown)

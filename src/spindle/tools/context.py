@@ -136,7 +136,7 @@ class ToolContext:
             tool_name=self.tool_name,
             turn_id=self.turn_id,
             tool_call_id=self.tool_call_id,
-            message=message if self._redact is None else self._redact(message),
+            message=self.redacted(message),
             percent=percent,
             audience=audience,
         )
@@ -144,6 +144,10 @@ class ToolContext:
             self.events.notify("tool_progress", payload)
         else:
             self._post(lambda: self.events.notify("tool_progress", payload))
+
+    def redacted(self, text: str) -> str:
+        """Give a text with every secret masked that was handed to a tool so far."""
+        return text if self._redact is None else self._redact(text)
 
     async def wait_for(self, gate: Any) -> Any:
         """Wait until a person or an event settles `gate`, and give what it was settled with.

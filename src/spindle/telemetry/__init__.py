@@ -1,0 +1,1 @@
+"""OpenTelemetry spans and metrics, trace context over MCP, and logs as JSON; read `spans.py` first."""
