@@ -1,0 +1,144 @@
+"""The server over streamable HTTP: who may come in, and the page that says how it is."""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, Final
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from spindle.errors import UsageError
+from spindle.mcp.server import Caller, Context, ToolServer
+
+HEALTH: Final = "/health"
+_SESSION: Final = "mcp-session-id"
+_MODERN: Final = "mcp-protocol-version"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Door:
+    """Where the server listens, and who may come in.
+
+    Raises:
+        UsageError: It would be open to other machines without a token.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8321
+    path: str = "/mcp"
+    tokens: Mapping[str, str | None] = field(default_factory=dict[str, str | None], repr=False)
+    """The SHA-256 of each bearer token, in hexadecimal, and its profile; without any, everybody may come in."""
+    allowed_hosts: Sequence[str] = ()
+    allowed_origins: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not self.path.startswith("/") or self.path == HEALTH:
+            raise UsageError(f"the path begins with / and is not {HEALTH}, and this is {self.path!r}", field="path")
+        if not self.tokens and not is_loopback(self.host):
+            raise UsageError(
+                f"{self.host} can be reached from other machines, so a bearer token is needed; "
+                "give a profile a token, or listen on 127.0.0.1",
+                field="tokens",
+            )
+
+    def security(self) -> TransportSecuritySettings:
+        """Say which `Host` and `Origin` headers are let in: a page in a browser must not reach this server."""
+        names = ["127.0.0.1", "localhost", "[::1]"]
+        return TransportSecuritySettings(
+            allowed_hosts=[*(f"{name}:*" for name in names), *names, *self.allowed_hosts],
+            allowed_origins=[*(f"http://{name}:*" for name in names), *self.allowed_origins],
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def token_hash(token: str) -> str:
+    """Give what a server keeps of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def caller_of(ctx: Context) -> Caller:
+    """Say who sent a request: its session, or on the newer protocol its token."""
+    request = ctx.request
+    if not isinstance(request, Request):
+        return Caller(key="pipe")
+    user = request.scope.get("user")
+    token = user.access_token if isinstance(user, AuthenticatedUser) else None
+    profile = None if token is None else token.subject
+    session = request.headers.get(_SESSION)
+    if session is not None:
+        return Caller(key=f"session {session}", profile=profile)
+    return Caller(key="everybody" if token is None else f"token {token.client_id}", profile=profile, has_session=False)
+
+
+def http_app(server: ToolServer, door: Door, *, health: Callable[[], Mapping[str, Any]] = dict) -> ASGIApp:
+    """Make the web application: the MCP endpoint, and the health page."""
+
+    async def healthy(request: Request) -> Response:
+        user = request.scope.get("user")
+        told: dict[str, Any] = {"status": "ok"}
+        if not door.tokens or isinstance(user, AuthenticatedUser):
+            told |= {"running_calls": server.running_calls, "sessions": server.sessions, **health()}
+        return JSONResponse(told, status_code=200 if told["status"] == "ok" else 503)
+
+    app: Starlette = server.sdk.streamable_http_app(
+        streamable_http_path=door.path,
+        transport_security=door.security(),
+        custom_starlette_routes=[Route(HEALTH, healthy, methods=["GET"])],
+    )
+    return _Guard(app, door)
+
+
+class _Guard:
+    """Lets requests with a known token in, and says no word about which tokens there are."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app, self._door = app, door
+        self._security = TransportSecurityMiddleware(door.security())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        refused = await self._security.validate_request(request) or self._refused(request, scope)
+        await (refused or self._app)(scope, receive, send)
+
+    def _refused(self, request: Request, scope: Scope) -> Response | None:
+        if not self._door.tokens:
+            return None
+        found = self._known(request.headers.get("authorization", ""))
+        if found is not None:
+            digest, profile = found
+            # The SDK ties a session to who opened it; it compares these two.
+            access = AccessToken(token=digest, client_id=digest[:16], scopes=[], subject=profile)
+            scope["user"] = AuthenticatedUser(access)
+            return None
+        if scope["path"] == HEALTH:
+            return None
+        body = {"error": "unauthorized", "hint": "send Authorization: Bearer <token>; the server's owner has one"}
+        return JSONResponse(body, status_code=401, headers={"WWW-Authenticate": 'Bearer realm="spindle"'})
+
+    def _known(self, header: str) -> tuple[str, str | None] | None:
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            return None
+        digest = token_hash(token.strip())
+        # Every one is compared, so that the time tells nothing.
+        matching = [known for known in self._door.tokens if hmac.compare_digest(known, digest)]
+        return (matching[0], self._door.tokens[matching[0]]) if matching else None

@@ -1,0 +1,83 @@
+"""A gate as a form that an MCP client shows to its user, and the answer back."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
+from pydantic import TypeAdapter
+
+from spindle.errors import GateAbortedError, InvalidGateResolutionError
+from spindle.trust.envelope import one_line
+from spindle.turns.gate import Gate
+
+_FIELD: Final = "answer"
+_PLAIN: Final = frozenset({"string", "number", "integer", "boolean"})
+_FORM_WORDS: Final = frozenset(
+    {"type", "title", "description", "default", "enum", "minimum", "maximum", "minLength", "maxLength", "format"}
+)
+"""What the specification lets a field of a form say."""
+
+
+def form_of(gate: Gate) -> ElicitRequest:
+    """Write a gate as the request that asks a client's user."""
+    params = ElicitRequestFormParams(message=_message(gate), requested_schema=_fields(gate.schema)[0])
+    return ElicitRequest(params=params)
+
+
+def settle(gate: Gate, answered: ElicitResult) -> None:
+    """Settle a gate with what the user said; an answer that does not fit gives the gate up."""
+    if answered.action == "accept":
+        content: Mapping[str, Any] = answered.content or {}
+        is_wrapped = _fields(gate.schema)[1]
+        try:
+            gate.resolve(content.get(_FIELD) if is_wrapped else dict(content))
+        except InvalidGateResolutionError as error:
+            gate.reject(error)
+    elif answered.action == "decline":
+        gate.reject(PermissionError("the user declined"))
+    else:
+        gate.reject(GateAbortedError("the user closed the question without an answer", gate_id=gate.id))
+
+
+def _message(gate: Gate) -> str:
+    """Say what is asked: the payload's own question where it has one, else the reason and the payload's facts."""
+    payload: object = gate.payload
+    if isinstance(payload, Mapping):
+        facts = cast("Mapping[str, object]", payload)
+        asked = facts.get("question") or facts.get("message")
+        if isinstance(asked, str):
+            return one_line(asked, 4_000)
+        told = "; ".join(f"{one_line(str(name), 80)}: {one_line(str(value), 500)}" for name, value in facts.items())
+        return f"{gate.reason}\n{told}" if told else gate.reason
+    return gate.reason if payload is None else f"{gate.reason}: {one_line(str(payload), 2_000)}"
+
+
+def _fields(schema: Any) -> tuple[dict[str, Any], bool]:
+    """Give the form, and whether its one field stands for the whole value."""
+    described = _described(schema)
+    properties = described.get("properties")
+    if described.get("type") == "object" and isinstance(properties, Mapping):
+        fields = {name: _field(each) for name, each in cast("Mapping[str, Any]", properties).items()}
+        if fields and all(field is not None for field in fields.values()):
+            required = [name for name in described.get("required", []) if name in fields]
+            return {"type": "object", "properties": fields, "required": required}, False
+    field = _field(described) or {"type": "string", "description": "The answer."}
+    return {"type": "object", "properties": {_FIELD: field}, "required": [_FIELD]}, True
+
+
+def _described(schema: Any) -> dict[str, Any]:
+    if schema is None:
+        return {"type": "string"}
+    if isinstance(schema, Mapping):
+        return dict(cast("Mapping[str, Any]", schema))
+    return TypeAdapter[Any](schema).json_schema()
+
+
+def _field(schema: Any) -> dict[str, Any] | None:
+    """Give a field of a form; `None` for what a form cannot ask."""
+    if not isinstance(schema, Mapping):
+        return None
+    given = cast("Mapping[str, Any]", schema)
+    if given.get("type") not in _PLAIN or "$ref" in given:
+        return None
+    return {name: value for name, value in given.items() if name in _FORM_WORDS}

@@ -1,0 +1,120 @@
+"""A call of an MCP client while it runs, and the questions it asks on its way.
+
+On the older protocol a server asks its client in the middle of a call. On the newer one it cannot: the call is answered
+with the question, and the client calls again with what its user said. So a call that may ask runs in a task of its own
+and is parked while nobody waits for it; it is never started twice.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from secrets import token_urlsafe
+from typing import Any, Final, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+
+from spindle.calls import CallOutcome
+from spindle.events import Events
+from spindle.turns.gate import Gate
+from spindle.turns.waits import GateDesk
+
+OpenGate: TypeAlias = Callable[[Gate], Awaitable[Any]]
+Execute: TypeAlias = Callable[[OpenGate], Awaitable[CallOutcome]]
+News: TypeAlias = Gate | CallOutcome
+
+MAX_PARKED: Final = 1_000
+MAX_PARKED_SECONDS: Final = 900
+"""Longer than the seal on what a client sends back holds."""
+
+
+class RunningCall:
+    """One call in a task of its own: `news` gives a question it waits for, or its outcome."""
+
+    def __init__(self, *, turn_id: str, events: Events) -> None:
+        self.id = token_urlsafe(16)
+        self.parked_at = 0.0
+        self.scope = anyio.CancelScope()
+        self.question: Gate | None = None
+        """What it waits for now."""
+        self._desk = GateDesk()
+        self._turn_id, self._events = turn_id, events
+        self._send, self._receive = anyio.create_memory_object_stream[News](math.inf)
+
+    async def run(self, execute: Execute) -> None:
+        """Run the call to its end."""
+        with self._send, self.scope, suppress(anyio.BrokenResourceError):
+            self._send.send_nowait(await execute(self._ask))
+
+    async def _ask(self, gate: Gate) -> Any:
+        self._send.send_nowait(gate)
+        return await self._desk.wait(gate, turn_id=self._turn_id, events=self._events)
+
+    async def news(self) -> News | None:
+        """Wait for the next question or the outcome; `None` when the call was cancelled. Who leaves cancels it."""
+        try:
+            told = await self._receive.receive()
+        except anyio.EndOfStream:
+            self._receive.close()
+            return None
+        except anyio.get_cancelled_exc_class():
+            self.cancel()
+            raise
+        if isinstance(told, Gate):
+            self.question = told
+        else:
+            self._receive.close()
+        return told
+
+    def cancel(self) -> None:
+        """End the call, if it still runs; it is recorded as cancelled."""
+        self.scope.cancel()
+        self._receive.close()
+
+
+class Parking:
+    """The calls that wait for their client to come back with an answer."""
+
+    def __init__(self) -> None:
+        self._parked: OrderedDict[str, RunningCall] = OrderedDict()
+        self._running: set[RunningCall] = set()
+
+    def start(self, tasks: TaskGroup, execute: Execute, *, turn_id: str, events: Events) -> RunningCall:
+        """Start a call in a task of its own."""
+        running = RunningCall(turn_id=turn_id, events=events)
+        self._running.add(running)
+        tasks.start_soon(self._run, running, execute)
+        return running
+
+    async def _run(self, running: RunningCall, execute: Execute) -> None:
+        try:
+            await running.run(execute)
+        finally:
+            self._running.discard(running)
+
+    def park(self, running: RunningCall) -> None:
+        """Keep a call that waits for an answer; who has waited too long, or longest of too many, is given up."""
+        running.parked_at = anyio.current_time()
+        self._parked[running.id] = running
+        while len(self._parked) > MAX_PARKED or self._oldest() < running.parked_at - MAX_PARKED_SECONDS:
+            self._parked.popitem(last=False)[1].cancel()
+
+    def _oldest(self) -> float:
+        return next(iter(self._parked.values())).parked_at
+
+    def take(self, id: str) -> RunningCall | None:
+        """Give the call a client came back for, once."""
+        return self._parked.pop(id, None)
+
+    def cancel_parked(self) -> None:
+        """Give up every call that waits for its client."""
+        for running in self._parked.values():
+            running.cancel()
+        self._parked.clear()
+
+    def cancel_all(self) -> None:
+        """Give up every call, waiting or not."""
+        self.cancel_parked()
+        for running in tuple(self._running):
+            running.cancel()

@@ -1,0 +1,102 @@
+"""Running a server until it is told to stop, and stopping it gracefully."""
+
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp.server.stdio import stdio_server
+from starlette.types import ASGIApp
+
+from spindle.errors import UsageError
+from spindle.mcp.http import Door
+from spindle.mcp.server import ToolServer
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn without its own signal handlers: a signal first lets running calls end."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_started()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+async def serve_stdio(server: ToolServer, *, stop_seconds: float = 10) -> None:
+    """Serve the one client at the other end of the pipe until it closes it, or a signal comes."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signal, server, stop_seconds, tasks.cancel_scope.cancel)
+        async with stdio_server() as (incoming, outgoing):
+            await server.sdk.run(incoming, outgoing, server.options)
+        tasks.cancel_scope.cancel()
+
+
+async def serve_http(
+    server: ToolServer,
+    app: ASGIApp,
+    door: Door,
+    *,
+    stop_seconds: float = 10,
+    on_ready: Callable[[str], None] = lambda _address: None,
+) -> None:
+    """Serve over HTTP until a signal comes; `on_ready` is told the address.
+
+    Raises:
+        UsageError: The address cannot be listened on.
+    """
+    listening = _listen(door)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="on")
+    uv = _Uvicorn(config, lambda: on_ready(f"http://{shown}:{port}{door.path}"))
+
+    def end() -> None:
+        uv.should_exit = True
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signal, server, stop_seconds, end)
+        try:
+            await uv.serve(sockets=[listening])
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+def _listen(door: Door) -> socket.socket:
+    family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((door.host, door.port))
+    except OSError as error:
+        listening.close()
+        raise UsageError(
+            f"cannot listen on {door.host}:{door.port} ({error.strerror}); choose another port with --port",
+            field="port",
+        ) from error
+    return listening
+
+
+async def _stop_on_signal(server: ToolServer, seconds: float, end: Callable[[], Any]) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        await anext(aiter(signals))
+        async with anyio.create_task_group() as tasks:
+
+            async def second() -> None:
+                await anext(aiter(signals))
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(second)
+            await server.drain(seconds)
+            tasks.cancel_scope.cancel()
+        end()

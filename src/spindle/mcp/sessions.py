@@ -1,0 +1,116 @@
+"""What each client of the server has of its own: its view of the tools, and the artifacts of its calls.
+
+A client never sees another's artifacts. Where the protocol has sessions, a client is its session. Where it has none, it
+is its token, and an artifact's id is a secret that only the result told: nothing lists it.
+"""
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spindle.artifacts.artifact import Artifact
+from spindle.artifacts.forge import forge_all, forge_open
+from spindle.artifacts.json_artifact import JsonArtifact
+from spindle.artifacts.markdown_artifact import MarkdownArtifact
+from spindle.artifacts.table_artifact import TableArtifact
+from spindle.bridges.definitions import Definitions
+from spindle.calls import CallOutcome, Ok
+from spindle.records import ToolCallRecord
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+
+ALWAYS_SHOWN: Final = ("artifact_head", "artifact_tail", "artifact_grep", "artifact_cat")
+"""Readers that every client sees from the start; many look at their list of tools only once."""
+MAX_ARTIFACTS: Final = 200
+MAX_UNLISTED_ARTIFACTS: Final = 2_000
+"""Of a client that is only known by its token, and may be many."""
+MAX_SESSIONS: Final = 10_000
+IDLE_SECONDS: Final = 3_600
+
+
+@dataclass
+class Session:
+    """One client."""
+
+    key: str
+    filter: ToolFilter | None
+    lists_artifacts: bool
+    """Whether its readers may name the artifacts there are."""
+    tool_calls: deque[ToolCallRecord] = field(init=False)
+    last_seen: float = 0.0
+    notify: Callable[[], Any] | None = None
+    """Tells the client that its list of tools has changed."""
+    known: Definitions | None = None
+    """What the client was told last, by which its calls are read."""
+    _registry: ToolRegistry | None = None
+    _version: tuple[int, int] = (-1, -1)
+    _kept: int = 0
+
+    def __post_init__(self) -> None:
+        self.tool_calls = deque(maxlen=MAX_ARTIFACTS if self.lists_artifacts else MAX_UNLISTED_ARTIFACTS)
+
+    def registry(self, base: ToolRegistry, version: int) -> ToolRegistry:
+        """Give the client's view: the tools of the house, and readers of its own artifacts."""
+        wanted = (version, self._kept)
+        if self._registry is None or self._version != wanted:
+            self._registry, self._version = self._view(base), wanted
+        return self._registry
+
+    def keep(self, outcome: CallOutcome) -> bool:
+        """Keep the artifact of a call, if it has one; says whether the list of tools is another one now."""
+        result = outcome.result
+        if not isinstance(result, Ok) or result.artifact is None or outcome.from_artifact_tool:
+            return False
+        self.tool_calls.append(outcome.to_record())
+        self._kept += self.lists_artifacts
+        return self.lists_artifacts
+
+    def _view(self, base: ToolRegistry) -> ToolRegistry:
+        view = base.copy()
+        for reader in _open_readers(self):
+            if reader.name not in view:
+                view.register(reader)
+                if reader.name not in ALWAYS_SHOWN:
+                    view.hide(reader.name)
+        if self.lists_artifacts and self.tool_calls:
+            for reader in forge_all(self):
+                if reader.name not in base:
+                    view.unregister(reader.name)
+                    view.register(reader)
+        return view
+
+
+def _open_readers(session: Session) -> Iterator[Tool]:
+    for kind in (Artifact, JsonArtifact, MarkdownArtifact, TableArtifact):
+        yield from forge_open(kind, session)
+
+
+class Sessions:
+    """The clients that were seen lately; who stays away is forgotten."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: OrderedDict[str, Session] = OrderedDict()
+
+    def get(self, key: str, *, filter: ToolFilter | None, lists_artifacts: bool) -> Session:
+        """Give the session of a client, a new one where it is not known."""
+        now = self._clock()
+        self._forget(before=now - IDLE_SECONDS)
+        session = self._known.pop(key, None) or Session(key, filter, lists_artifacts)
+        session.last_seen = now
+        self._known[key] = session
+        return session
+
+    def all(self) -> list[Session]:
+        """Give every session."""
+        return list(self._known.values())
+
+    def _forget(self, before: float) -> None:
+        while self._known:
+            oldest = next(iter(self._known.values()))
+            if oldest.last_seen >= before and len(self._known) < MAX_SESSIONS:
+                return
+            del self._known[oldest.key]
