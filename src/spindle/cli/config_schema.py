@@ -161,6 +161,13 @@ class ServerSection(Section):
     allowed_origins: Texts = ()
     allowed_hosts: Texts = ()
     stop_seconds: Seconds = 10
+    """How long running calls may take to end after the server was told to stop."""
+    fence: bool = True
+    """Whether results are fenced as what they are: content that may not be believed."""
+    name: Text = "spindle"
+    """How the server introduces itself."""
+    instructions: Text | None = None
+    """What its clients' models are told about it."""
 
 
 class ConfigFile(Section):
