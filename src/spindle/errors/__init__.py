@@ -77,6 +77,7 @@ SpindleError
     │   └── PipelineShortCircuitedError       middleware ended without calling next
     ├── ExecutorCallbackError             the executor callback raised
     ├── ModelUnavailableError             a model's server gave no whole answer
+    ├── ModelStoppedError                 a model ended its answer before it was one
     ├── NackError                         the dispatch was refused without a reason
     ├── LimitError                        a turn went beyond a limit
     ├── TurnAbortedError                  a turn was aborted
@@ -127,6 +128,7 @@ from spindle.errors.run import JournalError as JournalError
 from spindle.errors.run import JournalLockedError as JournalLockedError
 from spindle.errors.run import LimitError as LimitError
 from spindle.errors.run import MediaUnreadableError as MediaUnreadableError
+from spindle.errors.run import ModelStoppedError as ModelStoppedError
 from spindle.errors.run import ModelUnavailableError as ModelUnavailableError
 from spindle.errors.run import NackError as NackError
 from spindle.errors.run import OutputPipelineError as OutputPipelineError

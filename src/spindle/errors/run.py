@@ -172,3 +172,15 @@ class ModelUnavailableError(RunError):
         super().__init__(message)
         self.http_status = http_status
         self.attempts = attempts
+
+
+class ModelStoppedError(RunError):
+    """A model ended its answer before it was one; `reason` is the provider's word, `text` what it had said so far."""
+
+    code = "E_MODEL_STOPPED"
+    status = 502
+
+    def __init__(self, message: str, *, reason: str | None = None, text: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.text = text
