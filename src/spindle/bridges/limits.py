@@ -44,6 +44,11 @@ class Limits:
     long_enum_values: int | None = None
     max_schema_chars: int | None = None
     """Characters of all property names, definition names, enum and const values together; in strict mode."""
+    id_pattern: str | None = None
+    """What the id of a call must match when the conversation is sent back."""
+    max_id_chars: int | None = None
+    max_media_bytes: int | None = None
+    """Of one image or document."""
     sources: tuple[Source, ...]
 
 
@@ -125,11 +130,24 @@ GEMINI = Limits(
 BEDROCK = Limits(
     name_pattern=r"[a-zA-Z0-9_-]{1,64}",
     max_name_chars=64,
+    id_pattern=r"[a-zA-Z0-9_.:-]{1,64}",
+    max_id_chars=64,
+    max_media_bytes=3_750_000,
     sources=(
         Source(
             "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html",
             _READ,
             "a tool's name is 1 to 64 characters of [a-zA-Z0-9_-]+",
+        ),
+        Source(
+            "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html",
+            _READ,
+            "a toolUseId is 1 to 64 characters of [a-zA-Z0-9_.:-]+",
+        ),
+        Source(
+            "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html",
+            _READ,
+            "an image is at most 3.75 MB, a document at most 4.5 MB; the smaller is taken for both",
         ),
     ),
 )
