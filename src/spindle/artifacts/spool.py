@@ -99,6 +99,10 @@ class Spool:
             overdue(entries, max_bytes=max_bytes, max_age_seconds=max_age_seconds, now=self._clock())
         )
 
+    async def entries(self) -> list[SpoolEntry]:
+        """List what is kept."""
+        return await self._store.entries()
+
     async def stats(self) -> SpoolStats:
         """Count what is kept."""
         return count_up(await self._store.entries())
