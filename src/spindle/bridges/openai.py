@@ -1,0 +1,101 @@
+"""Ready executor callbacks on OpenAI's SDK: for OpenAI, and for every server that speaks its API."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from spindle.bridges import openai_chat, openai_responses
+from spindle.bridges.asking import Asking, Retries
+from spindle.bridges.openai_provider import ChatProvider, Options, ResponsesProvider
+from spindle.bridges.rendering import Sees
+from spindle.errors import MissingExtraError, UsageError
+from spindle.tools.filters import ToolFilter
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_NO_KEY: Final = "none-needed"
+
+
+def chat(
+    *,
+    model: str,
+    client: "AsyncOpenAI | None" = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    strict: bool = False,
+    tool_choice: str | None = None,
+    parallel_tool_calls: bool | None = None,
+    stream: bool = True,
+    include_usage: bool = True,
+    retries: Retries | None = None,
+    sees: Sees | None = None,
+    filter: ToolFilter | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Asking:
+    """Make an executor callback that asks a model by Chat Completions.
+
+    `base_url` may be any server that speaks this API. `tool_choice` is "auto", "none", "required" or a tool's own name;
+    the latter two hold for the first trip of a turn, for a model that must call can never answer. `include_usage` asks
+    for figures in a stream, which some servers refuse. `extra` is put into every request as it is.
+
+    Raises:
+        MissingExtraError: The SDK is not installed.
+    """
+    options = Options(model=model, strict=strict, choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {})
+    provider = ChatProvider(_client(client, base_url, api_key), options, asks_usage=stream and include_usage)
+    return Asking(
+        provider=provider,
+        sees=openai_chat.seen(sees or Sees()),
+        is_streaming=stream,
+        retries=retries or Retries(),
+        filter=filter,
+    )
+
+
+def responses(
+    *,
+    model: str,
+    client: "AsyncOpenAI | None" = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    strict: bool = False,
+    tool_choice: str | None = None,
+    parallel_tool_calls: bool | None = None,
+    stream: bool = True,
+    store: bool | None = None,
+    retries: Retries | None = None,
+    sees: Sees | None = None,
+    filter: ToolFilter | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Asking:
+    """Make an executor callback that asks a model by the Responses API.
+
+    With `store=False` nothing is kept by the provider, and the model's reasoning comes back to it encrypted. The other
+    options are those of `chat`.
+
+    Raises:
+        MissingExtraError: The SDK is not installed.
+    """
+    options = Options(model=model, strict=strict, choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {})
+    provider = ResponsesProvider(_client(client, base_url, api_key), options, store=store)
+    return Asking(
+        provider=provider,
+        sees=openai_responses.seen(sees or Sees()),
+        is_streaming=stream,
+        retries=retries or Retries(),
+        filter=filter,
+    )
+
+
+def _client(client: "AsyncOpenAI | None", base_url: str | None, api_key: str | None) -> "AsyncOpenAI":
+    try:
+        from openai import AsyncOpenAI  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise MissingExtraError("asking OpenAI's models needs a package: pip install 'spindle[openai]'") from error
+    if client is not None:
+        if base_url is not None or api_key is not None:
+            raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
+        return client.with_options(max_retries=0)
+    # The key of the environment is OpenAI's: another server is not told it.
+    key = _NO_KEY if api_key is None and base_url is not None else api_key
+    return AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0)

@@ -1,0 +1,182 @@
+"""OpenAI's two APIs behind its SDK, as executor callbacks ask them."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import anyio
+
+from spindle.bridges import openai_chat, openai_responses
+from spindle.bridges.asking import Answered, AnswerStream, Failure
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.openai_failures import failure_of, raise_for_error, raise_for_response
+from spindle.bridges.reading import sendable
+from spindle.bridges.standing import system_text
+from spindle.bridges.transcript import Step
+from spindle.errors import UsageError
+from spindle.tools.filters import ToolFilter
+from spindle.turns.context import DispatchContext
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_MODES: Final = ("auto", "none", "required")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What both APIs can be told."""
+
+    model: str
+    strict: bool
+    choice: str | None
+    parallel: bool | None
+    extra: Mapping[str, Any] = field(repr=False)
+
+    def chosen(self, ctx: DispatchContext, definitions: Definitions) -> str | None:
+        """Give the mode, or the tool's name on the wire, that holds for this trip.
+
+        Raises:
+            UsageError: It names a tool that the model is not shown.
+        """
+        choice = self.choice
+        if choice is None or choice in {"auto", "none"} or not len(definitions):
+            return choice if len(definitions) else None
+        if choice not in _MODES and choice not in definitions.names.wire:
+            raise UsageError(
+                f"tool_choice names {choice!r}, which the model is not shown; name one of its tools, or one of "
+                f"{', '.join(_MODES)}",
+                field="tool_choice",
+            )
+        # A model that must call on every trip can never answer.
+        return definitions.names.to_wire(choice) if ctx.iteration == 0 else "auto"
+
+    def finished(self, request: dict[str, Any], definitions: Definitions) -> dict[str, Any]:
+        """Add what both APIs call the same, and what the user wants besides; the user's own tools come last."""
+        if len(definitions):
+            request["tools"] = definitions.tools
+            if self.parallel is not None:
+                request["parallel_tool_calls"] = self.parallel
+        extra = dict(self.extra)
+        for name in ("tools", "include"):
+            if name in extra and name in request:
+                extra[name] = [*request[name], *extra[name]]
+        return sendable(request | extra)
+
+
+@dataclass(frozen=True)
+class _Provider:
+    """What is the same for both."""
+
+    client: "AsyncOpenAI"
+    options: Options
+
+    dialect: ClassVar[Any]
+
+    @property
+    def create(self) -> Any:
+        raise NotImplementedError
+
+    def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
+        """Give the tools in the API's dialect."""
+        return self.dialect.definitions(ctx.tools, filter=filter, strict=self.options.strict, events=ctx.events)
+
+    @asynccontextmanager
+    async def stream(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
+        """Send the request, and give the events of the answer."""
+        stream = await self.create(**_arguments(self.create, request), stream=True)
+        try:
+            yield _checked(stream)
+        finally:
+            # Hanging up takes a moment, also for who was told to stop: the server must not go on for nobody.
+            with anyio.CancelScope(shield=True):
+                await stream.close()
+
+    def reader(self, definitions: Definitions) -> AnswerStream:
+        """Give what puts these events together."""
+        return self.dialect.Stream(definitions)
+
+    async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
+        """Send the request, and wait for the answer as a whole."""
+        response = await self.create(**_arguments(self.create, request))
+        raise_for_response(response)
+        reader = self.dialect.Stream(definitions)
+        reader.feed_whole(response)
+        return reader.answered()
+
+    def failure(self, error: Exception) -> Failure | None:
+        """Say what an exception of the SDK means."""
+        return failure_of(error)
+
+
+@dataclass(frozen=True)
+class ChatProvider(_Provider):
+    """Chat Completions."""
+
+    asks_usage: bool
+
+    dialect = openai_chat
+
+    @property
+    def create(self) -> Any:
+        """The SDK's method."""
+        return self.client.chat.completions.create
+
+    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+        """Write the request."""
+        written = openai_chat.messages(await system_text(ctx), steps, definitions)
+        request: dict[str, Any] = {"model": self.options.model, "messages": written}
+        choice = self.options.chosen(ctx, definitions)
+        if choice is not None:
+            named = {"type": "function", "function": {"name": choice}}
+            request["tool_choice"] = choice if choice in _MODES else named
+        if self.asks_usage:
+            request["stream_options"] = {"include_usage": True}
+        return self.options.finished(request, definitions)
+
+
+@dataclass(frozen=True)
+class ResponsesProvider(_Provider):
+    """The Responses API."""
+
+    store: bool | None
+
+    dialect = openai_responses
+
+    @property
+    def create(self) -> Any:
+        """The SDK's method."""
+        return self.client.responses.create
+
+    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+        """Write the request."""
+        request: dict[str, Any] = {"model": self.options.model, "input": openai_responses.items(steps, definitions)}
+        told = await system_text(ctx)
+        if told:
+            request["instructions"] = told
+        choice = self.options.chosen(ctx, definitions)
+        if choice is not None:
+            request["tool_choice"] = choice if choice in _MODES else {"type": "function", "name": choice}
+        if self.store is not None:
+            request["store"] = self.store
+        if self.store is False:
+            request["include"] = ["reasoning.encrypted_content"]
+        return self.options.finished(request, definitions)
+
+
+async def _checked(stream: AsyncIterator[Any]) -> AsyncGenerator[Any]:
+    async for event in stream:
+        raise_for_error(event)
+        yield event
+
+
+def _arguments(create: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Split a request into what the SDK knows and what only the server does."""
+    known = signature(create).parameters
+    unknown = {name: value for name, value in request.items() if name not in known}
+    arguments = {name: value for name, value in request.items() if name in known}
+    if unknown:
+        arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
+    return arguments

@@ -1,0 +1,118 @@
+"""Calls as they come in, piece by piece; what is not whole is never run."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from spindle.bridges.definitions import Definitions, new_call_id
+from spindle.bridges.limits import Limits
+from spindle.bridges.names import wire_name
+from spindle.calls import Call
+
+NAMELESS: Final = "(no name)"
+"""Stands for the name a model left out; a record needs one."""
+
+_LOST: Final = " …[a part of this was lost]"
+"""No text that ends like this is JSON, whatever is before it."""
+_OPEN: Final = "{"
+_CUSTOM: Final = "input of a custom tool, which takes no arguments: "
+
+
+class PartialCall:
+    """One call, while it is being written."""
+
+    __slots__ = ("_parts", "has_own_id", "id", "is_custom", "is_damaged", "name")
+
+    def __init__(self, id: str = "", name: str = "") -> None:
+        self.id = id or new_call_id()
+        self.has_own_id = bool(id)
+        self.name = name
+        self.is_custom = False
+        """Called with free text: no tool of ours is."""
+        self.is_damaged = False
+        """A piece was lost, or was none: what is left may look whole and is not."""
+        self._parts: list[str] = []
+
+    def identify(self, id: str) -> None:
+        """Take the provider's id, where one comes late."""
+        if id and not self.has_own_id:
+            self.id, self.has_own_id = id, True
+
+    def add(self, arguments: Any) -> str:
+        """Take a piece of the arguments, and give its text."""
+        if isinstance(arguments, str):
+            piece = arguments
+        elif arguments is None:
+            return ""
+        elif isinstance(arguments, Mapping) and not self._parts:
+            piece = _written(cast("Mapping[str, Any]", arguments))
+        else:
+            piece = ""
+        if not piece and not isinstance(arguments, str):
+            self.is_damaged = True
+        elif piece:
+            self._parts.append(piece)
+        return piece
+
+    def replace(self, arguments: Any) -> None:
+        """Take the arguments as a whole, in the place of the pieces."""
+        self._parts.clear()
+        self.is_damaged = False
+        self.add(arguments)
+
+    @property
+    def text(self) -> str:
+        """The arguments so far, as they came."""
+        return "".join(self._parts)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether what came so far is one whole JSON object."""
+        text = self.text
+        return text.rstrip().endswith("}") and is_object(text)
+
+    def to_call(self, definitions: Definitions | None, *, is_whole: bool) -> Call:
+        """Make the call; one that is not whole, or damaged, has arguments that every executor refuses."""
+        text = self.text
+        if self.is_custom:
+            text = _CUSTOM + text
+        elif self.is_damaged or not self.name:
+            text += _LOST
+        elif not is_whole and not text.strip():
+            text = _OPEN
+        name = self.name or NAMELESS
+        return definitions.call(self.id, name, text) if definitions is not None else Call(self.id, name, text)
+
+
+def is_object(text: str) -> bool:
+    """Say whether a text is one JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def repeated(arguments: Any) -> str:
+    """Write arguments as the conversation repeats them: always a JSON object, for many servers read them again."""
+    text = _written(cast("Mapping[str, Any]", arguments)) if isinstance(arguments, Mapping) else _decoded(arguments)
+    if not text.strip():
+        return "{}"
+    return text if is_object(text) else json.dumps({"unreadable_arguments": text})
+
+
+def repeated_name(name: str, limits: Limits) -> str:
+    """Write a name as the conversation repeats it: a model may have called what no tool could be called."""
+    return wire_name(name or NAMELESS, limits)
+
+
+def _written(arguments: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(dict(arguments), ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return ""
+
+
+def _decoded(arguments: Any) -> str:
+    if isinstance(arguments, bytes):
+        return arguments.decode("utf-8", "replace")
+    return arguments if isinstance(arguments, str) else ""
