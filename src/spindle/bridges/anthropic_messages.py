@@ -1,0 +1,141 @@
+"""Writes a conversation as Anthropic's Messages API wants it: roles in turn, each call answered at once."""
+
+import hashlib
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from spindle.bridges.anthropic_stream import repeated_input
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.limits import ANTHROPIC
+from spindle.bridges.partial_calls import repeated_name
+from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
+from spindle.bridges.transcript import Exchange, Said, Step
+
+_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_DOCUMENTS: Final = frozenset({"application/pdf", "text/plain"})
+_NATIVE: Final = _IMAGES | _DOCUMENTS
+SEES: Final = Sees(mime_types=_IMAGES | {"application/pdf"})
+"""What the models see."""
+
+_GOES_ON: Final = "(The conversation goes on.)"
+"""The API wants the user to speak first; where nobody did, this is said."""
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What an id of a call may be; those of other providers may not."""
+
+
+def seen(sees: Sees | None) -> Sees:
+    """Leave of what a model sees what this API can carry."""
+    return SEES if sees is None else replace(sees, mime_types=sees.mime_types & _NATIVE)
+
+
+def system_of(system_text: str, steps: Iterable[Step]) -> str:
+    """Give everything the program says: the API takes it at one place only."""
+    said = [step.text for step in steps if isinstance(step, Said) and step.role == "system"]
+    return "\n\n".join(text for text in (system_text, *said) if text.strip())
+
+
+def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
+    """Write a conversation; what one role says in a row becomes one message."""
+    written: list[dict[str, Any]] = []
+    ids = _Ids()
+    for step in steps:
+        if isinstance(step, Exchange):
+            _write_exchange(written, step, definitions, ids)
+        elif step.role == "assistant":
+            _write(written, "assistant", _said_by_model(step.text))
+        elif step.role == "user":
+            _write(written, "user", [block_of(part) for part in step.parts if _says_something(part)])
+    if not written or written[0]["role"] != "user":
+        written.insert(0, {"role": "user", "content": [{"type": "text", "text": _GOES_ON}]})
+    return written
+
+
+def result_of(answer: Answer, tool_use_id: str | None = None) -> dict[str, Any]:
+    """Write the answer to one call as a block."""
+    # With an error, the API takes text alone.
+    parts = [part for part in answer.parts if not answer.is_error or isinstance(part, TextPart)]
+    content = [block_of(part) for part in parts if _says_something(part)]
+    written = {"type": "tool_result", "tool_use_id": tool_use_id or answer.tool_call_id, "content": content}
+    return written | ({"is_error": True} if answer.is_error else {})
+
+
+def block_of(part: Part) -> dict[str, Any]:
+    """Write text or media as a content block."""
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    if part.mime_type in _IMAGES:
+        return {"type": "image", "source": _base64(part)}
+    if part.mime_type == "text/plain":
+        data = b64decode(part.base64).decode("utf-8", "replace")
+        return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": data}}
+    return {"type": "document", "source": _base64(part), "title": part.media.safe_filename}
+
+
+def _base64(part: MediaPart) -> dict[str, Any]:
+    return {"type": "base64", "media_type": part.mime_type, "data": part.base64}
+
+
+def _write(written: list[dict[str, Any]], role: str, content: Sequence[dict[str, Any]]) -> None:
+    if not content:
+        return
+    if written and written[-1]["role"] == role:
+        written[-1]["content"] += content
+    else:
+        written.append({"role": role, "content": list(content)})
+
+
+def _write_exchange(written: list[dict[str, Any]], exchange: Exchange, definitions: Definitions, ids: "_Ids") -> None:
+    asked = exchange.raw if exchange.raw is not None else _asked(exchange, definitions)
+    fresh = iter([ids.fresh(call.tool_call_id) for call in exchange.calls])
+    blocks: list[dict[str, Any]] = []
+    answered: list[str] = []
+    for block in asked:
+        if block["type"] == "tool_use":
+            answered.append(next(fresh))
+            blocks.append(block | {"id": answered[-1]})
+        else:
+            blocks.append(block)
+    _write(written, "assistant", blocks)
+    _write(written, "user", [result_of(*each) for each in zip(exchange.answers, answered, strict=True)])
+
+
+def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+    """Write calls that this bridge did not receive itself."""
+    calls = [
+        {
+            "type": "tool_use",
+            "id": call.tool_call_id,
+            "name": repeated_name(definitions.names.to_wire(call.name), ANTHROPIC),
+            "input": repeated_input(call.args),
+        }
+        for call in exchange.calls
+    ]
+    return [*_said_by_model(exchange.text or ""), *calls]
+
+
+def _said_by_model(text: str) -> list[dict[str, Any]]:
+    # The API refuses an answer that ends with blanks, and one that is nothing else.
+    return [{"type": "text", "text": text.rstrip()}] if text.strip() else []
+
+
+def _says_something(part: Part) -> bool:
+    return isinstance(part, MediaPart) or bool(part.text.strip())
+
+
+class _Ids:
+    """Ids of calls as the API takes them: of plain characters, and never the same twice in a conversation."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def fresh(self, id: str) -> str:
+        plain = id if _ID.fullmatch(id) else f"toolu_{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:24]}"
+        fresh, count = plain, 1
+        while fresh in self._used:
+            count += 1
+            fresh = f"{plain[:56]}_{count}"
+        self._used.add(fresh)
+        return fresh
