@@ -52,7 +52,7 @@ async def connected(
 ) -> AsyncGenerator[tuple[Client, ToolServer, list[str]]]:
     asked: list[str] = []
 
-    async def elicit(_ctx: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def elicit(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         asked.append(params.message)
         assert answer is not None
         return answer
@@ -321,7 +321,7 @@ async def test_a_cancelled_call_is_recorded(mode: str) -> None:
 
     async with Journal.memory() as journal, connected(hang, mode=mode, journal=journal) as (client, _, _):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.call_tool, "hang", {})
+            tasks.start_soon(client.call_tool, "hang")
             await started.wait()
             tasks.cancel_scope.cancel()
         await ended.wait()
@@ -343,6 +343,7 @@ async def test_a_stopping_server_lets_calls_end_and_takes_no_more() -> None:
 
     outcome: list[Any] = []
 
+    late: Any = None
     async with connected(slow, add, mode=LEGACY) as (client, server, _), anyio.create_task_group() as tasks:
 
         async def call() -> None:

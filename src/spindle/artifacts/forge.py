@@ -145,6 +145,8 @@ def _reader_tool(asked: Query, readable: list[str] | None, ctx: ForgeContext, bo
         handler=read,
         ephemeral=True,
         on_collision="replace",
+        # They read what the caller was given anyway; a filter that names tools would cut results and hide the rest.
+        always_include=True,
         trusted=False,
         read_only=True,
         idempotent=True,

@@ -65,11 +65,19 @@ async def serve_http(
         uv.should_exit = True
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_on_signal, server, stop_seconds, end)
-        try:
-            await uv.serve(sockets=[listening])
-        finally:
+
+        async def run() -> None:
+            # Uvicorn must end by itself, or it leaves its sockets and the application's tasks behind.
+            with anyio.CancelScope(shield=True), listening:
+                await uv.serve(sockets=[listening])
             tasks.cancel_scope.cancel()
+
+        tasks.start_soon(run)
+        try:
+            await _stop_on_signal(server, stop_seconds, end)
+            await anyio.sleep_forever()
+        finally:
+            end()
 
 
 def _listen(door: Door) -> socket.socket:

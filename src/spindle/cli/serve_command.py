@@ -1,0 +1,179 @@
+"""`spindle serve`: the configured tools as one MCP server, over HTTP or a pipe."""
+
+import json as _json
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Annotated, Any, Literal
+
+import anyio
+from cyclopts import Parameter
+
+from spindle.cli.config import Config
+from spindle.cli.exits import OK
+from spindle.cli.house import House, filter_of, open_house
+from spindle.cli.options import NOWHERE, ProfileName, Where
+from spindle.cli.output import Output
+from spindle.errors import MissingExtraError
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def serve(
+    *,
+    stdio: Annotated[
+        bool, Parameter(negative="", help="Speak through standard input and output, for a client that starts us.")
+    ] = False,
+    host: Annotated[str | None, Parameter(help="Listen on this address.")] = None,
+    port: Annotated[int | None, Parameter(help="Listen on this port; 0 takes a free one.")] = None,
+    profile: ProfileName = None,
+    log_level: Annotated[LogLevel, Parameter(help="How much to log on standard error.")] = "warning",
+    log_json: Annotated[bool, Parameter(negative="", help="Log one JSON object a line.")] = False,
+    where: Where = NOWHERE,
+) -> int:
+    """Serve the tools to MCP clients until Ctrl-C: calls that run may end, and are recorded."""
+    missing = [name for name in ("mcp", "starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(f"serving needs {', '.join(missing)}: pip install 'spindle[server]'")
+    config = where.load()
+    filter_of(config, profile)
+    _log(log_level, as_json=log_json)
+    if stdio:
+        anyio.run(_over_stdio, config, profile)
+    else:
+        anyio.run(_over_http, config, profile, host, port)
+    return OK
+
+
+async def _over_stdio(config: Config, profile: str | None) -> None:
+    from spindle.mcp.gateway import following  # noqa: PLC0415 - the SDK takes half a second
+    from spindle.mcp.server import Caller, ToolServer  # noqa: PLC0415
+    from spindle.mcp.serving import serve_stdio  # noqa: PLC0415
+
+    caller = Caller(key="stdio", profile=profile)
+    async with open_house(config, interceptors=_observers(), wait_for_servers=False) as house:
+        server = ToolServer(house.executor, house.registry, identify=lambda _ctx: caller, **_manners(house))
+        async with following(server, house.on_change), anyio.create_task_group() as tasks:
+            tasks.start_soon(_start_upstream, house)
+            await serve_stdio(server, stop_seconds=config.server.stop_seconds)
+            tasks.cancel_scope.cancel()
+
+
+async def _over_http(config: Config, profile: str | None, host: str | None, port: int | None) -> None:
+    from spindle.mcp.gateway import following  # noqa: PLC0415 - the SDK takes half a second
+    from spindle.mcp.http import Door, caller_of, http_app  # noqa: PLC0415
+    from spindle.mcp.server import ToolServer  # noqa: PLC0415
+    from spindle.mcp.serving import serve_http  # noqa: PLC0415
+
+    section = config.server
+    door = Door(
+        host=section.host if host is None else host,
+        port=section.port if port is None else port,
+        path=section.path,
+        tokens=tokens_of(config, os.environ),
+        allowed_hosts=section.allowed_hosts,
+        allowed_origins=section.allowed_origins,
+    )
+    async with open_house(config, interceptors=_observers(), wait_for_servers=False) as house:
+        server = ToolServer(house.executor, house.registry, identify=caller_of, **_manners(house, profile))
+        app = http_app(server, door, health=lambda: _health(house))
+        async with following(server, house.on_change), anyio.create_task_group() as tasks:
+            tasks.start_soon(_start_upstream, house)
+            await serve_http(
+                server,
+                app,
+                door,
+                stop_seconds=section.stop_seconds,
+                on_ready=lambda address: _announce(house, address, has_token=bool(door.tokens)),
+            )
+            tasks.cancel_scope.cancel()
+
+
+async def _start_upstream(house: House) -> None:
+    """Start the upstream servers beside serving, so that a slow one keeps nobody waiting."""
+    if house.servers is not None:
+        await house.servers.ready()
+
+
+def _manners(house: House, profile: str | None = None) -> dict[str, Any]:
+    section = house.config.server
+    return {
+        "name": section.name,
+        "version": version("spindle"),
+        "instructions": section.instructions,
+        "is_fenced": section.fence,
+        "filter_of": lambda named: house.filter_of(named or profile),
+        "working_dir": str(house.config.root),
+    }
+
+
+def _observers() -> Sequence[Any]:
+    if find_spec("opentelemetry") is None:
+        return ()
+    from spindle.telemetry.spans import telemetry  # noqa: PLC0415 - an extra
+
+    return (telemetry(),)
+
+
+def tokens_of(config: Config, environ: Mapping[str, str]) -> dict[str, str | None]:
+    """The hash of each profile's bearer token.
+
+    Raises:
+        InvalidConfigError: A profile names a variable that is not set, or two have one token.
+    """
+    from spindle.mcp.http import token_hash  # noqa: PLC0415 - the SDK takes half a second
+
+    tokens: dict[str, str | None] = {}
+    for name, entry in config.profiles.items():
+        if entry.token_env is None and entry.token_sha256 is None:
+            continue
+        if entry.token_env is not None and not environ.get(entry.token_env):
+            raise config.error(("profiles", name, "token_env"), f"the variable {entry.token_env} is not set")
+        given = entry.token_sha256 or token_hash(environ[entry.token_env or ""])
+        if given.lower() in tokens:
+            raise config.error(("profiles", name), f"has the token of {tokens[given.lower()]!r}; give each its own")
+        tokens[given.lower()] = name
+    return tokens
+
+
+def _health(house: House) -> dict[str, Any]:
+    servers = [] if house.servers is None else house.servers.status()
+    dead = [each.name for each in servers if each.required and each.state == "failed"]
+    told = [
+        {"name": each.name, "state": each.state, "tools": each.tools, "required": each.required} for each in servers
+    ]
+    return {"status": "failing" if dead else "ok", "tools": len(house.registry), "servers": told}
+
+
+def _announce(house: House, address: str, *, has_token: bool) -> None:
+    out = Output(sys.stderr)
+    entry: dict[str, Any] = {"type": "http", "url": address}
+    if has_token:
+        entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
+    out.line(f"{out.styled('Spindle serves', 'bold')} {len(house.registry)} tools at {out.styled(address, 'cyan')}")
+    if not has_token:
+        out.line(out.styled("No token is configured: every program on this machine may use them.", "dim"))
+    out.line()
+    out.line("For your MCP client's configuration:")
+    out.line(f"  {_json.dumps({'mcpServers': {'spindle': entry}})}")
+    out.line("Or have the client start it:")
+    out.line(f"  {_json.dumps({'mcpServers': {'spindle': {'command': 'spindle', 'args': ['serve', '--stdio']}}})}")
+    out.line()
+    name = next((tool.name for tool in house.registry if not tool.requires_approval), None)
+    out.line(f"Try, in another terminal:  {out.styled('spindle list', 'cyan')}")
+    if name is not None:
+        out.line(f"                           {out.styled(f'spindle show {name}', 'cyan')}")
+    out.line(out.styled("Ctrl-C stops it; calls that run may end first.", "dim"))
+    sys.stderr.flush()
+
+
+def _log(level: LogLevel, *, as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    if as_json:
+        from spindle.telemetry.logs import JsonLines  # noqa: PLC0415 - only where it is asked for
+
+        handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], format="%(levelname)s %(name)s: %(message)s")
