@@ -1,15 +1,20 @@
 """Our tools as a pydantic-ai toolset, and pydantic-ai's tools as ours."""
 
 import base64
-from collections.abc import Iterable
-from typing import Any, Final, Literal
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal, cast
 
+from pydantic import ValidationError
+from pydantic_core import to_json
 from typing_extensions import override
 
 from spindle.bridges.frameworks.packages import needs_package
 from spindle.bridges.frameworks.running import Session, answered, facts_of
+from spindle.bridges.frameworks.theirs import Said, adopt, plain, refused
 from spindle.bridges.rendering import MediaPart, Part
-from spindle.calls import Call, RawArgs
+from spindle.calls import Call, Err, RawArgs
 from spindle.errors import InvalidToolArgsError
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
@@ -23,13 +28,18 @@ from spindle.trust.envelope import fence
 from spindle.turns.context import DispatchContext
 
 with needs_package("pydantic-ai-slim"):
-    from pydantic_ai import AbstractToolset, BinaryContent, RunContext, ToolDefinition, ToolReturn
-    from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
-    from pydantic_ai.messages import ModelResponse, ToolCallPart
+    from pydantic_ai import AbstractToolset, BinaryContent, FunctionToolset, RunContext, ToolDefinition, ToolReturn
+    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+    from pydantic_ai.messages import FileUrl, ModelResponse, ToolCallPart
+    from pydantic_ai.models.test import TestModel
     from pydantic_ai.toolsets.abstract import ToolsetTool
+    from pydantic_ai.usage import RunUsage
 
 SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "audio/mpeg", "audio/wav")
 """What is given to the model as it is; whether a model takes it, its provider says."""
+
+_NO_LIMIT_SECONDS: Final = 365 * 86_400
+"""Pydantic-ai leaves a thread behind only where a tool has a timeout; the executor's deadline comes first."""
 
 
 def toolset(
@@ -163,3 +173,105 @@ def _content(part: Part) -> str | BinaryContent:
     if isinstance(part, MediaPart):
         return BinaryContent(base64.b64decode(part.base64), media_type=part.mime_type)
     return part.text
+
+
+def tools_of(tools: FunctionToolset[Any] | Iterable[Any], *, run_context: RunContext[Any] | None = None) -> list[Tool]:
+    """Make pydantic-ai's tools ours: a `FunctionToolset`, or a list of `pydantic_ai.Tool` and functions.
+
+    Raises:
+        InvalidToolError: A tool takes a `RunContext`, and none was given.
+    """
+    held = tools if isinstance(tools, FunctionToolset) else FunctionToolset[Any](list(tools))
+    context = run_context or RunContext(deps=None, model=TestModel(), usage=RunUsage())
+    adopted: list[Tool] = []
+    for name, each in held.tools.items():
+        if run_context is None and (each.takes_ctx or each.args_validator is not None or each.prepare is not None):
+            raise refused(name, "it takes a RunContext; give one with run_context=")
+        if each.prepare is not None:
+            raise refused(name, "it is prepared anew for each step; list it with await tools_of_toolset(...)")
+        adopted.append(_adopted(held, held.tool_for_tool_def(each.tool_def, ctx=context), context))
+    return adopted
+
+
+async def tools_of_toolset(theirs: AbstractToolset[Any], run_context: RunContext[Any]) -> list[Tool]:
+    """Make ours what any toolset lists now: one of an MCP server, prefixed, filtered; it must have been entered.
+
+    Raises:
+        InvalidToolError: A tool is run by somebody else (`external`).
+    """
+    return [_adopted(theirs, each, run_context) for each in (await theirs.get_tools(run_context)).values()]
+
+
+def _adopted(theirs: AbstractToolset[Any], each: ToolsetTool[Any], run_context: RunContext[Any]) -> Tool:
+    told = each.tool_def
+    if told.kind == "external":
+        raise refused(told.name, "its results are made outside of the agent")
+    patient = replace(each, tool_def=replace(told, timeout=told.timeout or _NO_LIMIT_SECONDS))
+
+    async def run(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
+        context = replace(
+            run_context,
+            tool_name=told.name,
+            tool_call_id=ctx.tool_call_id,
+            # A tool that asks by itself has not been answered by anyone here.
+            tool_call_approved=told.kind == "unapproved",
+        )
+        try:
+            valid = await _validated(args, each, context)
+            return _result(await theirs.call_tool(told.name, valid, context, patient))
+        except ValidationError as error:
+            words = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            return Err("input_invalid", f"The arguments for {told.name} were refused: {words}", cause=error)
+        except (ModelRetry, ToolFailed) as error:
+            return Err("execution_failed", error.message, retryable=isinstance(error, ModelRetry), cause=error)
+        except (ApprovalRequired, CallDeferred) as error:
+            return Err("needs_approval", f"The tool {told.name!r} waits for something outside.", cause=error)
+
+    return adopt(
+        name=told.name,
+        description=told.description,
+        schema=told.parameters_json_schema,
+        handler=run,
+        requires_approval=told.kind == "unapproved",
+        timeout_seconds=told.timeout,
+    )
+
+
+async def _validated(args: dict[str, Any], each: ToolsetTool[Any], context: RunContext[Any]) -> dict[str, Any]:
+    valid = each.args_validator.validate_json(to_json(args), context=context.validation_context)
+    if each.args_validator_func is not None:
+        waiting = each.args_validator_func(context, **valid)
+        if inspect.isawaitable(waiting):
+            await waiting
+    return valid
+
+
+def _result(value: Any) -> Any:
+    if isinstance(value, ToolReturn):
+        parts: list[Any] = [cast("Any", value.return_value)]
+        more = value.content
+        parts += [more] if isinstance(more, str) else list(more or ())
+        return _result(parts[0]) if len(parts) == 1 else _gathered(parts)
+    if isinstance(value, (BinaryContent, FileUrl)) or _has_media(value):
+        return _gathered(cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else [value])
+    return plain(value)
+
+
+def _has_media(value: Any) -> bool:
+    if not isinstance(value, (list, tuple)):
+        return False
+    return any(isinstance(part, (BinaryContent, FileUrl)) for part in cast("Sequence[object]", value))
+
+
+def _gathered(parts: Sequence[Any]) -> Any:
+    said = Said()
+    for part in parts:
+        if isinstance(part, BinaryContent):
+            said.data(part.data, part.media_type)
+        elif isinstance(part, FileUrl):
+            said.url(part.url)
+        elif isinstance(part, str):
+            said.text(part)
+        else:
+            said.json(part)
+    return said.ok()

@@ -18,7 +18,7 @@ from spindle.artifacts.forge import ReaderTool, addresses, forge_all, forge_open
 from spindle.artifacts.json_artifact import JsonArtifact
 from spindle.artifacts.query import queries_for
 from spindle.bridges.rendering import Answer, Sees, answer_of
-from spindle.calls import Call, CallOutcome, Ok
+from spindle.calls import Call, CallOutcome, Ok, RawArgs
 from spindle.execution.approval import Approve
 from spindle.execution.budget import fair_share
 from spindle.execution.executor import Executor
@@ -69,9 +69,15 @@ class Session:
         self._open = self._open_readers() if open_readers else None
         self._portals = BlockingPortalProvider()
 
-    def fresh(self, **changes: Any) -> "Session":
-        """Give a session of the same tools that has run nothing yet."""
-        return Session(self.registry, **{**self._given, **changes})
+    def fresh(self, *, key: object = None, records: Iterable[ToolCallRecord] = (), tainted: bool = False) -> "Session":
+        """Give a session of the same tools that has run nothing but what is told; `key` names its conversation.
+
+        The same name is the same session to a journal, so that a call which a crash interrupted is known again.
+        """
+        given = dict(self._given)
+        if key is not None and given["ctx"] is None:
+            given["ctx"] = ToolContext(str(key))
+        return Session(self.registry, **given, records=records, tainted=tainted)
 
     @property
     def tool_calls(self) -> Sequence[ToolCallRecord]:
@@ -168,7 +174,7 @@ class Sessions:
         """Give the session of a conversation; `None` is the one that has no name."""
         if key is None:
             return self._first
-        session = self._by_key.pop(key, None) or self._first.fresh()
+        session = self._by_key.pop(key, None) or self._first.fresh(key=key)
         self._by_key[key] = session
         if len(self._by_key) > MAX_SESSIONS:
             self._by_key.popitem(last=False)
@@ -178,6 +184,15 @@ class Sessions:
 def is_kept(outcome: CallOutcome) -> bool:
     """Say whether an outcome left something that can be read back."""
     return isinstance(outcome.result, Ok) and outcome.result.artifact is not None and not outcome.from_artifact_tool
+
+
+async def is_sound(tool: Tool, args: RawArgs) -> bool:
+    """Say whether a call has arguments it could run with; about one that will be refused nobody need be asked."""
+    try:
+        await tool.validate(args)
+    except Exception:  # noqa: BLE001  whatever a check raises refuses the call when it is made
+        return False
+    return True
 
 
 async def answered(outcome: CallOutcome, mime_types: Collection[str]) -> Answer:
@@ -193,6 +208,7 @@ def facts_of(outcome: CallOutcome) -> dict[str, Any]:
         "checksum": outcome.checksum,
         "duration_ms": outcome.duration_ms,
         "attempts": outcome.attempts,
+        "tainting": taints(outcome),
     }
     if isinstance(result, Ok):
         whole = None if is_kept(outcome) else result.structured

@@ -1,0 +1,224 @@
+"""Our tools as LangChain's, and LangChain's tools as ours; for a graph's node of tools see `langgraph.py`."""
+
+from collections.abc import Iterable, Mapping
+from secrets import token_hex
+from typing import Any, Final, cast
+
+from pydantic import PrivateAttr
+from typing_extensions import override
+
+from spindle.bridges.frameworks.packages import needs_package
+from spindle.bridges.frameworks.running import Session, Sessions, answered, facts_of
+from spindle.bridges.frameworks.theirs import Said, adopt, outside_asyncio, plain, refused
+from spindle.bridges.rendering import Answer, MediaPart
+from spindle.calls import Call, CallOutcome, Err, RawArgs
+from spindle.execution.executor import Executor
+from spindle.tools.context import ToolContext
+from spindle.tools.filters import ToolFilter
+from spindle.tools.masking import masked
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+from spindle.turns.context import DispatchContext
+
+with needs_package("langchain-core"):
+    from langchain_core.messages import ToolMessage
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, ToolException
+    from langchain_core.tools.base import get_all_basemodel_annotations
+
+SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "audio/mpeg", "audio/wav")
+"""What is given to the model as a content block; whether a model takes it, its provider says."""
+
+
+def tools(
+    registry: ToolRegistry | Iterable[Tool],
+    *,
+    executor: Executor | None = None,
+    filter: ToolFilter | None = None,
+    ctx: ToolContext | DispatchContext | None = None,
+    readers: bool = True,
+) -> list[BaseTool]:
+    """Give a registry to a model or an agent: `model.bind_tools(tools(registry))`.
+
+    The list is one conversation, or one for each `thread_id` of the config. With `readers` it has the tools with which
+    the model reads the rest of a result that was cut.
+    """
+    return listed(Session(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers))
+
+
+def listed(session: Session) -> list[BaseTool]:
+    """Give the tools of a session, for each `thread_id` in a session of its own."""
+    sessions, known = Sessions(session), session.tools()
+    return [
+        SpindleTool(
+            sessions,
+            tool,
+            name=told["name"],
+            description=told["description"],
+            args_schema=told["parameters"],
+            return_direct=tool.return_direct,
+        )
+        for told in session.definitions()
+        if (tool := known.get(told["name"])) is not None
+    ]
+
+
+class SpindleTool(BaseTool):
+    """One tool of a registry; its calls are run by an executor, and what went wrong is an answer, never an exception.
+
+    Called with a `ToolCall` it gives a `ToolMessage`; with arguments alone, or their JSON text, the content of one.
+    """
+
+    _sessions: Sessions = PrivateAttr()
+    _tool: Tool = PrivateAttr()
+
+    def __init__(self, sessions: Sessions, tool: Tool, **facts: Any) -> None:
+        super().__init__(**facts)
+        self._sessions, self._tool = sessions, tool
+
+    @override
+    def _to_args_and_kwargs(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Hand the arguments on as they came: the tool's own schema judges them, whatever they are called."""
+        return (), {"sent": tool_input, "tool_call_id": tool_call_id}
+
+    @override
+    def _filter_injected_args(self, tool_input: dict[str, Any]) -> dict[str, Any]:
+        """Show tracers and callbacks no secret."""
+        return masked(tool_input, self._tool.secret_fields)
+
+    @override
+    def _run(self, sent: RawArgs, tool_call_id: str | None, config: RunnableConfig) -> Any:
+        session = self._session(config)
+        return session.run_blocking(self._answer, session, sent, tool_call_id)
+
+    @override
+    async def _arun(self, sent: RawArgs, tool_call_id: str | None, config: RunnableConfig) -> Any:
+        return await self._answer(self._session(config), sent, tool_call_id)
+
+    def _session(self, config: RunnableConfig | None) -> Session:
+        return self._sessions.of((config or {}).get("configurable", {}).get("thread_id"))
+
+    async def _answer(self, session: Session, sent: RawArgs, tool_call_id: str | None) -> Any:
+        [outcome] = await session.run([Call(tool_call_id or f"call_{token_hex(4)}", self.name, sent)])
+        message = await message_of(outcome)
+        return message if tool_call_id is not None else message.content
+
+
+async def message_of(outcome: CallOutcome, **facts: Any) -> ToolMessage:
+    """Give an outcome as the message that answers its call; `artifact` has its facts as plain data."""
+    answer = await answered(outcome, SHOWN)
+    return ToolMessage(
+        content=_content(answer),
+        name=outcome.name,
+        tool_call_id=outcome.tool_call_id,
+        status="error" if answer.is_error else "success",
+        artifact=facts_of(outcome) | facts,
+    )
+
+
+def _content(answer: Answer) -> Any:
+    if not answer.media:
+        return answer.text
+    blocks: list[dict[str, Any]] = []
+    for part in answer.parts:
+        if isinstance(part, MediaPart):
+            kind = part.media.kind if part.media.kind != "document" else "file"
+            blocks.append({"type": kind, "base64": part.base64, "mime_type": part.mime_type})
+        else:
+            blocks.append({"type": "text", "text": part.text})
+    return blocks
+
+
+def tools_of(tools: Iterable[BaseTool], *, config: RunnableConfig | None = None) -> list[Tool]:
+    """Make LangChain's tools ours; `config` is handed to each call, with its callbacks and its `configurable`.
+
+    Raises:
+        InvalidToolError: A tool has state, a store or a runtime injected, which only a graph has.
+    """
+    return [_adopted(each, config) for each in tools]
+
+
+def _adopted(theirs: BaseTool, config: RunnableConfig | None) -> Tool:
+    injected = _injected(theirs)
+    if injected:
+        raise refused(theirs.name, f"only a graph can give it {', '.join(sorted(injected))}")
+    schema = cast("Any", theirs.tool_call_schema)
+    told: dict[str, Any] = {**(schema if isinstance(schema, Mapping) else schema.model_json_schema())}
+    told.pop("description", None)
+
+    def asked(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+        return {"type": "tool_call", "name": theirs.name, "args": args, "id": ctx.tool_call_id or "call"}
+
+    def run(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
+        try:
+            return _result(theirs.invoke(asked(args, ctx), config))
+        except ToolException as error:
+            return _failed(error)
+
+    async def run_async(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
+        try:
+            return outside_asyncio(theirs.name) or _result(await theirs.ainvoke(asked(args, ctx), config))
+        except ToolException as error:
+            return _failed(error)
+
+    return adopt(
+        name=theirs.name,
+        description=theirs.description,
+        schema=told,
+        handler=run_async if _is_async(theirs) else run,
+        return_direct=theirs.return_direct,
+    )
+
+
+def _injected(theirs: BaseTool) -> set[str]:
+    """Name the arguments that a graph would put in; the call's own id is not one of them, for we know it."""
+    notes = get_all_basemodel_annotations(theirs.get_input_schema())
+    hidden = set(theirs._injected_args_keys) - {*notes, "tool_call_id"}  # pyright: ignore[reportPrivateUsage]  told nowhere else
+    return hidden | {name for name, note in notes.items() if _is_from_graph(note)}
+
+
+def _is_from_graph(note: Any) -> bool:
+    marks: tuple[Any, ...] = getattr(note, "__metadata__", ())
+    kinds = [mark if isinstance(mark, type) else type(mark) for mark in marks]
+    return any(issubclass(kind, InjectedToolArg) and not issubclass(kind, InjectedToolCallId) for kind in kinds)
+
+
+def _is_async(theirs: BaseTool) -> bool:
+    if isinstance(theirs, StructuredTool):
+        return theirs.coroutine is not None
+    return type(theirs)._arun is not BaseTool._arun  # pyright: ignore[reportPrivateUsage]  told nowhere else
+
+
+def _failed(error: ToolException) -> Err:
+    return Err("execution_failed", str(error), cause=error)
+
+
+def _result(given: Any) -> Any:
+    if not isinstance(given, ToolMessage):
+        kind = type(given).__name__
+        return Err("execution_failed", f"The tool gave a {kind}, which only a graph can follow.")
+    content = cast("str | list[str | dict[str, Any]]", given.content)
+    said = Said()
+    for block in [content] if isinstance(content, str) else content:
+        _say(said, block)
+    ok = said.ok()
+    if given.status == "error":
+        return Err("execution_failed", ok.value)
+    return plain(ok)
+
+
+def _say(said: Said, block: str | Mapping[str, Any]) -> None:
+    if isinstance(block, str):
+        said.text(block)
+    elif block.get("type") == "text":
+        said.text(str(block.get("text", "")))
+    elif isinstance(data := block.get("base64") or block.get("data"), str):
+        said.base64(data, block.get("mime_type"))
+    elif isinstance(image := block.get("image_url"), Mapping):
+        said.url(str(cast("Mapping[str, Any]", image).get("url", "")))
+    elif isinstance(url := block.get("url"), str):
+        said.url(url, block.get("mime_type"))
+    else:
+        said.json(block)

@@ -1,0 +1,210 @@
+"""A graph's node of tools, and the edge to it, with every promise kept."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from secrets import token_urlsafe
+from typing import Any, Final, Literal, cast
+
+from typing_extensions import override
+
+from spindle.bridges.frameworks.langchain import listed, message_of
+from spindle.bridges.frameworks.packages import needs_package
+from spindle.bridges.frameworks.running import MAX_KEPT, Session, is_kept, is_sound
+from spindle.calls import Call, CallOutcome
+from spindle.execution.approval import ApprovalRequest
+from spindle.execution.executor import Executor
+from spindle.records import ToolCallRecord
+from spindle.tools.arguments import read_arguments
+from spindle.tools.context import ToolContext
+from spindle.tools.filters import ToolFilter
+from spindle.tools.masking import masked
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+from spindle.turns.context import DispatchContext
+
+with needs_package("langgraph"):
+    from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.prebuilt import ToolNode
+    from langgraph.runtime import Runtime
+    from langgraph.types import interrupt
+
+_KEPT: Final = "kept"
+"""Where a message's facts hold the ticket of a result that is kept whole."""
+_CHECKPOINTER: Final = "__pregel_checkpointer"
+"""Where a graph's config holds what remembers it; without one it cannot go on after an interrupt."""
+
+
+def tool_node(
+    registry: ToolRegistry | Iterable[Tool],
+    *,
+    executor: Executor | None = None,
+    filter: ToolFilter | None = None,
+    ctx: ToolContext | DispatchContext | None = None,
+    name: str = "tools",
+    messages_key: str = "messages",
+    interrupts: bool = True,
+) -> ToolNode:
+    """Give a graph its node of tools, in the place of LangGraph's own: it answers every call of the last message.
+
+    All of them are one batch, those with broken JSON too. A large result can be read back as long as its message is
+    in the state. With `interrupts` a call that needs a person's approval stops the graph, where the executor asks
+    nobody; the answer is `True`, `False` or a reason, for all calls or by their ids.
+    """
+    session = Session(registry, executor=executor, filter=filter, ctx=ctx, open_readers=True)
+    return SpindleToolNode(session, name=name, messages_key=messages_key, interrupts=interrupts)
+
+
+def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
+    """Go to the node `tools` if the last message asks for calls, also for one whose JSON is broken."""
+    said = _last(_messages(state, messages_key))
+    return "tools" if said is not None and (said.tool_calls or said.invalid_tool_calls) else "__end__"
+
+
+class SpindleToolNode(ToolNode):
+    """A node that runs calls through an executor: one message each, in order, and nothing before a person was asked."""
+
+    def __init__(self, session: Session, *, name: str, messages_key: str, interrupts: bool) -> None:
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]  LangGraph's own types are not whole
+            listed(session), name=name, messages_key=messages_key
+        )
+        self._session = session
+        self._key = messages_key
+        self._asks = interrupts and not session.has_approver
+        self._shelf = _Shelf()
+
+    @override
+    def _func(self, input: Any, config: RunnableConfig, runtime: Runtime) -> Any:
+        step = self._step(input, config)
+        waiting = self._session.run_blocking(self._waiting, step)
+        return self._session.run_blocking(self._run, step, _ask(waiting))
+
+    @override
+    async def _afunc(self, input: Any, config: RunnableConfig, runtime: Runtime) -> Any:
+        step = self._step(input, config)
+        return await self._run(step, _ask(await self._waiting(step)))
+
+    def _step(self, input: Any, config: RunnableConfig) -> "_Step":
+        sent, kind = self._parse_input(input)
+        messages = _messages(self._extract_state(input, config), self._key)
+        said = _last(messages)
+        asked = _asked(said) if said is not None and kind != "tool_calls" else _calls(sent)
+        whole = len(asked) if said is None else max(len(asked), len(_asked(said)))
+        place = config.get("configurable", {})
+        # Without a checkpointer nobody could answer.
+        stops = self._asks and place.get(_CHECKPOINTER) is not None
+        return _Step(asked, whole, kind, messages, place.get("thread_id"), stops)
+
+    async def _waiting(self, step: "_Step") -> list[dict[str, Any]]:
+        """Tell of each call that a person must agree to; of those that will be refused nobody need be asked."""
+        if not step.stops:
+            return []
+        tools = [(call, self._session.registry.get(call.name)) for call in step.calls]
+        return [
+            _shown(call, tool)
+            for call, tool in tools
+            if tool is not None and tool.requires_approval and await is_sound(tool, call.args)
+        ]
+
+    async def _run(self, step: "_Step", answers: Mapping[str, bool | str] | None) -> Any:
+        known = [_facts(message) for message in step.messages if isinstance(message, ToolMessage)]
+        session = self._session.fresh(
+            key=step.thread_id,
+            records=self._shelf.records(fact.get(_KEPT) for fact in known),
+            tainted=any(fact.get("tainting", True) for fact in known),
+        )
+        approve = None if answers is None else _Answers(answers)
+        outcomes = await session.run(step.calls, step_calls=step.whole, approve=approve)
+        given = [await message_of(outcome, **self._shelf.put(outcome)) for outcome in outcomes]
+        return given if step.kind == "list" else {self._key: given}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What one run of the node is asked for."""
+
+    calls: Sequence[Call]
+    whole: int
+    """How many calls the model asked for together; LangGraph may send them one by one."""
+    kind: Literal["list", "dict", "tool_calls"]
+    messages: Sequence[Any]
+    thread_id: Any
+    stops: bool
+    """Whether the graph may be stopped to ask a person."""
+
+
+class _Shelf:
+    """Results kept whole, by tickets that nobody can guess: only who has a message can read its result."""
+
+    def __init__(self) -> None:
+        self._records: OrderedDict[str, ToolCallRecord] = OrderedDict()
+
+    def put(self, outcome: CallOutcome) -> dict[str, str]:
+        """Keep a result that was cut, and give the facts that its message must carry."""
+        if not is_kept(outcome):
+            return {}
+        ticket = token_urlsafe(24)
+        self._records[ticket] = outcome.to_record()
+        if len(self._records) > MAX_KEPT:
+            self._records.popitem(last=False)
+        return {_KEPT: ticket}
+
+    def records(self, tickets: Iterable[object]) -> list[ToolCallRecord]:
+        """Give what these tickets are for, as far as it is still here."""
+        return [self._records[ticket] for ticket in tickets if isinstance(ticket, str) and ticket in self._records]
+
+
+class _Answers:
+    """What people said, by the id of the call; a call that nobody was asked about is denied."""
+
+    def __init__(self, answers: Mapping[str, bool | str]) -> None:
+        self._answers = answers
+
+    async def __call__(self, request: ApprovalRequest) -> bool | str:
+        return self._answers.get(request.ctx.tool_call_id or "", "nobody was asked about this call")
+
+
+def _ask(waiting: Sequence[Mapping[str, Any]]) -> dict[str, bool | str] | None:
+    """Stop the graph until somebody answers; when it is resumed, this gives the answer."""
+    if not waiting:
+        return None
+    answer: object = interrupt({"approve": list(waiting)})
+    ids = [str(each["tool_call_id"]) for each in waiting]
+    by_id = cast("Mapping[str, object]", answer) if isinstance(answer, Mapping) else dict.fromkeys(ids, answer)
+    return {each: said if isinstance(said := by_id.get(each), (bool, str)) else False for each in ids}
+
+
+def _facts(message: ToolMessage) -> Mapping[str, Any]:
+    facts: object = message.artifact
+    return cast("Mapping[str, Any]", facts) if isinstance(facts, Mapping) else {}
+
+
+def _shown(call: Call, tool: Tool) -> dict[str, Any]:
+    args = read_arguments(call.args, tool=tool.name, empty_ok=True)
+    return {"tool_call_id": call.tool_call_id, "tool": tool.name, "args": masked(args, tool.secret_fields)}
+
+
+def _messages(state: Any, key: str) -> Sequence[Any]:
+    if isinstance(state, Mapping):
+        return cast("Mapping[str, Sequence[Any]]", state).get(key, ())
+    return cast("Sequence[Any]", state) if isinstance(state, (list, tuple)) else getattr(state, key, ())
+
+
+def _last(messages: Sequence[Any]) -> AIMessage | None:
+    return next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
+
+
+def _asked(said: AIMessage) -> list[Call]:
+    """Find every call of a message, with broken JSON as the text it is."""
+    if isinstance(said, AIMessageChunk) and said.tool_call_chunks:
+        # LangChain completes what a stream left unfinished; the pieces are what the model really said.
+        return _calls(said.tool_call_chunks)
+    return _calls([*said.tool_calls, *said.invalid_tool_calls])
+
+
+def _calls(sent: Iterable[Any]) -> list[Call]:
+    return [
+        Call(each.get("id") or f"call_{position}", each.get("name") or "", each.get("args"))
+        for position, each in enumerate(sent)
+    ]

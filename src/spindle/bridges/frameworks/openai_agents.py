@@ -1,0 +1,169 @@
+"""Our tools as the OpenAI Agents SDK's, and its function tools as ours; that SDK runs on asyncio only."""
+
+import copy
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from spindle.artifacts.forge import ReaderTool
+from spindle.bridges.frameworks.packages import needs_package
+from spindle.bridges.frameworks.running import Session, answered, is_sound
+from spindle.bridges.frameworks.theirs import Said, adopt, outside_asyncio, plain, refused
+from spindle.bridges.rendering import Answer, MediaPart
+from spindle.calls import Call
+from spindle.execution.approval import ApprovalRequest
+from spindle.execution.executor import Executor
+from spindle.tools.availability import is_available
+from spindle.tools.context import ToolContext
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+from spindle.turns.context import DispatchContext
+
+with needs_package("openai-agents"):
+    from agents import (
+        AgentBase,
+        FunctionTool,
+        RunContextWrapper,
+        ToolOutputFileContent,
+        ToolOutputImage,
+        ToolOutputText,
+    )
+    from agents.tool import invoke_function_tool, set_function_tool_failure_error_function
+    from agents.tool_context import ToolContext as AgentsToolContext
+
+SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
+"""What is given to the model as it is."""
+
+
+def tools(
+    registry: ToolRegistry | Iterable[Tool],
+    *,
+    executor: Executor | None = None,
+    filter: ToolFilter | None = None,
+    ctx: ToolContext | DispatchContext | None = None,
+    readers: bool = True,
+) -> list[FunctionTool]:
+    """Give a registry to an agent: `Agent(name, tools=tools(registry))`.
+
+    The list is one conversation: make it anew for each. With `readers`, tools with which the model reads the rest of a
+    result appear once one was cut. A call that needs approval interrupts the run, where the executor asks nobody.
+    """
+    session = Session(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers)
+    known = session.tools()
+    named = [(told, known.get(told["name"])) for told in session.definitions()]
+    return [_given(session, tool, told["parameters"]) for told, tool in named if tool is not None]
+
+
+def _given(session: Session, tool: Tool, schema: dict[str, Any]) -> FunctionTool:
+    asks = tool.requires_approval and not session.has_approver
+
+    async def invoke(ctx: AgentsToolContext[Any], arguments: str) -> Any:
+        call = Call(ctx.tool_call_id, tool.name, arguments)
+        agreed = asks and ctx.is_tool_approved(tool.name, ctx.tool_call_id) is True
+        [outcome] = await session.run([call], approve=_has_agreed if agreed else None)
+        return _output(await answered(outcome, SHOWN))
+
+    async def needs_approval(_ctx: RunContextWrapper[Any], args: dict[str, Any], _call_id: str) -> bool:
+        return await is_sound(tool, args)
+
+    def is_enabled(_ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
+        return session.can_read(tool.name) if isinstance(tool, ReaderTool) else is_available(tool)
+
+    return FunctionTool(
+        name=tool.name,
+        description=tool.description,
+        params_json_schema=schema,
+        on_invoke_tool=invoke,
+        # Our schema says what is enforced; strict mode would rewrite it.
+        strict_json_schema=False,
+        is_enabled=is_enabled,
+        needs_approval=needs_approval if asks else False,
+    )
+
+
+async def _has_agreed(_request: ApprovalRequest) -> bool:
+    return True
+
+
+def _output(answer: Answer) -> Any:
+    if not answer.media:
+        return answer.text
+    parts: list[Any] = []
+    for part in answer.parts:
+        if not isinstance(part, MediaPart):
+            parts.append(ToolOutputText(text=part.text))
+        elif part.media.kind == "image":
+            parts.append(ToolOutputImage(image_url=f"data:{part.mime_type};base64,{part.base64}"))
+        else:
+            data = f"data:{part.mime_type};base64,{part.base64}"
+            parts.append(ToolOutputFileContent(file_data=data, filename=part.media.safe_filename))
+    return parts
+
+
+def tools_of(tools: Iterable[Any], *, context: Any = None) -> list[Tool]:
+    """Make the SDK's function tools ours, but those that are off; `context` is what their `RunContextWrapper` holds.
+
+    Raises:
+        InvalidToolError: It is no function tool, or has guardrails or a switch that only the SDK's runner applies.
+    """
+    return [_adopted(each, context) for each in tools if getattr(each, "is_enabled", True) is not False]
+
+
+def _adopted(theirs: Any, context: Any) -> Tool:
+    name = str(getattr(theirs, "name", theirs))
+    if not isinstance(theirs, FunctionTool):
+        raise refused(name, f"a {type(theirs).__name__} is run by the provider, not here; give function tools")
+    if theirs.tool_input_guardrails or theirs.tool_output_guardrails:
+        raise refused(name, "it has guardrails, which only the SDK's own runner applies")
+    if callable(theirs.is_enabled):
+        raise refused(name, "its is_enabled asks for an agent; give it as True or False")
+    # Otherwise what it raises would come back as a text that looks like a result.
+    raising = set_function_tool_failure_error_function(copy.copy(theirs), None)
+
+    async def run(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
+        unfit = outside_asyncio(name)
+        if unfit is not None:
+            return unfit
+        text, call_id = json.dumps(args), ctx.tool_call_id or "call"
+        around = AgentsToolContext(context, tool_name=name, tool_call_id=call_id, tool_arguments=text)
+        return _result(await invoke_function_tool(function_tool=raising, context=around, arguments=text))
+
+    return adopt(
+        name=name,
+        description=theirs.description,
+        schema=theirs.params_json_schema,
+        handler=run,
+        # Whether a call needs approval may depend on its arguments; then every one is asked about.
+        requires_approval=theirs.needs_approval is not False,
+        timeout_seconds=theirs.timeout_seconds,
+    )
+
+
+def _result(output: Any) -> Any:
+    parts = cast("Sequence[Any]", output) if isinstance(output, (list, tuple)) else [output]
+    said = Said()
+    are_theirs = bool(parts) and all(_say(said, part) for part in parts)
+    return said.ok() if are_theirs else plain(output)
+
+
+def _say(said: Said, part: Any) -> bool:
+    """Add one piece of the SDK's kinds of output; says whether it was one."""
+    facts = cast("Mapping[str, Any]", part if isinstance(part, Mapping) else getattr(part, "model_dump", dict)())
+    match facts:
+        case {"type": "text", "text": str(text)}:
+            said.text(text)
+        case {"type": "image", "image_url": str(url)}:
+            said.url(url)
+        case {"type": "file", "file_data": str(data)}:
+            if data.startswith("data:"):
+                said.url(data)
+            else:
+                said.base64(data, None, facts.get("filename"))
+        case {"type": "file", "file_url": str(url)}:
+            said.url(url)
+        case {"type": "image" | "file", "file_id": str(id)}:
+            said.text(f"[file {id}]")
+        case _:
+            return False
+    return True
