@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.trace import NoOpTracerProvider
 
 from spindle import Artifact, Backends, Capabilities, Err, Executor, Tool, ToolContext, ToolRegistry
 from spindle.errors import MissingExtraError, UsageError
@@ -36,6 +37,15 @@ async def test_spans_without_metrics_and_metrics_without_spans(sdk: Collected) -
     assert len(sdk.points("gen_ai.execute_tool.duration")) == 1
 
 
+async def test_a_provider_that_does_nothing_turns_its_half_off(sdk: Collected) -> None:
+    witness = telemetry(tracer_provider=NoOpTracerProvider(), meter_provider=sdk.meters)
+
+    await execute([giving("")], [call("give")], interceptors=[witness])
+
+    assert len(sdk.points("gen_ai.execute_tool.duration")) == 1
+    assert telemetry(tracer_provider=NoOpTracerProvider()).watch(ToolContext()) is None
+
+
 def test_an_sdk_that_is_set_up_later_is_found() -> None:
     # In a program of its own, for there is one global SDK in each.
     done = subprocess.run([sys.executable, "-c", SET_UP_LATER], capture_output=True, text=True, timeout=50, check=False)
@@ -52,9 +62,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from spindle import Call, Executor, ToolContext, ToolRegistry
+from spindle.telemetry import providers
 from spindle.telemetry.spans import telemetry
 
 async def main():
+    providers.ASK_AGAIN_SECONDS = 0  # rather than wait
     executor = Executor(ToolRegistry(), interceptors=[telemetry()])
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
     await executor.execute_parallel([Call("c1", "x")], ToolContext())

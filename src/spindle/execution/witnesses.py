@@ -51,7 +51,7 @@ def told_apart(
 
 def watches_of(witnesses: Sequence[Witness], context: ToolContext) -> tuple[Watch, ...]:
     """Ask each witness whether it wants to see this batch."""
-    watches: list[Watch] = []
+    watches: tuple[Watch, ...] = ()
     for witness in witnesses:
         try:
             watch = witness.watch(context)
@@ -59,8 +59,8 @@ def watches_of(witnesses: Sequence[Witness], context: ToolContext) -> tuple[Watc
             _warn(context.events, error)
         else:
             if watch is not None:
-                watches.append(watch)
-    return tuple(watches)
+                watches += (watch,)
+    return watches
 
 
 def watched(run: Run, watches: Sequence[Watch]) -> Run:

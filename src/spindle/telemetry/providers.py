@@ -1,55 +1,57 @@
-"""Whether anybody listens: the tracer and the meter of an SDK, or `None` where there is only the API."""
+"""Whether anybody listens: our tracer and our instruments, or `None` as long as no SDK is set up."""
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from time import monotonic
 
 from opentelemetry import metrics, trace
-from opentelemetry.metrics import Meter, MeterProvider
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Tracer, TracerProvider
 
 from spindle.telemetry import names
+from spindle.telemetry.metrics import Instruments
 
-_API = ("opentelemetry.trace", "opentelemetry.metrics")
+ASK_AGAIN_SECONDS = 0.1
+"""While nobody listens, the global providers are asked for only so often: it takes longer than all else here."""
 
-Provider = TypeVar("Provider")
-Made = TypeVar("Made")
-
-
-class Source(Generic[Provider, Made]):
-    """What is made from a provider once, and anew when the program sets up another one."""
-
-    __slots__ = ("_find", "_from", "_made", "_make")
-
-    def __init__(self, find: Callable[[], Provider], make: Callable[[Provider], Made]) -> None:
-        self._find = find
-        self._make = make
-        self._from: Provider | None = None
-        self._made: Made | None = None
-
-    def get(self) -> Made | None:
-        """Give it, or `None` as long as there is only the API, whose own providers do nothing."""
-        provider = self._find()
-        if provider is not self._from:
-            self._made = None if _does_nothing(provider) else self._make(provider)
-            self._from = provider
-        return self._made
+_API = (trace.__name__, metrics.__name__)
 
 
-def tracers(given: TracerProvider | None) -> Source[TracerProvider, Tracer]:
-    """Give the source of our tracer: of this provider, or of the global one."""
-    return Source(
-        trace.get_tracer_provider if given is None else lambda: given,
-        lambda provider: provider.get_tracer(names.SCOPE),
-    )
+class Listeners:
+    """Who is told: the providers given, or the global ones as soon as the program sets them up."""
+
+    __slots__ = ("_ask_at", "_wants_instruments", "_wants_tracer", "instruments", "tracer")
+
+    def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
+        self.tracer = None if tracers is None else _tracer_of(tracers)
+        self.instruments = None if meters is None else _instruments_of(meters)
+        self._wants_tracer = tracers is None
+        self._wants_instruments = meters is None
+        self._ask_at = 0.0
+
+    def are_there(self) -> bool:
+        """Whether there is anybody; looks again from time to time."""
+        if (self._wants_tracer or self._wants_instruments) and (now := monotonic()) >= self._ask_at:
+            self._ask_at = now + ASK_AGAIN_SECONDS
+            self._look()
+        return self.tracer is not None or self.instruments is not None
+
+    def _look(self) -> None:
+        """Take the global ones; they are set at most once in the life of a program."""
+        if self._wants_tracer:
+            self.tracer = _tracer_of(trace.get_tracer_provider())
+            self._wants_tracer = self.tracer is None
+        if self._wants_instruments:
+            self.instruments = _instruments_of(metrics.get_meter_provider())
+            self._wants_instruments = self.instruments is None
 
 
-def meters(given: MeterProvider | None, make: Callable[[Meter], Made]) -> Source[MeterProvider, Made]:
-    """Give the source of what is made with our meter: of this provider, or of the global one."""
-    return Source(
-        metrics.get_meter_provider if given is None else lambda: given,
-        lambda provider: make(provider.get_meter(names.SCOPE)),
-    )
+def _tracer_of(provider: TracerProvider) -> Tracer | None:
+    return provider.get_tracer(names.SCOPE) if _listens(provider) else None
 
 
-def _does_nothing(provider: object) -> bool:
-    return type(provider).__module__.startswith(_API)
+def _instruments_of(provider: MeterProvider) -> Instruments | None:
+    return Instruments(provider.get_meter(names.SCOPE)) if _listens(provider) else None
+
+
+def _listens(provider: object) -> bool:
+    """Whether it is more than one of those that come with the API, which do nothing."""
+    return not type(provider).__module__.startswith(_API)

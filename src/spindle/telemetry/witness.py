@@ -14,7 +14,7 @@ from spindle.execution.witnesses import Watch
 from spindle.telemetry import facts
 from spindle.telemetry.facts import Contents
 from spindle.telemetry.metrics import Instruments
-from spindle.telemetry.providers import meters, tracers
+from spindle.telemetry.providers import Listeners
 from spindle.tools.context import ToolContext
 
 
@@ -29,15 +29,14 @@ class Telemetry:
         meter_provider: MeterProvider | None,
     ) -> None:
         self._max_content_chars = max_content_chars
-        self._tracers = tracers(tracer_provider)
-        self._instruments = meters(meter_provider, Instruments)
+        self._listeners = Listeners(tracer_provider, meter_provider)
 
     def watch(self, context: ToolContext) -> Watch | None:  # noqa: ARG002
         """Watch one batch, if an SDK has been set up."""
-        tracer, instruments = self._tracers.get(), self._instruments.get()
-        if tracer is None and instruments is None:
+        listeners = self._listeners
+        if not listeners.are_there():
             return None
-        return _Watch(tracer, instruments, self._max_content_chars)
+        return _Watch(listeners.tracer, listeners.instruments, self._max_content_chars)
 
 
 @dataclass(slots=True, eq=False)
