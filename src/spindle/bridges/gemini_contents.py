@@ -1,0 +1,131 @@
+"""Writes a conversation as Gemini's generateContent wants it: user and model in turn, each call answered at once."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.gemini_stream import is_made
+from spindle.bridges.limits import GEMINI
+from spindle.bridges.partial_calls import repeated_name
+from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
+from spindle.bridges.transcript import Exchange, Said, Step
+from spindle.errors import InvalidToolArgsError
+from spindle.tools.arguments import read_arguments
+
+_INSIDE: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
+"""What may stand inside a function's response; other media follows it."""
+_NATIVE: Final = _INSIDE | frozenset(
+    {
+        *("image/heic", "image/heif", "image/gif"),
+        *("audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac"),
+        *("video/mp4", "video/mpeg", "video/quicktime", "video/webm", "video/x-flv", "video/wmv", "video/3gpp"),
+    }
+)
+SEES: Final = Sees(mime_types=_NATIVE - {"image/gif", "text/plain"})
+"""What the models see."""
+
+_GOES_ON: Final = "(The conversation goes on.)"
+"""The API wants the user to speak first; where nobody did, this is said."""
+
+
+def seen(sees: Sees | None) -> Sees:
+    """Leave of what a model sees what this API can carry."""
+    return SEES if sees is None else replace(sees, mime_types=sees.mime_types & _NATIVE)
+
+
+def system_of(system_text: str, steps: Iterable[Step]) -> str:
+    """Give everything the program says: the API takes it at one place only."""
+    said = [step.text for step in steps if isinstance(step, Said) and step.role == "system"]
+    return "\n\n".join(text for text in (system_text, *said) if text.strip())
+
+
+def contents_of(steps: Sequence[Step], definitions: Definitions, *, is_inside: bool) -> list[dict[str, Any]]:
+    """Write a conversation; what one role says in a row becomes one content."""
+    written: list[dict[str, Any]] = []
+    for step in steps:
+        if isinstance(step, Exchange):
+            asked = step.raw if step.raw is not None else _asked(step, definitions)
+            _write(written, "model", asked)
+            ids = [part["functionCall"].get("id") for part in asked if "functionCall" in part]
+            _write(written, "user", responses_of(step.answers, definitions, ids=ids, is_inside=is_inside))
+        elif step.role == "assistant":
+            _write(written, "model", [{"text": step.text}] if step.text.strip() else [])
+        elif step.role == "user":
+            _write(written, "user", [part_of(part) for part in step.parts if _says_something(part)])
+    if not written or written[0]["role"] != "user":
+        written.insert(0, {"role": "user", "parts": [{"text": _GOES_ON}]})
+    return written
+
+
+def responses_of(
+    answers: Sequence[Answer],
+    definitions: Definitions | None,
+    *,
+    ids: Sequence[str | None] | None = None,
+    is_inside: bool = True,
+) -> list[dict[str, Any]]:
+    """Write the answers to calls as parts, one for each call in their order; media they cannot hold comes after."""
+    known = ids if ids is not None else [None if is_made(each.tool_call_id) else each.tool_call_id for each in answers]
+    written: list[dict[str, Any]] = []
+    after: list[Part] = []
+    for answer, call_id in zip(answers, known, strict=True):
+        inside = [part for part in answer.media if is_inside and part.mime_type in _INSIDE]
+        written.append(_response(answer, definitions, call_id, inside))
+        for before, part in zip((None, *answer.parts), answer.parts, strict=False):
+            if isinstance(part, MediaPart) and part not in inside:
+                after += [before, part] if isinstance(before, TextPart) else [part]
+    return [*written, *(part_of(part) for part in after)]
+
+
+def part_of(part: Part) -> dict[str, Any]:
+    """Write text or media as a part."""
+    return {"text": part.text} if isinstance(part, TextPart) else _inline(part)
+
+
+def _response(
+    answer: Answer, definitions: Definitions | None, call_id: str | None, inside: Sequence[MediaPart]
+) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "name": _wire_name(answer.name, definitions),
+        "response": {"error" if answer.is_error else "result": answer.text},
+    }
+    if call_id is not None:
+        response["id"] = call_id
+    if inside:
+        response["parts"] = [_inline(part) for part in inside]
+    return {"functionResponse": response}
+
+
+def _inline(part: MediaPart) -> dict[str, Any]:
+    return {"inlineData": {"mimeType": part.mime_type, "data": part.base64}}
+
+
+def _write(written: list[dict[str, Any]], role: str, parts: Sequence[dict[str, Any]]) -> None:
+    if not parts:
+        return
+    if written and written[-1]["role"] == role:
+        written[-1]["parts"] += parts
+    else:
+        written.append({"role": role, "parts": list(parts)})
+
+
+def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+    """Write calls that this bridge did not receive itself."""
+    said = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
+    calls: list[dict[str, Any]] = []
+    for call in exchange.calls:
+        try:
+            args = dict(read_arguments(call.args, tool=call.name, empty_ok=True))
+        except InvalidToolArgsError:
+            args = {}
+        calls.append({"functionCall": {"name": _wire_name(call.name, definitions), "args": args}})
+    return [*said, *calls]
+
+
+def _wire_name(name: str, definitions: Definitions | None) -> str:
+    return repeated_name(name if definitions is None else definitions.names.to_wire(name), GEMINI)
+
+
+def _says_something(part: Part) -> bool:
+    return isinstance(part, MediaPart) or bool(part.text.strip())
