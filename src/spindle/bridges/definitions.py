@@ -1,4 +1,4 @@
-"""What a model is told of tools: built once for each tool and dialect, joined, and undone in the calls that come back."""
+"""What a model is told of tools: built once for each tool and dialect, joined, and undone in their calls."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 
 from spindle.bridges.dialect import Dialect
 from spindle.bridges.losses import Loss, LossReport, in_order
-from spindle.bridges.lowering import Lowered, Restore, lower
+from spindle.bridges.lowering import Lowered, lower
+from spindle.bridges.lowering_restoring import Restorer
 from spindle.bridges.names import NameMap, wire_name
 from spindle.calls import Call, RawArgs
 from spindle.errors import CannotLowerError, InvalidToolArgsError, TooManyToolsError
@@ -46,7 +47,7 @@ class Definition:
     wire_name: str
     json: bytes
     report: LossReport
-    restore: Restore | None
+    restore: Restorer | None
 
 
 _made: WeakKeyDictionary[Tool, dict[tuple[str, bool, Wrap], Definition]] = WeakKeyDictionary()
@@ -62,7 +63,7 @@ class Definitions:
     dialect: Dialect
     listed: tuple[Definition, ...]
     names: NameMap
-    _restores: Mapping[str, Restore] = field(repr=False, compare=False)
+    _restores: Mapping[str, Restorer] = field(repr=False, compare=False)
 
     @property
     def tools(self) -> list[dict[str, Any]]:

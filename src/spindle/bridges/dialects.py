@@ -1,14 +1,116 @@
-"""The six dialects as data; a dialect's own module offers its one as `DIALECT`."""
+"""The six dialects as data; a dialect's own module offers its one as `DIALECT`.
+
+Each set of rules says where it was learnt; limits with their sources are in `limits.py`.
+"""
 
 from spindle.bridges import limits
 from spindle.bridges.dialect import Dialect
+from spindle.bridges.limits import Limits
 from spindle.bridges.rules import Rules
 
-OPENAI_CHAT = Dialect(name="openai_chat", limits=limits.OPENAI_CHAT, rules=Rules(), strict_rules=Rules())
-OPENAI_RESPONSES = Dialect(name="openai_responses", limits=limits.OPENAI_RESPONSES, rules=Rules(), strict_rules=Rules())
-ANTHROPIC = Dialect(name="anthropic", limits=limits.ANTHROPIC, rules=Rules(), strict_rules=Rules())
-GEMINI = Dialect(name="gemini", limits=limits.GEMINI, rules=Rules())
-BEDROCK = Dialect(name="bedrock", limits=limits.BEDROCK, rules=Rules())
-MCP = Dialect(name="mcp", limits=limits.MCP, rules=Rules())
+_BASE = frozenset(("type", "properties", "required", "items", "enum", "description", "title", "anyOf"))
+_REFS = frozenset(("$ref", "$defs", "definitions"))
+_BOUNDS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+_OPENAI_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+
+# Loose: refuses these at the top, and arrays without items; all else is told to the model as it is.
+_OPENAI = Rules(root_banned=frozenset(("anyOf", "oneOf", "allOf", "enum", "const", "not")), needs_items=True)
+
+
+def _openai_strict(of: Limits) -> Rules:
+    # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+    return Rules(
+        keywords=_BASE
+        | _REFS
+        | _BOUNDS
+        | {"additionalProperties", "const", "pattern", "format", "minItems", "maxItems"},
+        root_banned=frozenset(("anyOf", "enum", "const")),
+        formats=frozenset(_OPENAI_FORMATS),
+        lone_refs=True,
+        needs_type=True,
+        any_value=False,
+        needs_items=True,
+        closed=True,
+        all_required=True,
+        strict_limits=of,
+    )
+
+
+_CLAUDE_FORMATS = frozenset((*_OPENAI_FORMATS, "uri"))
+
+# https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
+_CLAUDE_STRICT = Rules(
+    keywords=_BASE | _REFS | {"additionalProperties", "const", "default", "format", "minItems"},
+    root_banned=frozenset(("anyOf",)),
+    formats=_CLAUDE_FORMATS,
+    recursion=False,
+    enum_values="plain",
+    min_items=frozenset((0, 1)),
+    needs_type=True,
+    any_value=False,
+    needs_items=True,
+    closed=True,
+    strict_limits=limits.ANTHROPIC,
+    property_pattern=limits.ANTHROPIC.property_pattern,
+)
+
+OPENAI_CHAT = Dialect(
+    name="openai_chat",
+    limits=limits.OPENAI_CHAT,
+    rules=_OPENAI,
+    strict_rules=_openai_strict(limits.OPENAI_CHAT),
+)
+
+OPENAI_RESPONSES = Dialect(
+    name="openai_responses",
+    limits=limits.OPENAI_RESPONSES,
+    rules=_OPENAI,
+    strict_rules=_openai_strict(limits.OPENAI_RESPONSES),
+)
+
+ANTHROPIC = Dialect(
+    name="anthropic",
+    limits=limits.ANTHROPIC,
+    rules=Rules(
+        root_banned=frozenset(("anyOf", "oneOf", "allOf")),
+        property_pattern=limits.ANTHROPIC.property_pattern,
+    ),
+    strict_rules=_CLAUDE_STRICT,
+)
+
+# The `parameters` of a FunctionDeclaration: https://ai.google.dev/api/caching#Schema
+GEMINI = Dialect(
+    name="gemini",
+    limits=limits.GEMINI,
+    rules=Rules(
+        keywords=_BASE
+        | {"minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
+        | {"pattern", "format", "default", "example", "propertyOrdering"},
+        root_banned=frozenset(("anyOf",)),
+        formats=frozenset(("float", "double", "int32", "int64", "date-time")),
+        inline=True,
+        lone_unions=True,
+        type_lists=False,
+        enum_values="strings",
+        needs_type=True,
+        needs_items=True,
+        property_pattern=limits.GEMINI.property_pattern,
+    ),
+)
+
+# Nova takes three keywords at the top, and Claude behind Bedrock no unions there; references cannot live then.
+# https://docs.aws.amazon.com/nova/latest/userguide/tool-use-definition.html
+BEDROCK = Dialect(
+    name="bedrock",
+    limits=limits.BEDROCK,
+    rules=Rules(
+        root_keywords=frozenset(("type", "properties", "required")),
+        inline=True,
+        property_pattern=limits.ANTHROPIC.property_pattern,
+    ),
+    strict_rules=_CLAUDE_STRICT,
+)
+
+MCP = Dialect(name="mcp", limits=limits.MCP, rules=Rules(as_written=True))
 
 ALL = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI, BEDROCK, MCP)

@@ -16,13 +16,21 @@ class Loss:
     keyword: str
     action: Action
     detail: str
+    narrows: bool = False
+    """Whether the model is told that less is allowed than the tool takes."""
 
     def __str__(self) -> str:
         return f"{self.action} {self.keyword} at {self.path or '/'}: {self.detail}"
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, Any]:
         """Give the loss as plain data."""
-        return {"path": self.path, "keyword": self.keyword, "action": self.action, "detail": self.detail}
+        return {
+            "path": self.path,
+            "keyword": self.keyword,
+            "action": self.action,
+            "detail": self.detail,
+            "narrows": self.narrows,
+        }
 
 
 @dataclass(frozen=True, slots=True)

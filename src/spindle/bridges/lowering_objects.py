@@ -1,0 +1,125 @@
+"""Objects: properties and their names, maps, and what is required."""
+
+from typing import Any
+
+from spindle.bridges.lowering_draft import Asked, Draft, Node
+from spindle.bridges.lowering_parts import Place
+from spindle.bridges.lowering_restoring import Property
+from spindle.bridges.names import fitted
+from spindle.tools.raw_copy import as_list, as_object
+
+_ANYTHING = Node({})
+
+
+def tell_properties(draft: Draft) -> None:
+    """Tell the properties of all parts together."""
+    asked: dict[str, list[Place]] = {}
+    for part, _ in draft.found("properties"):
+        for name, place in part.named("properties").items():
+            asked.setdefault(name, []).append(place)
+    undefined = _undefined(draft, asked)
+    if not draft.found("properties") and not undefined:
+        return
+    draft.told["properties"] = {}
+    for name, places in asked.items():
+        if draft.is_restricted and any(schema is False for schema, _ in places):
+            _leave_out(draft, places)
+        else:
+            _tell_property(draft, name, places)
+    for name in undefined:
+        draft.why("properties", f"{name!r}, which is required, is told as a property")
+        add_property(draft, name, [(True, draft.path)], draft.job.descend([(True, draft.path)]))
+
+
+def _undefined(draft: Draft, asked: dict[str, Any]) -> list[str]:
+    """Give the names that are required although they are no properties; most dialects refuse those."""
+    if not draft.is_restricted:
+        return []
+    names = [str(name) for _, value in draft.found("required") for name in as_list(value)]
+    return [name for name in dict.fromkeys(names) if name not in asked]
+
+
+def _leave_out(draft: Draft, places: list[Place]) -> None:
+    for schema, path in places:
+        if schema is False:
+            draft.job.tally.lose(path, "false", "rewritten", "told by leaving the property out")
+
+
+def _tell_property(draft: Draft, name: str, places: list[Place]) -> None:
+    asked: Asked = [*places]
+    add_property(draft, name, places, draft.job.descend(asked))
+
+
+def add_property(draft: Draft, name: str, places: list[Place], node: Node) -> None:
+    """Add a property that was lowered, under a name that the dialect takes."""
+    rules = draft.rules
+    wire = name
+    if rules.property_pattern is not None:
+        wire = fitted(name, rules.property_pattern, rules.max_property_chars)
+    if wire in draft.told["properties"]:
+        raise draft.refuse(f"two properties would both be called {wire!r}", "rename one of them")
+    if wire != name:
+        draft.job.restores = True
+        draft.why("properties", f"{name!r} is called {wire!r}")
+    draft.told["properties"][wire] = node.told
+    draft.properties[wire] = name, places, node
+    if wire != name or node.shape is not None:
+        draft.shape.properties[wire] = Property(name, drops_null=False, shape=node.shape)
+
+
+def tell_required(draft: Draft) -> None:
+    """Tell what is required, by the names on the wire."""
+    values = [as_list(value) for _, value in draft.found("required")]
+    if not values or not draft.takes("required"):
+        return
+    wire = {own: name for name, (own, _, _) in draft.properties.items()}
+    names = list(dict.fromkeys(name for value in values for name in value))
+    draft.told["required"] = [wire.get(name, name) for name in names]
+    if any(wire.get(name, name) != name for name in names):
+        draft.why("required", "by the names on the wire")
+
+
+def tell_dependencies(draft: Draft) -> None:
+    """Tell what some properties need beside them, by the names on the wire."""
+    wire = {own: name for name, (own, _, _) in draft.properties.items()}
+    found = draft.found("dependentRequired")
+    if found and draft.takes("dependentRequired"):
+        needs = as_object(found[0][1]) or {}
+        renamed = {
+            wire.get(name, name): [wire.get(each, each) for each in as_list(named)] for name, named in needs.items()
+        }
+        draft.told["dependentRequired"] = renamed
+        draft.lose_rest("dependentRequired", "another one beside it is told")
+    elif found:
+        draft.say("dependentRequired", found[0][1])
+
+
+def tell_others(draft: Draft) -> None:
+    """Tell what other properties an object may have."""
+    found = draft.found("additionalProperties")
+    if not found:
+        return
+    shaped = [part for part in draft.parts if "properties" in part.schema or "patternProperties" in part.schema]
+    value = found[0][1]
+    if not draft.takes("additionalProperties"):
+        draft.say("additionalProperties", value)
+    elif len(found) > 1 or any(part is not found[0][0] for part in shaped):
+        # Each part closes the object for the properties it knows itself; together they would shut out each other's.
+        draft.why("additionalProperties", "not told, for other properties are described beside it")
+    elif isinstance(value, dict):
+        node = draft.job.descend([found[0][0].child("additionalProperties")])
+        draft.told["additionalProperties"], draft.shape.others = node.told, node.shape
+    else:
+        draft.told["additionalProperties"] = value
+
+
+def tell_named(draft: Draft, keyword: str) -> None:
+    """Tell subschemas by name that are no properties."""
+    found = draft.found(keyword)
+    if not draft.takes(keyword):
+        draft.say(keyword, found[0][1])
+        return
+    wire = {own: name for name, (own, _, _) in draft.properties.items()} if keyword == "dependentSchemas" else {}
+    named = found[0][0].named(keyword)
+    draft.told[keyword] = {wire.get(name, name): draft.job.descend([place]).told for name, place in named.items()}
+    draft.lose_rest(keyword, "another one beside it is told")

@@ -1,0 +1,122 @@
+"""Undoes in a call's arguments what lowering rewrote: names that were mapped, nulls that stand for nothing given."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
+
+Compile: TypeAlias = Callable[[], "Validator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property as the model knows it."""
+
+    own: str
+    """The tool's name for it."""
+    drops_null: bool
+    """Whether null stands for a property that was not given."""
+    shape: "Shape | None"
+
+
+class Branch:
+    """One of several shapes a value may have."""
+
+    def __init__(self, told: Compile, own: Compile, shape: "Shape | None") -> None:
+        self._told, self._own, self.shape = told, own, shape
+
+    @cached_property
+    def _validators(self) -> "tuple[Validator, Validator]":
+        return self._told(), self._own()
+
+    def is_told(self, value: Any) -> bool:
+        """Say whether a value is one that the model was told of here."""
+        return self._validators[0].is_valid(value)
+
+    def is_own(self, value: Any) -> bool:
+        """Say whether the tool takes a value here."""
+        return self._validators[1].is_valid(value)
+
+
+@dataclass(slots=True)
+class Shape:
+    """How the model sees one value, where that is not how the tool does."""
+
+    properties: dict[str, Property] = field(default_factory=dict[str, Property])
+    others: "Shape | None" = None
+    """Of the values of a map."""
+    prefix: "tuple[Shape | None, ...]" = ()
+    items: "Shape | None" = None
+    branches: tuple[Branch, ...] = ()
+    reference: str | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to look at."""
+        return not (self.properties or self.others or any(self.prefix) or self.items or self.branches or self.reference)
+
+
+class Restorer:
+    """Applies a shape to arguments; what it is given is never changed."""
+
+    def __init__(self, root: Shape | None, definitions: Mapping[str, Shape | None]) -> None:
+        self._root = root
+        self._definitions = definitions
+
+    def __call__(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the arguments as the tool's own schema has them."""
+        restored = self._restored(dict(args), self._root)
+        return cast("dict[str, Any]", restored)
+
+    def _restored(self, value: Any, shape: Shape | None) -> Any:
+        if shape is None or not isinstance(value, (dict, list)):
+            return value
+        while shape.reference is not None or shape.branches:
+            if shape.reference is not None:
+                shape = _merged(shape, self._definitions.get(shape.reference), branches=shape.branches)
+            else:
+                shape = _merged(shape, self._chosen(value, shape.branches))
+        if isinstance(value, dict):
+            return self._object(cast("dict[str, Any]", value), shape)
+        return self._array(cast("list[Any]", value), shape)
+
+    def _object(self, value: dict[str, Any], shape: Shape) -> dict[str, Any]:
+        restored: dict[str, Any] = {}
+        for name, inner in value.items():
+            known = shape.properties.get(name)
+            if known is None:
+                restored[name] = self._restored(inner, shape.others)
+            elif inner is not None or not known.drops_null:
+                restored[known.own] = self._restored(inner, known.shape)
+        return restored
+
+    def _array(self, value: list[Any], shape: Shape) -> list[Any]:
+        shapes = [*shape.prefix, *([shape.items] * (len(value) - len(shape.prefix)))]
+        return [self._restored(inner, each) for inner, each in zip(value, shapes, strict=False)]
+
+    def _chosen(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
+        """Give the shape of the alternative that the model meant: of the first that fits, in the tool's eyes too."""
+        told = [branch for branch in branches if branch.is_told(value)]
+        for branch in told:
+            if branch.is_own(self._restored(value, branch.shape)):
+                return branch.shape
+        if told:
+            return told[0].shape
+        fitting = (branch.shape for branch in branches if branch.shape and set(value) <= set(branch.shape.properties))
+        return next(fitting, None) if isinstance(value, dict) else None
+
+
+def _merged(outer: Shape, inner: Shape | None, branches: tuple[Branch, ...] = ()) -> Shape:
+    if inner is None:
+        return Shape(outer.properties, outer.others, outer.prefix, outer.items, branches)
+    return Shape(
+        properties={**inner.properties, **outer.properties},
+        others=outer.others or inner.others,
+        prefix=outer.prefix or inner.prefix,
+        items=outer.items or inner.items,
+        branches=branches or inner.branches,
+        reference=inner.reference,
+    )

@@ -1,0 +1,106 @@
+"""Keeps count of what became of each keyword: whatever is not found again in the lowered schema is a loss."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from spindle.bridges.losses import Action, Loss, in_order, pointer
+from spindle.bridges.lowering_parts import MANY, NAMED, ONE, SHELVES, Part
+from spindle.tools.raw_copy import as_list, as_object
+
+_SHOWN_CHARS = 60
+
+
+class Tally:
+    """The losses of one schema; a place that is told in two ways counts as its worse one."""
+
+    def __init__(self) -> None:
+        self._losses: dict[tuple[str, str], Loss] = {}
+        self._kept: dict[str, tuple[str, str]] = {}
+        self._why: dict[tuple[str, str], tuple[Action, str, bool]] = {}
+
+    def why(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
+        """Say beforehand why a keyword will be missing or changed; counts only if it is."""
+        self._why[path, keyword] = action, detail, narrows
+
+    def lose(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
+        """Count a loss."""
+        known = self._losses.get((path, keyword))
+        if known is None or (known.action, action) == ("rewritten", "dropped"):
+            self._losses[path, keyword] = Loss(path, keyword, action, detail, narrows or bool(known and known.narrows))
+
+    def settle(self, parts: Iterable[Part], lowered: Mapping[str, Any]) -> None:
+        """Compare what was asked for with what is told, keyword by keyword."""
+        listed = list(parts)
+        for part in listed:
+            for keyword, value in part.written.items():
+                if is_told(keyword, value, lowered):
+                    self._kept[pointer(part.path, keyword)] = part.path, keyword
+                else:
+                    self._explained(part.path, keyword, lowered)
+        known = {keyword for part in listed for keyword in part.written}
+        for keyword in lowered:
+            if keyword not in known and listed:
+                self._added(listed, keyword)
+
+    def _explained(self, path: str, keyword: str, lowered: Mapping[str, Any]) -> None:
+        if (path, keyword) in self._why:
+            action, detail, narrows = self._why[path, keyword]
+            self.lose(path, keyword, action, detail, narrows=narrows)
+        elif keyword in lowered:
+            self.lose(path, keyword, "rewritten", f"told as {_shown(lowered[keyword])}")
+        else:
+            self.lose(path, keyword, "dropped", "the dialect has no such keyword here")
+
+    def _added(self, parts: list[Part], keyword: str) -> None:
+        for part in parts:
+            if (part.path, keyword) in self._why:
+                action, detail, narrows = self._why[part.path, keyword]
+                self.lose(part.path, keyword, action, detail, narrows=narrows)
+                return
+
+    def losses(self) -> tuple[Loss, ...]:
+        """Give every loss, sorted by place."""
+        return in_order(self._losses.values())
+
+    def kept(self) -> tuple[str, ...]:
+        """Point at every keyword that is told as it is, wherever it is told."""
+        return tuple(sorted(at for at, place in self._kept.items() if place not in self._losses))
+
+
+def is_told(keyword: str, value: Any, lowered: Mapping[str, Any]) -> bool:
+    """Say whether a keyword is found again; what is inside a subschema is counted at its own place."""
+    if keyword not in lowered:
+        return False
+    told = lowered[keyword]
+    if keyword == "description":
+        return isinstance(told, str) and isinstance(value, str) and value in told
+    if keyword in NAMED or keyword in SHELVES:
+        names, told_names = as_object(value), as_object(told)
+        return names is not None and told_names is not None and _shown_names(names) <= set(told_names)
+    if keyword in MANY or (keyword == "items" and isinstance(value, list)):
+        return isinstance(told, list) and len(as_list(told)) == len(as_list(value))
+    if keyword in ONE and isinstance(value, dict):
+        return isinstance(told, dict)
+    return same(told, value)
+
+
+def _shown_names(names: dict[str, Any]) -> set[str]:
+    # A property that nothing satisfies is told by leaving it out; its own place says so.
+    return {name for name, schema in names.items() if schema is not False}
+
+
+def same(left: Any, right: Any) -> bool:
+    """Compare JSON values; `1` is not `true`."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        ours, theirs = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
+        return ours.keys() == theirs.keys() and all(same(value, theirs[key]) for key, value in ours.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(as_list(left)) == len(as_list(right)) and all(map(same, as_list(left), as_list(right)))
+    return left == right
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
