@@ -1,19 +1,16 @@
 """Ready executor callbacks on OpenAI's SDK: for OpenAI, and for every server that speaks its API."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spindle.bridges import openai_chat, openai_responses
 from spindle.bridges.asking import Asking, Retries
-from spindle.bridges.openai_provider import ChatProvider, Options, ResponsesProvider
+from spindle.bridges.openai_provider import ChatProvider, Client, Options, ResponsesProvider
 from spindle.bridges.rendering import Sees
-from spindle.errors import MissingExtraError, UsageError
 from spindle.tools.filters import ToolFilter
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-_NO_KEY: Final = "none-needed"
 
 
 def chat(
@@ -23,7 +20,7 @@ def chat(
     base_url: str | None = None,
     api_key: str | None = None,
     strict: bool = False,
-    tool_choice: str | None = None,
+    tool_choice: str | Mapping[str, Any] | None = None,
     parallel_tool_calls: bool | None = None,
     stream: bool = True,
     include_usage: bool = True,
@@ -40,9 +37,14 @@ def chat(
 
     Raises:
         MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given.
     """
-    options = Options(model=model, strict=strict, choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {})
-    provider = ChatProvider(_client(client, base_url, api_key), options, asks_usage=stream and include_usage)
+    options = Options(
+        model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
+    )
+    provider = ChatProvider(
+        Client(client, base_url=base_url, api_key=api_key), options, asks_usage=stream and include_usage
+    )
     return Asking(
         provider=provider,
         sees=openai_chat.seen(sees or Sees()),
@@ -59,7 +61,7 @@ def responses(
     base_url: str | None = None,
     api_key: str | None = None,
     strict: bool = False,
-    tool_choice: str | None = None,
+    tool_choice: str | Mapping[str, Any] | None = None,
     parallel_tool_calls: bool | None = None,
     stream: bool = True,
     store: bool | None = None,
@@ -75,9 +77,12 @@ def responses(
 
     Raises:
         MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given.
     """
-    options = Options(model=model, strict=strict, choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {})
-    provider = ResponsesProvider(_client(client, base_url, api_key), options, store=store)
+    options = Options(
+        model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
+    )
+    provider = ResponsesProvider(Client(client, base_url=base_url, api_key=api_key), options, store=store)
     return Asking(
         provider=provider,
         sees=openai_responses.seen(sees or Sees()),
@@ -85,17 +90,3 @@ def responses(
         retries=retries or Retries(),
         filter=filter,
     )
-
-
-def _client(client: "AsyncOpenAI | None", base_url: str | None, api_key: str | None) -> "AsyncOpenAI":
-    try:
-        from openai import AsyncOpenAI  # noqa: PLC0415  an extra
-    except ImportError as error:
-        raise MissingExtraError("asking OpenAI's models needs a package: pip install 'spindle[openai]'") from error
-    if client is not None:
-        if base_url is not None or api_key is not None:
-            raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
-        return client.with_options(max_retries=0)
-    # The key of the environment is OpenAI's: another server is not told it.
-    key = _NO_KEY if api_key is None and base_url is not None else api_key
-    return AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0)

@@ -12,17 +12,39 @@ from spindle.bridges import openai_chat, openai_responses
 from spindle.bridges.asking import Answered, AnswerStream, Failure
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.openai_failures import failure_of, raise_for_error, raise_for_response
+from spindle.bridges.per_loop import PerLoop
 from spindle.bridges.reading import sendable
 from spindle.bridges.standing import system_text
+from spindle.bridges.tool_choice import Choice, chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import UsageError
+from spindle.errors import MissingExtraError, UsageError
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_MODES: Final = ("auto", "none", "required")
+_NO_KEY: Final = "none-needed"
+
+
+class Client:
+    """The caller's client, or one of our own for each event loop; its own retries are off."""
+
+    def __init__(self, given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str | None) -> None:
+        try:
+            from openai import AsyncOpenAI  # noqa: PLC0415  an extra
+        except ImportError as missing:
+            raise MissingExtraError("asking OpenAI needs its SDK: pip install 'spindle[openai]'") from missing
+        if given is not None and (base_url is not None or api_key is not None):
+            raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
+        # The key of the environment is OpenAI's: another server is not told it.
+        key = _NO_KEY if api_key is None and base_url is not None else api_key
+        self._given = given.with_options(max_retries=0) if given is not None else None
+        self._own = PerLoop(lambda: AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0))
+
+    def get(self) -> "AsyncOpenAI":
+        """Give the client to use on this event loop."""
+        return self._given or self._own.get()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,27 +53,17 @@ class Options:
 
     model: str
     strict: bool
-    choice: str | None
+    tool_choice: str | Mapping[str, Any] | None
     parallel: bool | None
     extra: Mapping[str, Any] = field(repr=False)
 
-    def chosen(self, ctx: DispatchContext, definitions: Definitions) -> str | None:
-        """Give the mode, or the tool's name on the wire, that holds for this trip.
+    def choice(self, ctx: DispatchContext, definitions: Definitions) -> Choice | None:
+        """Give what holds for this trip.
 
         Raises:
-            UsageError: It names a tool that the model is not shown.
+            UnknownToolError: It names a tool that the model is not shown.
         """
-        choice = self.choice
-        if choice is None or choice in {"auto", "none"} or not len(definitions):
-            return choice if len(definitions) else None
-        if choice not in _MODES and choice not in definitions.names.wire:
-            raise UsageError(
-                f"tool_choice names {choice!r}, which the model is not shown; name one of its tools, or one of "
-                f"{', '.join(_MODES)}",
-                field="tool_choice",
-            )
-        # A model that must call on every trip can never answer.
-        return definitions.names.to_wire(choice) if ctx.iteration == 0 else "auto"
+        return chosen(self.tool_choice, definitions, trip=ctx.iteration)
 
     def finished(self, request: dict[str, Any], definitions: Definitions) -> dict[str, Any]:
         """Add what both APIs call the same, and what the user wants besides; the user's own tools come last."""
@@ -59,6 +71,8 @@ class Options:
             request["tools"] = definitions.tools
             if self.parallel is not None:
                 request["parallel_tool_calls"] = self.parallel
+            if isinstance(self.tool_choice, Mapping):
+                request["tool_choice"] = dict(self.tool_choice)
         extra = dict(self.extra)
         for name in ("tools", "include"):
             if name in extra and name in request:
@@ -70,13 +84,14 @@ class Options:
 class _Provider:
     """What is the same for both."""
 
-    client: "AsyncOpenAI"
+    client: Client
     options: Options
 
     dialect: ClassVar[Any]
 
     @property
     def create(self) -> Any:
+        """The SDK's method."""
         raise NotImplementedError
 
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
@@ -86,7 +101,8 @@ class _Provider:
     @asynccontextmanager
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
         """Send the request, and give the events of the answer."""
-        stream = await self.create(**_arguments(self.create, request), stream=True)
+        create = self.create
+        stream = await create(**_arguments(create, request), stream=True)
         try:
             yield _checked(stream)
         finally:
@@ -100,7 +116,8 @@ class _Provider:
 
     async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
         """Send the request, and wait for the answer as a whole."""
-        response = await self.create(**_arguments(self.create, request))
+        create = self.create
+        response = await create(**_arguments(create, request))
         raise_for_response(response)
         reader = self.dialect.Stream(definitions)
         reader.feed_whole(response)
@@ -122,16 +139,16 @@ class ChatProvider(_Provider):
     @property
     def create(self) -> Any:
         """The SDK's method."""
-        return self.client.chat.completions.create
+        return self.client.get().chat.completions.create
 
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
         """Write the request."""
         written = openai_chat.messages(await system_text(ctx), steps, definitions)
         request: dict[str, Any] = {"model": self.options.model, "messages": written}
-        choice = self.options.chosen(ctx, definitions)
+        choice = self.options.choice(ctx, definitions)
         if choice is not None:
-            named = {"type": "function", "function": {"name": choice}}
-            request["tool_choice"] = choice if choice in _MODES else named
+            named = {"type": "function", "function": {"name": choice.wire_name}}
+            request["tool_choice"] = named if choice.mode == "tool" else choice.mode
         if self.asks_usage:
             request["stream_options"] = {"include_usage": True}
         return self.options.finished(request, definitions)
@@ -148,7 +165,7 @@ class ResponsesProvider(_Provider):
     @property
     def create(self) -> Any:
         """The SDK's method."""
-        return self.client.responses.create
+        return self.client.get().responses.create
 
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
         """Write the request."""
@@ -156,9 +173,10 @@ class ResponsesProvider(_Provider):
         told = await system_text(ctx)
         if told:
             request["instructions"] = told
-        choice = self.options.chosen(ctx, definitions)
+        choice = self.options.choice(ctx, definitions)
         if choice is not None:
-            request["tool_choice"] = choice if choice in _MODES else {"type": "function", "name": choice}
+            named = {"type": "function", "name": choice.wire_name}
+            request["tool_choice"] = named if choice.mode == "tool" else choice.mode
         if self.store is not None:
             request["store"] = self.store
         if self.store is False:
