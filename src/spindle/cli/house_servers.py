@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from spindle.cli.config import Config
-from spindle.errors import MissingExtraError
+from spindle.errors import InvalidServerSpecError, MissingExtraError
 from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ def specs_of(config: Config) -> "list[ServerSpec]":
     """The servers that are enabled, as the MCP client takes them.
 
     Raises:
+        InvalidConfigError: One of them cannot be.
         MissingExtraError: There are some, and the extra `mcp` is not installed.
     """
     enabled = {name: entry for name, entry in config.servers.items() if entry.enabled}
@@ -25,7 +26,13 @@ def specs_of(config: Config) -> "list[ServerSpec]":
         raise MissingExtraError(f"the servers {', '.join(enabled)} need mcp: pip install 'spindle[mcp]'")
     from spindle.mcp.spec import ServerSpec  # noqa: PLC0415 - only where there are servers
 
-    return [ServerSpec(name=name, **entry.model_dump()) for name, entry in enabled.items()]
+    found: list[ServerSpec] = []
+    for name, entry in enabled.items():
+        try:
+            found.append(ServerSpec(name=name, **entry.model_dump()))
+        except InvalidServerSpecError as error:
+            raise config.error(("mcp", "servers", name, error.field or ""), str(error)) from error
+    return found
 
 
 class Follower:

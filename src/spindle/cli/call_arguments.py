@@ -1,0 +1,103 @@
+"""From `key=value` on a command line to the arguments of a call."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from spindle.cli.schema_text import resolved, types_of
+from spindle.errors import UsageError
+
+_PAIR = re.compile(r"([^=:]+?)(:=|=)(.*)", re.DOTALL)
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def arguments_of(pairs: Sequence[str], given: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `--json`, and on top of them those of each `key=value`.
+
+    Raises:
+        UsageError: A pair or the JSON is none, or a file cannot be read.
+    """
+    found = {} if given is None else _object(_content(given, "--json"))
+    several: dict[str, list[str]] = {}
+    for pair in pairs:
+        parsed = _PAIR.fullmatch(pair)
+        if parsed is None:
+            raise UsageError(f"{pair!r} is no argument; write key=value, key:=JSON or key=@file", field=pair)
+        key, sign, text = parsed[1], parsed[2], parsed[3]
+        if sign == ":=":
+            found[key] = _json(_content(text, key), key)
+        else:
+            several.setdefault(key, []).append(_text(text, key))
+    properties = resolved(schema, schema).get("properties", {})
+    for key, texts in several.items():
+        found[key] = _value(key, texts, properties.get(key, {}), schema)
+    return found
+
+
+def _value(key: str, texts: list[str], schema: Any, whole: Mapping[str, Any]) -> Any:
+    kinds = types_of(schema, whole)
+    if "array" in kinds and (len(texts) > 1 or "string" not in kinds):
+        if len(texts) == 1 and texts[0].lstrip().startswith("["):
+            return _json(texts[0], key)
+        return [_scalar(key, text, resolved(schema, whole).get("items", {}), whole) for text in texts]
+    if len(texts) > 1:
+        raise UsageError(f"{key} is given {len(texts)} times, and it is no list", field=key)
+    return _scalar(key, texts[0], schema, whole)
+
+
+def _scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
+    """The text as the first of the schema's types that it can be; a text may always stay one."""
+    kinds = types_of(schema, whole)
+    if not kinds or "string" in kinds:
+        return text
+    if "boolean" in kinds and text.lower() in _BOOLEANS:
+        return _BOOLEANS[text.lower()]
+    if "null" in kinds and text in {"", "null"}:
+        return None
+    if ("integer" in kinds or "number" in kinds) and re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    if "number" in kinds and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
+        return float(text)
+    if "object" in kinds or "array" in kinds:
+        return _json(text, key)
+    return text  # it does not fit, and the tool's schema says so better
+
+
+def _text(text: str, key: str) -> str:
+    if text.startswith("@@"):
+        return text[1:]
+    return _content(text, key)
+
+
+def _content(text: str, key: str) -> str:
+    """The text itself, or what the file holds that it names; `-` and `@-` are stdin."""
+    if text == "@-" or (text == "-" and key == "--json"):
+        return sys.stdin.read()
+    if not text.startswith("@"):
+        return text
+    path = Path(text[1:]).expanduser()
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(
+            f"{key}: {path} cannot be read: {why}; @@ stands for a text that begins with @", field=key
+        ) from error
+
+
+def _json(text: str, key: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+        raise UsageError(f"{key}: {text!r:.60} is no JSON ({why}); key=value takes plain text", field=key) from error
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = _json(text, "--json")
+    if not isinstance(value, dict):
+        raise UsageError('--json takes one JSON object, such as \'{"path": "notes.txt"}\'', field="--json")
+    return cast("dict[str, Any]", value)

@@ -1,0 +1,116 @@
+"""`spindle list`: the tools there are."""
+
+import difflib
+from typing import Annotated, Any
+
+import anyio
+from cyclopts import Parameter
+
+from spindle.cli.completing import server_names, toolset_names
+from spindle.cli.config import Config
+from spindle.cli.exits import NOT_FOUND, OK
+from spindle.cli.house import filter_of, open_registry
+from spindle.cli.options import NOWHERE, Json, ProfileName, Where
+from spindle.cli.output import Output, complain, working
+from spindle.tools.availability import is_available
+from spindle.tools.entry import Entry
+from spindle.tools.filters import ToolFilter, refusing_rule
+
+
+def list_tools(
+    *,
+    profile: ProfileName = None,
+    toolset: Annotated[str | None, Parameter(help="Only the tools of this toolset.", completer=toolset_names)] = None,
+    server: Annotated[str | None, Parameter(help="Only the tools of this MCP server.", completer=server_names)] = None,
+    json: Json = False,
+    where: Where = NOWHERE,
+) -> int:
+    """List the tools, and say of each where it comes from and what it is for."""
+    config = where.load()
+    allowed = filter_of(config, profile)
+    found = anyio.run(entries_of, config)
+    shown = [entry for entry in found if _is_wanted(entry, allowed, toolset, server)]
+    out = Output()
+    if json:
+        out.json({"tools": [facts_of(entry) for entry in shown]})
+    elif shown:
+        rows = [[entry.tool.name, source_of(entry), flags_of(entry), first_sentence(entry)] for entry in shown]
+        out.table(["tool", "from", "", "what it does"], rows, ["cyan", "dim", "yellow"])
+    if not shown and (toolset or server):
+        complain(*_nothing(found, toolset, server))
+        return NOT_FOUND
+    if not shown and not json:
+        complain(
+            "no tools are configured here", "say kit = true under [tools], or name an MCP server; `spindle doctor`"
+        )
+    return OK
+
+
+async def entries_of(config: Config) -> list[Entry]:
+    """Every tool of a configuration, with what the registry knows of it."""
+    names = [name for name, entry in config.servers.items() if entry.enabled]
+    with working(f"starting {', '.join(names)} …" if names else ""):
+        async with open_registry(config) as registry:
+            return registry.entries()
+
+
+def _is_wanted(entry: Entry, filter: ToolFilter | None, toolset: str | None, server: str | None) -> bool:
+    if entry.hidden or (filter is not None and refusing_rule(entry, filter) is not None):
+        return False
+    return (toolset is None or entry.tool.toolset == toolset) and (server is None or entry.mcp_server == server)
+
+
+def _nothing(found: list[Entry], toolset: str | None, server: str | None) -> tuple[str, str]:
+    wanted, kind = (server, "MCP server") if server is not None else (toolset, "toolset")
+    every = [entry.tool.toolset if server is None else entry.mcp_server for entry in found]
+    known = list(dict.fromkeys(name for name in every if name))
+    near = difflib.get_close_matches(str(wanted), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known) or 'none'}"
+    return f"no tool comes from a {kind} {wanted!r}", hint
+
+
+def source_of(entry: Entry) -> str:
+    """Where a tool comes from, in a word or two."""
+    if entry.mcp_server is not None:
+        return f"mcp {entry.mcp_server}"
+    if entry.tool.origin.startswith("spindle.kit."):
+        return f"kit {entry.tool.toolset}"
+    return entry.tool.origin.partition(":")[0]
+
+
+def flags_of(entry: Entry) -> str:
+    """What a caller should know before calling."""
+    tool = entry.tool
+    flags = [
+        "reads" if tool.read_only else "",
+        "asks first" if tool.requires_approval else "",
+        "" if is_available(tool, None) else "not available",
+    ]
+    return ", ".join(flag for flag in flags if flag)
+
+
+def first_sentence(entry: Entry) -> str:
+    """The beginning of a description, for a table."""
+    paragraph = entry.tool.description.strip().split("\n\n")[0]
+    sentence, stop, _ = paragraph.partition(". ")
+    return sentence + stop.strip()
+
+
+def facts_of(entry: Entry) -> dict[str, Any]:
+    """What programs are told of a tool; these keys stay."""
+    tool = entry.tool
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "toolset": tool.toolset,
+        "source": source_of(entry),
+        "mcp_server": entry.mcp_server,
+        "mcp_tool": entry.mcp_tool,
+        "plugin_id": entry.plugin_id,
+        "read_only": tool.read_only,
+        "idempotent": tool.idempotent,
+        "requires_approval": tool.requires_approval,
+        "trusted": tool.trusted,
+        "available": is_available(tool, None),
+        "timeout_seconds": tool.timeout_seconds,
+    }

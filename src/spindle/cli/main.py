@@ -1,0 +1,177 @@
+"""The `spindle` command: which words it knows, and what it says when something is wrong."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from spindle.cli.exits import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE
+from spindle.errors import SpindleError
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+COMMANDS = (
+    ("list", "spindle.cli.list_command:list_tools", "List the tools."),
+    ("show", "spindle.cli.show_command:show_tool", "Show one tool: what it takes, what it needs."),
+    ("call", "spindle.cli.call_command:call_tool", "Call a tool and see what became of it."),
+    ("serve", "spindle.cli.serve_command:serve", "Serve the tools to MCP clients."),
+    ("spool", "spindle.cli.spool_command:spool", "Read large results that were kept whole."),
+    ("journal", "spindle.cli.journal_command:journal", "See which calls were made, and what became of them."),
+    ("doctor", "spindle.cli.doctor_command:doctor", "See what this machine can do, and how to get the rest."),
+    ("demo", "spindle.cli.demo_command:demo", "Watch hostile calls among good ones."),
+    ("completion", "spindle.cli.completion_command:completion", "Print or install completion for your shell."),
+)
+"""Each is imported when it is used: starting must not cost what only some commands need."""
+
+GLOBAL_OPTIONS = {"--config": 1, "--mcp-config": 1, "--state": 1, "--debug": 0}
+"""May stand before the command too; with how many values each takes."""
+
+_HELP = """The tool layer between a language model and the world."""
+_EPILOGUE = """Begin with `spindle list`, then `spindle call calculate expression=1+2`.
+
+Exit codes: 0 ok, 1 a tool's error, 2 wrong usage or configuration, 3 not found, 4 refused, 5 timed out."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command and exit with a code that means something."""
+    code = run(sys.argv[1:] if argv is None else argv)
+    code = _flushed(code)
+    sys.exit(code)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command; every failure is one line on stderr, and a hint."""
+    from spindle.cli.output import complain  # noqa: PLC0415 - so that even a broken install can say so
+
+    tokens = rearranged(argv)
+    try:
+        if tokens == ["--version"]:
+            print_version()
+            return OK
+        return _dispatch(tokens)
+    except SpindleError as error:
+        if "--debug" in tokens:
+            raise
+        complain(str(error), _hint(error))
+        return USAGE if error.code.startswith(("E_INVALID", "E_USAGE", "E_MISSING", "E_TOOL_AL")) else FAILED
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _leave_quietly()
+    except Exception as error:
+        if "--debug" in tokens:
+            raise
+        complain(f"{type(error).__name__}: {error}", "this is a bug; --debug shows where it happened")
+        return FAILED
+
+
+def _dispatch(tokens: list[str]) -> int:
+    from spindle.cli.output import complain  # noqa: PLC0415
+
+    for package in ("cyclopts", "rich"):
+        if find_spec(package) is None:
+            complain(f"the command needs {package}", "pip install 'spindle[cli]'")
+            return USAGE
+    from cyclopts import CycloptsError  # noqa: PLC0415 - an extra
+
+    app = build_app()
+    try:
+        result: Any = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        complain(_in_words(error), f"`spindle {_command_of(tokens)}--help` shows how it is used")
+        return USAGE
+    return result if isinstance(result, int) else OK
+
+
+def build_app() -> "App":
+    """The command and its words."""
+    from cyclopts import App  # noqa: PLC0415 - an extra
+
+    app = App(
+        name="spindle",
+        help=_HELP,
+        help_epilogue=_EPILOGUE,
+        version_flags=["--version"],
+        version=_version,
+        help_formatter="default" if sys.stdout.isatty() else "plain",
+        help_format="plaintext",
+        suppress_keyboard_interrupt=False,
+    )
+    for number, (name, place, told) in enumerate(COMMANDS):
+        if find_spec(place.partition(":")[0]) is not None:
+            app.command(place, name=name, help=told, sort_key=number)
+    return app
+
+
+def rearranged(argv: Sequence[str]) -> list[str]:
+    """The words with the options that stand before the command put behind it."""
+    front: list[str] = []
+    rest = list(argv)
+    while rest and rest[0].partition("=")[0] in GLOBAL_OPTIONS:
+        count = 0 if "=" in rest[0] else GLOBAL_OPTIONS[rest[0]]
+        front += rest[: 1 + count]
+        rest = rest[1 + count :]
+    if not front or not rest or rest[0].startswith("-"):
+        return _plain_json(front + rest)
+    behind = 2 if rest[0] in {"spool", "journal"} and len(rest) > 1 and not rest[1].startswith("-") else 1
+    return _plain_json([*rest[:behind], *front, *rest[behind:]])
+
+
+def _plain_json(tokens: list[str]) -> list[str]:
+    """`call … --json` without an object means that the answer is wanted as JSON."""
+    if tokens[:1] != ["call"] or "--json" not in tokens:
+        return tokens
+    at = tokens.index("--json")
+    following = tokens[at + 1] if at + 1 < len(tokens) else ""
+    if following == "-" or following.lstrip().startswith(("{", "@", "[")):
+        return tokens
+    return [*tokens[:at], "--output=json", *tokens[at + 1 :]]
+
+
+def print_version() -> None:
+    """Print the version alone."""
+    sys.stdout.write(f"{_version()}\n")
+
+
+def _version() -> str:
+    from importlib.metadata import version  # noqa: PLC0415 - 20 ms that only --version needs
+
+    return version("spindle")
+
+
+def _in_words(error: Any) -> str:
+    error.verbose = False
+    lines = [line.strip(" │╭╮╰╯─") for line in str(error).splitlines()]
+    return " ".join(line for line in lines if line) or type(error).__name__
+
+
+def _command_of(tokens: list[str]) -> str:
+    known = {name for name, _, _ in COMMANDS}
+    return f"{tokens[0]} " if tokens and tokens[0] in known else ""
+
+
+def _hint(error: SpindleError) -> str | None:
+    if error.code == "E_INVALID_CONFIG":
+        return "`spindle doctor` tells which files are read; docs/configuration.md has every key"
+    return None
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _leave_quietly()
+    return code
+
+
+def _leave_quietly() -> int:
+    # Python would complain at exit that it cannot write the rest.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE_CLOSED
+
+
+if __name__ == "__main__":
+    main()

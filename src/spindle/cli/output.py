@@ -1,0 +1,189 @@
+"""What the command prints: for people on a terminal, plain in a pipe, JSON for programs."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
+
+from spindle.cli.terminal_text import cut, one_line, padded, visible, width_of
+
+_GAP = "  "
+Branch: TypeAlias = "tuple[str, Sequence[Branch]]"
+"""A text, and what hangs below it."""
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "cyan": "36",
+}
+
+
+class Output:
+    """Writes to one stream, as that stream wants it."""
+
+    def __init__(self, stream: IO[str] | None = None, *, is_tty: bool | None = None, width: int | None = None) -> None:
+        self._stream = sys.stdout if stream is None else stream
+        self.is_tty = self._stream.isatty() if is_tty is None else is_tty
+        self.has_colour = self.is_tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self.width = (width or shutil.get_terminal_size().columns) if self.is_tty else None
+        """How wide a line may be; `None` where nothing is cut."""
+
+    def line(self, text: str = "") -> None:
+        """Write our own words, styles and all."""
+        self._write(f"{text}\n")
+
+    def text(self, text: str) -> None:
+        """Write somebody else's words; on a terminal they cannot do anything but be read."""
+        shown = visible(text) if self.is_tty else text
+        self._write(shown if shown.endswith("\n") else f"{shown}\n")
+
+    def json(self, value: Any) -> None:
+        """Write one JSON document on its own lines for people, on one line for programs."""
+        indent = 2 if self.is_tty else None
+        self._write(f"{json.dumps(value, indent=indent, ensure_ascii=self._is_narrow, default=plain)}\n")
+
+    @property
+    def stream(self) -> IO[str]:
+        """What is written to."""
+        return self._stream
+
+    def ndjson(self, value: Any) -> None:
+        """Write one document of a stream, and do not keep it back."""
+        self._write(f"{json.dumps(value, ensure_ascii=self._is_narrow, default=plain)}\n")
+        self._stream.flush()
+
+    def styled(self, text: str, style: str) -> str:
+        """Our own or somebody's words in a colour, where there are colours."""
+        safe = visible(text) if self.is_tty else text
+        if not self.has_colour or not safe:
+            return safe
+        return f"\x1b[{';'.join(_STYLES[each] for each in style.split())}m{safe}\x1b[0m"
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
+        """Write columns: wrapped to fit a terminal, aligned and whole in a pipe."""
+        if self.is_tty:
+            from spindle.cli.terminal_tables import print_table  # noqa: PLC0415 - rich, only for a terminal
+
+            print_table(self, head, rows, styles)
+            return
+        lines = [[one_line(cell) for cell in row] for row in (head, *rows)]
+        widths = [max(width_of(row[column]) for row in lines) for column in range(len(head))]
+        for row in lines:
+            self.line(_GAP.join(padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+    def tree(self, root: str, branches: Sequence[Branch]) -> None:
+        """Write a tree of texts, each with more of them below."""
+        if self.is_tty:
+            from spindle.cli.terminal_tables import print_tree  # noqa: PLC0415 - rich, only for a terminal
+
+            print_tree(self, root, branches)
+            return
+        self.line(root)
+        for line in indented(branches, 1):
+            self.line(line)
+
+    def bytes(self, data: bytes) -> None:
+        """Write bytes as they are, or readably on a terminal."""
+        binary = getattr(self._stream, "buffer", None)
+        if self.is_tty or binary is None:
+            self.text(data.decode("utf-8", "replace"))
+            return
+        self._stream.flush()
+        binary.write(data)
+
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether the stream knows only some characters, so that JSON must spell the others."""
+        return (getattr(self._stream, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+        except UnicodeEncodeError:
+            encoding = getattr(self._stream, "encoding", None) or "ascii"
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def indented(branches: Sequence[Branch], depth: int) -> Iterator[str]:
+    """The lines of a tree in a pipe."""
+    for text, below in branches:
+        yield "  " * depth + one_line(text)
+        yield from indented(below, depth + 1)
+
+
+def plain(value: Any) -> Any:
+    """What JSON cannot say by itself."""
+    match value:
+        case datetime():
+            return value.isoformat()
+        case Path():
+            return str(value)
+        case frozenset() | set():
+            return sorted(cast("set[str]", value))
+        case Mapping():
+            return dict(cast("Mapping[str, Any]", value))
+        case tuple():
+            return list(cast("tuple[Any, ...]", value))
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case _:
+            return str(value)
+
+
+def stderr() -> Output:
+    """Where errors, hints and progress go."""
+    return Output(sys.stderr)
+
+
+def complain(message: str, hint: str | None = None) -> None:
+    """Say on one line what is wrong, and on the next what to do."""
+    out = stderr()
+    for line in message.splitlines() or [""]:
+        out.line(f"{out.styled('spindle:', 'red bold')} {visible(line)}")
+    if hint:
+        out.line(f"{out.styled('hint:', 'cyan')} {visible(hint)}")
+
+
+@contextmanager
+def working(what: str) -> Iterator["Progress"]:
+    """Show on a terminal's stderr that something goes on; nowhere else."""
+    progress = Progress(what)
+    try:
+        yield progress
+    finally:
+        progress.clear()
+
+
+class Progress:
+    """One line that is written over again."""
+
+    def __init__(self, what: str) -> None:
+        self._out = stderr()
+        self._is_shown = False
+        self.say(what)
+
+    def say(self, what: str) -> None:
+        """Tell how far it is."""
+        if self._out.is_tty and self._out.width:
+            line = cut(one_line(visible(what)), self._out.width - 2)
+            self._write(f"\r\x1b[K{self._out.styled(line, 'dim')}")
+            self._is_shown = True
+
+    def clear(self) -> None:
+        """Take the line away again."""
+        if self._is_shown:
+            self._write("\r\x1b[K")
+            self._is_shown = False
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()

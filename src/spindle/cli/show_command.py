@@ -1,0 +1,105 @@
+"""`spindle show NAME`: one tool, whole."""
+
+from typing import Annotated, Any, cast
+
+import anyio
+from cyclopts import Parameter
+
+from spindle.capabilities.declare import CAPABILITY_NAMES
+from spindle.cli.completing import tool_names
+from spindle.cli.exits import OK
+from spindle.cli.house import filter_of
+from spindle.cli.list_command import entries_of, facts_of, flags_of, source_of
+from spindle.cli.lookup import unknown
+from spindle.cli.options import NOWHERE, Json, ProfileName, Where
+from spindle.cli.output import Branch, Output
+from spindle.cli.schema_text import parameters, types_of
+from spindle.tools.entry import Entry
+from spindle.tools.filters import refusal
+
+
+def show_tool(
+    name: Annotated[str, Parameter(help="The tool's name.", completer=tool_names)],
+    /,
+    *,
+    profile: ProfileName = None,
+    json: Json = False,
+    where: Where = NOWHERE,
+) -> int:
+    """Show what a tool is for, what it takes, what it needs, and how to call it."""
+    config = where.load()
+    allowed = filter_of(config, profile)
+    entries = {entry.tool.name: entry for entry in anyio.run(entries_of, config)}
+    entry = entries.get(name)
+    if entry is None:
+        return unknown("tool", name, entries, "`spindle list` names them all")
+    out, refused = Output(), refusal(entry, allowed)
+    if json:
+        facts = facts_of(entry) | {
+            "input_schema": entry.tool.describe()["input_schema"],
+            "fingerprint": entry.tool.fingerprint,
+            "capabilities": _needs(entry),
+            "max_result_chars": entry.tool.max_result_chars,
+            "allowed": refused is None,
+        }
+        out.json(facts)
+        return OK
+    _print(out, entry)
+    if refused is not None:
+        out.line()
+        out.line(out.styled(f"This profile may not use it ({refused.rule}).", "yellow"))
+    return OK
+
+
+def _print(out: Output, entry: Entry) -> None:
+    tool = entry.tool
+    parts = [(tool.name, "bold"), (source_of(entry), "dim"), (flags_of(entry), "yellow")]
+    out.line("  ".join(out.styled(text, style) for text, style in parts).rstrip())
+    out.line()
+    out.text(tool.description.strip())
+    out.line()
+    schema = tool.describe()["input_schema"]
+    takes = parameters(schema)
+    out.tree("takes" if takes else "takes nothing", takes)
+    facts = _facts(entry)
+    if facts:
+        out.tree("needs and limits", facts)
+    out.line()
+    out.line(out.styled(f"spindle call {tool.name} {_example(schema)}".rstrip(), "cyan"))
+
+
+def _facts(entry: Entry) -> list[Branch]:
+    tool = entry.tool
+    needs = [f"{name}: {_granted(need)}" for name, need in _needs(entry).items()]
+    limits = [
+        f"stopped after {tool.timeout_seconds:g} s" if tool.timeout_seconds else "",
+        f"shows at most {tool.max_result_chars} characters" if tool.max_result_chars else "",
+        "its output is trusted" if tool.trusted else "",
+        "running it twice does no harm" if tool.idempotent else "",
+    ]
+    return [(text, ()) for text in (*needs, *limits) if text]
+
+
+def _needs(entry: Entry) -> dict[str, Any]:
+    needs = entry.tool.capabilities
+    found = {name: getattr(needs, name) for name in CAPABILITY_NAMES}
+    if needs.files is not None:
+        found["files"] = {"read": list(needs.files.read), "write": list(needs.files.write)}
+    return {name: need for name, need in found.items() if need is not None}
+
+
+def _granted(need: Any) -> str:
+    if isinstance(need, dict):
+        ways = cast("dict[str, list[str]]", need).items()
+        return ", ".join(f"{way} {' '.join(paths)}" for way, paths in ways if paths)
+    return need if isinstance(need, str) else " ".join(map(str, need))
+
+
+def _example(schema: dict[str, Any]) -> str:
+    required = schema.get("required", ())
+    words = {"string": "…", "integer": "1", "number": "1", "boolean": "true", "array": "…"}
+    pairs: list[str] = []
+    for name in required:
+        kinds = types_of(schema.get("properties", {}).get(name), schema)
+        pairs.append(f"{name}={words[kinds[0]]}" if kinds and kinds[0] in words else f"{name}:='{{…}}'")
+    return " ".join(pairs)

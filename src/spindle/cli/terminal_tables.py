@@ -1,0 +1,55 @@
+"""Tables and trees for a terminal: as wide as it is, with nothing left out."""
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from spindle.cli.output import Branch, Output
+from spindle.cli.terminal_text import one_line, visible
+
+_NARROW_COLUMNS = 60
+
+
+def console_of(out: Output) -> Console:
+    """A console that writes where `out` does, in its width and colours."""
+    return Console(
+        file=out.stream,
+        force_terminal=True,
+        no_color=not out.has_colour,
+        width=out.width,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+
+
+def print_table(out: Output, head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
+    """Write a table whose last column takes what room there is."""
+    is_narrow = (out.width or _NARROW_COLUMNS) < _NARROW_COLUMNS
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold" if out.has_colour else "")
+    for number, name in enumerate(head):
+        is_last = number + 1 == len(head)
+        style = styles[number] if out.has_colour and number < len(styles) else ""
+        table.add_column(Text(name), style=style, overflow="fold", no_wrap=not is_last and not is_narrow)
+    for row in rows:
+        table.add_row(*(Text(one_line(visible(cell))) for cell in row))
+    console_of(out).print(table)
+
+
+def print_tree(out: Output, root: str, branches: Sequence[Branch]) -> None:
+    """Write a tree."""
+    tree = Tree(
+        Text(visible(root), style="bold" if out.has_colour else ""), guide_style="dim" if out.has_colour else ""
+    )
+    _grow(tree, branches)
+    console_of(out).print(tree)
+
+
+def _grow(tree: Tree, branches: Sequence[Branch]) -> None:
+    for text, below in branches:
+        _grow(tree.add(Text(one_line(visible(text)))), below)
