@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from spindle.bridges.anthropic_messages import messages_of, system_of
+from spindle.bridges.anthropic_messages import bygone_tools, messages_of, system_of
 from spindle.bridges.anthropic_stream import Stream
 from spindle.bridges.asking import Answered, Failure
 from spindle.bridges.definitions import Definitions
@@ -90,6 +90,8 @@ class MessagesProvider:
         if tools:
             request["tools"] = tools
             request |= self._choice(definitions, trip=ctx.iteration)
+        elif bygone := bygone_tools(request["messages"]):
+            request |= {"tools": bygone, "tool_choice": {"type": "none"}}
         rest = {name: value for name, value in self.extra.items() if name != "tools"}
         return sendable(request | rest)
 

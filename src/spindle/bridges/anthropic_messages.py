@@ -1,15 +1,14 @@
 """Writes a conversation as Anthropic's Messages API wants it: roles in turn, each call answered at once."""
 
-import hashlib
-import re
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from spindle.bridges.anthropic_stream import repeated_input
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.limits import ANTHROPIC
+from spindle.bridges.names import fitted
 from spindle.bridges.partial_calls import repeated_name
 from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
 from spindle.bridges.transcript import Exchange, Said, Step
@@ -17,18 +16,20 @@ from spindle.bridges.transcript import Exchange, Said, Step
 _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _DOCUMENTS: Final = frozenset({"application/pdf", "text/plain"})
 _NATIVE: Final = _IMAGES | _DOCUMENTS
-SEES: Final = Sees(mime_types=_IMAGES | {"application/pdf"})
+_MAX_MEDIA_BYTES: Final = cast("int", ANTHROPIC.max_media_bytes)
+SEES: Final = Sees(mime_types=_IMAGES | {"application/pdf"}, max_bytes=_MAX_MEDIA_BYTES)
 """What the models see."""
 
+_MAX_ID_CHARS: Final = cast("int", ANTHROPIC.max_id_chars)
 _GOES_ON: Final = "(The conversation goes on.)"
 """The API wants the user to speak first; where nobody did, this is said."""
-_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What an id of a call may be; those of other providers may not."""
 
 
 def seen(sees: Sees | None) -> Sees:
     """Leave of what a model sees what this API can carry."""
-    return SEES if sees is None else replace(sees, mime_types=sees.mime_types & _NATIVE)
+    if sees is None:
+        return SEES
+    return replace(sees, mime_types=sees.mime_types & _NATIVE, max_bytes=min(sees.max_bytes, _MAX_MEDIA_BYTES))
 
 
 def system_of(system_text: str, steps: Iterable[Step]) -> str:
@@ -53,12 +54,24 @@ def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[st
     return written
 
 
+def wire_id(id: str) -> str:
+    """Give the id of a call as the API takes it; of other providers' ids, and of one's own, not all are taken."""
+    return fitted(id, cast("str", ANTHROPIC.id_pattern), _MAX_ID_CHARS)
+
+
+def bygone_tools(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tell the tools that a conversation names: where there are none any more, the API still wants those told."""
+    blocks = [block for message in messages for block in message["content"]]
+    names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
+    return [{"name": name, "description": "Not available now.", "input_schema": {"type": "object"}} for name in names]
+
+
 def result_of(answer: Answer, tool_use_id: str | None = None) -> dict[str, Any]:
     """Write the answer to one call as a block."""
     # With an error, the API takes text alone.
     parts = [part for part in answer.parts if not answer.is_error or isinstance(part, TextPart)]
     content = [block_of(part) for part in parts if _says_something(part)]
-    written = {"type": "tool_result", "tool_use_id": tool_use_id or answer.tool_call_id, "content": content}
+    written = {"type": "tool_result", "tool_use_id": tool_use_id or wire_id(answer.tool_call_id), "content": content}
     return written | ({"is_error": True} if answer.is_error else {})
 
 
@@ -132,10 +145,10 @@ class _Ids:
         self._used: set[str] = set()
 
     def fresh(self, id: str) -> str:
-        plain = id if _ID.fullmatch(id) else f"toolu_{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:24]}"
-        fresh, count = plain, 1
+        taken = wire_id(id)
+        fresh, count = taken, 1
         while fresh in self._used:
             count += 1
-            fresh = f"{plain[:56]}_{count}"
+            fresh = f"{taken[: _MAX_ID_CHARS - 8]}_{count}"
         self._used.add(fresh)
         return fresh

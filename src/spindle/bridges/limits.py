@@ -1,6 +1,6 @@
 """What each provider takes at most, as data: every number with where and when it was read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
 
@@ -33,10 +33,6 @@ class Limits:
     """Levels of objects and arrays inside each other, the arguments themselves being the first; in strict mode."""
     max_properties: int | None = None
     """Properties of all objects of one tool together; in strict mode."""
-    max_optional_properties: int | None = None
-    """Those of them that are not required; in strict mode."""
-    max_unions: int | None = None
-    """Properties of more than one type; in strict mode."""
     max_enum_values: int | None = None
     """Values of all enums of one tool together; in strict mode."""
     max_enum_chars: int | None = None
@@ -52,11 +48,22 @@ class Limits:
     sources: tuple[Source, ...]
 
 
+_OPENAI_NAMES = Source(
+    "https://github.com/openai/openai-python/blob/main/src/openai/types/shared_params/function_definition.py",
+    _READ,
+    "a function's name is of a-z, A-Z, 0-9, underscores and dashes, at most 64 of them",
+)
+_OPENAI_COUNT = Source(
+    "https://github.com/openai/openai-openapi/pull/76",
+    _READ,
+    "a list of functions has at most 128; the API answers a longer one with array_above_max_length",
+)
 _OPENAI_STRICT = Source(
     "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas",
     _READ,
     "strict schemas: 5,000 properties in all, 10 levels, 1,000 enum values, 120,000 characters of names and values, "
-    "15,000 characters in an enum of more than 250 values",
+    "15,000 characters in an enum of more than 250 values (read at "
+    "https://jsonschemaprofiles.unitvectorylabs.com/schemas/openai)",
 )
 
 OPENAI_CHAT = Limits(
@@ -69,46 +76,27 @@ OPENAI_CHAT = Limits(
     max_enum_chars=15_000,
     long_enum_values=250,
     max_schema_chars=120_000,
-    sources=(
-        Source(
-            "https://platform.openai.com/docs/api-reference/chat/create",
-            _READ,
-            "function names: a-z, A-Z, 0-9, underscores and dashes, at most 64; at most 128 functions",
-        ),
-        _OPENAI_STRICT,
-    ),
+    sources=(_OPENAI_NAMES, _OPENAI_COUNT, _OPENAI_STRICT),
 )
 
-OPENAI_RESPONSES = Limits(
-    name_pattern=r"[a-zA-Z0-9_-]{1,64}",
-    max_name_chars=64,
-    max_tools=128,
-    max_schema_depth=10,
-    max_properties=5_000,
-    max_enum_values=1_000,
-    max_enum_chars=15_000,
-    long_enum_values=250,
-    max_schema_chars=120_000,
-    sources=(
-        Source(
-            "https://platform.openai.com/docs/api-reference/responses/create",
-            _READ,
-            "function tools as in Chat Completions: names of at most 64 characters, at most 128 of them",
-        ),
-        _OPENAI_STRICT,
-    ),
-)
+OPENAI_RESPONSES = replace(OPENAI_CHAT)
+"""As in Chat Completions: the function tools of both are the same."""
 
 ANTHROPIC = Limits(
-    name_pattern=r"[a-zA-Z0-9_-]{1,64}",
-    max_name_chars=64,
+    name_pattern=r"[a-zA-Z0-9_-]{1,128}",
+    max_name_chars=128,
     property_pattern=r"[a-zA-Z0-9_.-]{1,64}",
     max_property_chars=64,
     sources=(
         Source(
             "https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools",
             _READ,
-            "a tool's name matches ^[a-zA-Z0-9_-]{1,64}$",
+            "a tool's name matches ^[a-zA-Z0-9_-]{1,128}$",
+        ),
+        Source(
+            "https://platform.claude.com/docs/en/managed-agents/self-hosted-sandboxes",
+            _READ,
+            "names of properties are of letters, digits, underscores, dots and hyphens, 1 to 64 of them",
         ),
     ),
 )
@@ -116,13 +104,17 @@ ANTHROPIC = Limits(
 GEMINI = Limits(
     name_pattern=r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}",
     max_name_chars=128,
+    max_tools=512,
+    tools_limit="warn",
     property_pattern=r"[a-zA-Z_][a-zA-Z0-9_]{0,63}",
     max_property_chars=64,
     sources=(
         Source(
-            "https://ai.google.dev/api/caching#FunctionDeclaration",
+            "https://github.com/googleapis/python-genai/blob/main/google/genai/types.py",
             _READ,
-            "names start with a letter or an underscore; letters, digits, underscores, dots, colons, dashes",
+            "a function's name starts with a letter or an underscore and has letters, digits, underscores, dots, colons "
+            "and dashes, at most 128; a parameter's name letters, digits and underscores, at most 64; at most 512 "
+            "declarations (models differ, so a longer list is only warned about)",
         ),
     ),
 )
@@ -130,25 +122,15 @@ GEMINI = Limits(
 BEDROCK = Limits(
     name_pattern=r"[a-zA-Z0-9_-]{1,64}",
     max_name_chars=64,
-    id_pattern=r"[a-zA-Z0-9_.:-]{1,64}",
-    max_id_chars=64,
-    max_media_bytes=3_750_000,
+    property_pattern=ANTHROPIC.property_pattern,
+    max_property_chars=ANTHROPIC.max_property_chars,
     sources=(
         Source(
             "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html",
             _READ,
             "a tool's name is 1 to 64 characters of [a-zA-Z0-9_-]+",
         ),
-        Source(
-            "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html",
-            _READ,
-            "a toolUseId is 1 to 64 characters of [a-zA-Z0-9_.:-]+",
-        ),
-        Source(
-            "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html",
-            _READ,
-            "an image is at most 3.75 MB, a document at most 4.5 MB; the smaller is taken for both",
-        ),
+        *ANTHROPIC.sources[1:],
     ),
 )
 
@@ -157,7 +139,7 @@ MCP = Limits(
     max_name_chars=128,
     sources=(
         Source(
-            "https://modelcontextprotocol.io/specification/2025-11-25/server/tools",
+            "https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names",
             _READ,
             "tool names should be 1 to 128 characters of letters, digits, underscores, dashes and dots",
         ),
