@@ -155,7 +155,7 @@ class ServerSpec:
             if all(isinstance(key, str) and isinstance(text, str) for key, text in table.items()):
                 return cast("dict[str, str]", table)
         # Its values may be secret, so they are not shown.
-        return self._refuse(name, f"must be a table of texts, not a {type(value).__name__}")
+        return self._refuse(name, f"must be a table of texts, not a {type(cast('object', value)).__name__}")
 
     def _expect(self, name: str, expected: str, fits: Callable[[Any], bool]) -> None:
         value = getattr(self, name)

@@ -1,0 +1,179 @@
+"""A server in a process of its own, spoken to over its standard streams; its whole group ends with the link."""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, cast
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
+
+from spindle.mcp.spec import ServerSpec
+from spindle.mcp.upstream_env import program
+from spindle.mcp.upstream_lines import BoundedLines, Tail, TooLong
+from spindle.mcp.upstream_link import MAX_MESSAGE_BYTES, Seal
+
+_STDERR_BYTES = 8 << 10
+_STDERR_LINES = 8
+_EXIT_SECONDS = 2.0
+"""For a server to end by itself when its stdin closes, and again after SIGTERM."""
+_POLL_SECONDS = 0.01
+_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
+
+
+class StdioLink:
+    """Starts the process, carries messages, keeps the last of its stderr."""
+
+    def __init__(self, spec: ServerSpec, env: Mapping[str, str]) -> None:
+        self.seal = Seal()
+        self.broken = anyio.Event()
+        self._spec = spec
+        self._env = dict(env)
+        self._stderr = Tail(_STDERR_BYTES)
+        self._exit: int | None = None
+
+    def last_words(self) -> str:
+        """The last lines of its stderr, and how it ended."""
+        ended = "" if self._exit is None else _how_it_ended(self._exit)
+        words = self._stderr.lines(_STDERR_LINES)
+        return "; it last wrote to stderr: ".join(part for part in (ended, words) if part)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Any, None]:
+        """Start the server, give the streams of its messages, and end it with its whole group.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        process = await self._started()
+        incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        try:
+            async with anyio.create_task_group() as pumps:
+                pumps.start_soon(self._read, cast("ByteReceiveStream", process.stdout), incoming.clone())
+                pumps.start_soon(self._write, cast("ByteSendStream", process.stdin), outgoing, incoming)
+                pumps.start_soon(self._listen, cast("ByteReceiveStream", process.stderr))
+                try:
+                    yield read_stream, write_stream
+                finally:
+                    read_stream.close()
+                    write_stream.close()
+                    # Whatever happens to the caller, the process must not be left behind; every wait in it is bounded.
+                    with anyio.CancelScope(shield=True):
+                        await self._end(process)
+                    pumps.cancel_scope.cancel()
+        finally:
+            for stream in (incoming, read_stream, write_stream, outgoing):
+                stream.close()
+
+    async def _started(self) -> Process:
+        spec = self._spec
+        command = program(spec.command or "", self._env, spec.cwd)
+        if command is None:
+            raise FileNotFoundError(f"no program is called {spec.command!r}; look at command and at its PATH")
+        if spec.cwd is not None and not await anyio.Path(spec.cwd).is_dir():
+            raise NotADirectoryError(f"cwd {spec.cwd!r} is no folder")
+        with anyio.CancelScope(shield=True):  # a cancelled start would leave a process that nobody knows
+            return await anyio.open_process([command, *spec.args], env=self._env, cwd=spec.cwd, start_new_session=True)
+
+    async def _read(self, stdout: ByteReceiveStream, out: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        lines = BoundedLines(MAX_MESSAGE_BYTES)
+        with out, suppress(*_GONE):
+            async for chunk in stdout:
+                for line in lines.feed(chunk):
+                    await out.send(self._parsed(line))
+        self.broken.set()
+        await _drained(stdout)
+
+    def _parsed(self, line: bytes | TooLong) -> SessionMessage | Exception:
+        if isinstance(line, TooLong):
+            message = f"its answer of {line.size} bytes is larger than the {MAX_MESSAGE_BYTES} that are taken"
+            request_id = line.request_id()
+            if request_id is None:
+                return ValueError(message)
+            return SessionMessage(self.seal.answer(request_id, "too_large", message))
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            return ValueError(f"a line of {len(line)} bytes on its stdout is no message of the protocol")
+
+    async def _write(
+        self,
+        stdin: ByteSendStream,
+        messages: MemoryObjectReceiveStream[SessionMessage],
+        back: MemoryObjectSendStream[SessionMessage | Exception],
+    ) -> None:
+        with messages, back:
+            async for message in messages:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                try:
+                    await stdin.send(text.encode("utf-8", "replace") + b"\n")
+                except _GONE:
+                    self.broken.set()
+                    if isinstance(message.message, JSONRPCRequest):
+                        lost = self.seal.answer(message.message.id, "undelivered", "the server is gone")
+                        with suppress(*_GONE):
+                            await back.send(SessionMessage(lost))
+                    return
+
+    async def _listen(self, stderr: ByteReceiveStream) -> None:
+        with suppress(*_GONE):
+            async for chunk in stderr:
+                self._stderr.feed(chunk)
+
+    async def _end(self, process: Process) -> None:
+        with suppress(*_GONE):
+            await cast("ByteSendStream", process.stdin).aclose()
+        if not await _exited(process):
+            _signal_group(process.pid, signal.SIGTERM)
+            await _exited(process)
+        # Also when it ended by itself: what it started is in its group, and nobody else would end that.
+        _signal_group(process.pid, signal.SIGKILL)
+        await _exited(process)
+        self._exit = process.returncode
+        await _released(process)
+
+
+async def _drained(stream: ByteReceiveStream) -> None:
+    """Read on after nobody listens: a server that cannot write would not come to its end."""
+    with suppress(*_GONE):
+        while True:
+            await stream.receive()
+
+
+async def _exited(process: Process) -> bool:
+    # Not `wait()`: it also waits for the pipes, which a child of the server may hold open.
+    with anyio.move_on_after(_EXIT_SECONDS):
+        while process.returncode is None:  # noqa: ASYNC110  nobody tells us
+            await anyio.sleep(_POLL_SECONDS)
+    return process.returncode is not None
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform != "win32":
+            os.killpg(pid, number)  # it leads its own group, so nothing of ours is in it
+
+
+async def _released(process: Process) -> None:
+    """Close the pipes, also those whose other end somebody still holds."""
+    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            with suppress(*_GONE):
+                await stream.aclose()
+    if transport is not None:
+        transport.close()  # asyncio's own, which nothing public gives
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    with suppress(ValueError):
+        return f"it was ended by {signal.Signals(-code).name}"
+    return f"it was ended by signal {-code}"

@@ -1,0 +1,165 @@
+"""A real MCP server, written with the official SDK: one tool for each kind of answer.
+
+`everything.py stdio` speaks over its standard streams, `everything.py http PORT` over streamable HTTP.
+"""
+
+import base64
+import os
+import sys
+
+import anyio
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+)
+from pydantic import BaseModel
+
+PNG = base64.b64encode(bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010806000000")).decode()
+
+server = MCPServer("everything", log_level="ERROR")
+
+
+class Point(BaseModel):
+    x: int
+    y: int
+
+
+class Name(BaseModel):
+    name: str
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True, destructive_hint=False))
+def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@server.tool()
+def point() -> Point:
+    """Give a point."""
+    return Point(x=1, y=2)
+
+
+@server.tool(structured_output=False)
+def rich() -> CallToolResult:
+    """Give one block of each kind."""
+    blocks = [
+        TextContent(type="text", text="first"),
+        ImageContent(type="image", data=PNG, mime_type="image/png"),
+        AudioContent(
+            type="audio", data=base64.b64encode(b"<html><body>no sound</body></html>").decode(), mime_type="audio/wav"
+        ),
+        EmbeddedResource(
+            type="resource", resource=TextResourceContents(uri="note://one", mime_type="text/plain", text="a note")
+        ),
+        EmbeddedResource(
+            type="resource",
+            resource=BlobResourceContents(
+                uri="file:///tmp/data.bin",
+                mime_type="application/octet-stream",
+                blob=base64.b64encode(b"\0\1").decode(),
+            ),
+        ),
+        ResourceLink(type="resource_link", uri="https://example.org/x", name="x", description="a link"),
+        TextContent(type="text", text="last"),
+    ]
+    return CallToolResult(content=blocks)
+
+
+@server.tool(structured_output=False)
+def nothing() -> CallToolResult:
+    """Give nothing at all."""
+    return CallToolResult(content=[])
+
+
+@server.tool(structured_output=False)
+def broken(text: str = "") -> CallToolResult:
+    """Fail."""
+    return CallToolResult(content=[TextContent(type="text", text=text)] if text else [], is_error=True)
+
+
+@server.tool()
+def variable(name: str) -> str:
+    """Give an environment variable."""
+    return os.environ.get(name, "(unset)")
+
+
+@server.tool()
+def variables() -> list[str]:
+    """Name the environment variables."""
+    return sorted(os.environ)
+
+
+@server.tool()
+async def count(steps: int, ctx: Context) -> str:
+    """Count, and tell how far it is."""
+    for step in range(1, steps + 1):
+        await ctx.report_progress(step, steps, f"step {step}")
+    return "counted"
+
+
+@server.tool()
+async def greet(ctx: Context) -> str:
+    """Ask for a name."""
+    answer = await ctx.elicit("What is your name?", Name)
+    return f"hello {answer.data.name}" if answer.action == "accept" else answer.action
+
+
+@server.tool()
+async def wait(seconds: float, path: str) -> str:
+    """Wait; leaves a file behind when it is told to stop."""
+    try:
+        await anyio.sleep(seconds)
+    except anyio.get_cancelled_exc_class():
+        await anyio.Path(path).write_text("cancelled")
+        raise
+    return "waited"
+
+
+@server.tool()
+async def say(text: str, ctx: Context) -> str:
+    """Write to the log."""
+    await ctx.info(text)
+    return "said"
+
+
+def extra() -> str:
+    """A tool that came later."""
+    return "extra"
+
+
+@server.tool()
+async def grow(ctx: Context) -> str:
+    """Offer one tool more."""
+    server.add_tool(extra, name="extra")
+    await ctx.notify_tools_changed()
+    return "grown"
+
+
+@server.tool()
+async def shrink(ctx: Context) -> str:
+    """Offer it no longer."""
+    server.remove_tool("extra")
+    await ctx.notify_tools_changed()
+    return "shrunk"
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "http":
+        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
+    else:
+        server.run("stdio")
