@@ -138,9 +138,10 @@ class MessagesProvider:
 
     async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
         """Send the request, and wait for the answer as a whole."""
-        answer, client = Stream(definitions), self.client.get()
+        answer = Stream(definitions)
+        create: Any = self.client.get().messages.create
         for _ in range(_MAX_PAUSES + 1):
-            response: Any = await client.messages.create(**request)
+            response = await create(**request)
             answer.feed_whole(response)
             if answer.finish_reason != "pause_turn" or answer.calls():
                 return answer.answered()

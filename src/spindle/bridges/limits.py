@@ -87,6 +87,9 @@ ANTHROPIC = Limits(
     max_name_chars=128,
     property_pattern=r"[a-zA-Z0-9_.-]{1,64}",
     max_property_chars=64,
+    id_pattern=r"[a-zA-Z0-9_-]{1,64}",
+    max_id_chars=64,
+    max_media_bytes=3_900_000,
     sources=(
         Source(
             "https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools",
@@ -97,6 +100,11 @@ ANTHROPIC = Limits(
             "https://platform.claude.com/docs/en/managed-agents/self-hosted-sandboxes",
             _READ,
             "names of properties are of letters, digits, underscores, dots and hyphens, 1 to 64 of them",
+        ),
+        Source(
+            "https://github.com/anthropics/claude-code/issues/14887",
+            _READ,
+            "an image of more than 5,242,880 bytes, written as base64, is refused",
         ),
     ),
 )
