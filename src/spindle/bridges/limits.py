@@ -132,13 +132,26 @@ BEDROCK = Limits(
     max_name_chars=64,
     property_pattern=ANTHROPIC.property_pattern,
     max_property_chars=ANTHROPIC.max_property_chars,
+    id_pattern=r"[a-zA-Z0-9_.:-]{1,64}",
+    max_id_chars=64,
+    max_media_bytes=3_750_000,
     sources=(
         Source(
             "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html",
             _READ,
             "a tool's name is 1 to 64 characters of [a-zA-Z0-9_-]+",
         ),
-        *ANTHROPIC.sources[1:],
+        ANTHROPIC.sources[1],
+        Source(
+            "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html",
+            _READ,
+            "a toolUseId is 1 to 64 characters of [a-zA-Z0-9_.:-]+",
+        ),
+        Source(
+            "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html",
+            _READ,
+            "an image is at most 3.75 MB, a document at most 4.5 MB; the smaller is taken for both",
+        ),
     ),
 )
 
