@@ -123,7 +123,9 @@ def is_ready(job: Job, house: House) -> Err | None:
     """Refuse a tool that says it cannot be used now."""
     if is_available(job.entry.tool, house.events):
         return None
-    return Err("not_available", f"The tool {job.call.name!r} is not available at the moment.", retryable=True)
+    text = f"The tool {job.call.name!r} is not available at the moment."
+    why = getattr(job.entry.tool.is_available, "why", None)  # a guard may be able to say more than no
+    return Err("not_available", f"{text} {why()}" if callable(why) else text, retryable=True)
 
 
 def is_served(job: Job, house: House) -> Err | None:
