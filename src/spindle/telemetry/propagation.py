@@ -3,7 +3,7 @@
 Without OpenTelemetry these do nothing, so that the MCP client and server may always call them.
 """
 
-from collections.abc import Generator, Mapping, MutableMapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -25,7 +25,7 @@ def inject(meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
     sent = dict(meta or {})
     propagator = _propagator()
     if propagator is not None:
-        carrier: MutableMapping[str, str] = {}
+        carrier: Any = {}
         propagator.inject(carrier)
         sent.update(carrier)
     return sent

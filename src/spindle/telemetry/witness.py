@@ -29,7 +29,7 @@ class Telemetry:
         meter_provider: MeterProvider | None,
     ) -> None:
         self._max_content_chars = max_content_chars
-        self._listeners = Listeners(tracer_provider, meter_provider)
+        self._listeners = Listeners(tracer_provider, meter_provider, Instruments)
 
     def watch(self, context: ToolContext) -> Watch | None:  # noqa: ARG002
         """Watch one batch, if an SDK has been set up."""
