@@ -166,6 +166,8 @@ class ServerSection(Section):
     """Whether results are fenced as what they are: content that may not be believed."""
     name: Text = "spindle"
     """How the server introduces itself."""
+    offers: Spot | None = None
+    """`package.module:name` of a server of the official SDK, whose prompts and resources stand beside the tools."""
     instructions: Text | None = None
     """What its clients' models are told about it."""
 

@@ -33,7 +33,7 @@ def local_registry(config: Config, backends: Backends) -> ToolRegistry:
             sys.path.insert(0, str(folder))
     for spot in config.tools.modules:
         try:
-            registry.register_all(_tools_of(_found(config, spot), config, spot))
+            registry.register_all(_tools_of(found(config, spot), config, spot))
         except InvalidConfigError:
             raise
         except SpindleError as error:
@@ -67,24 +67,29 @@ def _writes(tool: Tool) -> bool:
     return files is not None and bool(files.write)
 
 
-def _found(config: Config, spot: str) -> object:
+def found(config: Config, spot: str, key: tuple[str, ...] = ("tools", "modules")) -> object:
+    """Give what `package.module:name` names.
+
+    Raises:
+        InvalidConfigError: There is no such module, it cannot be imported, or has no such name.
+    """
     module_name, _, name = spot.partition(":")
     try:
         value: Any = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             hint = "is it installed here, or its folder in tools.python_path?"
-            raise config.error(("tools", "modules"), f"there is no module {error.name!r}; {hint}") from error
-        raise config.error(("tools", "modules"), f"{module_name} needs {error.name!r}, which is not there") from error
+            raise config.error(key, f"there is no module {error.name!r}; {hint}") from error
+        raise config.error(key, f"{module_name} needs {error.name!r}, which is not there") from error
     except Exception as error:
         raise config.error(
-            ("tools", "modules"), f"importing {module_name} failed with {type(error).__name__}: {error!s:.200}"
+            key, f"importing {module_name} failed with {type(error).__name__}: {error!s:.200}"
         ) from error
     for part in name.split("."):
         if not hasattr(value, part):
             near = difflib.get_close_matches(part, [each for each in dir(value) if each[0] != "_"], n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise config.error(("tools", "modules"), f"{module_name} has no {part!r}{hint}")
+            raise config.error(key, f"{module_name} has no {part!r}{hint}")
         value = getattr(value, part)
     return value
 

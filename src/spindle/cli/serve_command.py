@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import anyio
 from cyclopts import Parameter
@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from spindle.cli.config import Config
 from spindle.cli.exits import OK
 from spindle.cli.house import House, filter_of, open_house
+from spindle.cli.house_tools import found
 from spindle.cli.options import NOWHERE, ProfileName, Where
 from spindle.cli.output import Output
 from spindle.errors import MissingExtraError
@@ -107,7 +108,22 @@ def _manners(house: House, profile: str | None = None) -> dict[str, Any]:
         "is_fenced": section.fence,
         "filter_of": lambda named: house.filter_of(named or profile),
         "working_dir": str(house.config.root),
+        "offers": _offers(house.config),
     }
+
+
+def _offers(config: Config) -> Any:
+    """The server of the SDK whose prompts and resources stand beside the tools."""
+    spot = config.server.offers
+    if spot is None:
+        return None
+    from mcp.server.lowlevel import Server  # noqa: PLC0415 - an extra
+
+    value = found(config, spot, ("server", "offers"))
+    if not isinstance(value, Server):
+        kind = type(value).__name__
+        raise config.error(("server", "offers"), f"{spot} is a {kind}, not a mcp.server.lowlevel.Server")
+    return cast("Any", value)
 
 
 def _observers() -> Sequence[Any]:

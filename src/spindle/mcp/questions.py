@@ -1,5 +1,6 @@
 """A gate as a form that an MCP client shows to its user, and the answer back."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -13,9 +14,18 @@ from spindle.turns.gate import Gate
 _FIELD: Final = "answer"
 _PLAIN: Final = frozenset({"string", "number", "integer", "boolean"})
 _FORM_WORDS: Final = frozenset(
-    {"type", "title", "description", "default", "enum", "minimum", "maximum", "minLength", "maxLength", "format"}
+    {
+        *("type", "title", "description", "default", "enum", "enumNames", "oneOf", "format"),
+        *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "items"),
+    }
 )
 """What the specification lets a field of a form say."""
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+def key_of(gate: Gate) -> str:
+    """Name a question, for a client that answers several: by its reason, where that is a name."""
+    return gate.reason if _NAME.fullmatch(gate.reason) else _FIELD
 
 
 def form_of(gate: Gate) -> ElicitRequest:
@@ -78,6 +88,21 @@ def _field(schema: Any) -> dict[str, Any] | None:
     if not isinstance(schema, Mapping):
         return None
     given = cast("Mapping[str, Any]", schema)
-    if given.get("type") not in _PLAIN or "$ref" in given:
+    is_choice = given.get("type") == "array" and _is_choice(given.get("items"))
+    if "$ref" in given or not (given.get("type") in _PLAIN or is_choice):
+        return None
+    if not all(_is_const(each) for each in given.get("oneOf", ())):
         return None
     return {name: value for name, value in given.items() if name in _FORM_WORDS}
+
+
+def _is_choice(items: Any) -> bool:
+    """Say whether a list's items are texts to choose from, which a form shows as boxes to tick."""
+    if not isinstance(items, Mapping):
+        return False
+    given = cast("Mapping[str, Any]", items)
+    return isinstance(given.get("enum"), list) or (bool(given.get("anyOf")) and all(map(_is_const, given["anyOf"])))
+
+
+def _is_const(option: Any) -> bool:
+    return isinstance(option, Mapping) and isinstance(cast("Mapping[str, Any]", option).get("const"), str)

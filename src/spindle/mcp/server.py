@@ -4,7 +4,7 @@ Everything a call goes through is the executor's: this file only translates. Rea
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, cast
@@ -28,7 +28,7 @@ from spindle.errors import UsageError
 from spindle.events import Events, ToolProgress
 from spindle.execution.executor import Executor
 from spindle.mcp.approving import approve_by_gate
-from spindle.mcp.questions import form_of, settle
+from spindle.mcp.questions import form_of, key_of, settle
 from spindle.mcp.running import Execute, OpenGate, Parking, RunningCall
 from spindle.mcp.sessions import Session, Sessions
 from spindle.tools.context import ToolContext
@@ -39,7 +39,12 @@ from spindle.turns.waits import GateDesk
 
 PAGE: Final = 200
 """Tools on one page of the list."""
-_ANSWER: Final = "answer"
+_OFFERED: Final = (
+    *("prompts/list", "prompts/get", "completion/complete"),
+    *("resources/list", "resources/templates/list", "resources/read"),
+    *("resources/subscribe", "resources/unsubscribe", "logging/setLevel"),
+)
+"""What a server of the SDK may add to our tools."""
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
@@ -58,7 +63,8 @@ class Caller:
 class ToolServer:
     """Serves the tools of an executor's house to MCP clients, each of whom has its own view.
 
-    `identify` says who sends a request, and `filter_of` what that profile may see and run.
+    `identify` says who sends a request, and `filter_of` what that profile may see and run. `offers` is a server of the
+    official SDK whose resources and prompts are served beside the tools.
     """
 
     def __init__(
@@ -74,10 +80,12 @@ class ToolServer:
         is_fenced: bool = True,
         working_dir: str | None = None,
         sees: Sees | None = None,
+        offers: Server[Any] | None = None,
     ) -> None:
         self._executor, self._base = executor, registry
         self._filter_of, self._identify = filter_of, identify
         self._is_fenced, self._working_dir, self._sees = is_fenced, working_dir, sees
+        self._offers = offers
         self._version = 0
         self._sessions = Sessions()
         self._parking = Parking()
@@ -96,6 +104,10 @@ class ToolServer:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
         )
+        for method in _OFFERED:
+            entry = None if offers is None else offers.get_request_handler(method)
+            if entry is not None:
+                self.sdk.add_request_handler(method, entry.params_type, entry.handler)
         # What a client sends back to resume a call is sealed, and bound to the same call of the same client.
         self.sdk.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name))
 
@@ -135,11 +147,14 @@ class ToolServer:
         return left
 
     @asynccontextmanager
-    async def _lifespan(self, _server: Server[Any]) -> AsyncGenerator[None]:
-        async with anyio.create_task_group() as tasks:
+    async def _lifespan(self, _server: Server[Any]) -> AsyncGenerator[Any]:
+        async with AsyncExitStack() as stack:
+            offers = self._offers
+            state = None if offers is None else await stack.enter_async_context(offers.lifespan(offers))
+            tasks = await stack.enter_async_context(anyio.create_task_group())
             self._tasks = tasks
             try:
-                yield
+                yield state
             finally:
                 self._parking.cancel_all()
                 tasks.cancel_scope.cancel()
@@ -219,11 +234,12 @@ class ToolServer:
         call = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
         if running is None:
             return await self._answer(session, _refused(call, "That question is no longer open. Call again."))
-        answered = (params.input_responses or {}).get(_ANSWER)
-        if running.question is not None and isinstance(answered, types.ElicitResult):
-            settle(running.question, answered)
-        elif running.question is not None and not running.question.is_settled:
-            return self._asked(running, running.question)
+        question = running.question
+        answered = None if question is None else (params.input_responses or {}).get(key_of(question))
+        if question is not None and isinstance(answered, types.ElicitResult):
+            settle(question, answered)
+        elif question is not None and not question.is_settled:
+            return self._asked(running, question)
         return await self._follow(session, running, call)
 
     async def _follow(
@@ -237,7 +253,7 @@ class ToolServer:
 
     def _asked(self, running: RunningCall, gate: Gate) -> types.InputRequiredResult:
         self._parking.park(running)
-        return types.InputRequiredResult(input_requests={_ANSWER: form_of(gate)}, request_state=running.id)
+        return types.InputRequiredResult(input_requests={key_of(gate): form_of(gate)}, request_state=running.id)
 
     async def _answer(self, session: Session, outcome: CallOutcome) -> types.CallToolResult:
         if session.keep(outcome):
