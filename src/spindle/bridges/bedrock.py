@@ -54,9 +54,11 @@ def definitions(
 
 
 def _wrap(spec: Spec) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": spec.name, "inputSchema": {"json": spec.schema}}
-    if spec.description.strip():
-        told["description"] = spec.description
+    told: dict[str, Any] = {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": {"json": spec.schema},
+    }
     return {"toolSpec": told | ({"strict": True} if spec.strict else {})}
 
 

@@ -199,14 +199,12 @@ class Stream:
     def _whole(self, content: Any) -> _Block:
         block = _Block()
         reasoning = field_of(content, "reasoningContent")
-        thought = field_of(reasoning, "reasoningText")
         if (tool_use := field_of(content, "toolUse")) is not None:
             block.begin_call(tool_use, self._ids)
             cast("PartialCall", block.call).add(field_of(tool_use, "input"))
         elif reasoning is not None:
-            _think(block, thought)
-            _think(block, {"signature": text_of(thought, "signature")})
-            _think(block, {"redactedContent": field_of(reasoning, "redactedContent")})
+            _think(block, field_of(reasoning, "reasoningText"))
+            _think(block, reasoning)  # what is redacted stands beside the text, not in it
         elif said := text_of(content, "text"):
             block.text.append(said)
         elif isinstance(content, Mapping) and _SENT_BACK.intersection(cast("Mapping[str, Any]", content)):

@@ -35,14 +35,25 @@ async def items_of_stream(
     limiter = CapacityLimiter(1)
     try:
         await to_thread.run_sync(line.open, abandon_on_cancel=True, limiter=limiter)
-        yield _items(line, limiter)
+        yield _Items(line, limiter)
     finally:
         line.hang_up()
 
 
-async def _items(line: "_Line", limiter: CapacityLimiter) -> AsyncGenerator[Any]:
-    while (item := await to_thread.run_sync(line.read, abandon_on_cancel=True, limiter=limiter)) is not _END:
-        yield item
+class _Items:
+    """The items of a line; no generator, for one that is left half way would have to be closed as well."""
+
+    def __init__(self, line: "_Line", limiter: CapacityLimiter) -> None:
+        self._line, self._limiter = line, limiter
+
+    def __aiter__(self) -> "_Items":
+        return self
+
+    async def __anext__(self) -> Any:
+        item = await to_thread.run_sync(self._line.read, abandon_on_cancel=True, limiter=self._limiter)
+        if item is _END:
+            raise StopAsyncIteration
+        return item
 
 
 class _Line:
