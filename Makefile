@@ -86,5 +86,5 @@ dist: $(READY) ## build the wheel and the source archive into dist/
 	$(PY) -m build --no-isolation
 
 clean: ## remove everything that make has made
-	rm -rf $(VENV) .peers site dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .peers .npm-tools site dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .ruff_cache .pytest_cache
 	find . -type d -name __pycache__ -prune -exec rm -rf {} +
