@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from anyio import to_thread
 
@@ -48,7 +48,8 @@ def gate_opener(before: Callable[[], None]) -> Callable[[Any], Any]:
         if not can_ask():
             raise GateNotSupportedError("nobody sits at this terminal to answer")
         before()
-        payload = gate.payload if isinstance(gate.payload, dict) else {}
+        given: Any = gate.payload
+        payload = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
         question, options = payload.get("question") or gate.reason, payload.get("options") or ()
         for option in options:
             stderr().line(f"  - {visible(str(option))}")

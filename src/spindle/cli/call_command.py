@@ -16,10 +16,10 @@ from spindle.cli.completing import profile_names, tool_names
 from spindle.cli.config import Config
 from spindle.cli.exits import REFUSED, USAGE, exit_code_of
 from spindle.cli.house import House, open_house
-from spindle.cli.lookup import unknown
+from spindle.cli.lookup import NAMES_THEM, only_servers_of, unknown
 from spindle.cli.options import NOWHERE, Where
-from spindle.cli.output import Output, Progress, complain, working
-from spindle.events import Events, ToolProgress, Warned
+from spindle.cli.output import Output, Progress, complain, warnings_to, working
+from spindle.events import Events, ToolProgress
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import refusal
 
@@ -72,39 +72,35 @@ def call_tool(
         timeout_seconds=timeout,
         profile=profile,
     )
-    return anyio.run(_call, where.load(), request)
+    return anyio.run(_call, only_servers_of(where.load(), name), request)
 
 
 async def _call(config: Config, request: _Request) -> int:
     with working(f"{request.name} …") as progress:
-        approve = approver(yes=request.yes, before=progress.clear)
-        async with open_house(config, approve=approve, batch_timeout_seconds=request.timeout_seconds) as house:
+        approve, events = approver(yes=request.yes, before=progress.clear), warnings_to(progress)
+        async with open_house(
+            config, approve=approve, events=events, batch_timeout_seconds=request.timeout_seconds
+        ) as house:
             entry = house.registry.entry(request.name)
             if entry is None:
                 progress.clear()
-                return unknown("tool", request.name, [tool.name for tool in house.registry], _names_them(house))
+                return unknown("tool", request.name, [tool.name for tool in house.registry], NAMES_THEM)
             allowed = house.filter_of(request.profile)
             args = arguments_of(request.pairs, request.given, entry.tool.describe()["input_schema"])
             call = Call(f"{request.name}-{secrets.token_hex(3)}", request.name, args)
-            context = _context(request, progress)
+            context = _context(request, progress, events)
             [outcome] = await house.executor.execute_parallel([call], context, allowed)
             progress.clear()
             await _show(request.shape, outcome, house, f"{SESSION}/{context.turn_id}/{call.tool_call_id}")
             return REFUSED if refusal(entry, allowed) is not None else exit_code_of(outcome)
 
 
-def _context(request: _Request, progress: Progress) -> ToolContext:
+def _context(request: _Request, progress: Progress, events: Events) -> ToolContext:
     def say(event: ToolProgress) -> None:
         percent = "" if event.percent is None else f" {event.percent:.0f} %"
         progress.say(f"{request.name}{percent} · {event.message}")
 
-    def warn(event: Warned) -> None:
-        progress.clear()
-        complain(event.message)
-
-    events = Events()
     events.on("tool_progress", say)
-    events.on("warning", warn)
     return ToolContext(
         session_id=SESSION,
         turn_id=datetime.now(UTC).date().isoformat(),
@@ -124,8 +120,3 @@ async def _show(shape: Shape, outcome: CallOutcome, house: House, place: str) ->
             await print_raw(Output(), outcome)
         case "text":
             await print_text(Output(), outcome, artifact_id)
-
-
-def _names_them(house: House) -> str:
-    down = [] if house.servers is None else [each.name for each in house.servers.status() if each.error]
-    return f"the MCP server {down[0]} is down; `spindle doctor`" if down else "`spindle list` names them all"

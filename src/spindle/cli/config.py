@@ -53,15 +53,15 @@ class Config:
     """A SQLite file of the tools' own storage, or `None` for this process alone."""
     tools: ToolsSection
     python_path: tuple[Path, ...] = ()
-    limits: LimitsSection = field(default_factory=LimitsSection)
-    retention: SpoolSection = field(default_factory=SpoolSection)
-    reach: ReachSection = field(default_factory=ReachSection)
+    limits: LimitsSection = field(default_factory=LimitsSection.model_construct)
+    retention: SpoolSection = field(default_factory=SpoolSection.model_construct)
+    reach: ReachSection = field(default_factory=ReachSection.model_construct)
     secrets_file: Path | None = None
     servers: Mapping[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
     profiles: Mapping[str, ProfileEntry] = field(default_factory=dict[str, ProfileEntry])
     profile: str | None = None
     """The profile of a caller who names none."""
-    server: ServerSection = field(default_factory=ServerSection)
+    server: ServerSection = field(default_factory=ServerSection.model_construct)
     notes: tuple[str, ...] = ()
     """What is worth knowing and no error."""
     source: Source | None = field(default=None, repr=False)
@@ -98,7 +98,7 @@ def load_config(
 
 
 def _defaults() -> ConfigFile:
-    return ConfigFile(tools=ToolsSection(kit=True))
+    return ConfigFile.model_construct(tools=ToolsSection.model_construct(kit=True))
 
 
 def _read(path: Path) -> tuple[Source, ConfigFile]:

@@ -22,7 +22,8 @@ MEMORY = "memory"
 class Section(BaseModel):
     """One table: its values cannot change, and a key that is not declared is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # Built when a file is read: without one, starting need not pay for it.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class SpindleSection(Section):
@@ -175,15 +176,15 @@ class ServerSection(Section):
 class ConfigFile(Section):
     """A whole `spindle.toml`."""
 
-    spindle: SpindleSection = SpindleSection()
-    tools: ToolsSection = ToolsSection()
-    limits: LimitsSection = LimitsSection()
-    spool: SpoolSection = SpoolSection()
-    journal: JournalSection = JournalSection()
-    reach: ReachSection = ReachSection()
-    mcp: McpSection = McpSection()
+    spindle: SpindleSection = Field(default_factory=SpindleSection.model_construct)
+    tools: ToolsSection = Field(default_factory=ToolsSection.model_construct)
+    limits: LimitsSection = Field(default_factory=LimitsSection.model_construct)
+    spool: SpoolSection = Field(default_factory=SpoolSection.model_construct)
+    journal: JournalSection = Field(default_factory=JournalSection.model_construct)
+    reach: ReachSection = Field(default_factory=ReachSection.model_construct)
+    mcp: McpSection = Field(default_factory=McpSection.model_construct)
     profiles: dict[Name, ProfileEntry] = {}
-    server: ServerSection = ServerSection()
+    server: ServerSection = Field(default_factory=ServerSection.model_construct)
 
     @field_validator("*", mode="before")
     @classmethod

@@ -6,7 +6,7 @@ import anyio
 
 from spindle.cli.config import Config
 from spindle.cli.doctor_checks import Check
-from spindle.cli.house_reach import secrets_of
+from spindle.cli.house_reach import server_secrets
 from spindle.cli.house_servers import specs_of
 from spindle.errors import RunError, SpindleError
 from spindle.mcp.client_status import ServerStatus
@@ -28,7 +28,7 @@ async def server_checks(config: Config) -> list[Check]:
         from spindle.mcp.client import McpServers  # noqa: PLC0415 - half a second that only those with servers pay
 
         slowest = max(spec.start_timeout_seconds for spec in specs)
-        async with McpServers(specs, secrets=secrets_of(config)) as servers:
+        async with McpServers(specs, secrets=server_secrets(config)) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status says which one, and why
                 await servers.ready()
             checks += [_check(status) for status in servers.status()]
@@ -41,6 +41,6 @@ def _check(status: ServerStatus) -> Check:
     if status.state == "ready":
         protocol = f", protocol {status.protocol_version}" if status.protocol_version else ""
         return Check(AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}")
-    detail = f"{status.state}: {status.error or 'it did not become ready'}"
+    detail = f"not ready: {status.error or 'it did not become ready in time'}"
     fix = "try its command by itself; look at its path, its arguments and its secrets"
     return Check(AREA, status.name, "failed" if status.required else "warning", detail, fix)

@@ -1,6 +1,5 @@
 """From a configuration to a registry and an executor: what `list`, `call` and `serve` stand on."""
 
-import difflib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from spindle.artifacts.spool import Spool
 from spindle.cli.config import Config
 from spindle.cli.house_journal import enter_journal
-from spindle.cli.house_reach import backends_of, secrets_of
-from spindle.cli.house_servers import Follower, specs_of
+from spindle.cli.house_reach import backends_of
+from spindle.cli.house_registry import enter_servers, filter_of
+from spindle.cli.house_servers import Follower
 from spindle.cli.house_tools import local_registry
 from spindle.errors import UsageError
 from spindle.events import Events
@@ -54,29 +54,6 @@ class House:
         return (lambda: None) if self._follower is None else self._follower.on_change(listener)
 
 
-def filter_of(config: Config, profile: str | None = None) -> ToolFilter | None:
-    """What a profile may see and run.
-
-    Raises:
-        InvalidConfigError: There is no such profile.
-    """
-    name = config.profile if profile is None else profile
-    if name is None:
-        return None
-    entry = config.profiles.get(name)
-    if entry is None:
-        near = difflib.get_close_matches(name, config.profiles, n=1)
-        known = f"there are {', '.join(config.profiles)}" if config.profiles else "none is configured"
-        raise config.error(("profiles",), f"there is no {name!r}; {f'did you mean {near[0]!r}?' if near else known}")
-    return ToolFilter(
-        allowed_tools=entry.allowed_tools,
-        allowed_mcp_servers=entry.allowed_mcp_servers,
-        allowed_plugins=entry.allowed_plugins,
-        allowed_mcp_tools=entry.allowed_mcp_tools,
-        exclude_tools=entry.exclude_tools,
-    )
-
-
 @asynccontextmanager
 async def open_house(
     config: Config,
@@ -99,7 +76,7 @@ async def open_house(
     told = Events() if events is None else events
     async with AsyncExitStack() as stack:
         spool, journal = spool_of(config), await enter_journal(config.journal, stack)
-        servers, follower = await _servers(config, registry, told, stack, wait=wait_for_servers)
+        servers, follower = await enter_servers(config, registry, told, stack, wait=wait_for_servers)
         executor = Executor(
             registry,
             backends=backends,
@@ -127,20 +104,6 @@ async def open_house(
         )
 
 
-@asynccontextmanager
-async def open_registry(config: Config, *, wait_for_servers: bool = True) -> AsyncGenerator[ToolRegistry]:
-    """Open the tools alone, for who only looks at them.
-
-    Raises:
-        InvalidConfigError: Something that is configured cannot be had.
-        MissingExtraError: It needs a package that is not installed.
-    """
-    registry = local_registry(config, backends_of(config))
-    async with AsyncExitStack() as stack:
-        await _servers(config, registry, Events(), stack, wait=wait_for_servers)
-        yield registry
-
-
 def spool_of(config: Config) -> Spool:
     """The place of large results.
 
@@ -166,20 +129,3 @@ def _reducers(config: Config) -> Any:
     from spindle.kit.reducers import default_reducers  # noqa: PLC0415 - only where the kit is used
 
     return default_reducers()
-
-
-async def _servers(
-    config: Config, registry: ToolRegistry, events: Events, stack: AsyncExitStack, *, wait: bool
-) -> "tuple[McpServers | None, Follower | None]":
-    specs = specs_of(config)
-    if not specs:
-        return None, None
-    from spindle.mcp.client import McpServers  # noqa: PLC0415 - half a second that only those with servers pay
-
-    servers = await stack.enter_async_context(McpServers(specs, secrets=secrets_of(config), events=events))
-    follower = Follower(registry, servers.registry)
-    servers.on_change(follower.follow)
-    if wait:
-        await servers.ready()
-    follower.follow()
-    return servers, follower

@@ -72,3 +72,16 @@ def secrets_of(config: Config, environ: Mapping[str, str] = os.environ) -> Calla
         return value
 
     return look_up
+
+
+def server_secrets(config: Config) -> Callable[[str], str]:
+    """Look up the secrets that MCP servers are given; one that is not set is an error that names it."""
+    look_up = secrets_of(config)
+
+    def found(name: str) -> str:
+        value = look_up(name)
+        if not value:
+            raise SecretError(f"the secret {name!r} is not set: export {name}=…, or put it in reach.secrets_file")
+        return value
+
+    return found

@@ -121,8 +121,10 @@ def _took(entry: JournalEntry) -> str:
 
 
 def _seconds(entry: JournalEntry) -> float | None:
-    # A call that never ran may be written down as begun a moment after it ended.
-    return None if entry.ended_at is None else max(0.0, (entry.ended_at - entry.started_at).total_seconds())
+    # A call that never ran is written down as begun a moment after it ended.
+    if entry.ended_at is None or not entry.attempts:
+        return None
+    return max(0.0, (entry.ended_at - entry.started_at).total_seconds())
 
 
 def _follow_line(out: Output, entry: JournalEntry) -> None:

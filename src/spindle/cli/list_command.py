@@ -1,6 +1,7 @@
 """`spindle list`: the tools there are."""
 
 import difflib
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import anyio
@@ -9,9 +10,9 @@ from cyclopts import Parameter
 from spindle.cli.completing import server_names, toolset_names
 from spindle.cli.config import Config
 from spindle.cli.exits import NOT_FOUND, OK
-from spindle.cli.house import filter_of, open_registry
+from spindle.cli.house_registry import filter_of, open_registry
 from spindle.cli.options import NOWHERE, Json, ProfileName, Where
-from spindle.cli.output import Output, complain, working
+from spindle.cli.output import Output, complain, warnings_to, working
 from spindle.tools.availability import is_available
 from spindle.tools.entry import Entry
 from spindle.tools.filters import ToolFilter, refusing_rule
@@ -28,13 +29,13 @@ def list_tools(
     """List the tools, and say of each where it comes from and what it is for."""
     config = where.load()
     allowed = filter_of(config, profile)
-    found = anyio.run(entries_of, config)
-    shown = [entry for entry in found if _is_wanted(entry, allowed, toolset, server)]
+    found = anyio.run(look_at, config)
+    shown = [each for each in found if _is_wanted(each.entry, allowed, toolset, server)]
     out = Output()
     if json:
-        out.json({"tools": [facts_of(entry) for entry in shown]})
+        out.json({"tools": [facts_of(each) for each in shown]})
     elif shown:
-        rows = [[entry.tool.name, source_of(entry), flags_of(entry), first_sentence(entry)] for entry in shown]
+        rows = [[each.entry.tool.name, source_of(each.entry), flags_of(each), first_sentence(each)] for each in shown]
         out.table(["tool", "from", "", "what it does"], rows, ["cyan", "dim", "yellow"])
     if not shown and (toolset or server):
         complain(*_nothing(found, toolset, server))
@@ -46,12 +47,20 @@ def list_tools(
     return OK
 
 
-async def entries_of(config: Config) -> list[Entry]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """A tool, as it was while everything was open."""
+
+    entry: Entry
+    is_available: bool
+
+
+async def look_at(config: Config) -> list[Listed]:
     """Every tool of a configuration, with what the registry knows of it."""
     names = [name for name, entry in config.servers.items() if entry.enabled]
-    with working(f"starting {', '.join(names)} …" if names else ""):
-        async with open_registry(config) as registry:
-            return registry.entries()
+    with working(f"starting {', '.join(names)} …" if names else "") as progress:
+        async with open_registry(config, events=warnings_to(progress)) as registry:
+            return [Listed(entry=entry, is_available=is_available(entry.tool)) for entry in registry.entries()]
 
 
 def _is_wanted(entry: Entry, filter: ToolFilter | None, toolset: str | None, server: str | None) -> bool:
@@ -60,9 +69,9 @@ def _is_wanted(entry: Entry, filter: ToolFilter | None, toolset: str | None, ser
     return (toolset is None or entry.tool.toolset == toolset) and (server is None or entry.mcp_server == server)
 
 
-def _nothing(found: list[Entry], toolset: str | None, server: str | None) -> tuple[str, str]:
+def _nothing(found: list[Listed], toolset: str | None, server: str | None) -> tuple[str, str]:
     wanted, kind = (server, "MCP server") if server is not None else (toolset, "toolset")
-    every = [entry.tool.toolset if server is None else entry.mcp_server for entry in found]
+    every = [each.entry.tool.toolset if server is None else each.entry.mcp_server for each in found]
     known = list(dict.fromkeys(name for name in every if name))
     near = difflib.get_close_matches(str(wanted), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known) or 'none'}"
@@ -78,27 +87,27 @@ def source_of(entry: Entry) -> str:
     return entry.tool.origin.partition(":")[0]
 
 
-def flags_of(entry: Entry) -> str:
+def flags_of(listed: Listed) -> str:
     """What a caller should know before calling."""
-    tool = entry.tool
+    tool = listed.entry.tool
     flags = [
         "reads" if tool.read_only else "",
         "asks first" if tool.requires_approval else "",
-        "" if is_available(tool, None) else "not available",
+        "" if listed.is_available else "not available",
     ]
     return ", ".join(flag for flag in flags if flag)
 
 
-def first_sentence(entry: Entry) -> str:
+def first_sentence(listed: Listed) -> str:
     """The beginning of a description, for a table."""
-    paragraph = entry.tool.description.strip().split("\n\n")[0]
+    paragraph = listed.entry.tool.description.strip().split("\n\n")[0]
     sentence, stop, _ = paragraph.partition(". ")
     return sentence + stop.strip()
 
 
-def facts_of(entry: Entry) -> dict[str, Any]:
+def facts_of(listed: Listed) -> dict[str, Any]:
     """What programs are told of a tool; these keys stay."""
-    tool = entry.tool
+    entry, tool = listed.entry, listed.entry.tool
     return {
         "name": tool.name,
         "description": tool.description,
@@ -111,6 +120,6 @@ def facts_of(entry: Entry) -> dict[str, Any]:
         "idempotent": tool.idempotent,
         "requires_approval": tool.requires_approval,
         "trusted": tool.trusted,
-        "available": is_available(tool, None),
+        "available": listed.is_available,
         "timeout_seconds": tool.timeout_seconds,
     }

@@ -4,13 +4,14 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
 from spindle.cli.terminal_text import cut, one_line, padded, visible, width_of
+from spindle.events import Events, Warned
 
 _GAP = "  "
 Branch: TypeAlias = "tuple[str, Sequence[Branch]]"
@@ -153,7 +154,7 @@ def complain(message: str, hint: str | None = None) -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator["Progress"]:
+def working(what: str) -> Generator["Progress"]:
     """Show on a terminal's stderr that something goes on; nowhere else."""
     progress = Progress(what)
     try:
@@ -172,7 +173,7 @@ class Progress:
 
     def say(self, what: str) -> None:
         """Tell how far it is."""
-        if self._out.is_tty and self._out.width:
+        if what and self._out.is_tty and self._out.width:
             line = cut(one_line(visible(what)), self._out.width - 2)
             self._write(f"\r\x1b[K{self._out.styled(line, 'dim')}")
             self._is_shown = True
@@ -187,3 +188,15 @@ class Progress:
     def _write(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def warnings_to(progress: Progress) -> Events:
+    """Events whose warnings are told on stderr, above the line that shows the progress."""
+
+    def warn(event: Warned) -> None:
+        progress.clear()
+        complain(event.message)
+
+    events = Events()
+    events.on("warning", warn)
+    return events

@@ -27,7 +27,7 @@ def resolved(schema: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(schema, dict) or "$ref" not in schema:
             break
         found: Any = whole
-        for part in str(schema["$ref"]).removeprefix("#/").split("/"):
+        for part in str(cast("Any", schema)["$ref"]).removeprefix("#/").split("/"):
             found = cast("dict[str, Any]", found).get(part) if isinstance(found, dict) else None
         beside = {key: value for key, value in cast("dict[str, Any]", schema).items() if key != "$ref"}
         schema = {**(cast("dict[str, Any]", found) if isinstance(found, dict) else {}), **beside}

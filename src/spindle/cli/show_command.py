@@ -8,9 +8,9 @@ from cyclopts import Parameter
 from spindle.capabilities.declare import CAPABILITY_NAMES
 from spindle.cli.completing import tool_names
 from spindle.cli.exits import OK
-from spindle.cli.house import filter_of
-from spindle.cli.list_command import entries_of, facts_of, flags_of, source_of
-from spindle.cli.lookup import unknown
+from spindle.cli.house_registry import filter_of
+from spindle.cli.list_command import Listed, facts_of, flags_of, look_at, source_of
+from spindle.cli.lookup import NAMES_THEM, only_servers_of, unknown
 from spindle.cli.options import NOWHERE, Json, ProfileName, Where
 from spindle.cli.output import Branch, Output
 from spindle.cli.schema_text import parameters, types_of
@@ -29,13 +29,14 @@ def show_tool(
     """Show what a tool is for, what it takes, what it needs, and how to call it."""
     config = where.load()
     allowed = filter_of(config, profile)
-    entries = {entry.tool.name: entry for entry in anyio.run(entries_of, config)}
-    entry = entries.get(name)
-    if entry is None:
-        return unknown("tool", name, entries, "`spindle list` names them all")
-    out, refused = Output(), refusal(entry, allowed)
+    found = {each.entry.tool.name: each for each in anyio.run(look_at, only_servers_of(config, name))}
+    listed = found.get(name)
+    if listed is None:
+        return unknown("tool", name, found, NAMES_THEM)
+    out, entry = Output(), listed.entry
+    refused = refusal(entry, allowed)
     if json:
-        facts = facts_of(entry) | {
+        facts = facts_of(listed) | {
             "input_schema": entry.tool.describe()["input_schema"],
             "fingerprint": entry.tool.fingerprint,
             "capabilities": _needs(entry),
@@ -44,16 +45,16 @@ def show_tool(
         }
         out.json(facts)
         return OK
-    _print(out, entry)
+    _print(out, listed)
     if refused is not None:
         out.line()
         out.line(out.styled(f"This profile may not use it ({refused.rule}).", "yellow"))
     return OK
 
 
-def _print(out: Output, entry: Entry) -> None:
-    tool = entry.tool
-    parts = [(tool.name, "bold"), (source_of(entry), "dim"), (flags_of(entry), "yellow")]
+def _print(out: Output, listed: Listed) -> None:
+    entry, tool = listed.entry, listed.entry.tool
+    parts = [(tool.name, "bold"), (source_of(entry), "dim"), (flags_of(listed), "yellow")]
     out.line("  ".join(out.styled(text, style) for text, style in parts).rstrip())
     out.line()
     out.text(tool.description.strip())

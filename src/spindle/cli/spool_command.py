@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -89,9 +88,8 @@ def cat(
 
     async def act(artifact: Artifact, entry: SpoolEntry, out: Output, reader: IndexedReader) -> int:
         if start is None and end is None and not json:
-            async with aclosing(reader.chunks()) as blocks:
-                async for block in blocks:
-                    out.bytes(block)
+            async for block in reader.chunks():
+                out.bytes(block)
             return OK
         return await _print(artifact.cat(start, end), entry, out, json=json)
 
