@@ -133,5 +133,6 @@ def _waits(shop: Workshop) -> Tool:
             await anyio.sleep_forever()
         finally:
             shop.cancelled.set()
+        return "never"
 
     return waits

@@ -175,14 +175,14 @@ def _adopted(theirs: BaseTool, config: RunnableConfig | None) -> Tool:
 def _injected(theirs: BaseTool) -> set[str]:
     """Name the arguments that a graph would put in; the call's own id is not one of them, for we know it."""
     notes = get_all_basemodel_annotations(theirs.get_input_schema())
-    hidden = set(theirs._injected_args_keys) - {*notes, "tool_call_id"}  # pyright: ignore[reportPrivateUsage]  told nowhere else
-    return hidden | {name for name, note in notes.items() if _is_from_graph(note)}
+    hidden = set(theirs._injected_args_keys)  # pyright: ignore[reportPrivateUsage]  told nowhere else
+    hidden |= {name for name, note in notes.items() if _is_marked(note, InjectedToolArg)}
+    return hidden - {name for name, note in notes.items() if _is_marked(note, InjectedToolCallId)}
 
 
-def _is_from_graph(note: Any) -> bool:
+def _is_marked(note: Any, kind: type[InjectedToolArg]) -> bool:
     marks: tuple[Any, ...] = getattr(note, "__metadata__", ())
-    kinds = [mark if isinstance(mark, type) else type(mark) for mark in marks]
-    return any(issubclass(kind, InjectedToolArg) and not issubclass(kind, InjectedToolCallId) for kind in kinds)
+    return any(issubclass(mark if isinstance(mark, type) else type(mark), kind) for mark in marks)
 
 
 def _is_async(theirs: BaseTool) -> bool:
