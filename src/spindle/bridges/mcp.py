@@ -1,8 +1,9 @@
 """The dialect of MCP: tools as a server lists them, `tools/call` requests as calls, outcomes as `CallToolResult`s.
 
 `content` is the model's: what the executor showed, in its envelope, and media as blocks. `structuredContent` is the
-program's, and is given only where the tool's `outputSchema` promises it, so no model reads one value twice. Nothing
-here needs the MCP SDK; everything is plain data that its types accept, in both current revisions of the protocol.
+program's, without an envelope, and is given only where the tool's `outputSchema` promises it; that is promised of
+trusted tools alone unless you say otherwise. Nothing here needs the MCP SDK; everything is plain data that its types
+accept, in both current revisions of the protocol.
 """
 
 import json
@@ -52,18 +53,18 @@ def definitions(
     filter: ToolFilter | None = None,
     strict: bool = False,
     events: Events | None = None,
-    structured: bool = True,
+    structured: bool | None = None,
 ) -> Definitions:
     """List tools as `tools/list` does; MCP has no strict form.
 
-    Without `structured` no tool tells an `outputSchema`, and so none gives `structuredContent`: for clients that would
-    show their model both, or the raw value without its envelope.
+    `structured` says which tools tell an `outputSchema`, and so give `structuredContent`: all that have one, none, or
+    (by default) the trusted ones, for some clients show it to their model, and it stands in no envelope.
 
     Raises:
         CannotLowerError: A tool's schema cannot be told.
         NameClashError: Two tools would have one name on the wire.
     """
-    wrap = _typed if structured else _untyped
+    wrap = _typed_if_trusted if structured is None else _typed if structured else _untyped
     return build(DIALECT, tools, wrap, filter=filter, strict=strict, events=events)
 
 
@@ -118,6 +119,10 @@ async def results(
 
 
 # --- definitions
+
+
+def _typed_if_trusted(spec: Spec) -> dict[str, Any]:
+    return _typed(spec) if spec.tool.trusted else _untyped(spec)
 
 
 def _typed(spec: Spec) -> dict[str, Any]:
