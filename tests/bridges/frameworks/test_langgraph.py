@@ -107,6 +107,16 @@ async def test_what_a_stream_left_unfinished_is_not_completed(shop: Workshop) ->
     assert shop.ran == []
 
 
+async def test_the_last_call_of_an_answer_that_was_cut_off_is_not_run(shop: Workshop) -> None:
+    asked = asks(("add", {"a": 1}), ("add", {"a": 2}))
+    asked.response_metadata = {"finish_reason": "length"}
+
+    state = await graph(tool_node(shop.registry), [asked]).ainvoke(HELLO)
+
+    assert [message.artifact.get("code", "ok") for message in answers(state)] == ["ok", "input_invalid"]
+    assert shop.ran == ["add"]
+
+
 def _standing_alone() -> Any:
     """A node that is run outside of a graph must be given what a graph gives."""
     return {"configurable": {"__pregel_runtime": Runtime()}}

@@ -1,4 +1,6 @@
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
@@ -177,6 +179,25 @@ def test_who_cannot_wait_is_served_from_any_thread(shop: Workshop) -> None:
 
     assert outcome.ok
     assert asyncio.run(inside_a_loop())
+
+
+def test_blocking_calls_of_several_threads_run_side_by_side() -> None:
+    together = threading.Barrier(3)
+
+    @tool
+    def meet() -> str:
+        """Wait until all have come."""
+        together.wait(5)
+        return "met"
+
+    session = Session([meet])
+
+    def ask(n: int) -> bool:
+        [outcome] = session.run_blocking(session.run, [Call(f"c{n}", "meet", "{}")])
+        return outcome.ok
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(ask, range(3))) == [True, True, True]
 
 
 async def test_conversations_are_kept_apart_and_the_oldest_is_let_go(

@@ -1,8 +1,9 @@
 """A graph's node of tools, and the edge to it, with every promise kept."""
 
+import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import token_urlsafe
 from typing import Any, Final, Literal, cast
 
@@ -34,6 +35,8 @@ _KEPT: Final = "kept"
 """Where a message's facts hold the ticket of a result that is kept whole."""
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 """Where a graph's config holds what remembers it; without one it cannot go on after an interrupt."""
+_CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens"})
+"""How providers say that an answer was cut off."""
 
 
 def tool_node(
@@ -200,7 +203,17 @@ def _asked(said: AIMessage) -> list[Call]:
     if isinstance(said, AIMessageChunk) and said.tool_call_chunks:
         # LangChain completes what a stream left unfinished; the pieces are what the model really said.
         return _calls(said.tool_call_chunks)
-    return _calls([*said.tool_calls, *said.invalid_tool_calls])
+    calls = _calls([*said.tool_calls, *said.invalid_tool_calls])
+    if _was_cut(said) and said.tool_calls and not said.invalid_tool_calls:
+        # Its last call may be one that LangChain completed, and nobody can tell any more: it is taken as unfinished.
+        calls[-1] = replace(calls[-1], args=json.dumps(calls[-1].args, default=str)[:-1])
+    return calls
+
+
+def _was_cut(said: AIMessage) -> bool:
+    """Say whether the model was stopped by its limit of tokens."""
+    facts = cast("Mapping[str, object]", said.response_metadata)
+    return any(str(facts.get(name)).lower() in _CUT for name in ("finish_reason", "stop_reason", "done_reason"))
 
 
 def _calls(sent: Iterable[Any]) -> list[Call]:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from copy import copy
 from functools import partial
 from secrets import token_hex
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 from anyio.from_thread import BlockingPortalProvider
@@ -169,15 +170,17 @@ class Sessions:
     def __init__(self, first: Session) -> None:
         self._first = first
         self._by_key: OrderedDict[Any, Session] = OrderedDict()
+        self._lock = Lock()
 
     def of(self, key: object) -> Session:
         """Give the session of a conversation; `None` is the one that has no name."""
         if key is None:
             return self._first
-        session = self._by_key.pop(key, None) or self._first.fresh(key=key)
-        self._by_key[key] = session
-        if len(self._by_key) > MAX_SESSIONS:
-            self._by_key.popitem(last=False)
+        with self._lock:  # frameworks ask from several threads at once
+            session = self._by_key.pop(key, None) or self._first.fresh(key=key)
+            self._by_key[key] = session
+            if len(self._by_key) > MAX_SESSIONS:
+                self._by_key.popitem(last=False)
         return session
 
 
