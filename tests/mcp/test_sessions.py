@@ -1,0 +1,85 @@
+"""What each client has of its own."""
+
+import pytest
+
+from spindle import Artifact, Call, CallOutcome, Executor, Ok, Tool, ToolContext, ToolRegistry, tool
+from spindle.mcp.sessions import IDLE_SECONDS, MAX_SESSIONS, Session, Sessions
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+def add(a: int) -> int:
+    """Add."""
+    return a
+
+
+def outcome(id: str, *, is_reader: bool = False) -> CallOutcome:
+    result = Ok("shown", artifact=Artifact.from_text("a\nb\nc"))
+    return CallOutcome(id, "lines", "0" * 64, result, from_artifact_tool=is_reader)
+
+
+def a_session(*, lists: bool = True) -> Session:
+    return Session("who", None, lists)
+
+
+async def test_the_view_is_made_anew_only_when_something_changed() -> None:
+    session, base = a_session(), ToolRegistry([add])
+
+    first = session.registry(base, 0)
+    assert session.registry(base, 0) is first
+    assert session.registry(base, 1) is not first
+    second = session.registry(base, 1)
+    assert session.keep(outcome("c1"))
+    assert session.registry(base, 1) is not second
+
+
+async def test_only_artifacts_are_kept_and_readers_are_not_read_again() -> None:
+    session = a_session()
+
+    assert not session.keep(CallOutcome("c1", "add", "0" * 64, Ok("1")))
+    assert not session.keep(outcome("c2", is_reader=True))
+    assert not session.tool_calls
+
+
+async def test_a_tool_of_the_house_keeps_its_name() -> None:
+    mine = Tool(name="artifact_head", description="mine", input_schema={"type": "object"}, handler=lambda *_: "mine")
+    session = a_session()
+    session.keep(outcome("c1"))
+
+    assert session.registry(ToolRegistry([mine]), 0).get("artifact_head") is mine
+
+
+async def test_readers_beyond_the_first_few_can_be_called_unlisted() -> None:
+    session = a_session(lists=False)
+    session.keep(outcome("c1"))
+    view = session.registry(ToolRegistry([add]), 0)
+
+    [count] = await Executor(view).execute_parallel(
+        [Call("r", "artifact_line_count", {"call_id": "c1"})], ToolContext()
+    )
+
+    assert "artifact_line_count" not in {each["name"] for each in view.to_definitions()}
+    assert isinstance(count.result, Ok)
+    assert count.result.value.startswith("3")
+
+
+async def test_a_session_that_stays_away_is_forgotten() -> None:
+    now = 0.0
+    sessions = Sessions(lambda: now)
+    first = sessions.get("a", filter=None, lists_artifacts=True)
+    now = IDLE_SECONDS - 1.0
+    sessions.get("b", filter=None, lists_artifacts=True)
+
+    assert sessions.get("a", filter=None, lists_artifacts=True) is first
+    now += IDLE_SECONDS + 1
+    assert sessions.get("a", filter=None, lists_artifacts=True) is not first
+    assert len(sessions.all()) == 1
+
+
+async def test_there_are_never_too_many_sessions() -> None:
+    sessions = Sessions(lambda: 0.0)
+    for n in range(MAX_SESSIONS + 10):
+        sessions.get(str(n), filter=None, lists_artifacts=True)
+
+    assert len(sessions.all()) == MAX_SESSIONS
