@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from spindle.cli.config_places import line_in_json, line_in_toml
 from spindle.errors import InvalidConfigError
 
-_PYDANTICS_OWN = re.compile(r"^(\[key\]$|function|constrained|tuple|bool$)")
+_PYDANTICS_OWN = re.compile(r"\[key\]|bool|tuple\[.*|function-[a-z]+\[.*|constrained-\w+")
 _WORDS = {
     "a valid tuple": "a list in square brackets",
     "a valid string": "text in quotes",
@@ -65,9 +65,7 @@ def explained(error: ValidationError, schema: type[BaseModel]) -> list[tuple[tup
 def _key_of(location: tuple[int | str, ...]) -> tuple[str, ...]:
     """The path as it is written in the file; pydantic adds the members of unions and calls a key `[key]`."""
     parts = [str(part) for part in location if not isinstance(part, int)]
-    return tuple(
-        part for part in parts if part != "[key]" and not re.match(r"^(function|constrained|tuple|bool$)", part)
-    )
+    return tuple(part for part in parts if not _PYDANTICS_OWN.fullmatch(part))
 
 
 def _what(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel]) -> str:
@@ -79,9 +77,10 @@ def _what(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel])
     if kind == "string_pattern_mismatch":
         expected = _expected(key)
     else:
-        expected = (
-            detail["msg"].replace("Input should be", "expected").replace("String should", "expected text that should")
-        )
+        told = detail["msg"].replace("String should", "Input should be text that should")
+        expected = told.replace("Input should be", "expected")
+        for theirs, ours in _WORDS.items():
+            expected = expected.replace(theirs, ours)
     shown = "" if _QUIET & set(key) or isinstance(given, dict | list) else f", not {given!r:.60}"
     return f"{expected[:1].lower()}{expected[1:]}{shown}"
 

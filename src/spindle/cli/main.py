@@ -110,6 +110,8 @@ def rearranged(argv: Sequence[str]) -> list[str]:
     """The words with the options that stand before the command put behind it."""
     front: list[str] = []
     rest = list(argv)
+    if rest[:1] == ["--install-completion"]:
+        return ["completion", *rest[1:], "--install"]
     while rest and rest[0].partition("=")[0] in GLOBAL_OPTIONS:
         count = 0 if "=" in rest[0] else GLOBAL_OPTIONS[rest[0]]
         front += rest[: 1 + count]
