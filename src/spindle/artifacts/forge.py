@@ -5,7 +5,7 @@ is an error, never a text that looks like an answer.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol, cast
@@ -91,7 +91,8 @@ def forge_open(cls: type, ctx: ForgeContext, bounds: Bounds | None = None) -> To
 def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
     """Name every artifact of a turn: by its call's id, or `id#0`, `id#1` … where a call gave several.
 
-    When a provider uses an id twice, the later call has it.
+    When a provider uses an id twice, the later call has it. A context that has `retrievables` has their artifacts too,
+    each by its own id.
     """
     calls = getattr(ctx, "tool_calls", None)
     if not isinstance(calls, Iterable):
@@ -109,7 +110,17 @@ def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
             parts[call.id] = {f"{call.id}#{n}": item for n, item in enumerate(listed) if queries_for(item)}
         elif queries_for(results):
             single[call.id] = results
-    return _joined(single, parts)
+    return _joined(single, parts) | _retrieved(ctx, taken={*single, *parts})
+
+
+def _retrieved(ctx: ForgeContext, *, taken: Container[str]) -> dict[str, Any]:
+    """Name what was found for a turn and is shown by its handle."""
+    found: Iterable[Any] = getattr(ctx, "retrievables", ())
+    named = {each.id: each.content for each in found if not each.inline and queries_for(each.content)}
+    clash = next((address for address in named if address in taken), None)
+    if clash is not None:
+        raise ArtifactIdCollisionError(f"{clash!r} is the id of a call and also of a retrieved text; rename the text")
+    return named
 
 
 def _joined(single: dict[str, Any], parts: dict[str, dict[str, Any]]) -> dict[str, Any]:

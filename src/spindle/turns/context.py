@@ -14,6 +14,7 @@ from spindle.tools.context import ToolContext
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.tool import Tool
 from spindle.turns.aborting import Abort
+from spindle.turns.record_kinds import Retrievable
 from spindle.turns.records import Records, Shelves
 from spindle.turns.signals import Signals
 from spindle.turns.waits import Gate, GateDesk
@@ -167,6 +168,11 @@ class DispatchContext:
         return self.turn.tool_calls
 
     @property
+    def retrievables(self) -> tuple[Retrievable, ...]:
+        """The texts that were found for the turn, in order."""
+        return tuple(self.turn.shelves.retrievable)
+
+    @property
     def gates(self) -> GateDesk:
         """Where open gates are listed and settled by id."""
         return self.turn.gates
@@ -232,7 +238,8 @@ class DispatchContext:
                 open_gate=self.wait_for,
             )
         self._tool_context.turn_count = self.iteration
-        self._tool_context.tainted = any(not call.trusted for call in self.tool_calls)
+        strangers = any(found.trust_tier != "first-party" for found in self.retrievables)
+        self._tool_context.tainted = strangers or any(not call.trusted for call in self.tool_calls)
         return self._tool_context
 
     @staticmethod

@@ -182,7 +182,7 @@ class _Loop:
     def _forge(self) -> None:
         """Make the readers of the artifacts present; a tool of the user's own that has such a name stays."""
         self._remove_forged()
-        if not self._ctx.tool_calls:
+        if not self._ctx.tool_calls and not self._ctx.retrievables:
             return
         tools = self._ctx.tools
         for forged in forge_all(self._ctx):
