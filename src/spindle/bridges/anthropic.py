@@ -89,6 +89,7 @@ def messages(
 
     Raises:
         MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given.
     """
     provider = MessagesProvider(
         client=Client(client, base_url=base_url, api_key=api_key),

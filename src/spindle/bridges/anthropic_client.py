@@ -12,10 +12,11 @@ from spindle.bridges.asking import Answered, Failure
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.per_loop import PerLoop
 from spindle.bridges.reading import field_of, sendable, text_of
+from spindle.bridges.sdk_arguments import arguments_of
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import MissingExtraError, ModelStoppedError
+from spindle.errors import MissingExtraError, ModelStoppedError, UsageError
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 _KEEP: Final = {"cache_control": {"type": "ephemeral"}}
+_NO_KEY: Final = "none-needed"
 _MAX_PAUSES: Final = 10
 _MAX_SAYS_CHARS: Final = 500
 _STATUSES: Final = {
@@ -48,8 +50,12 @@ class Client:
             from anthropic import AsyncAnthropic  # noqa: PLC0415  an extra
         except ImportError as missing:
             raise MissingExtraError("asking Anthropic needs its SDK: pip install 'spindle[anthropic]'") from missing
+        if given is not None and (base_url is not None or api_key is not None):
+            raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
+        # The key of the environment is Anthropic's: another server is not told it.
+        key = _NO_KEY if api_key is None and base_url is not None else api_key
         self._given = given.with_options(max_retries=0) if given is not None else None
-        self._own = PerLoop(lambda: AsyncAnthropic(base_url=base_url, api_key=api_key, max_retries=0))
+        self._own = PerLoop(lambda: AsyncAnthropic(base_url=base_url, api_key=key, max_retries=0))
 
     def get(self) -> "AsyncAnthropic":
         """Give the client to use on this event loop."""
@@ -115,10 +121,10 @@ class MessagesProvider:
             yield events
 
     async def _events(self, request: dict[str, Any]) -> AsyncGenerator[Any]:
-        client = self.client.get()
+        create = self._create()
         for _ in range(_MAX_PAUSES + 1):
             heard: list[Any] = []
-            async with await client.messages.create(**request, stream=True) as events:
+            async with await create(**arguments_of(create, request), stream=True) as events:
                 async for event in events:
                     heard.append(event)
                     yield event
@@ -139,9 +145,9 @@ class MessagesProvider:
     async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
         """Send the request, and wait for the answer as a whole."""
         answer = Stream(definitions)
-        create: Any = self.client.get().messages.create
+        create = self._create()
         for _ in range(_MAX_PAUSES + 1):
-            response = await create(**request)
+            response = await create(**arguments_of(create, request))
             answer.feed_whole(response)
             if answer.finish_reason != "pause_turn" or answer.calls():
                 return answer.answered()
@@ -149,6 +155,9 @@ class MessagesProvider:
             so_far.feed_whole(response)
             request = _resumed(request, so_far)
         raise _paused_too_often()
+
+    def _create(self) -> Any:
+        return self.client.get().messages.create
 
     def failure(self, error: Exception) -> Failure | None:
         """Say what an exception of the SDK means; `None` for one that is not the provider's."""

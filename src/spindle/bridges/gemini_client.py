@@ -18,13 +18,14 @@ from spindle.bridges.reading import field_of, items_of, sendable, text_of
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import InvalidConfigError, MissingExtraError, ModelStoppedError
+from spindle.errors import InvalidConfigError, MissingExtraError, ModelStoppedError, UsageError
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
 if TYPE_CHECKING:
     from google.genai import Client as GenaiClient
 
+_NO_KEY: Final = "none-needed"
 _MAX_SAYS_CHARS: Final = 500
 _OURS: Final[Mapping[str, Any]] = {
     # Calls are run by the executor, and asking again is our work: the SDK does neither.
@@ -46,9 +47,13 @@ class Client:
             from google import genai  # noqa: PLC0415  an extra
         except ImportError as missing:
             raise MissingExtraError("asking Gemini needs its SDK: pip install 'spindle[gemini]'") from missing
+        if given is not None and (base_url is not None or api_key is not None):
+            raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
+        # The key of the environment is Google's: another server is not told it.
+        key = _NO_KEY if api_key is None and base_url is not None else api_key
         options = genai.types.HttpOptions(base_url=base_url)
         self._given = given
-        self._own = PerLoop(lambda: genai.Client(api_key=api_key, http_options=options))
+        self._own = PerLoop(lambda: genai.Client(api_key=key, http_options=options))
 
     def get(self) -> "GenaiClient":
         """Give the client to use on this event loop."""
