@@ -2,6 +2,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 WORKERS ?= 2
+PORT ?= 8765
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -39,8 +40,8 @@ $(READY): requirements.lock pyproject.toml
 	$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
 	@rm -f $(BUILDING) && echo '$(CURDIR)' >$@
 
-serve: $(READY) ## run the main job (today: the demonstration, with every call it has)
-	@$(PY) -m spindle.cli.demo --all
+serve: $(READY) ## serve the kit's tools to MCP clients from a scratch folder (PORT=8765)
+	@$(BIN)/spindle --state scratch/state serve --port $(PORT)
 
 demo: $(READY) ## six hostile calls, and what became of each (PEERS=1: in other libraries too)
 	@$(PY) -m $(if $(filter-out 0,$(PEERS)),benchmarks.peers,spindle.cli.demo)

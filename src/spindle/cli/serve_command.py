@@ -3,10 +3,13 @@
 import json as _json
 import logging
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import anyio
@@ -19,6 +22,7 @@ from spindle.cli.house_tools import found
 from spindle.cli.options import NOWHERE, ProfileName, Where
 from spindle.cli.output import Output
 from spindle.errors import MissingExtraError
+from spindle.tools.filters import ToolFilter
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -45,7 +49,7 @@ def serve(
     if stdio:
         anyio.run(_over_stdio, config, profile)
     else:
-        anyio.run(_over_http, config, profile, host, port)
+        anyio.run(_over_http, config, where, profile, host, port)
     return OK
 
 
@@ -63,7 +67,7 @@ async def _over_stdio(config: Config, profile: str | None) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def _over_http(config: Config, profile: str | None, host: str | None, port: int | None) -> None:
+async def _over_http(config: Config, where: Where, profile: str | None, host: str | None, port: int | None) -> None:
     from spindle.mcp.gateway import following  # noqa: PLC0415 - the SDK takes half a second
     from spindle.mcp.http import Door, caller_of, http_app  # noqa: PLC0415
     from spindle.mcp.server import ToolServer  # noqa: PLC0415
@@ -88,7 +92,7 @@ async def _over_http(config: Config, profile: str | None, host: str | None, port
                 app,
                 door,
                 stop_seconds=section.stop_seconds,
-                on_ready=lambda address: _announce(house, address, has_token=bool(door.tokens)),
+                on_ready=lambda address: _announce(house, where, address, has_token=bool(door.tokens)),
             )
             tasks.cancel_scope.cancel()
 
@@ -101,12 +105,16 @@ async def _start_upstream(house: House) -> None:
 
 def _manners(house: House, profile: str | None = None) -> dict[str, Any]:
     section = house.config.server
+
+    def filter_for(named: str | None) -> ToolFilter | None:
+        return house.filter_of(named or profile)
+
     return {
         "name": section.name,
         "version": version("spindle"),
         "instructions": section.instructions,
         "is_fenced": section.fence,
-        "filter_of": lambda named: house.filter_of(named or profile),
+        "filter_of": filter_for,
         "working_dir": str(house.config.root),
         "offers": _offers(house.config),
     }
@@ -127,11 +135,13 @@ def _offers(config: Config) -> Any:
 
 
 def _observers() -> Sequence[Any]:
+    from spindle.telemetry.logs import log_calls  # noqa: PLC0415 - as the next one
+
     if find_spec("opentelemetry") is None:
-        return ()
+        return (log_calls(),)
     from spindle.telemetry.spans import telemetry  # noqa: PLC0415 - an extra
 
-    return (telemetry(),)
+    return (telemetry(), log_calls())
 
 
 def tokens_of(config: Config, environ: Mapping[str, str]) -> dict[str, str | None]:
@@ -164,8 +174,9 @@ def _health(house: House) -> dict[str, Any]:
     return {"status": "failing" if dead else "ok", "tools": len(house.registry), "servers": told}
 
 
-def _announce(house: House, address: str, *, has_token: bool) -> None:
+def _announce(house: House, where: Where, address: str, *, has_token: bool) -> None:
     out = Output(sys.stderr)
+    own, chosen = _own_command(), _chosen(where)
     entry: dict[str, Any] = {"type": "http", "url": address}
     if has_token:
         entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
@@ -176,20 +187,33 @@ def _announce(house: House, address: str, *, has_token: bool) -> None:
     out.line("For your MCP client's configuration:")
     out.line(f"  {_json.dumps({'mcpServers': {'spindle': entry}})}")
     out.line("Or have the client start it:")
-    out.line(f"  {_json.dumps({'mcpServers': {'spindle': {'command': 'spindle', 'args': ['serve', '--stdio']}}})}")
+    started = {"command": own, "args": [*chosen, "serve", "--stdio"]}
+    out.line(f"  {_json.dumps({'mcpServers': {'spindle': started}})}")
     out.line()
-    name = next((tool.name for tool in house.registry if not tool.requires_approval), None)
-    out.line(f"Try, in another terminal:  {out.styled('spindle list', 'cyan')}")
-    if name is not None:
-        out.line(f"                           {out.styled(f'spindle show {name}', 'cyan')}")
+    typed = shlex.join(["spindle" if shutil.which("spindle") == own else os.path.relpath(own), *chosen])
+    first = "call calculate expression=6*7" if "calculate" in house.registry else "list"
+    out.line(f"Try, in another terminal:  {out.styled(f'{typed} {first}', 'cyan')}")
     out.line(out.styled("Ctrl-C stops it; calls that run may end first.", "dim"))
     sys.stderr.flush()
+
+
+def _own_command() -> str:
+    """The path of the command that serves, for clients that have another PATH."""
+    beside = Path(sys.executable).with_name("spindle")
+    return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
+
+
+def _chosen(where: Where) -> list[str]:
+    """The options that make another command see the same set-up."""
+    options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
+    options.append(("--state", where.state))
+    return [word for name, path in options if path is not None for word in (name, str(path.absolute()))]
 
 
 def _log(level: LogLevel, *, as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     if as_json:
-        from spindle.telemetry.logs import JsonLines  # noqa: PLC0415 - only where it is asked for
+        from spindle.telemetry.logs import JsonFormatter  # noqa: PLC0415 - only where it is asked for
 
-        handler.setFormatter(JsonLines())
+        handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], format="%(levelname)s %(name)s: %(message)s")
