@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -133,6 +133,8 @@ class Asking:
     retries: Retries = field(default_factory=Retries)
     filter: ToolFilter | None = None
     sleep: Sleep = anyio.sleep
+    close: Callable[[], Awaitable[None]] | None = None
+    """Closes the client, where it is the callback's own."""
     _transcripts: "WeakKeyDictionary[DispatchContext, Transcript]" = field(
         default_factory=WeakKeyDictionary[DispatchContext, Transcript], repr=False
     )
@@ -150,6 +152,17 @@ class Asking:
             finally:
                 forget()
         return None
+
+    async def aclose(self) -> None:
+        """Close the connections this callback opened on this event loop; a client that it was given stays open."""
+        if self.close is not None:
+            await self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
 
     async def _ask(self, ctx: DispatchContext, helpers: Helpers) -> Reply:
         transcript = self._transcripts.setdefault(ctx, Transcript())

@@ -33,7 +33,8 @@ def chat(
 
     `base_url` may be any server that speaks this API. `tool_choice` is "auto", "none", "required" or a tool's own name;
     the latter two hold for the first trip of a turn, for a model that must call can never answer. `include_usage` asks
-    for figures in a stream, which some servers refuse. `extra` is put into every request as it is.
+    for figures in a stream, which some servers refuse. `extra` is put into every request as it is. Without a
+    `client` it makes its own, which `await callback.aclose()` closes.
 
     Raises:
         MissingExtraError: The SDK is not installed.
@@ -42,15 +43,14 @@ def chat(
     options = Options(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
     )
-    provider = ChatProvider(
-        Client(client, base_url=base_url, api_key=api_key), options, asks_usage=stream and include_usage
-    )
+    asked = Client(client, base_url=base_url, api_key=api_key)
     return Asking(
-        provider=provider,
+        provider=ChatProvider(asked, options, asks_usage=stream and include_usage),
         sees=openai_chat.seen(sees or Sees()),
         is_streaming=stream,
         retries=retries or Retries(),
         filter=filter,
+        close=asked.close,
     )
 
 
@@ -82,11 +82,12 @@ def responses(
     options = Options(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
     )
-    provider = ResponsesProvider(Client(client, base_url=base_url, api_key=api_key), options, store=store)
+    asked = Client(client, base_url=base_url, api_key=api_key)
     return Asking(
-        provider=provider,
+        provider=ResponsesProvider(asked, options, store=store),
         sees=openai_responses.seen(sees or Sees()),
         is_streaming=stream,
         retries=retries or Retries(),
         filter=filter,
+        close=asked.close,
     )

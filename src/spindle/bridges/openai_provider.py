@@ -46,6 +46,12 @@ class Client:
         """Give the client to use on this event loop."""
         return self._given or self._own.get()
 
+    async def close(self) -> None:
+        """Close our own client of this event loop; the caller's stays open."""
+        made = self._own.take()
+        if made is not None:
+            await made.close()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:

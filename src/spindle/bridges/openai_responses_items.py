@@ -48,17 +48,17 @@ class Item:
         return "".join(self.said) or "".join(self.refused)
 
     def to_call(self, definitions: Definitions | None) -> Call | None:
-        """Give the call this item is, if it is one; one that is not done is refused unless it is whole all the same."""
+        """Give the call this item is, if it is one."""
         if self.call is None:
             return None
-        if not self.is_done and text_of(self.item, "status") == "incomplete" and self.call.text.strip():
-            self.call.is_damaged = True
+        # What looks whole and is said not to be is not run either.
+        self.call.is_damaged = self.call.is_damaged or text_of(self.item, "status") == "incomplete"
         return self.call.to_call(definitions, is_whole=self.is_done)
 
     def to_input(self) -> dict[str, Any] | None:
         """Give the item as the next request repeats it; `None` for one that was only begun."""
-        call = self.call
-        if call is None and not self.is_done and text_of(self.item, "status") != "incomplete":
+        call, is_begun = self.call, not self.is_done and text_of(self.item, "status") != "incomplete"
+        if not text_of(self.item, "type") or (call is None and is_begun):
             return None
         kept = {name: value for name, value in plain(self.item).items() if value is not None}
         if call is None:

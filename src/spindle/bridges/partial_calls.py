@@ -76,7 +76,7 @@ class PartialCall:
         text = self.text
         if self.is_custom:
             text = _CUSTOM + text
-        elif self.is_damaged or not self.name:
+        elif (self.is_damaged or not self.name) and (not text.strip() or is_object(text)):
             text += _LOST
         elif not is_whole and not text.strip():
             text = _OPEN

@@ -13,13 +13,18 @@ class PerLoop(Generic[_T]):
 
     def __init__(self, make: Callable[[], _T]) -> None:
         self._make = make
-        self._made: RunVar[_T] = RunVar("made")
+        self._made: RunVar[_T | None] = RunVar("made", None)
 
     def get(self) -> _T:
         """Give the value of the running event loop."""
-        try:
-            return self._made.get()
-        except LookupError:
+        made = self._made.get()
+        if made is None:
             made = self._make()
             self._made.set(made)
-            return made
+        return made
+
+    def take(self) -> _T | None:
+        """Give the value of the running event loop, if one was made, and forget it."""
+        made = self._made.get()
+        self._made.set(None)
+        return made
