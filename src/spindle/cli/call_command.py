@@ -47,7 +47,11 @@ def call_tool(
     ],
     json: Annotated[
         str | None,
-        Parameter(name="--json", help="The arguments as a JSON object, - for stdin; without one, the answer as JSON."),
+        Parameter(
+            name="--json",
+            allow_leading_hyphen=True,
+            help="The arguments as a JSON object, - for stdin; without one, the answer as JSON.",
+        ),
     ] = None,
     output: Annotated[Shape, Parameter(name=("--output", "-o"), help="raw is the whole result alone.")] = "text",
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Approve what asks first.")] = False,

@@ -28,7 +28,7 @@ journal = App(name="journal", help="See which calls were made, and what became o
 def list_calls(
     *,
     limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many.")] = 20,
-    state: Annotated[State | None, Parameter(help="Only calls in this state.")] = None,
+    only: Annotated[State | None, Parameter(help="Only calls in this state.")] = None,
     tool: ToolName = None,
     session: Annotated[str | None, Parameter(help="Only calls of this session.")] = None,
     failed: Annotated[bool, Parameter(negative="", help="Only calls that ended with an error.")] = False,
@@ -37,7 +37,7 @@ def list_calls(
 ) -> int:
     """List the calls, newest first."""
     journals = _journals(where)
-    wanted = Wanted(limit=max(limit, 0), state=state, tool=tool, session=session, failed=failed)
+    wanted = Wanted(limit=max(limit, 0), state=only, tool=tool, session=session, failed=failed)
     entries, out = journals.read(wanted), Output()
     if json:
         out.json({"calls": [facts_of(entry) for entry in entries]})

@@ -1,0 +1,82 @@
+"""Tools that come and go, beside tools that stay."""
+
+from pathlib import Path
+
+import pytest
+
+from spindle.cli.config import load_config
+from spindle.cli.house_servers import Follower, specs_of
+from spindle.errors import InvalidConfigError
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.tool import Tool
+
+
+def made(name: str) -> Tool:
+    return Tool(name=name, description=name, input_schema={"type": "object"}, handler=lambda args, ctx, meta: name)
+
+
+def test_the_registry_follows_and_listeners_hear_only_of_changes() -> None:
+    ours, theirs = ToolRegistry([made("own")]), ToolRegistry()
+    follower, heard = Follower(ours, theirs), list[list[str]]()
+    stop = follower.on_change(lambda: heard.append([tool.name for tool in ours]))
+
+    follower.follow()
+    theirs.register(made("mcp__a__b__c"), mcp=("a__b", "c"))
+    follower.follow()
+    follower.follow()
+    theirs.unregister("mcp__a__b__c")
+    theirs.register(made("mcp__a__d"), mcp=("a", "d"))
+    follower.follow()
+    stop()
+    stop()
+    theirs.unregister("mcp__a__d")
+    follower.follow()
+
+    assert heard == [["own", "mcp__a__b__c"], ["own", "mcp__a__d"]]
+    assert [tool.name for tool in ours] == ["own"]
+
+
+def test_provenance_is_carried_over_exactly() -> None:
+    ours, theirs = ToolRegistry(), ToolRegistry()
+    theirs.register(made("mcp__a__b__c"), mcp=("a__b", "c"))
+
+    Follower(ours, theirs).follow()
+
+    entry = ours.entry("mcp__a__b__c")
+    assert entry is not None
+    assert (entry.mcp_server, entry.mcp_tool) == ("a__b", "c")
+
+
+def test_a_tool_of_ours_is_never_replaced_and_a_changed_one_of_theirs_is() -> None:
+    own, new = made("mcp__x__y"), made("mcp__x__z")
+    ours, theirs = ToolRegistry([own]), ToolRegistry([made("mcp__x__y"), made("mcp__x__z")])
+    follower = Follower(ours, theirs)
+    follower.follow()
+    theirs.register(new, overwrite=True)
+    follower.follow()
+
+    assert ours.get("mcp__x__y") is own
+    assert ours.get("mcp__x__z") is new
+
+
+def test_a_spec_has_what_the_file_says(tmp_path: Path) -> None:
+    path = tmp_path / "spindle.toml"
+    path.write_text(
+        '[mcp.servers.a]\ncommand = "x"\nargs = ["1"]\nrequired = true\ntools = ["t"]\nenv_secrets = {K = "KEY"}\n'
+        '[mcp.servers.b]\nurl = "http://127.0.0.1:9/mcp"\nheader_secrets = {Authorization = "TOK"}\nenabled = false\n'
+    )
+
+    [spec] = specs_of(load_config(path, environ={"HOME": str(tmp_path)}))
+
+    assert (spec.name, spec.command, spec.args, spec.required, spec.tools) == ("a", "x", ("1",), True, ("t",))
+    assert dict(spec.env_secrets) == {"K": "KEY"}
+
+
+def test_what_the_client_refuses_is_a_problem_of_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "spindle.toml"
+    path.write_text('[mcp.servers.a]\nurl = "http://user:pass@127.0.0.1/mcp"\n')
+
+    with pytest.raises(InvalidConfigError) as caught:
+        specs_of(load_config(path, environ={"HOME": str(tmp_path)}))
+
+    assert caught.value.field == "mcp.servers.a.url"
