@@ -85,7 +85,7 @@ def generate(
     `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own `toolConfig`; a choice that forces
     a call holds for the first trip only, or the turn could never end. With `media_in_results` images and documents
     stand inside the function's response, as Gemini 3 takes them; older models want them after it. `extra` goes into
-    each request's config; its `tools` are those that Google runs itself, and stand behind ours.
+    each request's config; its `tools` are those that Google runs itself, told besides ours.
 
     Raises:
         MissingExtraError: The SDK is not installed.

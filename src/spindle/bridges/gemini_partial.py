@@ -69,10 +69,11 @@ def _place(args: dict[str, Any], steps: list[str | int], value: Any, *, goes_on:
 
 
 def _inner(place: Any, step: str | int, empty: Any) -> Any:
-    if isinstance(step, int) != isinstance(place, list):
+    if not isinstance(place, list if isinstance(step, int) else dict):
         raise TypeError("the path does not fit what is there")
     if isinstance(step, str):
-        return place.setdefault(step, empty)
-    if step == len(place):
-        place.append(empty)
-    return place[step]
+        return cast("dict[str, Any]", place).setdefault(step, empty)
+    items = cast("list[Any]", place)
+    if step == len(items):
+        items.append(empty)
+    return items[step]

@@ -59,7 +59,7 @@ class Stream:
         pieces: list[Piece] = []
         for candidate in items_of(chunk, "candidates"):
             # More than one answer may be asked for; there is one conversation, and the first goes on with it.
-            if field_of(candidate, "index") in {0, None}:
+            if not count_of(candidate, "index"):
                 for part in items_of(field_of(candidate, "content"), "parts"):
                     if isinstance(part, dict):
                         pieces += self._take(cast("dict[str, Any]", part))
