@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 from typing import Any, cast
 
 import pytest
@@ -56,6 +58,23 @@ def test_tools_are_told_as_the_service_takes_them() -> None:
     check({"messages": [], "toolConfig": {"tools": told.tools}})
     assert [each["toolSpec"]["name"] for each in told.tools] == ["find", "quiet_tool"]
     assert told.names.to_own("quiet_tool") == "quiet.tool"
+
+
+def test_the_strict_form_is_one_the_service_takes() -> None:
+    told = bedrock.definitions([find], strict=True)
+
+    check({"messages": [], "toolConfig": {"tools": told.tools}})
+    assert told.tools[0]["toolSpec"]["strict"] is True
+
+
+def test_no_sdk_is_loaded_before_a_model_is_asked() -> None:
+    code = (
+        "import sys, spindle.bridges.bedrock, spindle.bridges.mcp; print({'boto3', 'botocore', 'mcp'} & {*sys.modules})"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=30)
+
+    assert done.stdout == "set()\n"
 
 
 def response(*content: Any, stop: str = "tool_use") -> dict[str, Any]:
