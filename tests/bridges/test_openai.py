@@ -206,6 +206,16 @@ async def test_a_choice_of_a_tool_that_is_not_shown_is_an_error_of_wiring() -> N
     assert server.requests == []
 
 
+async def test_what_is_not_shown_may_not_run_either() -> None:
+    script = [chatting(*asking(("c1", "other", {}), ("c2", "add", {"a": 1, "b": 2}))), chatting(*saying("3."))]
+    async with serving(*script) as (server, client):
+        callback = chat(model="m", client=client, filter=ToolFilter(allowed_tools=["add"]))
+        report = await turn(callback, add, _other())
+
+    assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["add"]
+    assert [record.is_error for record in report.tool_calls] == [True, False]
+
+
 def _other() -> Tool:
     @tool
     async def other() -> str:

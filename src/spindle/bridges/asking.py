@@ -167,7 +167,10 @@ class Asking:
     async def _ask(self, ctx: DispatchContext, helpers: Helpers) -> Reply:
         transcript = self._transcripts.setdefault(ctx, Transcript())
         steps = await transcript.steps(ctx, self.sees)
-        definitions = self.provider.definitions(ctx, self.filter)
+        if self.filter is not None:
+            # What is not shown may not run either.
+            ctx.filter = self.filter
+        definitions = self.provider.definitions(ctx, ctx.filter)
         request = await self.provider.request(ctx, steps, definitions)
         answered = await self._persist(ctx, helpers, request, definitions)
         if answered.is_cut:
@@ -277,7 +280,7 @@ def seconds_of(retry_after: str | None) -> float | None:
         return max(0.0, seconds) if seconds == seconds else None  # noqa: PLR0124  NaN
     try:
         when = email.utils.parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)

@@ -11,6 +11,7 @@ from spindle.journal.journal import Journal
 from spindle.records import ToolCallRecord
 from spindle.stash import Stash
 from spindle.tools.context import ToolContext
+from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.tool import Tool
 from spindle.turns.aborting import Abort
@@ -122,6 +123,8 @@ class DispatchContext:
         self.iteration = 0
         self.working_dir = working_dir
         self.dry_run = dry_run
+        self.filter: ToolFilter | None = None
+        """What the model may see and run; whoever shows tools to the model by a filter sets it here too."""
         self._has_turn = turn is not None or turn_id is not None
         self._signals = Signals()
         self.abort_signal = Abort(parent=self.turn.abort_signal)

@@ -273,7 +273,7 @@ class _Loop:
         with anyio.CancelScope() as scope:
             forget = ctx.abort_signal.on_abort(scope.cancel)
             try:
-                return await self._executor.execute_parallel(calls, ctx)
+                return await self._executor.execute_parallel(calls, ctx, ctx.filter)
             finally:
                 forget()
         cancelled = Err("cancelled", "The call was cancelled: the turn was aborted.")
