@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from spindle.calls import CallOutcome, Err
-from spindle.errors import UnsupportedMediaError
+from spindle.errors import UnsupportedMediaError, UsageError
 from spindle.media.media import Media
 from spindle.records import ToolCallRecord
 from spindle.trust.envelope import enclose, fence, one_line, render_outcome, render_record
@@ -20,13 +20,26 @@ _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sees:
-    """Which media a model takes as they are, and what becomes of the others."""
+    """Which media a model takes as they are, and what becomes of the others.
+
+    Raises:
+        UsageError: `unsupported` is none of the three.
+    """
 
     mime_types: frozenset[str] = _IMAGES
     max_bytes: int = 20_000_000
     """Larger media is described, never sent."""
     unsupported: Unsupported = "throw"
     """`fallback-stash` shows the text made of it, and describes it where there is none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mime_types", frozenset(self.mime_types))
+        if self.unsupported not in get_args(Unsupported):
+            raise UsageError(
+                f"what becomes of media a model cannot see is one of {', '.join(get_args(Unsupported))}, "
+                f"not {self.unsupported!r}",
+                field="unsupported",
+            )
 
     def takes(self, media: Media) -> bool:
         """Say whether the model can be given this as it is."""
@@ -94,16 +107,24 @@ async def answer_of_record(record: ToolCallRecord, sees: Sees) -> Answer:
     Raises:
         UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
     """
-    several = record.results if isinstance(record.results, tuple) else (record.results,)
-    media = [each for each in cast("Sequence[object]", several) if isinstance(each, Media)]
+    results: object = record.results
+    several = cast("Sequence[object]", results) if isinstance(results, tuple) else (results,)
+    media = [each for each in several if isinstance(each, Media)]
     parts: list[Part] = []
     if record.shown and not only_names(record.shown, media):
-        kind = "trusted-tool-result" if record.trusted else "tool-result"
-        parts.append(TextPart(fence(record.shown, trusted=record.trusted, kind=kind, tool=record.tool)))
+        parts.append(TextPart(_shown(record, record.shown, media)))
     elif not media:
         parts.append(TextPart(await render_record(record)))
     parts += await media_parts(media, sees, tool=record.tool, trusted=record.trusted)
     return Answer(tool_call_id=record.id, name=record.tool, is_error=record.is_error, parts=tuple(parts))
+
+
+def _shown(record: ToolCallRecord, text: str, media: Iterable[Media]) -> str:
+    """Fence what the model saw; beside a stranger's media nothing is believed, as when the call was answered."""
+    labels = {media_label(each, tool_trusted=record.trusted) for each in media}
+    trusted = record.trusted and not record.is_error and labels <= {"trusted"}
+    kind = "tool-error" if record.is_error else "trusted-tool-result" if trusted else "tool-result"
+    return fence(text, trusted=trusted, kind=kind, tool=record.tool)
 
 
 def only_names(text: str, media: Iterable[Media]) -> bool:

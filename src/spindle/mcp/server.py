@@ -64,7 +64,8 @@ class ToolServer:
     """Serves the tools of an executor's house to MCP clients, each of whom has its own view.
 
     `identify` says who sends a request, and `filter_of` what that profile may see and run. `offers` is a server of the
-    official SDK whose resources and prompts are served beside the tools.
+    official SDK whose resources and prompts are served beside the tools. Until `settled`, more tools are about to come:
+    who asks for the list, or for one that is not there yet, waits for them.
     """
 
     def __init__(
@@ -81,11 +82,12 @@ class ToolServer:
         working_dir: str | None = None,
         sees: Sees | None = None,
         offers: Server[Any] | None = None,
+        settled: anyio.Event | None = None,
     ) -> None:
         self._executor, self._base = executor, registry
         self._filter_of, self._identify = filter_of, identify
         self._is_fenced, self._working_dir, self._sees = is_fenced, working_dir, sees
-        self._offers = offers
+        self._offers, self._settled = offers, settled
         self._version = 0
         self._sessions = Sessions()
         self._parking = Parking()
@@ -170,11 +172,16 @@ class ToolServer:
         return session
 
     def _definitions(self, session: Session) -> Definitions:
-        session.known = dialect.definitions(session.registry(self._base, self._version), filter=session.filter)
+        registry = session.registry(self._base, self._version)
+        # Without fences a program gets the raw values too; with them only those of tools that may be believed.
+        structured = None if self._is_fenced else True
+        session.known = dialect.definitions(registry, filter=session.filter, structured=structured)
         return session.known
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         session = self._session(ctx)
+        if self._settled is not None:
+            await self._settled.wait()
         listed = self._definitions(session).tools
         start = _position(params.cursor if params is not None else None, len(listed))
         page = [types.Tool.model_validate(each) for each in listed[start : start + PAGE]]
@@ -189,6 +196,8 @@ class ToolServer:
         try:
             if params.request_state is not None:
                 return await self._resume(session, params)
+            if self._settled is not None and params.name not in self._base:
+                await self._settled.wait()
             known = session.known or self._definitions(session)
             call = known.call(f"c_{token_hex(8)}", params.name, params.arguments or {})
             if self._is_stopping:
@@ -294,12 +303,18 @@ def _asking(ctx: Context, call: Call, events: Events) -> OpenGate:
             settle(gate, answered)
 
     async def open_gate(gate: Gate) -> Any:
+        value: Any = None
+        failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, gate)
             try:
-                return await desk.wait(gate, turn_id=call.tool_call_id, events=events)
-            finally:
-                tasks.cancel_scope.cancel()
+                value = await desk.wait(gate, turn_id=call.tool_call_id, events=events)
+            except Exception as error:  # noqa: BLE001  raised below as it is, not as one of a group
+                failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return value
 
     return open_gate
 
