@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -36,8 +37,11 @@ Exit codes: 0 ok, 1 a tool's error, 2 wrong usage or configuration, 3 not found,
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command and exit with a code that means something."""
-    code = run(sys.argv[1:] if argv is None else argv)
-    code = _flushed(code)
+    code = _flushed(run(sys.argv[1:] if argv is None else argv))
+    if threading.active_count() > 1:
+        # Somebody still waits for a key, or runs a tool that was given up: leaving must not wait for them.
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 

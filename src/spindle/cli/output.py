@@ -98,7 +98,9 @@ class Output:
             self.text(data.decode("utf-8", "replace"))
             return
         self._stream.flush()
-        binary.write(data)
+        left = memoryview(data)
+        while left:  # a stream without a buffer may take a part, such as when its reader leaves
+            left = left[binary.write(left) or 0 :]
 
     @property
     def _is_narrow(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -30,15 +31,27 @@ def console_of(out: Output) -> Console:
 
 def print_table(out: Output, head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
     """Write a table whose last column takes what room there is."""
-    is_narrow = (out.width or _NARROW_COLUMNS) < _NARROW_COLUMNS
+    if (out.width or _NARROW_COLUMNS) < _NARROW_COLUMNS:
+        _print_cards(out, rows, styles)
+        return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold" if out.has_colour else "")
     for number, name in enumerate(head):
         is_last = number + 1 == len(head)
         style = styles[number] if out.has_colour and number < len(styles) else ""
-        table.add_column(Text(name), style=style, overflow="fold", no_wrap=not is_last and not is_narrow)
+        table.add_column(Text(name), style=style, overflow="fold", no_wrap=not is_last)
     for row in rows:
         table.add_row(*(Text(one_line(visible(cell))) for cell in row))
     console_of(out).print(table)
+
+
+def _print_cards(out: Output, rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
+    """Write each row on lines of its own, where there is no room for columns."""
+    console = console_of(out)
+    style = styles[0] if out.has_colour and styles else ""
+    for first, *others in rows:
+        console.print(Text(one_line(visible(first)), style=style), overflow="fold")
+        rest = " · ".join(one_line(visible(cell)) for cell in others if cell)
+        console.print(Padding(Text(rest), (0, 0, 0, 2)), overflow="fold")
 
 
 def print_tree(out: Output, root: str, branches: Sequence[Branch]) -> None:

@@ -1,0 +1,245 @@
+"""The command as it is really started: pipes, terminals, signals, and what it imports."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spindle.cli.exits import INTERRUPTED, OK, PIPE_CLOSED, USAGE
+from spindle.cli.journal_reader import Journals, Wanted
+from spindle.cli.main import COMMANDS, rearranged, run
+from tests.cli.conftest import Command, Place
+from tests.cli.terminal import Terminal
+
+SPINDLE = [sys.executable, "-m", "spindle.cli.main"]
+MODULE = """
+import anyio
+from spindle import tool
+@tool
+async def hang() -> str:
+    "Hang."
+    await anyio.sleep_forever()
+@tool(requires_approval=True)
+def pay(cents: int) -> str:
+    "Pay."
+    return f"paid {cents}"
+@tool
+def rude() -> str:
+    "Rude."
+    return "\\x1b]0;owned\\x07\\x1b[2J漢字"
+tools = [hang, pay, rude]
+"""
+
+
+def test_the_package_installs_the_command() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    assert project["scripts"] == {"spindle": "spindle.cli.main:main"}
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in COMMANDS])
+def test_every_command_has_help(spindle: Command, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run([name, "--help"])
+
+    assert code == OK
+    assert f"spindle {name}" in capsys.readouterr().out
+
+
+def test_help_lists_the_commands_in_their_order(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == OK
+
+    told = capsys.readouterr().out
+    places = [told.index(f"  {name}: ") for name, _, _ in COMMANDS]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["list"], ["list"]),
+        (["--config", "x", "list", "--json"], ["list", "--config", "x", "--json"]),
+        (["--debug", "--state=s", "spool", "head", "id"], ["spool", "head", "--debug", "--state=s", "id"]),
+        (["--config", "x"], ["--config", "x"]),
+        (["--config", "x", "--help"], ["--config", "x", "--help"]),
+        (["call", "t", "--json"], ["call", "t", "--output=json"]),
+        (["call", "t", "--json", "a=1"], ["call", "t", "--output=json", "a=1"]),
+        (["call", "t", "--json", "{}"], ["call", "t", "--json", "{}"]),
+        (["call", "t", "--json", "-"], ["call", "t", "--json", "-"]),
+        (["list", "--json"], ["list", "--json"]),
+        (["--install-completion", "bash"], ["completion", "bash", "--install"]),
+        ([], []),
+    ],
+)
+def test_options_may_stand_before_the_command(given: list[str], expected: list[str]) -> None:
+    assert rearranged(given) == expected
+
+
+@pytest.mark.parametrize("words", [["shw"], ["list", "--jsn"], ["show"], ["spool", "nothing"], ["--config"]])
+def test_wrong_words_are_one_line_and_a_hint(
+    place: Place, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == USAGE
+
+    printed = capsys.readouterr()
+    lines = printed.err.splitlines()
+    assert printed.out == ""
+    assert lines[0].startswith("spindle: ")
+    assert lines[1].startswith("hint: ")
+
+
+def test_a_bug_is_one_line_unless_the_traceback_is_wanted(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("inside")
+
+    monkeypatch.setattr("spindle.cli.options.load_config", broken)
+
+    assert run(["list"]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == "spindle: ZeroDivisionError: inside"
+    with pytest.raises(ZeroDivisionError):
+        run(["list", "--debug"])
+
+
+def test_starting_imports_nothing_that_is_not_needed(place: Place) -> None:
+    code = (
+        "import sys\nfrom spindle.cli.main import run\n"
+        "for words in (['--version'], ['list'], ['list', '--json'], ['call', 'calculate', 'expression=1']):\n"
+        "    run([*words, '--state', 'here'] if words[1:] else words)\n"
+        "heavy = {'mcp', 'openai', 'anthropic', 'rich', 'starlette', 'uvicorn', 'duckdb', 'opentelemetry', 'trio'}\n"
+        "print(sorted(heavy & sys.modules.keys()), file=sys.stderr)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
+
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_closed_pipe_is_left_quietly(place: Place) -> None:
+    (place.state / "workspace").mkdir(parents=True)
+    (place.state / "workspace/big.txt").write_text("line\n" * 50_000)
+    words = ["call", "read_file", "path=big.txt", "--output", "raw", "--state", str(place.state)]
+    with subprocess.Popen([*SPINDLE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        complaint = process.stderr.read()
+
+    assert complaint == b""
+    assert process.returncode == PIPE_CLOSED
+
+
+def test_a_missing_extra_is_one_line(place: Place) -> None:
+    code = (
+        "import sys, importlib.util as u\nfind = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name in ('cyclopts', 'rich') else find(name, *a)\n"
+        "from spindle.cli.main import main\nmain(['list'])\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=50)
+
+    assert done.returncode == USAGE
+    assert done.stderr == "spindle: the command needs cyclopts\nhint: pip install 'spindle[cli]'\n"
+
+
+@pytest.fixture
+def terminal(place: Place) -> Iterator[Terminal]:
+    (place.work / "tty_tools.py").write_text(MODULE, encoding="utf-8")
+    place.configure('[tools]\nkit = ["files"]\nmodules = ["tty_tools:tools"]\npython_path = ["."]\n')
+    with Terminal(
+        columns=40, cwd=place.work, env={**os.environ, "TERM": "xterm", "SPINDLE_STATE": str(place.state)}
+    ) as it:
+        yield it
+
+
+def test_a_terminal_gets_colours_within_its_width(terminal: Terminal) -> None:
+    screen = terminal.run([*SPINDLE, "list"])
+
+    assert "\x1b[36mread_file" in screen
+    plain = terminal.plain(screen)
+    assert all(len(line) <= 40 for line in plain.splitlines())
+    assert terminal.exit_code == OK
+
+
+def test_no_color_is_respected(terminal: Terminal) -> None:
+    terminal.env["NO_COLOR"] = "1"
+
+    screen = terminal.run([*SPINDLE, "list"])
+
+    assert "read_file" in screen
+    assert "\x1b[3" not in screen
+
+
+def test_a_tool_cannot_command_the_terminal(terminal: Terminal) -> None:
+    screen = terminal.run([*SPINDLE, "call", "rude"])
+
+    assert "\x1b]0;owned" not in screen
+    assert "\x1b[2J" not in screen
+    assert "漢字" in screen
+
+
+def test_ctrl_c_ends_a_call_and_is_written_down(terminal: Terminal, place: Place) -> None:
+    terminal.start([*SPINDLE, "call", "hang"])
+    terminal.wait_for("hang …")
+    journals = Journals(place.state / "journal.sqlite")
+    terminal.wait_until(lambda: bool(journals.read(Wanted(state="started"))))
+    terminal.type("\x03")
+    screen = terminal.finish()
+
+    assert "interrupted" in screen
+    assert "Traceback" not in screen
+    assert terminal.exit_code == INTERRUPTED
+    done = subprocess.run(
+        [*SPINDLE, "journal", "list", "--json", "--state", str(place.state)],
+        capture_output=True,
+        check=True,
+        timeout=50,
+    )
+    [call] = json.loads(done.stdout)["calls"]
+    assert (call["tool"], call["code"]) == ("hang", "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"), [("y", "paid 3"), ("n", "denied"), ("", "denied")], ids=["yes", "no", "enter"]
+)
+def test_a_person_at_the_terminal_is_asked(terminal: Terminal, answer: str, word: str) -> None:
+    terminal.start([*SPINDLE, "call", "pay", "cents=3"])
+    terminal.wait_for("[y/N]")
+    terminal.type(f"{answer}\n")
+
+    assert word in terminal.finish()
+
+
+def test_ctrl_c_at_a_question_leaves(terminal: Terminal) -> None:
+    terminal.start([*SPINDLE, "call", "pay", "cents=3"])
+    terminal.wait_for("[y/N]")
+    terminal.type("\x03")
+
+    assert "interrupted" in terminal.finish()
+    assert terminal.exit_code == INTERRUPTED
+
+
+def test_following_ends_with_ctrl_c_and_prints_each_call(place: Place) -> None:
+    words = [*SPINDLE, "journal", "follow", "--json", "--state", str(place.state)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        run(["call", "calculate", "expression=1", "--state", str(place.state)])
+        seen: list[dict[str, str]] = []
+        while not seen:
+            run(["call", "calculate", "expression=2", "--state", str(place.state)])
+            os.set_blocking(process.stdout.fileno(), False)
+            line = process.stdout.readline()
+            seen += [json.loads(line)] if line else []
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=20)
+
+    assert seen[0]["tool"] == "calculate"
+    assert complaint == b""
+    assert process.returncode == INTERRUPTED
