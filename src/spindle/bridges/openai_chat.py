@@ -80,7 +80,7 @@ def messages(system_prompt: str, steps: Sequence[Step], definitions: Definitions
         if isinstance(step, Exchange):
             written.append(step.raw if step.raw is not None else _asked(step, definitions))
             written += _answered(step.answers)
-        else:
+        elif step.parts:
             written.append(_said(step))
     return written
 

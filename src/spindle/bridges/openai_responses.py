@@ -86,7 +86,7 @@ def items(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any
             written += asked
             custom = {each["call_id"] for each in asked if each.get("type") == "custom_tool_call"}
             written += [_answered(each, is_custom=each.tool_call_id in custom) for each in step.answers]
-        else:
+        elif step.parts:
             written.append(_said(step))
     return written
 

@@ -5,9 +5,10 @@ reasoning items, call ids. Everything else is read from the context each time, s
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeAlias
 
 from spindle.bridges.rendering import Answer, Part, Sees, TextPart, answer_of_record, media_parts, unanswered
 from spindle.calls import Call
@@ -42,6 +43,8 @@ class Exchange:
 
 
 Step: TypeAlias = Said | Exchange
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -82,7 +85,7 @@ class Transcript:
 
     async def steps(self, ctx: DispatchContext, sees: Sees) -> list[Step]:
         """Give the conversation as it stands."""
-        messages = {_message_id(each, n): Message.of(each) for n, each in enumerate(ctx.messages)}
+        messages = dict(_by_id(ctx.messages))
         self._note_news(ctx, messages)
         records: dict[str, deque[ToolCallRecord]] = defaultdict(deque)
         for record in ctx.tool_calls:
@@ -105,8 +108,9 @@ class Transcript:
 
     def _note_news(self, ctx: DispatchContext, messages: dict[str, Message]) -> None:
         """Put what has appeared since the last trip behind what is known, in the order of time."""
-        news: list[tuple[Any, _Heard | ToolCallRecord]] = []
-        for key, message in messages.items():
+        news: list[tuple[datetime, _Heard | ToolCallRecord]] = []
+        times = _times(ctx.messages, messages.values())
+        for (key, message), time in zip(messages.items(), times, strict=True):
             if key in self._seen:
                 continue
             self._seen.add(key)
@@ -115,9 +119,9 @@ class Transcript:
             if own and message.role == "assistant" and message.content == own and isinstance(last, _Asked):
                 self._own_text = None
                 continue
-            news.append((message.created_at, _Heard(key)))
-        news += [(record.created_at, record) for record in self._new_records(ctx)]
-        # A sort that keeps the order of equals: messages of one moment stay as they were.
+            news.append((time, _Heard(key)))
+        news += [(_with_zone(record.created_at), record) for record in self._new_records(ctx)]
+        # A sort that keeps the order of equals: messages stay as they were, and records come behind them.
         for _, item in sorted(news, key=lambda pair: pair[0]):
             if isinstance(item, _Heard):
                 self._order.append(item)
@@ -137,9 +141,28 @@ class Transcript:
                 yield record
 
 
-def _message_id(message: Any, position: int) -> str:
-    known = getattr(message, "id", None)
-    return known if isinstance(known, str) else f"message {position}"
+def _times(given: Sequence[Any], messages: Iterable[Message]) -> list[datetime]:
+    """Say when each was said: never before the one in front of it, and the last just now where nobody says when."""
+    times: list[datetime] = []
+    for position, (each, message) in enumerate(zip(given, messages, strict=True), start=1):
+        is_known = isinstance(each, Message) or (isinstance(each, Mapping) and "created_at" in each)
+        time = message.created_at if is_known or position == len(given) else _LONG_AGO
+        times.append(max(time, times[-1]) if times else time)
+    return times
+
+
+def _with_zone(time: datetime) -> datetime:
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _by_id(given: Sequence[Any]) -> Iterator[tuple[str, Message]]:
+    """Name each message by its id, or by its place; an id that comes again is another message."""
+    known: dict[str, int] = defaultdict(int)
+    for position, each in enumerate(given):
+        message_id = getattr(each, "id", None)
+        name = message_id if isinstance(message_id, str) else f"message {position}"
+        known[name] += 1
+        yield name if known[name] == 1 else f"{name} again {known[name]}", Message.of(each)
 
 
 async def _answer(call: Call, records: deque[ToolCallRecord], sees: Sees) -> Answer:

@@ -92,6 +92,8 @@ class Helpers:
         growing = self._grow("tool_call", id)
         growing.facts |= partial
         growing.is_complete = bool(growing.facts.get("is_complete"))
+        if not self._events.heard("tool_call"):
+            return
         facts, now = growing.facts, datetime.now(UTC)
         known = bool(facts.get("tool")) and "args" in facts
         self._events.notify(
