@@ -35,8 +35,8 @@ _OURS: Final[Mapping[str, Any]] = {
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
 
-class UnreadableChunkError(Exception):
-    """The SDK could not read a chunk of the stream."""
+class _UnreadableError(Exception):
+    """What came is no answer; the SDK may have stumbled over it."""
 
 
 class Client:
@@ -119,7 +119,7 @@ class GenerateProvider:
                     yield chunk
             except (TypeError, AttributeError, KeyError) as error:
                 # A chunk in which something is of another kind than it should be.
-                raise UnreadableChunkError(f"{type(error).__name__}: {error}") from error
+                raise _UnreadableError(f"{type(error).__name__}: {error}") from error
 
     def reader(self, definitions: Definitions) -> Stream:
         """Give what puts these chunks together."""
@@ -130,7 +130,7 @@ class GenerateProvider:
         answer = Stream(definitions)
         answer.feed(await self._models().generate_content(**_checked(request)))
         if not answer.is_complete:
-            raise UnreadableChunkError("the answer does not say how it ended")
+            raise _UnreadableError("the answer does not say how it ended")
         return answer.answered()
 
     def _models(self) -> Any:
@@ -146,7 +146,7 @@ class GenerateProvider:
         if isinstance(error, ModelStoppedError):
             return Failure(says) if error.reason in MALFORMED else None
         unreadable = (pydantic.ValidationError, errors.UnknownApiResponseError, UnicodeDecodeError)
-        broken = (UnreadableChunkError, json.JSONDecodeError, *unreadable, *_transport_errors())
+        broken = (_UnreadableError, json.JSONDecodeError, *unreadable, *_transport_errors())
         return Failure(says) if isinstance(error, broken) else None
 
 
