@@ -89,13 +89,14 @@ class McpServers:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
         group = cast("anyio.abc.TaskGroup", self._group)
         for connection in self._connections.values():
             connection.close()
         group.cancel_scope.deadline = anyio.current_time() + _CLOSE_SECONDS
-        return await group.__aexit__(kind, error, trace)
+        # What the caller raised goes on as it is, not as one of a group.
+        await group.__aexit__(None, None, None)
 
     async def ready(self) -> None:
         """Connect every server now; one that cannot be had is warned of, and its tools are unavailable.
@@ -198,19 +199,19 @@ class McpServers:
     async def _resolve(self, server: str, name: str) -> str:
         if self._secrets is None:
             raise SecretError(
-                f"MCP server {server!r} needs the secret {name!r}: give McpServers(secrets=…) to look it up", field=name
+                f"MCP server {server!r} needs the secret {name!r}: give McpServers(secrets=…) to look it up",
+                secret=name,
             )
         try:
-            found: object = self._secrets(name)
-            if inspect.isawaitable(found):
-                found = await found
+            given = self._secrets(name)
+            found = cast("object", await given if inspect.isawaitable(given) else given)
         except SecretError:
             raise
         except Exception as error:
-            raise SecretError(f"the secret {name!r} of MCP server {server!r} cannot be had", field=name) from error
+            raise SecretError(f"the secret {name!r} of MCP server {server!r} cannot be had", secret=name) from error
         value = found.reveal() if isinstance(found, Secret) else found
         if not isinstance(value, str) or not value:
-            raise SecretError(f"there is no secret {name!r}, which MCP server {server!r} needs", field=name)
+            raise SecretError(f"there is no secret {name!r}, which MCP server {server!r} needs", secret=name)
         self._redactor.add(value)
         return value
 

@@ -1,6 +1,5 @@
 """One call, from our side to the server and back: sent once, and a second time only where that does no harm."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +14,7 @@ from spindle.mcp.convert import to_result
 from spindle.tools.problems import printable
 
 if TYPE_CHECKING:
+    from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult, ElicitRequestParams
 
 _MAX_PROGRESS = 500
@@ -105,6 +105,7 @@ class Forwarder:
         finally:
             if not box.done.is_set():
                 box.scope.cancel()  # tells the server too
+                self._connection.calls.leave(call)
                 live.suspect.set()
         return self._read(live, wanted, box)
 
@@ -158,7 +159,7 @@ class Forwarder:
         return Err("execution_failed", f"MCP server {self._server!r} answered with an error: {message}")
 
 
-def _teller(wanted: Wanted, box: _Box) -> Callable[[float, float | None, str | None], Awaitable[None]]:
+def _teller(wanted: Wanted, box: _Box) -> "ProgressFnT":
     """Make what passes a server's progress on, until its call is over."""
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:

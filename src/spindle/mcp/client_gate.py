@@ -98,8 +98,12 @@ class RunningCalls:
             yield
         finally:
             _current.reset(token)
-            del self._running[call]
-            call.end()
+            self.leave(call)
+
+    def leave(self, call: RunningCall) -> None:
+        """Count a call out: it has its answer, or nobody waits for one any more."""
+        self._running.pop(call, None)
+        call.end()
 
     def addressee(self) -> RunningCall | None:
         """Find the call a question belongs to; `None` when it could be another session's.

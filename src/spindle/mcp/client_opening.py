@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -47,18 +48,27 @@ class Opener:
         self._scratch = Scratch()
         self._has_strayed = False
 
-    @asynccontextmanager
-    async def open(self) -> AsyncGenerator["UpstreamSession", None]:
-        """Connect; gives a session that has not agreed on a revision yet.
+    async def load(self) -> None:
+        """Load what speaks the protocol; it takes half a second, so it is done in a thread, and once.
 
         Raises:
-            MissingExtraError: The SDK is not installed.
+            MissingExtraError: It is not installed.
         """
         await anyio.to_thread.run_sync(load_sdk)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator["UpstreamSession", None]:
+        """Connect; gives a session that has not agreed on a revision yet."""
         from spindle.mcp.upstream_session import Hooks, opened  # noqa: PLC0415  an extra, loaded above
 
         self._has_strayed = False
-        hooks = Hooks(tools_changed=self._tools_changed, logged=self._logged, strayed=self._strayed, asked=self._asked)
+        hooks = Hooks(
+            tools_changed=self._tools_changed,
+            logged=self._logged,
+            strayed=self._strayed,
+            left_out=lambda problem: self._warn(f"is listed in part: {problem}"),
+            asked=self._asked,
+        )
         async with opened(await self._link(), hooks, seconds=self._spec.start_timeout_seconds) as session:
             yield session
 
@@ -102,13 +112,10 @@ class Opener:
 
 
 def load_sdk() -> None:
-    """Load what speaks the protocol; it takes half a second, so it is done in a thread.
-
-    Raises:
-        MissingExtraError: It is not installed.
-    """
+    """Import the SDK, or say how to get it."""
     try:
-        from spindle.mcp import upstream_http, upstream_session, upstream_stdio  # noqa: F401, PLC0415  an extra
+        for name in ("upstream_session", "upstream_http", "upstream_stdio"):
+            import_module(f"spindle.mcp.{name}")
     except ImportError as missing:
         raise MissingExtraError(
             "MCP servers are reached with a package that is not installed: pip install 'spindle[mcp]'", field="mcp"

@@ -1,5 +1,7 @@
 """Why something with a server failed, in one line for people."""
 
+from typing import cast
+
 from spindle.errors import SpindleError
 from spindle.tools.problems import printable
 
@@ -8,8 +10,8 @@ _MAX_WORDS = 500
 
 def reason_of(error: BaseException) -> str:
     """Say what went wrong; of several things that went wrong together, the first."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, TimeoutError) and not str(error):
         return "it took too long"
     if isinstance(error, (SpindleError, FileNotFoundError, NotADirectoryError, ValueError)):

@@ -189,6 +189,7 @@ class Connection:
     async def _live_once(self) -> bool:
         """Connect, serve until it is over, and clean up; gives whether it had settled in."""
         self._set("starting")
+        await self._opener.load()
         live: Live | None = None
         trouble: BaseException | None = None
         words: Callable[[], str] = str
@@ -203,6 +204,7 @@ class Connection:
                     async with anyio.create_task_group() as group:
                         live = self._up(session, group, *listed)
                         await live.over.wait()
+                        session.link.broken.set()
                         group.cancel_scope.cancel()
                     scope.deadline = anyio.current_time() + _CLOSE_SECONDS
             except Exception as error:  # noqa: BLE001  whatever goes wrong with a server is its own failure
@@ -306,7 +308,16 @@ class Connection:
                 self.lose(live, "it does not answer")
 
     async def answers(self, live: Live) -> bool:
-        """Say whether the server answers at all."""
+        """Say whether the server answers at all; a question it never takes does not hold us up."""
+        answered, heard = anyio.Event(), [False]
+
+        async def ask() -> None:
+            heard[0] = await live.session.ping()
+            answered.set()
+
+        if live.is_lost:
+            return False
+        live.group.start_soon(ask)
         with anyio.move_on_after(min(_PING_SECONDS, self.spec.start_timeout_seconds)):
-            return await live.session.ping() and not live.is_lost
-        return False
+            await answered.wait()
+        return heard[0] and not live.is_lost

@@ -161,7 +161,7 @@ def _judged(raw: bytes, declared: str, kind: Kind) -> tuple[str, Kind]:
         return declared, kind
     judged = safe_mime_type(found or UNKNOWN_MIME_TYPE)
     top = judged.partition("/")[0]
-    return judged, next((each for each in _KINDS if each == top), "document")
+    return judged, top if top in _KINDS else "document"
 
 
 def _filename(uri: str | None, kind: str, mime_type: str) -> str:

@@ -35,6 +35,7 @@ from pydantic import ValidationError
 
 from spindle.mcp.client_gate import Action, Content
 from spindle.mcp.upstream_link import Link
+from spindle.mcp.upstream_mending import MendedStream
 
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
@@ -54,6 +55,8 @@ class Hooks:
     """Level, logger, data."""
     strayed: Callable[[Exception], None]
     """Something arrived that is no message."""
+    left_out: Callable[[str], None]
+    """A tool it listed is none."""
     asked: Ask
     """A question of a server of the older revisions, which does not say which call it belongs to."""
 
@@ -130,8 +133,8 @@ class UpstreamSession:
                 await self._session.send_ping()
         except MCPError as error:
             return self.link.seal.trouble(error) is None and error.code != REQUEST_TIMEOUT
-        except ValidationError:
-            return True
+        except Exception as error:  # noqa: BLE001  whatever it said, it said something, unless there was nobody to ask
+            return isinstance(error, ValidationError)
         return True
 
     async def watch(self, changed: Callable[[], None]) -> bool:
@@ -216,13 +219,17 @@ async def opened(link: Link, hooks: Hooks, *, seconds: float) -> AsyncGenerator[
     async def on_log(params: LoggingMessageNotificationParams) -> None:
         hooks.logged(params.level, params.logger, params.data)
 
-    async def on_question(_context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def on_question(
+        context: ClientRequestContext,  # noqa: ARG001  the SDK gives it by name
+        params: ElicitRequestParams,
+    ) -> ElicitResult | ErrorData:
         return _answer(*await hooks.asked(params))
 
+    sessions: list[ClientSession] = []
     async with (
         link.open() as (incoming, outgoing),
         _Session(
-            incoming,
+            MendedStream(incoming, lambda: sessions[0].protocol_version if sessions else None, hooks.left_out),
             outgoing,
             read_timeout_seconds=seconds,
             elicitation_callback=on_question,
@@ -232,6 +239,7 @@ async def opened(link: Link, hooks: Hooks, *, seconds: float) -> AsyncGenerator[
             log_level="info",
         ) as session,
     ):
+        sessions.append(session)
         yield UpstreamSession(session, link)
 
 

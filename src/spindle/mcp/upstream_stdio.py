@@ -23,6 +23,8 @@ _STDERR_LINES = 8
 _EXIT_SECONDS = 2.0
 """For a server to end by itself when its stdin closes, and again after SIGTERM."""
 _POLL_SECONDS = 0.01
+_SLOW_POLL_SECONDS = 0.5
+_LAST_OUTPUT_SECONDS = 0.25
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
 
@@ -58,6 +60,8 @@ class StdioLink:
                 pumps.start_soon(self._read, cast("ByteReceiveStream", process.stdout), incoming.clone())
                 pumps.start_soon(self._write, cast("ByteSendStream", process.stdin), outgoing, incoming)
                 pumps.start_soon(self._listen, cast("ByteReceiveStream", process.stderr))
+                pumps.start_soon(self._let_go, outgoing)
+                pumps.start_soon(self._watch_exit, process)
                 try:
                     yield read_stream, write_stream
                 finally:
@@ -78,8 +82,10 @@ class StdioLink:
             raise FileNotFoundError(f"no program is called {spec.command!r}; look at command and at its PATH")
         if spec.cwd is not None and not await anyio.Path(spec.cwd).is_dir():
             raise NotADirectoryError(f"cwd {spec.cwd!r} is no folder")
-        with anyio.CancelScope(shield=True):  # a cancelled start would leave a process that nobody knows
+        scope = anyio.CancelScope(shield=True)
+        with scope:  # or a start that is cancelled half-way would leave a process that nobody knows of
             return await anyio.open_process([command, *spec.args], env=self._env, cwd=spec.cwd, start_new_session=True)
+        raise OSError("it was not started")  # never reached: nobody cancels the scope
 
     async def _read(self, stdout: ByteReceiveStream, out: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         lines = BoundedLines(MAX_MESSAGE_BYTES)
@@ -108,7 +114,7 @@ class StdioLink:
         messages: MemoryObjectReceiveStream[SessionMessage],
         back: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
-        with messages, back:
+        with messages, back, suppress(anyio.ClosedResourceError):
             async for message in messages:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
@@ -120,6 +126,17 @@ class StdioLink:
                         with suppress(*_GONE):
                             await back.send(SessionMessage(lost))
                     return
+
+    async def _watch_exit(self, process: Process) -> None:
+        """Notice its end also where something it started holds its stdout open."""
+        await _exit_of(process)
+        await anyio.sleep(_LAST_OUTPUT_SECONDS)  # what it said last may still be in the pipe
+        self.broken.set()
+
+    async def _let_go(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Release those who wait for a server to read what it never will."""
+        await self.broken.wait()
+        messages.close()
 
     async def _listen(self, stderr: ByteReceiveStream) -> None:
         with suppress(*_GONE):
@@ -144,6 +161,21 @@ async def _drained(stream: ByteReceiveStream) -> None:
     with suppress(*_GONE):
         while True:
             await stream.receive()
+
+
+async def _exit_of(process: Process) -> None:
+    try:
+        watched = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # not on this system
+        while process.returncode is None:  # noqa: ASYNC110  nobody tells us
+            await anyio.sleep(_SLOW_POLL_SECONDS)
+        return
+    try:
+        await anyio.wait_readable(watched)
+    finally:
+        os.close(watched)
 
 
 async def _exited(process: Process) -> bool:

@@ -1,14 +1,19 @@
 """A real MCP server, written with the official SDK: one tool for each kind of answer.
 
-`everything.py stdio` speaks over its standard streams, `everything.py http PORT` over streamable HTTP.
+`everything.py stdio` speaks over its standard streams, `everything.py http` over streamable HTTP on a port it prints;
+`everything.py http-older` does not know the revision 2026-07-28.
 """
 
 import base64
 import os
+import socket
 import sys
+from pathlib import Path
+from typing import Annotated, Any
 
 import anyio
-from mcp.server.mcpserver import Context, MCPServer
+import uvicorn
+from mcp.server.mcpserver import Context, Elicit, ElicitationResult, MCPServer, Resolve
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
@@ -112,11 +117,20 @@ async def count(steps: int, ctx: Context) -> str:
     return "counted"
 
 
+async def ask_name() -> Elicit[Name]:
+    return Elicit("What is your name?", Name)
+
+
 @server.tool()
-async def greet(ctx: Context) -> str:
+def greet(answer: Annotated[ElicitationResult[Name], Resolve(ask_name)]) -> str:
     """Ask for a name."""
-    answer = await ctx.elicit("What is your name?", Name)
     return f"hello {answer.data.name}" if answer.action == "accept" else answer.action
+
+
+@server.tool()
+def headers(ctx: Context) -> dict[str, str]:
+    """Give the headers of the request."""
+    return {name: value for name, value in (ctx.headers or {}).items() if name.lower() in ("authorization", "x-team")}
 
 
 @server.tool()
@@ -125,7 +139,7 @@ async def wait(seconds: float, path: str) -> str:
     try:
         await anyio.sleep(seconds)
     except anyio.get_cancelled_exc_class():
-        await anyio.Path(path).write_text("cancelled")
+        Path(path).touch()  # noqa: ASYNC240  nothing can be awaited any more
         raise
     return "waited"
 
@@ -133,8 +147,15 @@ async def wait(seconds: float, path: str) -> str:
 @server.tool()
 async def say(text: str, ctx: Context) -> str:
     """Write to the log."""
-    await ctx.info(text)
+    await ctx.info(text)  # pyright: ignore[reportDeprecated] - servers will go on doing it
     return "said"
+
+
+async def changed(ctx: Context) -> None:
+    """Say that there are other tools now, as both revisions have it."""
+    await ctx.notify_tools_changed()
+    if ctx.protocol_version != "2026-07-28":
+        await ctx.session.send_tool_list_changed()
 
 
 def extra() -> str:
@@ -146,7 +167,7 @@ def extra() -> str:
 async def grow(ctx: Context) -> str:
     """Offer one tool more."""
     server.add_tool(extra, name="extra")
-    await ctx.notify_tools_changed()
+    await changed(ctx)
     return "grown"
 
 
@@ -154,12 +175,35 @@ async def grow(ctx: Context) -> str:
 async def shrink(ctx: Context) -> str:
     """Offer it no longer."""
     server.remove_tool("extra")
-    await ctx.notify_tools_changed()
+    await changed(ctx)
     return "shrunk"
 
 
+def older(app: Any) -> Any:
+    """Answer the newer way to connect as a server does that has never heard of it."""
+
+    async def served(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and (b"mcp-method", b"server/discover") in scope["headers"]:
+            await send({"type": "http.response.start", "status": 400, "headers": []})
+            await send({"type": "http.response.body", "body": b"what?"})
+            return
+        await app(scope, receive, send)
+
+    return served
+
+
+def serve_http(*, is_older: bool) -> None:
+    """Serve on a free port; it is listened to before it is told, so nobody has to wait for us."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    sys.stdout.write(f"{listening.getsockname()[1]}\n")
+    sys.stdout.flush()
+    app = server.streamable_http_app()
+    config = uvicorn.Config(older(app) if is_older else app, log_level="error", timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "http":
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
-    else:
+    if sys.argv[1] == "stdio":
         server.run("stdio")
+    else:
+        serve_http(is_older=sys.argv[1] == "http-older")

@@ -1,0 +1,98 @@
+"""A question that a server asks a person is a gate of the call it belongs to, and declined where nobody can answer."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from spindle import Call as SpindleCall
+from spindle import DispatchContext, Events, Ok, ToolContext, TurnRunner
+from tests.mcp.upstreams import call, calls, connected, hostile
+
+pytestmark = pytest.mark.anyio
+
+
+async def answered(settle: Callable[[Any, Any], None]) -> tuple[Any, Any]:
+    """Run a call that asks inside a turn, where `settle(runner, gate)` answers; gives the text and the gate."""
+    seen: list[Any] = []
+    async with connected(hostile()) as servers:
+
+        async def callback(ctx: DispatchContext) -> Any:
+            records = ctx.tool_calls
+            return "done" if records else [SpindleCall("c1", "mcp__h__ask", {})]
+
+        runner = TurnRunner(executor_callback=callback, tools=servers.registry)
+
+        def on_gate(info: Any) -> None:
+            seen.append(info)
+            settle(runner, info)
+
+        runner.on("turn_gate_open", on_gate)
+        report = await runner.run()
+    return json.loads(report.tool_calls[0].results), seen[0]
+
+
+async def test_an_answer_goes_back_to_the_server() -> None:
+    text, gate = await answered(lambda runner, gate: runner.gates.resolve(gate.id, {"name": "Ada"}))
+
+    assert text == {"action": "accept", "content": {"name": "Ada"}}
+    assert (gate.payload["server"], gate.payload["tool"]) == ("h", "ask")
+    assert gate.payload["schema"]["required"] == ["name"]
+    assert "Your name?" in gate.reason
+
+
+async def test_a_refusal_is_a_decline() -> None:
+    text, _ = await answered(lambda runner, gate: runner.gates.reject(gate.id, PermissionError("no")))
+
+    assert text == {"action": "decline"}
+
+
+async def test_a_gate_that_is_given_up_is_a_cancel() -> None:
+    text, _ = await answered(lambda runner, gate: runner.gates.abort(gate.id))
+
+    assert text == {"action": "cancel"}
+
+
+async def test_where_nobody_can_answer_it_is_declined() -> None:
+    async with connected(hostile()) as servers:
+        outcome = await call(servers, "mcp__h__ask")
+
+    assert isinstance(outcome.result, Ok)
+    assert json.loads(outcome.result.value) == {"action": "decline"}
+
+
+async def test_a_question_that_could_be_another_sessions_is_declined() -> None:
+    asked: list[Any] = []
+
+    async def open_gate(gate: Any) -> Any:
+        asked.append(gate)
+        return {"name": "Eve"}
+
+    async with connected(hostile(timeout_seconds=2)) as servers:
+        eve = ToolContext("eve", open_gate=open_gate)
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: calls(servers, ("mcp__h__hang", {}), ctx=eve))
+            await anyio.wait_all_tasks_blocked()
+            outcome = await call(servers, "mcp__h__ask", ctx=ToolContext("ada"))
+            group.cancel_scope.cancel()
+
+            assert isinstance(outcome.result, Ok)
+            assert json.loads(outcome.result.value) == {"action": "decline"}
+    assert not asked
+
+
+async def test_a_question_ends_with_its_call() -> None:
+    ended = anyio.Event()
+
+    async def open_gate(gate: Any) -> Any:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with connected(hostile(timeout_seconds=0.3)) as servers:
+        await call(servers, "mcp__h__ask", ctx=ToolContext(events=Events(), open_gate=open_gate))
+        with anyio.fail_after(5):
+            await ended.wait()

@@ -1,0 +1,132 @@
+"""Upstream servers for the tests of the MCP client: specs of real processes, and a clock moved by hand."""
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from spindle import Call, CallOutcome, Events, Executor, ToolContext
+from spindle.mcp.client import McpServers
+from spindle.mcp.spec import ServerSpec
+
+SERVERS = Path(__file__).parent / "servers"
+IN_TIME = 20
+"""Seconds: far more than anything here takes, for a machine with other things to do."""
+
+
+def everything(name: str = "e", **more: Any) -> ServerSpec:
+    """The server written with the SDK, over stdio."""
+    return ServerSpec(name=name, command=sys.executable, args=(str(SERVERS / "everything.py"), "stdio"), **more)
+
+
+def hostile(*flags: str, name: str = "h", log: Path | None = None, **more: Any) -> ServerSpec:
+    """The server that does what no server should."""
+    noted = () if log is None else ("--log", str(log))
+    args = ("-I", "-S", str(SERVERS / "hostile.py"), *noted, *flags)
+    return ServerSpec(name=name, command=sys.executable, args=args, **more)
+
+
+class HandClock:
+    """Time passes when the test says so; it tells how long each sleeper wanted to sleep."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+        self._now = 0.0
+        self._sleepers: dict[anyio.Event, float] = {}
+        self._came = anyio.Event()
+
+    def now(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        woken = anyio.Event()
+        self._sleepers[woken] = self._now + seconds
+        self.slept.append(seconds)
+        self._came.set()
+        try:
+            await woken.wait()
+        finally:
+            self._sleepers.pop(woken, None)
+
+    async def asleep(self, seconds: float) -> None:
+        """Wait until somebody sleeps for so long."""
+        while not any(until - self._now == seconds for until in self._sleepers.values()):
+            self._came = anyio.Event()
+            await self._came.wait()
+
+    def advance(self, seconds: float) -> None:
+        self._now += seconds
+        for woken, until in list(self._sleepers.items()):
+            if until <= self._now:
+                woken.set()
+
+
+class Heard:
+    """What an upstream's events told."""
+
+    def __init__(self) -> None:
+        self.events = Events()
+        self.warnings: list[str] = []
+        self.logs: list[Any] = []
+        self._told = anyio.Event()
+        self.events.on("warning", lambda warned: self._hear(self.warnings, warned.message))
+        self.events.on("log", lambda logged: self._hear(self.logs, logged))
+
+    def _hear(self, kept: list[Any], said: Any) -> None:
+        kept.append(said)
+        self._told.set()
+
+    async def until(self, wanted: Callable[[], bool]) -> None:
+        """Wait until something was told."""
+        with anyio.fail_after(IN_TIME):
+            while not wanted():
+                self._told = anyio.Event()
+                await self._told.wait()
+
+    def warned_of(self, *words: str) -> bool:
+        return any(all(word in warning for word in words) for warning in self.warnings)
+
+
+@asynccontextmanager
+async def connected(*specs: ServerSpec, **more: Any) -> AsyncGenerator[McpServers, None]:
+    """Servers that are up, or have failed to be."""
+    more.setdefault("events", Heard().events)
+    with anyio.fail_after(IN_TIME):
+        async with McpServers(specs, **more) as servers:
+            await servers.ready()
+            yield servers
+
+
+async def call(servers: McpServers, name: str, args: Any = None, *, ctx: Any = None) -> CallOutcome:
+    """Run one call through the public door."""
+    outcomes = await calls(servers, (name, args or {}), ctx=ctx)
+    return outcomes[0]
+
+
+async def calls(servers: McpServers, *wanted: tuple[str, Any], ctx: Any = None) -> list[CallOutcome]:
+    """Run calls side by side through the public door."""
+    batch = [Call(f"c{i}", name, args) for i, (name, args) in enumerate(wanted)]
+    return await Executor(servers.registry).execute_parallel(batch, ctx or ToolContext())
+
+
+async def changed_to(servers: McpServers, wanted: Any) -> None:
+    """Wait until something holds, looking anew after each change."""
+    with anyio.fail_after(IN_TIME):
+        while not wanted():
+            event = anyio.Event()
+            stop = servers.on_change(event.set)
+            await event.wait()
+            stop()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has reaped yet does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
