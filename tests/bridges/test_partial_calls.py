@@ -1,0 +1,75 @@
+"""Calls that come in piece by piece: what is not whole is never run."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spindle.bridges.openai_chat import definitions
+from spindle.bridges.partial_calls import NAMELESS, PartialCall, is_object, repeated
+from spindle.errors import InvalidToolArgsError
+from spindle.tools.arguments import read_arguments
+from tests.bridges.chat_scene import dotted
+
+
+def call(*pieces: Any, name: str = "t", **facts: bool) -> PartialCall:
+    made = PartialCall("c1", name)
+    for piece in pieces:
+        made.add(piece)
+    for fact, value in facts.items():
+        setattr(made, fact, value)
+    return made
+
+
+@given(st.lists(st.text()))
+def test_pieces_are_kept_to_the_letter(pieces: list[str]) -> None:
+    assert call(*pieces).to_call(None, is_whole=True).args == "".join(pieces)
+
+
+@given(st.text() | st.sampled_from(["{}", '{"a":1}', "[1]", '"', "null", " ", '{"a":"']), st.booleans())
+def test_what_is_damaged_or_nameless_can_never_be_read(text: str, is_whole: bool) -> None:
+    for broken in (call(text, is_damaged=True), call(text, name=""), call(text, is_custom=True)):
+        made = broken.to_call(None, is_whole=is_whole)
+        with pytest.raises(InvalidToolArgsError):
+            read_arguments(made.args, tool="t", empty_ok=True)
+
+
+@pytest.mark.parametrize(("text", "args"), [("", "{"), (" ", "{"), ('{"a":', '{"a":'), ("{}", "{}")])
+def test_a_call_that_was_left_unfinished_is_not_an_empty_one(text: str, args: str) -> None:
+    assert call(text).to_call(None, is_whole=False).args == args
+
+
+def test_an_object_is_taken_as_the_first_piece_only() -> None:
+    assert json.loads(call({"a": "é"}).text) == {"a": "é"}
+    assert call("{", {"a": 1}).is_damaged
+    assert call({"a": object()}).is_damaged
+
+
+@pytest.mark.parametrize("piece", [5, True, ["x"], object()], ids=["number", "bool", "list", "object"])
+def test_a_piece_of_a_wrong_type_damages_the_call(piece: Any) -> None:
+    assert call("{}", piece).is_damaged
+    assert not call("{}", None).is_damaged
+
+
+def test_a_nameless_call_has_a_name_that_stands_for_none() -> None:
+    assert call("{}", name="").to_call(None, is_whole=True).name == NAMELESS
+
+
+def test_names_are_mapped_back_and_ids_made() -> None:
+    made = PartialCall("", "shop_orders").to_call(definitions([dotted()]), is_whole=True)
+
+    assert made.name == "shop.orders"
+    assert made.tool_call_id.startswith("call_")
+
+
+@given(st.text() | st.binary() | st.none() | st.dictionaries(st.text(), st.integers() | st.text()))
+def test_what_is_repeated_is_always_a_json_object(arguments: Any) -> None:
+    assert is_object(repeated(arguments))
+
+
+def test_what_is_repeated_is_the_very_text_where_that_is_an_object() -> None:
+    assert repeated('{ "a" : 1 }') == '{ "a" : 1 }'
+    assert json.loads(repeated({"a": 1})) == {"a": 1}
+    assert json.loads(repeated("{oops")) == {"unreadable_arguments": "{oops"}
