@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,8 +22,11 @@ from spindle.cli.house import House, filter_of, open_house
 from spindle.cli.house_tools import found
 from spindle.cli.options import NOWHERE, ProfileName, Where
 from spindle.cli.output import Output
-from spindle.errors import MissingExtraError
+from spindle.errors import MissingExtraError, UpstreamRequiredError
 from spindle.tools.filters import ToolFilter
+
+SETTLE_SECONDS = 10.0
+"""How long the first list of tools waits for upstream servers: many clients look only once."""
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -60,9 +64,10 @@ async def _over_stdio(config: Config, profile: str | None) -> None:
 
     caller = Caller(key="stdio", profile=profile)
     async with open_house(config, interceptors=_observers(), wait_for_servers=False) as house:
-        server = ToolServer(house.executor, house.registry, identify=lambda _ctx: caller, **_manners(house))
+        settled, manners = anyio.Event(), _manners(house)
+        server = ToolServer(house.executor, house.registry, identify=lambda _ctx: caller, settled=settled, **manners)
         async with following(server, house.on_change), anyio.create_task_group() as tasks:
-            tasks.start_soon(_start_upstream, house)
+            tasks.start_soon(_start_upstream, house, settled)
             await serve_stdio(server, stop_seconds=config.server.stop_seconds)
             tasks.cancel_scope.cancel()
 
@@ -83,10 +88,11 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
         allowed_origins=section.allowed_origins,
     )
     async with open_house(config, interceptors=_observers(), wait_for_servers=False) as house:
-        server = ToolServer(house.executor, house.registry, identify=caller_of, **_manners(house, profile))
+        settled, manners = anyio.Event(), _manners(house, profile)
+        server = ToolServer(house.executor, house.registry, identify=caller_of, settled=settled, **manners)
         app = http_app(server, door, health=lambda: _health(house))
         async with following(server, house.on_change), anyio.create_task_group() as tasks:
-            tasks.start_soon(_start_upstream, house)
+            tasks.start_soon(_start_upstream, house, settled)
             await serve_http(
                 server,
                 app,
@@ -97,10 +103,17 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
             tasks.cancel_scope.cancel()
 
 
-async def _start_upstream(house: House) -> None:
-    """Start the upstream servers beside serving, so that a slow one keeps nobody waiting."""
-    if house.servers is not None:
-        await house.servers.ready()
+async def _start_upstream(house: House, settled: anyio.Event) -> None:
+    """Start the upstream servers beside serving; lists wait for them, but for no slow one long."""
+    try:
+        if house.servers is not None:
+            with anyio.move_on_after(SETTLE_SECONDS):
+                await house.servers.ready()
+    except UpstreamRequiredError as error:
+        # It is tried again, and until then the health page says so.
+        logging.getLogger("spindle.serve").error("%s", error)
+    finally:
+        settled.set()
 
 
 def _manners(house: House, profile: str | None = None) -> dict[str, Any]:
@@ -167,11 +180,9 @@ def tokens_of(config: Config, environ: Mapping[str, str]) -> dict[str, str | Non
 
 def _health(house: House) -> dict[str, Any]:
     servers = [] if house.servers is None else house.servers.status()
-    dead = [each.name for each in servers if each.required and each.state == "failed"]
-    told = [
-        {"name": each.name, "state": each.state, "tools": each.tools, "required": each.required} for each in servers
-    ]
-    return {"status": "failing" if dead else "ok", "tools": len(house.registry), "servers": told}
+    is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
+    told = [{name: value for name, value in asdict(each).items() if value is not None} for each in servers]
+    return {"status": "failing" if is_failing else "ok", "tools": len(house.registry), "servers": told}
 
 
 def _announce(house: House, where: Where, address: str, *, has_token: bool) -> None:

@@ -20,6 +20,8 @@ _FORM_WORDS: Final = frozenset(
     }
 )
 """What the specification lets a field of a form say."""
+_SHOWN_BY_THE_FORM: Final = ("schema", "mode")
+"""What an upstream server's question says beside its words."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
@@ -57,7 +59,8 @@ def _message(gate: Gate) -> str:
         asked = facts.get("question") or facts.get("message")
         if isinstance(asked, str):
             return one_line(asked, 4_000)
-        told = "; ".join(f"{one_line(str(name), 80)}: {one_line(str(value), 500)}" for name, value in facts.items())
+        shown = {name: value for name, value in facts.items() if name not in _SHOWN_BY_THE_FORM}
+        told = "; ".join(f"{one_line(str(name), 80)}: {one_line(str(value), 500)}" for name, value in shown.items())
         return f"{gate.reason}\n{told}" if told else gate.reason
     return gate.reason if payload is None else f"{gate.reason}: {one_line(str(payload), 2_000)}"
 
