@@ -55,8 +55,10 @@ def gate_opener(before: Callable[[], None]) -> Callable[[Any], Any]:
             stderr().line(f"  - {visible(str(option))}")
         while True:
             answer = await _answer(f"{visible(str(question))} ")
-            if not options or answer in options:
-                return answer
+            if not answer:  # the end of what can be read; asking again would ask for ever
+                raise GateNotSupportedError("nobody answers at this terminal any more")
+            if not options or answer.strip() in options:
+                return answer.strip()
 
     return open_gate
 
@@ -68,5 +70,4 @@ async def _always(_: ApprovalRequest) -> bool:
 async def _answer(question: str) -> str:
     sys.stderr.write(question)
     sys.stderr.flush()
-    line = await to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-    return line.rstrip("\n")
+    return await to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
