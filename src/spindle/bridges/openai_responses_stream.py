@@ -28,6 +28,8 @@ class Stream:
         self.finish_reason: str | None = None
         self._definitions = definitions
         self._items: list[Item] = []
+        self._latest: Item | None = None
+        """Pieces of one item mostly come in a row."""
 
     def feed(self, event: Any) -> Sequence[Piece]:
         """Take one event of the stream, and give what is new in it; kinds that are not known say nothing."""
@@ -54,7 +56,7 @@ class Stream:
         self.usage = usage_of(field_of(response, "usage")) or self.usage
         items = [each for each in items_of(response, "output") if is_record(each)]
         if items:
-            self._items = [self._finished(index, item) for index, item in enumerate(items)]
+            self._items, self._latest = [self._finished(index, item) for index, item in enumerate(items)], None
         status = text_of(response, "status")
         if status == "incomplete":
             self.finish_reason = text_of(field_of(response, "incomplete_details"), "reason") or status
@@ -102,7 +104,10 @@ class Stream:
 
     def _item(self, event: Any) -> Item | None:
         """Find the item an event is about: by its id, which some servers leave out, or by its place."""
-        return self._known(text_of(event, "item_id"), count_of(event, "output_index"))
+        item_id, latest = text_of(event, "item_id"), self._latest
+        if latest is None or not item_id or latest.id != item_id:
+            self._latest = latest = self._known(item_id, count_of(event, "output_index"))
+        return latest
 
     def _known(self, item_id: str, index: int | None) -> Item | None:
         by_id = next((item for item in self._items if item_id and item.id == item_id), None)

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 def field_of(value: Any, name: str) -> Any:
     """Give one field of an SDK's object or of plain data; `None` where there is none."""
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).get(name)
+    if value.__class__ is dict:
+        return value.get(name)
     if isinstance(value, BaseModel):
         return getattr(value, name, None)
     return cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else None
@@ -22,13 +22,15 @@ def is_record(value: Any) -> bool:
 
 def text_of(value: Any, name: str) -> str:
     """Give a field that is text, and an empty one for whatever is none."""
-    found = field_of(value, name)
+    found = value.get(name) if value.__class__ is dict else field_of(value, name)
     return found if isinstance(found, str) else ""
 
 
 def items_of(value: Any, name: str) -> Sequence[Any]:
     """Give a field that is a list, and an empty one for whatever is none."""
     found = field_of(value, name)
+    if found.__class__ is list:
+        return found
     return cast("Sequence[Any]", found) if isinstance(found, (list, tuple)) else ()
 
 
