@@ -8,9 +8,10 @@ import pytest
 from google.genai import types
 
 from spindle import Media, TurnRunner, tool
+from spindle.bridges.asking import Retries
 from spindle.bridges.gemini import generate
 from spindle.errors import MissingExtraError
-from tests.bridges.generating_scene import DONE, parts, turn
+from tests.bridges.generating_scene import DONE, parts, playing, turn
 from tests.bridges.outcomes import PNG
 from tests.bridges.wire.generating import call, chunk, streamed
 from tests.bridges.wire.server import WireServer, json_answer
@@ -167,6 +168,21 @@ async def test_extra_goes_along_and_tools_of_google_are_told_besides_ours() -> N
 
     assert requests[0]["generationConfig"]["temperature"] == 0.5
     assert {next(iter(each)) for each in requests[0]["tools"]} == {"functionDeclarations", "googleSearch"}
+
+
+async def test_settings_are_taken_by_either_of_their_names_and_win() -> None:
+    options = {"headers": {"x-mine": "1"}, "retry_options": {"attempts": 5}}
+    busy = json_answer({"error": {"code": 503, "message": "no"}}, status=503)
+
+    async with playing(busy, DONE) as (server, client):
+        extra = {"system_instruction": "Be long.", "http_options": options}
+        callback = generate(model="m", client=client, extra=extra, retries=Retries(attempts=1))
+        report = await TurnRunner(executor_callback=callback).run(system_prompt="Be brief.", messages=["x"])
+
+    assert report.status == "error"
+    assert len(server.requests) == 1
+    assert server.requests[0].headers["x-mine"] == "1"
+    assert server.requests[0].json["systemInstruction"]["parts"] == [{"text": "Be long."}]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pydantic
+from pydantic.alias_generators import to_camel
 
 from spindle.bridges.asking import Answered, Failure
 from spindle.bridges.definitions import Definitions
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
 
 _NO_KEY: Final = "none-needed"
 _MAX_SAYS_CHARS: Final = 500
-_OURS: Final[Mapping[str, Any]] = {
-    # Calls are run by the executor, and asking again is our work: the SDK does neither.
-    "automaticFunctionCalling": {"disable": True},
-    "httpOptions": {"retryOptions": {"attempts": 1}},
-}
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
 
@@ -86,10 +82,11 @@ class GenerateProvider:
         tools += self.extra.get("tools", ())
         if tools:
             config |= {"tools": tools} | self._choice(definitions, trip=ctx.iteration)
-        rest = {name: value for name, value in self.extra.items() if name != "tools"}
+        # The SDK knows each setting by two names; here they are told by one.
+        rest = {to_camel(name): value for name, value in self.extra.items() if name != "tools"}
         contents = contents_of(steps, definitions, is_inside=self.is_media_inside)
         written = sendable({"contents": contents, "config": config})
-        return {"model": self.model, "contents": written["contents"], "config": {**_OURS, **written["config"], **rest}}
+        return {"model": self.model, "contents": written["contents"], "config": written["config"] | rest}
 
     def _choice(self, definitions: Definitions, *, trip: int) -> dict[str, Any]:
         if isinstance(self.tool_choice, Mapping):
@@ -160,6 +157,10 @@ def _checked(request: dict[str, Any]) -> dict[str, Any]:
     except pydantic.ValidationError as error:
         says = f"google.genai does not take this request; look at extra and tool_choice: {error}"
         raise InvalidConfigError(says, field="extra") from error
+    # Calls are run by the executor, and asking again is our work: the SDK does neither.
+    config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
+    options = config.http_options or types.HttpOptions()
+    config.http_options = options.model_copy(update={"retry_options": types.HttpRetryOptions(attempts=1)})
     return {"model": request["model"], "contents": contents, "config": config}
 
 

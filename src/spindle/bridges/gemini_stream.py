@@ -139,11 +139,11 @@ class Stream:
         return call.to_call(self._definitions, is_whole=partial.is_done)
 
     def _take(self, part: dict[str, Any]) -> Sequence[Piece]:
-        if isinstance(part.get("functionCall"), dict):
-            return self._take_call(part)
+        if "functionCall" in part:
+            return self._take_call(part) if isinstance(part["functionCall"], dict) else ()
         text = part.get("text")
         if not isinstance(text, str):
-            if part:
+            if part.keys() - {"text", "thought"}:
                 self._parts.append(part)
             return ()
         before = self._parts[-1] if self._parts else None
