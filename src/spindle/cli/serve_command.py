@@ -21,7 +21,7 @@ from spindle.cli.exits import OK
 from spindle.cli.house import House, filter_of, open_house
 from spindle.cli.house_tools import found
 from spindle.cli.options import NOWHERE, ProfileName, Where
-from spindle.cli.output import Output
+from spindle.cli.output import Output, complain
 from spindle.errors import MissingExtraError, UpstreamRequiredError
 from spindle.tools.filters import ToolFilter
 
@@ -111,9 +111,22 @@ async def _start_upstream(house: House, settled: anyio.Event) -> None:
                 await house.servers.ready()
     except UpstreamRequiredError as error:
         # It is tried again, and until then the health page says so.
-        logging.getLogger("spindle.serve").error("%s", error)
+        complain(str(error), "the server goes on without it")
     finally:
         settled.set()
+    _tell_upstream(house)
+
+
+def _tell_upstream(house: House) -> None:
+    out = Output(sys.stderr)
+    for each in [] if house.servers is None else house.servers.status():
+        if each.state == "ready":
+            out.line(f"{out.styled('✓', 'green')} {each.name}: {each.tools} tools")
+        elif not each.required:
+            complain(
+                f"{each.name} is {each.state}: {each.error or 'it has not answered yet'}", "its tools are not there"
+            )
+    sys.stderr.flush()
 
 
 def _manners(house: House, profile: str | None = None) -> dict[str, Any]:
@@ -191,7 +204,10 @@ def _announce(house: House, where: Where, address: str, *, has_token: bool) -> N
     entry: dict[str, Any] = {"type": "http", "url": address}
     if has_token:
         entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
-    out.line(f"{out.styled('Spindle serves', 'bold')} {len(house.registry)} tools at {out.styled(address, 'cyan')}")
+    names = [] if house.servers is None else [each.name for each in house.servers.status()]
+    theirs = f", and those of {', '.join(names)} as they start," if names else ""
+    served = f"{len(house.registry)} tools{theirs} at {out.styled(address, 'cyan')}"
+    out.line(f"{out.styled('Spindle serves', 'bold')} {served}")
     if not has_token:
         out.line(out.styled("No token is configured: every program on this machine may use them.", "dim"))
     out.line()
