@@ -94,6 +94,7 @@ GEMINI = Dialect(
         enum_values="strings",
         needs_type=True,
         needs_items=True,
+        needs_properties=True,
         property_pattern=limits.GEMINI.property_pattern,
     ),
 )
@@ -106,7 +107,7 @@ BEDROCK = Dialect(
     rules=Rules(
         root_keywords=frozenset(("type", "properties", "required")),
         inline=True,
-        property_pattern=limits.ANTHROPIC.property_pattern,
+        property_pattern=limits.BEDROCK.property_pattern,
     ),
     strict_rules=_CLAUDE_STRICT,
 )

@@ -120,7 +120,7 @@ GEMINI = Limits(
         Source(
             "https://github.com/googleapis/python-genai/blob/main/google/genai/types.py",
             _READ,
-            "a function's name starts with a letter or an underscore and has letters, digits, underscores, dots, colons "
+            "a function's name starts with a letter or an underscore, then letters, digits, underscores, dots, colons "
             "and dashes, at most 128; a parameter's name letters, digits and underscores, at most 64; at most 512 "
             "declarations (models differ, so a longer list is only warned about)",
         ),

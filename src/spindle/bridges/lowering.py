@@ -5,18 +5,19 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from spindle.bridges.losses import Loss
+from spindle.bridges.losses import Loss, pointer
 from spindle.bridges.lowering_draft import Asked, Draft, Job, Node
 from spindle.bridges.lowering_gathering import gathered
-from spindle.bridges.lowering_parts import SHELVES, Original, Part, places
+from spindle.bridges.lowering_parts import SHELVES, Original, Part
 from spindle.bridges.lowering_refs import References
 from spindle.bridges.lowering_restoring import Restorer
-from spindle.bridges.lowering_strict import Size, check_size, settle_strict, size_of
+from spindle.bridges.lowering_strict import check_size, settle_strict
 from spindle.bridges.lowering_tally import Tally
 from spindle.bridges.lowering_telling import tell
 from spindle.bridges.lowering_types import settle_types
 from spindle.bridges.rules import Rules
 from spindle.errors import CannotLowerError
+from spindle.tools.raw_graph import subschemas
 
 _MAX_LEVELS = 80
 
@@ -30,8 +31,6 @@ class Lowered:
     losses: tuple[Loss, ...] = ()
     restore: Restorer | None = None
     """`None` where arguments need no change on the way back."""
-    size: Size | None = None
-    """Of a strict form, for what a provider counts over a whole request."""
 
 
 def lower(schema: Mapping[str, Any], rules: Rules) -> Lowered:
@@ -63,14 +62,12 @@ class _Lowering:
         refs.shapes["#"] = root.shape
         loop = None if job.rules.recursion else refs.loop()
         if loop is not None:
-            raise CannotLowerError(f"recursion at {loop}; flatten the schema", path=loop[1:], why="recursion")
+            raise CannotLowerError(f"recursion at {loop or '/'}; flatten the schema", path=loop, why="recursion")
         self._shelve(root.told)
-        size = None
         if job.rules.strict_limits is not None:
             check_size(root.told, job.rules.strict_limits)
-            size = size_of(root.told, 0)
         restore = Restorer(root.shape, refs.shapes) if job.restores else None
-        return Lowered(schema=root.told, kept=job.tally.kept(), losses=job.tally.losses(), restore=restore, size=size)
+        return Lowered(schema=root.told, kept=job.tally.kept(), losses=job.tally.losses(), restore=restore)
 
     def _shelve(self, told: dict[str, Any]) -> None:
         """Put the definitions that are still referred to behind the rest."""
@@ -120,5 +117,11 @@ def _as_written(schema: dict[str, Any]) -> Lowered:
     told = {**schema, "type": "object"}
     tally.why("", "type", "rewritten", "told as object, for arguments are always one")
     tally.settle([Part(schema, "", schema)], told)
-    kept = [f"{path}/{keyword}" for value, path in places(schema) for keyword in value]
+    waiting = [(schema, "")]
+    kept: list[str] = []
+    while waiting:
+        node, path = waiting.pop()
+        kept += [pointer(path, keyword) for keyword in node if path or keyword != "type" or node["type"] == "object"]
+        for keyword, step, inner in subschemas(node):
+            waiting.append((inner, pointer(path, keyword) if step is None else pointer(path, keyword, step)))
     return Lowered(schema=told, kept=tuple(sorted(kept)), losses=tally.losses())

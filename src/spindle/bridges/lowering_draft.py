@@ -11,6 +11,7 @@ from spindle.bridges.lowering_tally import Tally
 from spindle.bridges.lowering_words import with_words, words_for
 from spindle.bridges.rules import Rules
 from spindle.errors import CannotLowerError
+from spindle.tools.raw_copy import as_list, as_object
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -51,9 +52,21 @@ class Job:
             import jsonschema_rs  # noqa: PLC0415 - slow to import, and few tools need it here
 
             schema = {**told, **self.refs.shelves} if isinstance(told, dict) else told
+            schema = schema if self.rules.type_lists else _with_null(schema)
             return jsonschema_rs.validator_for(schema, validate_formats=False, offline=True)
 
         return Branch(compiled, lambda: self.original.validator(path), shape)
+
+
+def _with_null(value: Any) -> Any:
+    """Give a schema that tells null by a flag as JSON Schema has it."""
+    if isinstance(value, list):
+        return [_with_null(each) for each in as_list(value)]
+    node = as_object(value)
+    if node is None:
+        return value
+    plain = {keyword: _with_null(each) for keyword, each in node.items()}
+    return {"anyOf": [plain, {"type": "null"}]} if node.get("nullable") is True else plain
 
 
 @dataclass(slots=True)

@@ -12,15 +12,19 @@ from spindle.tools.raw_copy import as_object
 def gathered(draft: Draft, asked: Asked) -> list[Place]:
     """Fill in the parts of a draft; gives the references that were entered, to be left when it is done."""
     entered: list[Place] = []
-    waiting = deque(asked)
+    waiting = deque((each, False) for each in asked)
     while waiting:
-        each = waiting.popleft()
+        each, beside_null = waiting.popleft()
         part = each if isinstance(each, Part) else _part(draft, *each)
         if part is None:
             continue
         draft.parts.append(part)
         _note_draft(draft, part)
-        inner = [*_referred(draft, part, entered), *_put_together(draft, part), *_besides_null(draft, part)]
+        same = [*_referred(draft, part, entered), *_put_together(draft, part)]
+        other = _besides_null(draft, part)
+        if beside_null or other:
+            draft.nullable_paths.add(part.path)
+        inner = [*((place, beside_null) for place in same), *((place, True) for place in other)]
         waiting.extendleft(reversed(inner))
     return entered
 
@@ -59,7 +63,7 @@ def _referred(draft: Draft, part: Part, entered: list[Place]) -> list[Place]:
             job.tally.lose(part.path, keyword, "dropped", str(reason))
             draft.opened_types = (as_object(target[0]) or {}).get("type") if target is not None else None
             continue
-        job.tally.why(part.path, keyword, "rewritten", "written out in its place")
+        job.tally.take(part.path, keyword, "written out in its place")
         entered.append(target)
         inner.append(target)
     return inner
@@ -80,7 +84,7 @@ def _put_together(draft: Draft, part: Part) -> list[Place]:
     if "allOf" not in part.schema or draft.takes("allOf"):
         return []
     draft.done.add((part.path, "allOf"))
-    draft.job.tally.why(part.path, "allOf", "rewritten", "put together with what stands beside it")
+    draft.job.tally.take(part.path, "allOf", "put together with what stands beside it")
     return part.children("allOf")
 
 
@@ -93,8 +97,7 @@ def _besides_null(draft: Draft, part: Part) -> list[Place]:
         others = [branch for branch in branches if not _is_null(branch[0])]
         if len(others) == 1 and len(branches) > 1 and not demands(part, keyword):
             draft.done.add((part.path, keyword))
-            draft.nullable_paths |= {part.path, others[0][1]}
-            draft.job.tally.why(part.path, keyword, "rewritten", "null is told by nullable")
+            draft.job.tally.take(part.path, keyword, "null is told by nullable")
             return others
     return []
 

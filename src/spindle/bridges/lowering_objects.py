@@ -121,5 +121,13 @@ def tell_named(draft: Draft, keyword: str) -> None:
         return
     wire = {own: name for name, (own, _, _) in draft.properties.items()} if keyword == "dependentSchemas" else {}
     named = found[0][0].named(keyword)
-    draft.told[keyword] = {wire.get(name, name): draft.job.descend([place]).told for name, place in named.items()}
+    nodes = {wire.get(name, name): draft.job.descend([place]) for name, place in named.items()}
+    draft.told[keyword] = {name: node.told for name, node in nodes.items()}
     draft.lose_rest(keyword, "another one beside it is told")
+    shapes = [node.shape for node in nodes.values() if node.shape is not None]
+    if keyword == "dependentSchemas":
+        draft.shape.every += shapes
+    elif len(shapes) == len(nodes) == 1 and draft.shape.others is None:
+        draft.shape.others = shapes[0]
+    elif shapes:
+        raise draft.refuse("names that must be mapped under several patterns", "rename the properties")

@@ -21,6 +21,7 @@ class References:
         self._original = original
         self._rules = rules
         self._addresses: dict[int, str] = {id(original.root): "#"}
+        self._paths: dict[str, str] = {"#": ""}
         self._taken = {shelf: set(original.root.get(shelf) or ()) for shelf in SHELVES}
         self._written_out = 0
         self._open: Counter[int] = Counter()
@@ -44,6 +45,7 @@ class References:
         if known is None:
             known = self._addresses[id(schema)] = f"#{pointer('', *self._shelved(path))}"
             self.waiting.append((known, target))
+            self._paths[known] = path
         self._leads.setdefault(self.owner, set()).add(known)
         return known
 
@@ -83,14 +85,14 @@ class References:
         return self._original.leads_to_itself(target[0])
 
     def loop(self) -> str | None:
-        """Give the address of a definition that leads back to itself, if there is one."""
+        """Point at a definition that leads back to itself, if there is one."""
         for start in self._leads:
             seen: set[str] = set()
             waiting = list(self._leads[start])
             while waiting:
                 here = waiting.pop()
                 if here == start:
-                    return start
+                    return self._paths[start]
                 if here not in seen:
                     seen.add(here)
                     waiting += self._leads.get(here, ())

@@ -50,13 +50,17 @@ class Shape:
     """Of the values of a map."""
     prefix: "tuple[Shape | None, ...]" = ()
     items: "Shape | None" = None
-    branches: tuple[Branch, ...] = ()
+    every: "list[Shape]" = field(default_factory=list["Shape"])
+    """Shapes that hold beside this one."""
+    unions: list[tuple[Branch, ...]] = field(default_factory=list[tuple[Branch, ...]])
+    """Choices between shapes, of which one holds beside this one."""
     reference: str | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether there is nothing to look at."""
-        return not (self.properties or self.others or any(self.prefix) or self.items or self.branches or self.reference)
+        own = self.properties or self.others or any(self.prefix) or self.items
+        return not (own or self.every or self.unions or self.reference)
 
 
 class Restorer:
@@ -74,14 +78,20 @@ class Restorer:
     def _restored(self, value: Any, shape: Shape | None) -> Any:
         if shape is None or not isinstance(value, (dict, list)):
             return value
-        while shape.reference is not None or shape.branches:
-            if shape.reference is not None:
-                shape = _merged(shape, self._definitions.get(shape.reference), branches=shape.branches)
-            else:
-                shape = _merged(shape, self._chosen(value, shape.branches))
+        shape = self._resolved(value, shape)
         if isinstance(value, dict):
             return self._object(cast("dict[str, Any]", value), shape)
         return self._array(cast("list[Any]", value), shape)
+
+    def _resolved(self, value: Any, shape: Shape) -> Shape:
+        """Put together all that holds for one value: references, parts, and the alternatives that were meant."""
+        referred = None if shape.reference is None else self._definitions.get(shape.reference)
+        chosen = [self._chosen(value, branches) for branches in shape.unions]
+        resolved = Shape(shape.properties, shape.others, shape.prefix, shape.items)
+        for inner in [referred, *shape.every, *chosen]:
+            if inner is not None:
+                resolved = _merged(resolved, self._resolved(value, inner))
+        return resolved
 
     def _object(self, value: dict[str, Any], shape: Shape) -> dict[str, Any]:
         restored: dict[str, Any] = {}
@@ -105,18 +115,16 @@ class Restorer:
                 return branch.shape
         if told:
             return told[0].shape
-        fitting = (branch.shape for branch in branches if branch.shape and set(value) <= set(branch.shape.properties))
-        return next(fitting, None) if isinstance(value, dict) else None
+        shapes = [branch.shape for branch in branches if branch.shape is not None]
+        if isinstance(value, list):
+            return next((shape for shape in shapes if shape.prefix or shape.items), None)
+        return next((shape for shape in shapes if set(value) <= set(shape.properties)), None)
 
 
-def _merged(outer: Shape, inner: Shape | None, branches: tuple[Branch, ...] = ()) -> Shape:
-    if inner is None:
-        return Shape(outer.properties, outer.others, outer.prefix, outer.items, branches)
+def _merged(outer: Shape, inner: Shape) -> Shape:
     return Shape(
         properties={**inner.properties, **outer.properties},
         others=outer.others or inner.others,
         prefix=outer.prefix or inner.prefix,
         items=outer.items or inner.items,
-        branches=branches or inner.branches,
-        reference=inner.reference,
     )

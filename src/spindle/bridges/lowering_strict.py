@@ -59,9 +59,9 @@ def _nullable(draft: Draft, node: Node, places: list[Place]) -> dict[str, Any]:
     """Let null through beside what a property takes."""
     told = dict(node.told)
     if "type" in told and {"anyOf", "const", "$ref"}.isdisjoint(told):
-        told["type"] = [*types_of(told["type"]), "null"]
+        told["type"] = [*(kind for kind in types_of(told["type"]) if kind != "null"), "null"]
         changed = ["type"]
-        if "enum" in told:
+        if None not in told.get("enum", [None]):
             told["enum"] = [*told["enum"], None]
             changed.append("enum")
         _lose(draft, node, places, changed)
@@ -86,8 +86,6 @@ class Size:
     """How large a lowered schema is, in what providers count."""
 
     properties: int = 0
-    optional: int = 0
-    unions: int = 0
     enum_values: int = 0
     longest_enum_chars: int = 0
     chars: int = 0
@@ -122,8 +120,6 @@ def _is_container(value: Any) -> bool:
 def _count(node: dict[str, Any], size: Size, long_enum_values: int) -> None:
     names = as_object(node.get("properties")) or {}
     size.properties += len(names)
-    size.optional += sum(name not in as_list(node.get("required")) for name in names)
-    size.unions += int("anyOf" in node or isinstance(node.get("type"), list))
     values = [*as_list(node.get("enum")), *([node["const"]] if "const" in node else [])]
     size.enum_values += len(as_list(node.get("enum")))
     chars = sum(len(value) for value in values if isinstance(value, str))

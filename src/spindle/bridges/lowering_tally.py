@@ -22,6 +22,11 @@ class Tally:
         """Say beforehand why a keyword will be missing or changed; counts only if it is."""
         self._why[path, keyword] = action, detail, narrows
 
+    def take(self, path: str, keyword: str, detail: str) -> None:
+        """Count a keyword as told otherwise, whatever is told under its name by another place."""
+        self.why(path, keyword, "rewritten", detail)
+        self.lose(path, keyword, "rewritten", detail)
+
     def lose(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
         """Count a loss."""
         known = self._losses.get((path, keyword))

@@ -11,6 +11,7 @@ from spindle.bridges.lowering_unions import tell_union
 
 _UNIONS = ("anyOf", "oneOf")
 _APART = {"properties", "required", "dependentRequired", "additionalProperties", "items", "prefixItems", *_UNIONS}
+_SAME_VALUE = ("then", "else")
 _SAID_ELSEWHERE = {"const", "exclusiveMinimum", "exclusiveMaximum", "description"}
 _SUBSCHEMAS = {*ONE, *MANY, *NAMED} - _APART
 
@@ -62,9 +63,14 @@ def _tell_subschemas(draft: Draft, keyword: str) -> None:
     if not draft.takes(keyword):
         draft.say(keyword, value)
     elif keyword in MANY:
-        draft.told[keyword] = [draft.job.descend([place]).told for place in part.children(keyword)]
+        nodes = [draft.job.descend([place]) for place in part.children(keyword)]
+        draft.told[keyword] = [node.told for node in nodes]
+        draft.shape.every += [node.shape for node in nodes if node.shape is not None]
     elif isinstance(value, dict):
-        draft.told[keyword] = draft.job.descend([part.child(keyword)]).told
+        node = draft.job.descend([part.child(keyword)])
+        draft.told[keyword] = node.told
+        if keyword in _SAME_VALUE and node.shape is not None:
+            draft.shape.every.append(node.shape)
     else:
         draft.told[keyword] = value
     if keyword in draft.told:

@@ -35,12 +35,23 @@ def settle_types(draft: Draft) -> None:
         _settle_list(draft)
     if draft.rules.lone_unions and "anyOf" in draft.told:
         _settle_lone_union(draft)
+    if draft.root and draft.rules.needs_properties and not draft.told.get("properties"):
+        _leave_out(draft)
 
 
 def _settle_root(draft: Draft) -> None:
     if draft.told.get("type") != "object":
         draft.told["type"] = "object"
         draft.why("type", "told as object, for arguments are always one")
+
+
+def _leave_out(draft: Draft) -> None:
+    """Tell arguments without properties by not telling of any."""
+    is_open = [value for _, value in draft.found("additionalProperties")] != [False]
+    for keyword in draft.told:
+        draft.why(keyword, "arguments without properties are told by leaving them out", narrows=is_open)
+    draft.told.clear()
+    draft.words.clear()
 
 
 def _settle_constant(draft: Draft) -> None:
@@ -140,7 +151,7 @@ def _settle_list(draft: Draft) -> None:
     told = draft.told
     kinds = types_of(told["type"]) if "type" in told else []
     values = told.get("enum")
-    allows_null = "null" in kinds or (not kinds and values is not None and None in values)
+    allows_null = ("null" in kinds and len(kinds) > 1) or (not kinds and values is not None and None in values)
     if (allows_null or draft.nullable_paths) and _nothing_forbids_null(draft):
         told["nullable"] = True
         draft.why("type", "null is told by nullable")
@@ -157,8 +168,15 @@ def _settle_list(draft: Draft) -> None:
 
 
 def _nothing_forbids_null(draft: Draft) -> bool:
-    typed = [part for part in draft.parts if "type" in part.schema and part.path not in draft.nullable_paths]
-    return all("null" in types_of(part.schema["type"]) for part in typed)
+    for part in draft.parts:
+        if part.path in draft.nullable_paths:
+            continue
+        schema = part.schema
+        if "type" in schema and "null" not in types_of(schema["type"]):
+            return False
+        if schema.get("const") is not None or None not in as_list(schema.get("enum", [None])):
+            return False
+    return True
 
 
 def _split(draft: Draft, kinds: list[str]) -> None:
@@ -180,7 +198,8 @@ def _split(draft: Draft, kinds: list[str]) -> None:
                 alternative["enum"] = values
     del told["type"]
     told["anyOf"] = alternatives
-    draft.why("type", "several types are told as anyOf")
+    named = any("type" in part.written for part in draft.parts)
+    draft.why("type" if named else "anyOf", "several types are told as anyOf")
 
 
 def _settle_lone_union(draft: Draft) -> None:

@@ -38,7 +38,7 @@ def tell_union(draft: Draft, keyword: str) -> None:
     if beside:
         for other, keywords in beside:
             for each in keywords:
-                draft.job.tally.why(other.path, each, "rewritten", "told in each alternative")
+                draft.job.tally.take(other.path, other.alias.get(each, each), "told in each alternative")
                 draft.done.add((other.path, each))
     _tell_branches(draft, told_as, branches, [_only(other, keywords) for other, keywords in beside])
 
@@ -84,9 +84,8 @@ def _tell_branches(draft: Draft, told_as: str, branches: list[Place], beside: li
         nodes.append(draft.job.descend(asked))
     draft.told[told_as] = [node.told for node in nodes]
     if any(node.shape for node in nodes):
-        draft.shape.branches = tuple(
-            draft.job.branch(node.told, path, node.shape) for node, (_, path) in zip(nodes, branches, strict=True)
-        )
+        pairs = zip(nodes, branches, strict=True)
+        draft.shape.unions.append(tuple(draft.job.branch(node.told, path, node.shape) for node, (_, path) in pairs))
 
 
 def dissolve(draft: Draft, part: Part, keyword: str) -> None:
@@ -114,7 +113,7 @@ def _either(draft: Draft, places: list[Place]) -> Node:
     merged = _one_choice([node.told for node, _ in distinct])
     if merged is not None:
         return Node(merged)
-    shape = Shape(branches=tuple(draft.job.branch(node.told, path, node.shape) for node, path in distinct))
+    shape = Shape(unions=[tuple(draft.job.branch(node.told, path, node.shape) for node, path in distinct)])
     return Node({"anyOf": [node.told for node, _ in distinct]}, shape if any(node.shape for node in nodes) else None)
 
 

@@ -40,6 +40,8 @@ class Rules:
     """Whether every subschema must have a `type`, an `anyOf` or a reference."""
     any_value: bool = True
     """Whether a value of any type can be told at all."""
+    needs_properties: bool = False
+    """Whether arguments without properties must be left out altogether."""
     needs_items: bool = False
     """Whether every array must have `items`."""
     closed: bool = False
