@@ -122,10 +122,6 @@ def _tell_upstream(house: House) -> None:
     for each in [] if house.servers is None else house.servers.status():
         if each.state == "ready":
             out.line(f"{out.styled('✓', 'green')} {each.name}: {each.tools} tools")
-        elif not each.required:
-            complain(
-                f"{each.name} is {each.state}: {each.error or 'it has not answered yet'}", "its tools are not there"
-            )
     sys.stderr.flush()
 
 
