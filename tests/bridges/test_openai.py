@@ -11,12 +11,12 @@ from openai import AsyncOpenAI
 from spindle import Media, Tool, ToolContext, ToolFilter, TurnRunner, tool
 from spindle.bridges.openai import chat, responses
 from spindle.bridges.rendering import Sees
-from spindle.errors import MissingExtraError, UnknownToolError, UsageError
+from spindle.errors import MissingExtraError, ModelStoppedError, UnknownToolError, UsageError
 from tests.bridges.chat_wire import asking, chunk, saying, usage_chunk, whole
 from tests.bridges.openai_scene import CHAT, RESPONSES, add, chatting, responding, serving, turn
 from tests.bridges.outcomes import PNG
-from tests.bridges.responses_wire import call_item, message_item, reasoning_item, response
-from tests.bridges.wire.server import json_answer
+from tests.bridges.responses_wire import call_item, events, message_item, reasoning_item, response
+from tests.bridges.wire.server import json_answer, sse_answer
 
 pytestmark = [
     pytest.mark.anyio,
@@ -170,6 +170,19 @@ async def test_arguments_that_were_cut_are_refused_and_corrected_by_the_model() 
     assert 'kind="tool-error"' in server.requests[1].json["messages"][-1]["content"]
     assert report.text == "3"
     assert lines == [("warn", {"finish_reason": "length"})]
+
+
+async def test_a_model_that_is_stopped_before_it_said_anything_is_an_error_and_no_empty_answer() -> None:
+    details: dict[str, Any] = {"incomplete_details": {"reason": "max_output_tokens"}}
+    thought = events(reasoning_item(), status="incomplete", **details)
+    async with serving(chatting(chunk({}, "content_filter")), sse_answer(thought, is_named=True)) as (_, client):
+        reports = [await turn(chat(model="m", client=client)), await turn(responses(model="m", client=client))]
+
+    causes = [each.error.__cause__ for each in reports if each.error is not None]
+    assert [each.reason for each in causes if isinstance(each, ModelStoppedError)] == [
+        "content_filter",
+        "max_output_tokens",
+    ]
 
 
 # The request

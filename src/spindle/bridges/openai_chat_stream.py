@@ -14,6 +14,7 @@ from spindle.bridges.openai_usage import usage_of
 from spindle.bridges.partial_calls import PartialCall, repeated, repeated_name
 from spindle.bridges.reading import count_of, field_of, is_record, items_of, text_of
 from spindle.calls import Call
+from spindle.errors import ModelStoppedError
 
 _WHOLE: Final = frozenset({"stop", "tool_calls", "function_call"})
 """Ends that leave nothing unsaid; any other may have cut a call short."""
@@ -77,15 +78,21 @@ class Stream:
         return self._calls or ([self._legacy] if self._legacy is not None else ())
 
     def answered(self) -> Answered:
-        """Give the whole answer."""
-        calls = self.calls()
+        """Give the whole answer.
+
+        Raises:
+            ModelStoppedError: It was stopped before it said anything.
+        """
+        calls, text, reason = self.calls(), self.text, self.finish_reason
+        if reason is not None and reason not in _WHOLE and not text and not calls:
+            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason)
         return Answered(
-            text=self.text or None,
+            text=text or None,
             calls=calls,
             usage=self.usage,
-            finish_reason=self.finish_reason,
+            finish_reason=reason,
             raw=self._message(calls),
-            is_cut=self.finish_reason not in _WHOLE,
+            is_cut=reason not in _WHOLE,
         )
 
     def _message(self, calls: Sequence[Call]) -> dict[str, Any]:

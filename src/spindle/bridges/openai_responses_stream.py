@@ -9,6 +9,7 @@ from spindle.bridges.openai_responses_items import Item
 from spindle.bridges.openai_usage import usage_of
 from spindle.bridges.reading import count_of, field_of, is_record, items_of, text_of
 from spindle.calls import Call
+from spindle.errors import ModelStoppedError
 
 _THOUGHTS: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 _ARGUMENTS: Final = frozenset({"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"})
@@ -79,15 +80,22 @@ class Stream:
         return [call for call in found if call is not None]
 
     def answered(self) -> Answered:
-        """Give the whole answer."""
+        """Give the whole answer.
+
+        Raises:
+            ModelStoppedError: It was stopped before it said anything.
+        """
+        calls, text, reason = self.calls(), self.text, self.finish_reason
+        if reason not in {None, "completed"} and not text and not calls:
+            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason)
         repeated = [item.to_input() for item in self._ordered()]
         return Answered(
-            text=self.text or None,
-            calls=self.calls(),
+            text=text or None,
+            calls=calls,
             usage=self.usage,
-            finish_reason=self.finish_reason,
+            finish_reason=reason,
             raw=[each for each in repeated if each is not None],
-            is_cut=self.finish_reason != "completed",
+            is_cut=reason != "completed",
         )
 
     def _ordered(self) -> list[Item]:
