@@ -20,8 +20,12 @@ def nothing() -> None:
     pass
 
 
+def pay(args: Any, ctx: Any, meta: Any) -> str:
+    return ""
+
+
 def request() -> ApprovalRequest:
-    tool = Tool(name="pay", description="Pay.", input_schema={"type": "object"}, handler=lambda args, ctx, meta: "")
+    tool = Tool(name="pay", description="Pay.", input_schema={"type": "object"}, handler=pay)
     return ApprovalRequest(tool=tool, args={"note": "\x1b[2J" + "x" * 5000}, checksum="c", ctx=ToolContext())
 
 

@@ -184,12 +184,12 @@ def test_variables_are_filled_in_where_a_server_is_described(tmp_path: Path) -> 
         'cwd = "sub"\nenv = {A = "${BIN}"}\n'
     )
 
-    entry = load_config(path, environ=ENV | {"BIN": "/opt"}).servers["a"]
+    entry = load_config(path, environ=ENV | {"BIN": "/bin"}).servers["a"]
 
-    assert entry.command == "/opt/x"
+    assert entry.command == "/bin/x"
     assert entry.args == ("plain", "$HOME")
     assert entry.cwd == str(tmp_path / "sub")
-    assert entry.env == {"A": "/opt"}
+    assert entry.env == {"A": "/bin"}
 
 
 def test_a_variable_that_is_not_set_is_a_problem_of_its_key_unless_the_server_is_off(tmp_path: Path) -> None:

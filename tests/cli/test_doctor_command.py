@@ -1,7 +1,7 @@
 """`spindle doctor`."""
 
 import json
-from importlib.metadata import requires
+from importlib.metadata import PackageNotFoundError, requires
 
 import pytest
 
@@ -83,7 +83,11 @@ def test_extras_are_those_of_the_package_and_a_missing_one_has_its_line(monkeypa
     assert announced
     assert {"cli", "mcp", "kit", "server"} <= extras().keys()
     assert set(extras()["network"]) <= set(extras()["kit"])
-    monkeypatch.setattr(doctor_extras, "_version", lambda name: None)
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor_extras, "version", missing)
 
     found = list(extra_checks())
 

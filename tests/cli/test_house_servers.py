@@ -1,6 +1,7 @@
 """Tools that come and go, beside tools that stay."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,12 @@ from spindle.tools.registry import ToolRegistry
 from spindle.tools.tool import Tool
 
 
+def answer(args: Any, ctx: Any, meta: Any) -> str:
+    return "answer"
+
+
 def made(name: str) -> Tool:
-    return Tool(name=name, description=name, input_schema={"type": "object"}, handler=lambda args, ctx, meta: name)
+    return Tool(name=name, description=name, input_schema={"type": "object"}, handler=answer)
 
 
 def test_the_registry_follows_and_listeners_hear_only_of_changes() -> None:

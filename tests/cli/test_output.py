@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cli.output import Output, working
+from spindle.cli.output import Branch, Output, working
 
 ROWS = [["read_file", "kit files", "Reads a file."], ["漢字", "mcp x", "Two wide\ncharacters. " + "long " * 30]]
 
@@ -64,7 +64,7 @@ def test_somebody_elses_words_are_harmless_on_a_terminal_and_untouched_in_a_pipe
 
 def test_a_tree_is_drawn_or_indented(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    branches = [("a", [("b", [])]), ("c\x1b", [])]
+    branches: list[Branch] = [("a", [("b", [])]), ("c\x1b", [])]
     out, stream = printed(is_tty=False)
     out.tree("root", branches)
     assert stream.getvalue() == "root\n  a\n    b\n  c\x1b\n"
