@@ -112,6 +112,24 @@ async def test_a_name_the_provider_refuses_is_mapped_both_ways() -> None:
     assert (got, report.tool_calls[0].tool) == ([{"x": 1}], "shop.orders/v1")
 
 
+async def test_what_strict_mode_rewrote_is_undone_in_the_call() -> None:
+    got: list[Any] = []
+
+    @tool
+    async def find(text: str, limit: int = 10) -> str:
+        """Find something."""
+        got.append((text, limit))
+        return "found"
+
+    asked = call_item("c1", "find", {"text": "x", "limit": None})
+    async with serving(responding(asked), responding(message_item("Done."))) as (server, client):
+        report = await turn(responses(model="m", client=client, strict=True), find)
+
+    told = server.requests[0].json["tools"][0]
+    assert (told["strict"], told["parameters"]["required"]) == (True, ["text", "limit"])
+    assert (report.status, got) == ("ok", [("x", 10)])
+
+
 async def test_pictures_are_shown_after_all_answers() -> None:
     @tool
     async def draw(name: str) -> Media:

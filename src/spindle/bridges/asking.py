@@ -119,7 +119,7 @@ class Provider(Protocol):
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 
-class BrokenStreamError(Exception):
+class _BrokenStreamError(Exception):
     """A stream ended before the provider said so; asked again like a broken connection."""
 
 
@@ -218,12 +218,12 @@ class Asking:
                 for piece in reader.feed(event):
                     telling.tell(piece)
         if not reader.is_complete:
-            raise BrokenStreamError("the stream ended before the answer did")
+            raise _BrokenStreamError("the stream ended before the answer did")
         telling.finish()
         return reader.answered()
 
     def _failure(self, error: Exception) -> Failure | None:
-        if isinstance(error, BrokenStreamError):
+        if isinstance(error, _BrokenStreamError):
             return Failure(str(error))
         return self.provider.failure(error)
 

@@ -21,7 +21,7 @@ _STATUSES: Final = {
 _MAX_SAID: Final = 500
 
 
-class ServerSaidError(Exception):
+class _ServerSaidError(Exception):
     """An answer that began well holds an error, or nothing that is an answer."""
 
     def __init__(self, says: str, status: int | None = None) -> None:
@@ -30,11 +30,7 @@ class ServerSaidError(Exception):
 
 
 def raise_for_error(event: Any) -> None:
-    """Let an event that says that the answer failed fail.
-
-    Raises:
-        ServerSaidError: It does.
-    """
+    """Let an event that says that the answer failed fail, in a way that `failure_of` understands."""
     kind = text_of(event, "type")
     if kind == "error":
         raise _said(event)
@@ -43,22 +39,18 @@ def raise_for_error(event: Any) -> None:
 
 
 def raise_for_response(response: Any) -> None:
-    """Let a whole answer that failed fail.
-
-    Raises:
-        ServerSaidError: It did.
-    """
+    """Let a whole answer that failed, or is none, fail in a way that `failure_of` understands."""
     if field_of(response, "error") is not None or text_of(response, "status") in {"failed", "cancelled"}:
         raise _said(field_of(response, "error"))
     if field_of(response, "choices") is None and field_of(response, "output") is None:
-        raise ServerSaidError(f"the server sent no answer: {str(response)[:_MAX_SAID]}")
+        raise _ServerSaidError(f"the server sent no answer: {str(response)[:_MAX_SAID]}")
 
 
 def failure_of(error: Exception) -> Failure | None:
     """Say what an exception means; `None` for one that is not the provider's."""
     import openai  # noqa: PLC0415  an extra
 
-    if isinstance(error, ServerSaidError):
+    if isinstance(error, _ServerSaidError):
         return Failure(str(error), error.status)
     if isinstance(error, openai.APIStatusError):
         return Failure(_short(error.message), error.status_code, _retry_after(error.response.headers))
@@ -73,9 +65,9 @@ def failure_of(error: Exception) -> Failure | None:
     return Failure(f"an event of the stream is no JSON: {error}") if isinstance(error, json.JSONDecodeError) else None
 
 
-def _said(error: Any) -> ServerSaidError:
+def _said(error: Any) -> _ServerSaidError:
     words = text_of(error, "message") or text_of(error, "code") or "the answer failed, and the server did not say why"
-    return ServerSaidError(_short(words), _status(error))
+    return _ServerSaidError(_short(words), _status(error))
 
 
 def _status(error: Any) -> int | None:
