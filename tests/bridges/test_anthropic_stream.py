@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from anthropic.types import RawMessageStreamEvent
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -270,10 +270,12 @@ _events = st.fixed_dictionaries(
 
 
 @given(st.lists(_events | _json, max_size=12))
+@example([wire.begin(0, {"type": "text", "text": None})])
+@example([wire.begin(0, {"text": "of no type"})])
 def test_no_stream_can_crash_the_reader_and_everything_it_repeats_is_json(junk: list[Any]) -> None:
     stream = fed(*junk)
 
-    named = [block for block in stream.raw if block.get("type") == "tool_use"]
+    named = [block for block in stream.raw if block["type"] == "tool_use"]
 
     assert [call.tool_call_id for call in stream.calls()] == [block["id"] for block in named]
     assert all(isinstance(block["input"], dict) for block in named)

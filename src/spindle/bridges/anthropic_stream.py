@@ -51,7 +51,7 @@ class _Block:
         """Give the block as it is sent back; `None` for one the API would refuse."""
         data = self.data | {name: "".join(parts) for name, parts in self.texts.items()}
         if self.kind == "text":
-            return data if data.get("text", "").strip() else None
+            return data if text_of(data, "text").strip() else None
         if self.call is not None:
             name = self.call.name if self.kind != "tool_use" else repeated_name(self.call.name, ANTHROPIC)
             return data | {"id": self.call.id, "name": name, "input": self.input}
@@ -109,8 +109,8 @@ class Stream:
         self._restart(response)
         for content in items_of(response, "content"):
             data = plain(content)
-            if isinstance(data, dict):
-                self._add(cast("dict[str, Any]", data)).is_done = True
+            if text_of(data, "type"):
+                self._add(data).is_done = True
         self.finish_reason = text_of(response, "stop_reason") or None
         self._has_ended = True
 
@@ -197,9 +197,9 @@ class Stream:
 
     def _begin(self, event: Any) -> Sequence[Piece]:
         index, data = count_of(event, "index"), plain(field_of(event, "content_block"))
-        if not isinstance(data, dict):
+        if not text_of(data, "type"):
             return ()
-        block = self._add(cast("dict[str, Any]", data))
+        block = self._add(data)
         if index is not None:
             self._by_index[index] = block
         if block.kind == "tool_use":
