@@ -5,11 +5,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from spindle.cli.exits import OK, USAGE
-from spindle.cli.main import run
+from spindle.cli.main import build_app, run
 from tests.cli.conftest import Place
 
 SHELLS = ["bash", "zsh", "fish"]
@@ -32,15 +33,22 @@ def found(shell: str) -> str:
     return path
 
 
-@pytest.fixture
-def scripts(place: Place, capsys: pytest.CaptureFixture[str]) -> dict[str, Path]:
-    written: dict[str, Path] = {}
-    for shell in SHELLS:
-        capsys.readouterr()
-        assert run(["completion", shell]) == OK
-        written[shell] = place.work / f"spindle.{shell}"
-        written[shell].write_text(capsys.readouterr().out, encoding="utf-8")
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("completion")
+    written = {shell: folder / f"spindle.{shell}" for shell in SHELLS}
+    for shell, path in written.items():
+        path.write_text(build_app().generate_completion(shell=cast("Any", shell)), encoding="utf-8")
     return written
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_command_prints_the_script(
+    place: Place, shell: str, scripts: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["completion", shell]) == OK
+
+    assert capsys.readouterr().out == scripts[shell].read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("shell", SHELLS)

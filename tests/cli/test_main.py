@@ -153,9 +153,8 @@ def test_a_missing_extra_is_one_line(place: Place) -> None:
 def terminal(place: Place) -> Iterator[Terminal]:
     (place.work / "tty_tools.py").write_text(MODULE, encoding="utf-8")
     place.configure('[tools]\nkit = ["files"]\nmodules = ["tty_tools:tools"]\npython_path = ["."]\n')
-    with Terminal(
-        columns=40, cwd=place.work, env={**os.environ, "TERM": "xterm", "SPINDLE_STATE": str(place.state)}
-    ) as it:
+    env = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
+    with Terminal(columns=40, cwd=place.work, env=env | {"TERM": "xterm", "SPINDLE_STATE": str(place.state)}) as it:
         yield it
 
 

@@ -53,7 +53,9 @@ def call_tool(
             help="The arguments as a JSON object, - for stdin; without one, the answer as JSON.",
         ),
     ] = None,
-    output: Annotated[Shape, Parameter(name=("--output", "-o"), help="raw is the whole result alone.")] = "text",
+    output: Annotated[
+        Shape, Parameter(name=("--output", "-o"), help="text unless said; raw is the whole result alone.")
+    ] = "text",
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Approve what asks first.")] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="Say what would be done, and do nothing.")] = False,
     timeout: Annotated[float | None, Parameter(help="Stop after so many seconds.")] = None,

@@ -27,7 +27,7 @@ journal = App(name="journal", help="See which calls were made, and what became o
 @journal.command(name="list")
 def list_calls(
     *,
-    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many.")] = 20,
+    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many; 20 unless said.")] = 20,
     only: Annotated[State | None, Parameter(help="Only calls in this state.")] = None,
     tool: ToolName = None,
     session: Annotated[str | None, Parameter(help="Only calls of this session.")] = None,

@@ -29,10 +29,10 @@ COMMANDS = (
 GLOBAL_OPTIONS = {"--config": 1, "--mcp-config": 1, "--state": 1, "--debug": 0}
 """May stand before the command too; with how many values each takes."""
 
-_HELP = """The tool layer between a language model and the world."""
-_EPILOGUE = """Begin with `spindle list`, then `spindle call calculate expression=1+2`.
+_HELP = """The tool layer between a language model and the world.
 
-Exit codes: 0 ok, 1 a tool's error, 2 wrong usage or configuration, 3 not found, 4 refused, 5 timed out."""
+Begin with `spindle list`, then `spindle call calculate expression=1+2`."""
+_EPILOGUE = "Exit codes: 0 ok, 1 a tool's error, 2 wrong usage or configuration, 3 not found, 4 refused, 5 timed out."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -92,7 +92,7 @@ def _dispatch(tokens: list[str]) -> int:
 
 def build_app() -> "App":
     """The command and its words."""
-    from cyclopts import App  # noqa: PLC0415 - an extra
+    from cyclopts import App, Parameter  # noqa: PLC0415 - an extra
 
     app = App(
         name="spindle",
@@ -103,6 +103,7 @@ def build_app() -> "App":
         help_formatter="default" if sys.stdout.isatty() else "plain",
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
+        default_parameter=Parameter(show_default=False),
     )
     for number, (name, place, told) in enumerate(COMMANDS):
         if find_spec(place.partition(":")[0]) is not None:

@@ -193,11 +193,14 @@ class Progress:
 
 
 def warnings_to(progress: Progress) -> Events:
-    """Events whose warnings are told on stderr, above the line that shows the progress."""
+    """Events whose warnings are told on stderr, above the line that shows the progress, and each only once."""
+    told: set[str] = set()
 
     def warn(event: Warned) -> None:
-        progress.clear()
-        complain(event.message)
+        if event.message not in told:
+            told.add(event.message)
+            progress.clear()
+            complain(event.message)
 
     events = Events()
     events.on("warning", warn)

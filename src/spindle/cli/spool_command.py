@@ -22,7 +22,7 @@ from spindle.cli.output import Output, complain
 from spindle.cli.spool_entries import kept, meant
 
 ArtifactId = Annotated[str, Parameter(help="An id of `spool list`, or its last part.", completer=artifact_ids)]
-Lines = Annotated[int, Parameter(name=("--lines", "-n"), help="How many lines.")]
+Lines = Annotated[int, Parameter(name=("--lines", "-n"), help="How many lines; 10 unless said.")]
 Act = Callable[[Artifact, SpoolEntry, Output, IndexedReader], Awaitable[int]]
 
 spool = App(name="spool", help="Read large results that were kept whole, and clear them away.")
