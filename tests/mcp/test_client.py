@@ -1,9 +1,6 @@
 """The client against real servers, written with the official SDK: over stdio, and over loopback HTTP in both eras."""
 
-import subprocess
-import sys
 from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ from spindle import DispatchContext, Err, Events, Ok, ToolContext, TurnRunner
 from spindle.errors import InvalidServerSpecError, UsageError
 from spindle.mcp.client import McpServers
 from spindle.mcp.spec import ServerSpec
-from tests.mcp.upstreams import SERVERS, Heard, call, calls, changed_to, connected, everything, hostile
+from tests.mcp.upstreams import Heard, call, calls, changed_to, connected, everything, hostile, serving
 
 pytestmark = [
     pytest.mark.anyio,
@@ -24,27 +21,15 @@ pytestmark = [
 ]
 
 
-@contextmanager
-def serving(mode: str) -> Generator[str]:
-    """A real server on a free port of this machine."""
-    command = [sys.executable, str(SERVERS / "everything.py"), mode]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
-        finally:
-            process.kill()
-
-
 @pytest.fixture(scope="module")
 def newer() -> Generator[str]:
-    with serving("http") as url:
+    with serving("everything.py", "http") as (url, _):
         yield url
 
 
 @pytest.fixture(scope="module")
 def older() -> Generator[str]:
-    with serving("http-older") as url:
+    with serving("everything.py", "http-older") as (url, _):
         yield url
 
 

@@ -160,8 +160,9 @@ async def test_an_explicit_restart_does_not_wait(tmp_path: Path) -> None:
     assert starts(log) == 3
 
 
+@pytest.mark.slow
 async def test_a_ping_tells_how_long_the_answer_took_and_finds_a_server_that_hangs() -> None:
-    async with connected(hostile(), hostile("--no-ping", name="hangs", start_timeout_seconds=1)) as servers:
+    async with connected(hostile(), hostile("--no-ping", name="hangs", start_timeout_seconds=3)) as servers:
         assert 0 < await servers.ping("h") < IN_TIME
         with pytest.raises(UpstreamError):
             await servers.ping("hangs")
@@ -169,9 +170,10 @@ async def test_a_ping_tells_how_long_the_answer_took_and_finds_a_server_that_han
             await servers.ping("nobody")
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_silent_between_calls_is_found_by_the_health_check() -> None:
     clock = HandClock()
-    async with connected(hostile("--no-ping", start_timeout_seconds=1), clock=clock) as servers:
+    async with connected(hostile("--no-ping", start_timeout_seconds=3), clock=clock) as servers:
         await clock.asleep(60)
         clock.advance(60)
         await changed_to(servers, lambda: servers.status()[0].restarts == 1 and servers.status()[0].state == "ready")

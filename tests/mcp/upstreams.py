@@ -1,9 +1,10 @@
 """Upstream servers for the tests of the MCP client: specs of real processes, and a clock moved by hand."""
 
 import os
+import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,18 @@ def hostile(*flags: str, name: str = "h", log: Path | None = None, **more: Any) 
     noted = () if log is None else ("--log", str(log))
     args = ("-I", "-S", str(SERVERS / "hostile.py"), *noted, *flags)
     return ServerSpec(name=name, command=sys.executable, args=args, **more)
+
+
+@contextmanager
+def serving(script: str, *args: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
+    """A server over HTTP on a free port of this machine: its address, and its process."""
+    command = [sys.executable, str(SERVERS / script), *args]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp", process
+        finally:
+            process.kill()
 
 
 class HandClock:

@@ -172,6 +172,7 @@ class Connection:
         seconds = self._backoff.failed()
         if seconds is None:
             self._wanted = anyio.Event()
+            self.warn(f"is given up until somebody asks for it: {self._error}")
             self._set("failed")
             return
         self._is_resting = True
@@ -239,7 +240,8 @@ class Connection:
 
     def _failed(self, reason: str, words: str) -> None:
         self._error = self._told(reason, words)
-        self.warn(f"is not connected: {self._error}")
+        if not self._backoff.failures:  # the attempts after it are told of when they are given up
+            self.warn(f"is not connected: {self._error}")
         attempt, self._attempt = self._attempt, Attempt()
         attempt.settle(reason=self._error)
 

@@ -141,9 +141,11 @@ def _add_media(data: str, mime_type: str, kind: Any, uri: str | None, parts: _Pa
     judged, judged_kind = _judged(raw, declared, kind)
     filename = _filename(uri, judged_kind, judged)
     try:
-        media = Media.retrieved_public(raw, kind=judged_kind, mime_type=judged, filename=filename, source=uri)
+        media = Media.retrieved_public(raw, kind=judged_kind, mime_type=judged, filename=filename, source=uri or None)
     except InvalidMediaError:
-        media = Media.retrieved_public(raw, kind="document", mime_type=UNKNOWN_MIME_TYPE, filename=filename, source=uri)
+        media = Media.retrieved_public(
+            raw, kind="document", mime_type=UNKNOWN_MIME_TYPE, filename=filename, source=uri or None
+        )
     parts.media.append(media)
     lie = "" if judged == declared else f" | declared as {declared}, but the content is {judged}"
     parts.lines.append(
