@@ -87,6 +87,17 @@ async def test_what_was_found_is_told_by_whose_it_is() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_dispatch_is_told_the_same_letters_until_something_changes() -> None:
+    ctx = DispatchContext(system_prompt="Be brief.")
+    await ctx.turn.shelves.memory.store(Memory(content="likes tea"))
+    first = await system_text(ctx)
+
+    assert await system_text(ctx) == first
+    await ctx.turn.shelves.memory.store(Memory(content="likes milk"))
+    assert "likes milk" in await system_text(ctx)
+
+
+@pytest.mark.anyio
 async def test_nonces_are_new_for_each_render() -> None:
     records = [Memory(content="x"), found("y"), found("z", "third-party-public", id="r2")]
 

@@ -85,6 +85,15 @@ async def test_several_trips_stay_in_order_and_steps_may_be_asked_for_again() ->
     assert plot(await transcript.steps(ctx, SEES)) == expected
 
 
+async def test_what_was_said_once_stays_as_it_was_said_so_that_providers_can_cache_it() -> None:
+    ctx, transcript = DispatchContext(messages=[message("tool", "a stranger's word")]), Transcript()
+    await run(ctx, transcript, Call("c1", "t", {"n": 1}))
+    first = await transcript.steps(ctx, SEES)
+    await run(ctx, transcript, Call("c2", "t", {"n": 2}))
+
+    assert (await transcript.steps(ctx, SEES))[: len(first)] == first
+
+
 async def test_what_an_earlier_turn_did_stands_where_it_happened() -> None:
     ctx = DispatchContext(
         messages=[

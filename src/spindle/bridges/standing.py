@@ -4,11 +4,13 @@ Whose words they are decides how they are shown. Memories and the program's own 
 strangers' texts in untrusted envelopes; the nonce in each tag is random for each render, and no body can hold a tag.
 """
 
+import operator
 import re
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 from xml.sax.saxutils import escape
 
 from spindle.trust.envelope import EnvelopeKind, enclose, one_line, without_tags
@@ -42,11 +44,31 @@ _STANDING_TAG: Final = re.compile(
 _Record = TypeVar("_Record", Memory, Retrievable)
 
 
+_told: WeakKeyDictionary[DispatchContext, tuple[tuple[object, ...], str]] = WeakKeyDictionary()
+"""What each dispatch was told last, and what that was made of."""
+
+
 async def system_text(ctx: DispatchContext) -> str:
-    """Give what the model is told first: the system prompt, then the turn's memories and retrieved texts."""
+    """Give what the model is told first: the system prompt, then the turn's memories and retrieved texts.
+
+    As long as these stay, so does every letter: a provider caches a conversation only while its beginning is the same.
+    """
     shelves = ctx.turn.shelves
-    sections = [ctx.system_prompt, _memories(shelves.memory), await _retrieved(shelves.retrievable)]
-    return "\n\n".join(section for section in sections if section)
+    memories, found = tuple(shelves.memory), tuple(shelves.retrievable)
+    made_of = (ctx.system_prompt, *memories, *found)
+    before = _told.get(ctx)
+    if before is not None and _are_same(before[0], made_of):
+        return before[1]
+    sections = [ctx.system_prompt, _memories(memories), await _retrieved(found)]
+    text = "\n\n".join(section for section in sections if section)
+    _told[ctx] = (made_of, text)
+    return text
+
+
+def _are_same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    return len(some) == len(others) and all(
+        one is other or one == other for one, other in zip(some, others, strict=True)
+    )
 
 
 def _memories(memories: Iterable[Memory]) -> str:

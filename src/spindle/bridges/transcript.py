@@ -1,14 +1,16 @@
 """A dispatch as the steps of a conversation, in no dialect yet.
 
 What a model said is kept as it came, because providers want their own blocks back: thinking with its signature,
-reasoning items, call ids. Everything else is read from the context each time, so that middleware may change it.
+reasoning items, call ids. Everything else is read from the context each time, so that middleware may change it. What
+was rendered once stays as it was: a fence has a new name each time it is written, and a conversation whose beginning
+changes cannot be cached by its provider.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from spindle.bridges.rendering import Answer, Part, Sees, TextPart, answer_of_record, media_parts, unanswered
 from spindle.calls import Call
@@ -44,6 +46,9 @@ class Exchange:
 
 Step: TypeAlias = Said | Exchange
 
+_Source = TypeVar("_Source")
+_Made = TypeVar("_Made")
+
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -74,6 +79,8 @@ class Transcript:
         self._seen: set[str] = set()
         self._calls_seen: dict[str, int] = defaultdict(int)
         self._own_text: str | None = None
+        self._rendered: dict[int, tuple[object, Any]] = {}
+        """By identity, each with what it was made of, which must stay alive for that."""
 
     def asked(self, *, text: str | None, calls: Sequence[Call], raw: Any) -> None:
         """Keep what the model said on this trip."""
@@ -90,21 +97,37 @@ class Transcript:
         records: dict[str, deque[ToolCallRecord]] = defaultdict(deque)
         for record in ctx.tool_calls:
             records[record.id].append(record)
+        lasting = {id(each) for each in ctx.messages}
         steps: list[Step] = []
         for item in self._order:
             if isinstance(item, _Heard):
-                if item.id in messages:
-                    steps.append(await _said(messages[item.id], sees))
+                message = messages.get(item.id)
+                if message is not None:
+                    is_lasting = id(message) in lasting
+                    steps.append(await (self._once(message, _said, sees) if is_lasting else _said(message, sees)))
             elif isinstance(item, _Asked):
-                answers = [await _answer(call, records[call.tool_call_id], sees) for call in item.calls]
+                answers = [await self._answer(call, records[call.tool_call_id], sees) for call in item.calls]
                 steps.append(Exchange(item.text, item.calls, tuple(answers), item.raw))
             else:
                 kept = [records[name].popleft() for name in item.ids if records[name]]
-                answers = [await answer_of_record(record, sees) for record in kept]
+                answers = [await self._once(record, answer_of_record, sees) for record in kept]
                 calls = tuple(Call(record.id, record.tool, record.args) for record in kept)
                 if calls:
                     steps.append(Exchange(None, calls, tuple(answers)))
         return steps
+
+    async def _answer(self, call: Call, records: deque[ToolCallRecord], sees: Sees) -> Answer:
+        return (
+            await self._once(records.popleft(), answer_of_record, sees)
+            if records
+            else unanswered(call.tool_call_id, call.name)
+        )
+
+    async def _once(self, made_of: _Source, render: Callable[[_Source, Sees], Awaitable[_Made]], sees: Sees) -> _Made:
+        found = self._rendered.get(id(made_of))
+        if found is None:
+            found = self._rendered[id(made_of)] = (made_of, await render(made_of, sees))
+        return found[1]
 
     def _note_news(self, ctx: DispatchContext, messages: dict[str, Message]) -> None:
         """Put what has appeared since the last trip behind what is known, in the order of time."""
@@ -163,12 +186,6 @@ def _by_id(given: Sequence[Any]) -> Iterator[tuple[str, Message]]:
         name = message_id if isinstance(message_id, str) else f"message {position}"
         known[name] += 1
         yield name if known[name] == 1 else f"{name} again {known[name]}", Message.of(each)
-
-
-async def _answer(call: Call, records: deque[ToolCallRecord], sees: Sees) -> Answer:
-    if not records:
-        return unanswered(call.tool_call_id, call.name)
-    return await answer_of_record(records.popleft(), sees)
 
 
 async def _said(message: Message, sees: Sees) -> Said:
