@@ -4,7 +4,6 @@ Whose words they are decides how they are shown. Memories and the program's own 
 strangers' texts in untrusted envelopes; the nonce in each tag is random for each render, and no body can hold a tag.
 """
 
-import operator
 import re
 import secrets
 from collections.abc import Iterable, Mapping
