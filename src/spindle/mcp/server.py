@@ -39,6 +39,8 @@ from spindle.turns.waits import GateDesk
 
 PAGE: Final = 200
 """Tools on one page of the list."""
+CANCEL_SECONDS: Final = 2.0
+"""For calls that were cancelled to come to their end."""
 _OFFERED: Final = (
     *("prompts/list", "prompts/get", "completion/complete"),
     *("resources/list", "resources/templates/list", "resources/read"),
@@ -95,6 +97,7 @@ class ToolServer:
         self._running = 0
         self._is_stopping = False
         self._idle = anyio.Event()
+        self._scopes: set[anyio.CancelScope] = set()
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self.sdk: Server[Any] = Server(
@@ -136,17 +139,30 @@ class ToolServer:
             await _tell(session)
 
     async def drain(self, seconds: float) -> int:
-        """Take no more calls, let the running ones end, and cancel what is left; says how many that were."""
+        """Take no more calls, let the running ones end, and cancel what is left; says how many that were.
+
+        Who is cancelled does not wait any longer, but those who are left are still answered.
+        """
         self._is_stopping = True
         self._parking.cancel_parked()
-        if self._running:
-            self._idle = anyio.Event()
+        left = 0
+        try:
             with anyio.move_on_after(seconds):
-                await self._idle.wait()
-        left = self._running
-        self._listening.close()
-        self._parking.cancel_all()
+                await self._until_idle()
+        finally:
+            left = self._running
+            self._listening.close()
+            self._parking.cancel_all()
+            for scope in tuple(self._scopes):
+                scope.cancel()
+            with anyio.move_on_after(CANCEL_SECONDS, shield=True):
+                await self._until_idle()
         return left
+
+    async def _until_idle(self) -> None:
+        while self._running:
+            self._idle = anyio.Event()
+            await self._idle.wait()
 
     @asynccontextmanager
     async def _lifespan(self, _server: Server[Any]) -> AsyncGenerator[Any]:
@@ -217,7 +233,14 @@ class ToolServer:
         if _can_ask(ctx) and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tasks is not None:
             running = self._parking.start(self._tasks, execute, turn_id=call.tool_call_id, events=events)
             return await self._follow(session, running, call)
-        return await self._answer(session, await execute(_asking(ctx, call, events)))
+        outcome = _cancelled(call)
+        with anyio.CancelScope() as scope:  # by which `drain` ends it
+            self._scopes.add(scope)
+            try:
+                outcome = await execute(_asking(ctx, call, events))
+            finally:
+                self._scopes.discard(scope)
+        return await self._answer(session, outcome)
 
     def _execution(self, session: Session, call: Call, events: Events, *, can_ask: bool) -> Execute:
         registry = session.registry(self._base, self._version)
@@ -257,8 +280,7 @@ class ToolServer:
         news = await running.news()
         if isinstance(news, Gate):
             return self._asked(running, news)
-        cancelled = CallOutcome(call.tool_call_id, call.name, "", Err("cancelled", "The call was cancelled."))
-        return await self._answer(session, news or cancelled)
+        return await self._answer(session, news or _cancelled(call))
 
     def _asked(self, running: RunningCall, gate: Gate) -> types.InputRequiredResult:
         self._parking.park(running)
@@ -335,6 +357,10 @@ def _report_progress(ctx: Context, events: Events) -> None:
 
 def _refused(call: Call, why: str) -> CallOutcome:
     return CallOutcome(call.tool_call_id, call.name, "", Err("not_available", why, retryable=True), attempts=0)
+
+
+def _cancelled(call: Call) -> CallOutcome:
+    return CallOutcome(call.tool_call_id, call.name, "", Err("cancelled", "The call was cancelled."))
 
 
 async def _tell(session: Session) -> None:

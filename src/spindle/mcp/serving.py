@@ -4,16 +4,19 @@ import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Final
 
 import anyio
 import uvicorn
-from mcp.server.stdio import stdio_server
 from starlette.types import ASGIApp
 
 from spindle.errors import UsageError
 from spindle.mcp.http import Door
+from spindle.mcp.pipes import StandardStreams
 from spindle.mcp.server import ToolServer
+
+_LAST_ANSWERS_SECONDS: Final = 1.0
+"""For answers that are made to get through a pipe."""
 
 
 class _Uvicorn(uvicorn.Server):
@@ -35,9 +38,17 @@ class _Uvicorn(uvicorn.Server):
 
 async def serve_stdio(server: ToolServer, *, stop_seconds: float = 10) -> None:
     """Serve the one client at the other end of the pipe until it closes it, or a signal comes."""
+    streams = StandardStreams()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_on_signal, server, stop_seconds, tasks.cancel_scope.cancel)
-        async with stdio_server() as (incoming, outgoing):
+
+        async def stop() -> None:
+            await _stop_on_signal(server, stop_seconds)
+            with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
+                await streams.answered()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(stop)
+        async with streams.open() as (incoming, outgoing):
             await server.sdk.run(incoming, outgoing, server.options)
         tasks.cancel_scope.cancel()
 
@@ -74,7 +85,8 @@ async def serve_http(
 
         tasks.start_soon(run)
         try:
-            await _stop_on_signal(server, stop_seconds, end)
+            await _stop_on_signal(server, stop_seconds)
+            end()
             await anyio.sleep_forever()
         finally:
             end()
@@ -95,7 +107,8 @@ def _listen(door: Door) -> socket.socket:
     return listening
 
 
-async def _stop_on_signal(server: ToolServer, seconds: float, end: Callable[[], Any]) -> None:
+async def _stop_on_signal(server: ToolServer, seconds: float) -> None:
+    """Wait for a signal, then until the calls that ran have their answers; a second signal cancels them at once."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         await anext(aiter(signals))
         async with anyio.create_task_group() as tasks:
@@ -107,4 +120,3 @@ async def _stop_on_signal(server: ToolServer, seconds: float, end: Callable[[], 
             tasks.start_soon(second)
             await server.drain(seconds)
             tasks.cancel_scope.cancel()
-        end()
