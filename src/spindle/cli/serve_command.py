@@ -197,20 +197,23 @@ def _health(house: House) -> dict[str, Any]:
 def _announce(house: House, where: Where, address: str, *, has_token: bool) -> None:
     out = Output(sys.stderr)
     own, chosen = _own_command(), _chosen(where)
+    # A client starts it in a folder of its own, and would not find this one's configuration.
+    named = [] if where.config is not None or house.config.file is None else ["--config", str(house.config.file)]
     entry: dict[str, Any] = {"type": "http", "url": address}
     if has_token:
         entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
     names = [] if house.servers is None else [each.name for each in house.servers.status()]
-    theirs = f", and those of {', '.join(names)} as they start," if names else ""
-    served = f"{len(house.registry)} tools{theirs} at {out.styled(address, 'cyan')}"
-    out.line(f"{out.styled('Spindle serves', 'bold')} {served}")
+    own_tools = [f"{len(house.registry)} tools"] if len(house.registry) or not names else []
+    theirs = [f"the tools of {' and '.join(names)}"] if names else []
+    served = " and ".join([*own_tools, *theirs])
+    out.line(f"{out.styled('Spindle serves', 'bold')} {served} at {out.styled(address, 'cyan')}")
     if not has_token:
         out.line(out.styled("No token is configured: every program on this machine may use them.", "dim"))
     out.line()
     out.line("For your MCP client's configuration:")
     out.line(f"  {_json.dumps({'mcpServers': {'spindle': entry}})}")
     out.line("Or have the client start it:")
-    started = {"command": own, "args": [*chosen, "serve", "--stdio"]}
+    started = {"command": own, "args": [*named, *chosen, "serve", "--stdio"]}
     out.line(f"  {_json.dumps({'mcpServers': {'spindle': started}})}")
     out.line()
     typed = shlex.join(["spindle" if shutil.which("spindle") == own else os.path.relpath(own), *chosen])
