@@ -69,11 +69,12 @@ class MendedStream:
 
 
 def only_tools(tools: list[Any], listing: dict[str, Any], version: str, tell: Callable[[str], None]) -> list[Any]:
-    """Give the tools that the protocol knows as such; a schema that leaves its type out means an object."""
+    """Give the tools that the protocol knows as such; a type left out where it needs one means an object."""
     kept: list[Any] = []
     for tool in tools:
-        mended = _with_types(tool)
-        problem = _problem(mended, listing, version)
+        mended, problem = tool, _problem(tool, listing, version)
+        if problem is not None:
+            mended, problem = _with_types(tool), _problem(_with_types(tool), listing, version)
         if problem is None:
             kept.append(mended)
         else:
