@@ -20,7 +20,7 @@ def gathered(draft: Draft, asked: Asked) -> list[Place]:
             continue
         draft.parts.append(part)
         _note_draft(draft, part)
-        same = [*_referred(draft, part, entered), *_put_together(draft, part)]
+        same = [*_referred(draft, part, asked, entered), *_put_together(draft, part)]
         other = _besides_null(draft, part)
         if beside_null or other:
             draft.nullable_paths.add(part.path)
@@ -49,12 +49,13 @@ def _note_draft(draft: Draft, part: Part) -> None:
                 draft.job.tally.why(part.path, keyword, "rewritten", "told in the words of draft 2020-12")
 
 
-def _referred(draft: Draft, part: Part, entered: list[Place]) -> list[Place]:
+def _referred(draft: Draft, part: Part, asked: Asked, entered: list[Place]) -> list[Place]:
     job = draft.job
     inner: list[Place] = []
     for keyword in [keyword for keyword in REFERENCES if keyword in part.schema]:
         target = job.original.target(part, keyword)
-        if target is not None and job.refs.is_kept(part, keyword, target, root=draft.root):
+        alone = not draft.root and part.path == draft.path and len(asked) == 1
+        if target is not None and job.refs.is_kept(part, keyword, target, alone=alone):
             _keep(draft, part, keyword, target)
             continue
         draft.done.add((part.path, keyword))
@@ -81,7 +82,7 @@ def _keep(draft: Draft, part: Part, keyword: str, target: Place) -> None:
 
 
 def _put_together(draft: Draft, part: Part) -> list[Place]:
-    if "allOf" not in part.schema or draft.takes("allOf"):
+    if "allOf" not in part.schema or draft.takes("allOf") or (part.path, "allOf") in draft.done:
         return []
     draft.done.add((part.path, "allOf"))
     draft.job.tally.take(part.path, "allOf", "put together with what stands beside it")
@@ -95,7 +96,8 @@ def _besides_null(draft: Draft, part: Part) -> list[Place]:
     for keyword in ("anyOf", "oneOf"):
         branches = part.children(keyword)
         others = [branch for branch in branches if not _is_null(branch[0])]
-        if len(others) == 1 and len(branches) > 1 and not demands(part, keyword):
+        is_taken = (part.path, keyword) in draft.done
+        if len(others) == 1 and len(branches) > 1 and not is_taken and not demands(part, keyword):
             draft.done.add((part.path, keyword))
             draft.job.tally.take(part.path, keyword, "null is told by nullable")
             return others

@@ -124,19 +124,6 @@ class Original:
             waiting += [inner for keyword in ("allOf", "anyOf", "oneOf") for inner in part.children(keyword)]
         return found
 
-    def leads_to_itself(self, schema: dict[str, Any]) -> bool:
-        """Say whether a subschema contains, on whatever way, a reference back to it."""
-        seen: set[int] = set()
-        waiting = [edge.target for edge in self._graph.edges(schema)]
-        while waiting:
-            here = waiting.pop()
-            if here is schema:
-                return True
-            if id(here) not in seen:
-                seen.add(id(here))
-                waiting += [edge.target for edge in self._graph.edges(here)]
-        return False
-
     @cached_property
     def _registry(self) -> "Registry":
         import jsonschema_rs  # noqa: PLC0415 - slow to import, and most tools never need it here

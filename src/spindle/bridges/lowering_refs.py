@@ -32,11 +32,17 @@ class References:
         self.shapes: dict[str, Shape | None] = {}
         self.shelves: dict[str, dict[str, Any]] = {}
 
-    def is_kept(self, part: Part, keyword: str, target: Place, *, root: bool) -> bool:
-        """Say whether a reference stays one."""
-        if root or self._rules.inline or keyword != "$ref":
+    def is_kept(self, part: Part, keyword: str, target: Place, *, alone: bool) -> bool:
+        """Say whether a reference stays one; `alone` where no other subschema speaks of the same value."""
+        if self._rules.inline or keyword != "$ref":
             return False
-        return not (self._rules.lone_refs and has_more(part, keyword)) or self.is_recursive(target)
+        if not alone or not has_more(part, keyword):
+            return alone
+        # What stands beside it is told best by writing it out; but one that leads back to itself would never end.
+        return not self._rules.lone_refs or self._is_inside(target)
+
+    def _is_inside(self, target: Place) -> bool:
+        return self._open[id(target[0])] > 0 or self._addresses.get(id(target[0])) == self.owner
 
     def address(self, target: Place) -> str:
         """Give the text of a reference to `target`, and see to it that it leads somewhere."""
@@ -79,10 +85,6 @@ class References:
     def leave(self, target: Place) -> None:
         """End what `enter` began."""
         self._open[id(target[0])] -= 1
-
-    def is_recursive(self, target: Place) -> bool:
-        """Say whether what a reference leads to contains a reference back."""
-        return self._original.leads_to_itself(target[0])
 
     def loop(self) -> str | None:
         """Point at a definition that leads back to itself, if there is one."""
