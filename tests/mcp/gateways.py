@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,12 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from spindle.cli.config import load_config
+from spindle.cli.house import House, open_house
+from spindle.mcp.gateway import following
+from spindle.mcp.server import ToolServer
 from tests.mcp.serving import COMMAND, served_over_http
+from tests.mcp.upstreams import Heard
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 IN_TIME = 40
@@ -81,3 +87,35 @@ def code_of(result: Any) -> str | None:
     assert isinstance(result, types.CallToolResult)
     assert result.is_error == (result.meta is not None and "spindle/code" in result.meta)
     return None if result.meta is None else result.meta.get("spindle/code")
+
+
+@dataclass
+class Inside:
+    """A gateway in this process, as `spindle serve` puts it together."""
+
+    house: House
+    server: ToolServer
+
+    @asynccontextmanager
+    async def client(self, mode: str, **options: Any) -> AsyncGenerator[Client]:
+        """Connect one more client."""
+        async with Client(self.server.sdk, mode=mode, **options) as connected:
+            yield connected
+
+    def restarts(self, name: str) -> int:
+        """How often an upstream server was started again."""
+        assert self.house.servers is not None
+        [status] = [each for each in self.house.servers.status() if each.name == name]
+        return status.restarts
+
+
+@asynccontextmanager
+async def inside(folder: Path, config: str, **server: Any) -> AsyncGenerator[Inside]:
+    """Run the gateway of a configuration in this process."""
+    (folder / "spindle.toml").write_text(config)
+    settings = load_config(folder / "spindle.toml", state=folder / "state")
+    with anyio.fail_after(IN_TIME):
+        async with open_house(settings, events=Heard().events) as house:
+            made = ToolServer(house.executor, house.registry, is_fenced=False, filter_of=house.filter_of, **server)
+            async with following(made, house.on_change):
+                yield Inside(house, made)

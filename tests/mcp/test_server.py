@@ -12,7 +12,6 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from spindle import Executor, Gate, Journal, Tool, ToolContext, ToolFilter, ToolRegistry, tool
-from spindle.errors import GateAbortedError
 from spindle.mcp.gateway import following
 from spindle.mcp.server import Caller, ToolServer
 
@@ -363,52 +362,3 @@ async def test_a_stopping_server_lets_calls_end_and_takes_no_more() -> None:
     assert late.is_error
     assert 0 in outcome
     assert "done" in text_of(next(each for each in outcome if each != 0))
-
-
-@both_revisions
-@pytest.mark.parametrize(
-    ("action", "expected"), [("decline", PermissionError), ("cancel", GateAbortedError)], ids=["declined", "closed"]
-)
-async def test_a_tool_is_told_how_its_question_was_turned_down(mode: str, action: Any, expected: type) -> None:
-    raised: list[Exception] = []
-
-    @tool
-    async def needy(*, ctx: ToolContext) -> str:
-        """Ask, and note what comes of it."""
-        try:
-            await ctx.wait_for(Gate("why", timeout_seconds=5))
-        except Exception as error:
-            raised.append(error)
-            raise
-        return "answered"
-
-    async with connected(needy, mode=mode, answer=types.ElicitResult(action=action)) as (client, _, _):
-        result = await client.call_tool("needy", {})
-
-    assert result.is_error
-    assert [type(error) for error in raised] == [expected]
-
-
-@both_revisions
-async def test_a_list_and_an_unknown_tool_wait_for_tools_that_are_about_to_come(mode: str) -> None:
-    settled, registry = anyio.Event(), ToolRegistry([add])
-    server = ToolServer(Executor(registry), registry, settled=settled)
-    done: list[Any] = []
-    with anyio.fail_after(10):
-        async with Client(server.sdk, mode=mode) as client, anyio.create_task_group() as tasks:
-
-            async def ask_for(what: Callable[[], Any]) -> None:
-                done.append(await what())
-
-            tasks.start_soon(ask_for, client.list_tools)
-            tasks.start_soon(ask_for, lambda: client.call_tool("lines", {"count": 1}))
-            await anyio.wait_all_tasks_blocked()
-            assert done == []
-            registry.register(lines)
-            await server.tools_changed()
-            settled.set()
-
-    listed = next(each for each in done if isinstance(each, types.ListToolsResult))
-    called = next(each for each in done if isinstance(each, types.CallToolResult))
-    assert "lines" in [each.name for each in listed.tools]
-    assert not called.is_error
