@@ -2,13 +2,12 @@
 
 from typing import Any
 
+from spindle.bridges.losses import pointer
 from spindle.bridges.lowering_draft import Asked, Draft, Node
 from spindle.bridges.lowering_parts import Place
 from spindle.bridges.lowering_restoring import Property
 from spindle.bridges.names import fitted
 from spindle.tools.raw_copy import as_list, as_object
-
-_ANYTHING = Node({})
 
 
 def tell_properties(draft: Draft) -> None:
@@ -26,17 +25,18 @@ def tell_properties(draft: Draft) -> None:
             _leave_out(draft, places)
         else:
             _tell_property(draft, name, places)
-    for name in undefined:
-        draft.why("properties", f"{name!r}, which is required, is told as a property")
-        add_property(draft, name, [(True, draft.path)], draft.job.descend([(True, draft.path)]))
+    for name, path in undefined.items():
+        draft.job.tally.take(path, "properties", f"{name!r}, which is required, is told as a property")
+        place: Place = (True, pointer(path, "required"))
+        add_property(draft, name, [place], draft.job.descend([place]))
 
 
-def _undefined(draft: Draft, asked: dict[str, Any]) -> list[str]:
-    """Give the names that are required although they are no properties; most dialects refuse those."""
+def _undefined(draft: Draft, asked: dict[str, Any]) -> dict[str, str]:
+    """Give the names that are required although they are no properties, and who does; most dialects refuse those."""
     if not draft.is_restricted:
-        return []
-    names = [str(name) for _, value in draft.found("required") for name in as_list(value)]
-    return [name for name in dict.fromkeys(names) if name not in asked]
+        return {}
+    found = [(str(name), part.path) for part, value in draft.found("required") for name in as_list(value)]
+    return {name: path for name, path in reversed(found) if name not in asked}
 
 
 def _leave_out(draft: Draft, places: list[Place]) -> None:

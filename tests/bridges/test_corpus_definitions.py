@@ -1,0 +1,114 @@
+"""Every tool of the corpus, told to every dialect, is taken by the types of that provider's own SDK."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from anthropic.types import ToolParam
+from botocore.loaders import Loader
+from botocore.model import ServiceModel
+from botocore.validate import ParamValidator
+from mcp.types import Tool as McpTool
+from openai.types.chat import ChatCompletionFunctionToolParam
+from openai.types.responses import FunctionToolParam
+from pydantic import TypeAdapter
+
+from benchmarks.corpus import CorpusTool, corpus
+from spindle import Tool
+from spindle.bridges import anthropic, bedrock, gemini, mcp, openai_chat, openai_responses
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.names import wire_name
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from google.genai.types import FunctionDeclaration
+
+DIALECTS: dict[str, ModuleType] = {
+    module.DIALECT.name: module for module in (openai_chat, openai_responses, anthropic, gemini, bedrock, mcp)
+}
+MOST = 100
+
+
+def checks() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
+    """For each dialect: the SDK's judgement of a definition, and where its schema is."""
+    chat = TypeAdapter(ChatCompletionFunctionToolParam)
+    responses = TypeAdapter(FunctionToolParam)
+    messages = TypeAdapter(ToolParam)
+    service = ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"))
+    shape = service.shape_for("ToolSpecification")
+
+    def converse(told: Any) -> None:
+        report = ParamValidator().validate(told["toolSpec"], shape)
+        assert not report.has_errors(), report.generate_report()
+
+    return {
+        "openai_chat": (chat.validate_python, lambda told: told["function"]["parameters"]),
+        "openai_responses": (responses.validate_python, lambda told: told["parameters"]),
+        "anthropic": (messages.validate_python, lambda told: told["input_schema"]),
+        "gemini": (FunctionDeclaration.model_validate, lambda told: told.get("parameters", {})),
+        "bedrock": (converse, lambda told: told["toolSpec"]["inputSchema"]["json"]),
+        "mcp": (McpTool.model_validate, lambda told: told["inputSchema"]),
+    }
+
+
+def answer(args: object, ctx: object, meta: object) -> str:
+    return "ok"
+
+
+@pytest.fixture(scope="module")
+def tools(shared_data: Path) -> list[Tool]:
+    def made(tool: CorpusTool) -> Tool:
+        description = tool.description or tool.name
+        return Tool(name=tool.name, description=description, input_schema=tool.schema, handler=answer)
+
+    return [made(tool) for tool in corpus(shared_data / "tools")]
+
+
+def in_lists(tools: list[Tool], module: ModuleType) -> list[list[Tool]]:
+    """Lists that a provider takes: not too long, and no name twice."""
+    lists: list[dict[str, Tool]] = [{}]
+    for tool in tools:
+        name = wire_name(tool.name, module.DIALECT.limits)
+        home = next((each for each in lists if name not in each and len(each) < MOST), None)
+        if home is None:
+            home = {}
+            lists.append(home)
+        home[name] = tool
+    return [list(each.values()) for each in lists]
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["loose", "strict"])
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_every_tool_of_the_corpus_is_told_in_a_form_the_sdk_takes(
+    dialect: str, strict: bool, tools: list[Tool]
+) -> None:
+    module = DIALECTS[dialect]
+    if strict and module.DIALECT.strict_rules is None:
+        pytest.skip("this dialect has no strict form")
+    judge, schema_of = checks()[dialect]
+    told = 0
+    for each in in_lists(tools, module):
+        definitions: Definitions = module.definitions(each, strict=strict)
+        assert [report.tool for report in definitions.reports] == [tool.name for tool in each]
+        for definition in definitions.tools:
+            judge(definition)
+            assert jsonschema_rs.meta.is_valid(schema_of(definition))
+            told += 1
+    assert told == len(tools) == 1601
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_dotted_names_of_the_corpus_come_back_as_they_were(dialect: str, tools: list[Tool]) -> None:
+    module = DIALECTS[dialect]
+    dotted = 0
+    for each in in_lists(tools, module):
+        definitions: Definitions = module.definitions(each)
+        for tool in each:
+            wire = definitions.names.to_wire(tool.name)
+            assert definitions.call("c1", wire, "{}").name == tool.name
+            dotted += wire != tool.name
+    assert dotted == 0 if dialect in ("gemini", "mcp") else dotted > 100
