@@ -10,6 +10,7 @@ from typing import Any, Final
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,7 +22,6 @@ from spindle.mcp.server import Caller, Context, ToolServer
 
 HEALTH: Final = "/health"
 _SESSION: Final = "mcp-session-id"
-_MODERN: Final = "mcp-protocol-version"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,10 +80,13 @@ def caller_of(ctx: Context) -> Caller:
     user = request.scope.get("user")
     token = user.access_token if isinstance(user, AuthenticatedUser) else None
     profile = None if token is None else token.subject
+    whose = "everybody" if token is None else f"token {token.client_id}"
     session = request.headers.get(_SESSION)
-    if session is not None:
-        return Caller(key=f"session {session}", profile=profile)
-    return Caller(key="everybody" if token is None else f"token {token.client_id}", profile=profile, has_session=False)
+    # The newer protocol has no sessions: there nobody has looked whether the header tells the truth.
+    if session is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return Caller(key=whose, profile=profile, has_session=False)
+    # The key is written into the journal, from which nobody may take over a session.
+    return Caller(key=f"session {token_hash(session)[:16]} of {whose}", profile=profile)
 
 
 def http_app(server: ToolServer, door: Door, *, health: Callable[[], Mapping[str, Any]] = dict) -> ASGIApp:
@@ -122,7 +125,9 @@ class _Guard:
     def _refused(self, request: Request, scope: Scope) -> Response | None:
         if not self._door.tokens:
             return None
-        found = self._known(request.headers.get("authorization", ""))
+        given = request.headers.getlist("authorization")
+        # Of two, a proxy in front may have looked at the other one.
+        found = self._known(given[0]) if len(given) == 1 else None
         if found is not None:
             digest, profile = found
             # The SDK ties a session to who opened it; it compares these two.

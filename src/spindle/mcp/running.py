@@ -25,6 +25,8 @@ Execute: TypeAlias = Callable[[OpenGate], Awaitable[CallOutcome]]
 News: TypeAlias = Gate | CallOutcome
 
 MAX_PARKED: Final = 1_000
+MAX_PARKED_OF_ONE: Final = 100
+"""Of one client."""
 MAX_PARKED_SECONDS: Final = 900
 """Longer than the seal on what a client sends back holds."""
 
@@ -32,8 +34,11 @@ MAX_PARKED_SECONDS: Final = 900
 class RunningCall:
     """One call in a task of its own: `news` gives a question it waits for, or its outcome."""
 
-    def __init__(self, *, turn_id: str, events: Events) -> None:
-        self.id = token_urlsafe(16)
+    def __init__(self, *, turn_id: str, events: Events, owner: str = "") -> None:
+        self.owner = owner
+        """The client it was made for; nobody else's answer counts."""
+        self.ticket = ""
+        """What its client comes back with: another one for each question, so that no answer counts twice."""
         self.parked_at = 0.0
         self.scope = anyio.CancelScope()
         self.question: Gate | None = None
@@ -80,9 +85,11 @@ class Parking:
         self._parked: OrderedDict[str, RunningCall] = OrderedDict()
         self._running: set[RunningCall] = set()
 
-    def start(self, tasks: TaskGroup, execute: Execute, *, turn_id: str, events: Events) -> RunningCall:
+    def start(
+        self, tasks: TaskGroup, execute: Execute, *, turn_id: str, events: Events, owner: str = ""
+    ) -> RunningCall:
         """Start a call in a task of its own."""
-        running = RunningCall(turn_id=turn_id, events=events)
+        running = RunningCall(turn_id=turn_id, events=events, owner=owner)
         self._running.add(running)
         tasks.start_soon(self._run, running, execute)
         return running
@@ -93,19 +100,32 @@ class Parking:
         finally:
             self._running.discard(running)
 
-    def park(self, running: RunningCall) -> None:
-        """Keep a call that waits for an answer; who has waited too long, or longest of too many, is given up."""
+    def park(self, running: RunningCall) -> str:
+        """Keep a call that waits for an answer, and give its ticket; who waited too long, or too many, are given up.
+
+        A client that leaves many open gives up its own first, not those of others.
+        """
         running.parked_at = anyio.current_time()
-        self._parked[running.id] = running
-        while len(self._parked) > MAX_PARKED or self._oldest() < running.parked_at - MAX_PARKED_SECONDS:
+        running.ticket = token_urlsafe(16)
+        self._parked[running.ticket] = running
+        while self._parked and self._oldest() < running.parked_at - MAX_PARKED_SECONDS:
             self._parked.popitem(last=False)[1].cancel()
+        own = [each for each in self._parked.values() if each.owner == running.owner]
+        for each in own[: max(0, len(own) - MAX_PARKED_OF_ONE)]:
+            self._parked.pop(each.ticket).cancel()
+        while len(self._parked) > MAX_PARKED:
+            self._parked.popitem(last=False)[1].cancel()
+        return running.ticket
 
     def _oldest(self) -> float:
         return next(iter(self._parked.values())).parked_at
 
-    def take(self, id: str) -> RunningCall | None:
-        """Give the call a client came back for, once."""
-        return self._parked.pop(id, None)
+    def take(self, ticket: str, *, owner: str = "") -> RunningCall | None:
+        """Give the call a client came back for, once, and only to the client it was made for."""
+        running = self._parked.get(ticket)
+        if running is None or running.owner != owner:
+            return None
+        return self._parked.pop(ticket)
 
     def cancel_parked(self) -> None:
         """Give up every call that waits for its client."""

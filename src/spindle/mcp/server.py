@@ -231,7 +231,9 @@ class ToolServer:
         _report_progress(ctx, events)
         execute = self._execution(session, call, events, can_ask=_can_ask(ctx))
         if _can_ask(ctx) and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tasks is not None:
-            running = self._parking.start(self._tasks, execute, turn_id=call.tool_call_id, events=events)
+            running = self._parking.start(
+                self._tasks, execute, turn_id=call.tool_call_id, events=events, owner=session.key
+            )
             return await self._follow(session, running, call)
         outcome = _cancelled(call)
         with anyio.CancelScope() as scope:  # by which `drain` ends it
@@ -262,7 +264,7 @@ class ToolServer:
     async def _resume(
         self, session: Session, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        running = self._parking.take(params.request_state or "")
+        running = self._parking.take(params.request_state or "", owner=session.key)
         call = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
         if running is None:
             return await self._answer(session, _refused(call, "That question is no longer open. Call again."))
@@ -283,8 +285,8 @@ class ToolServer:
         return await self._answer(session, news or _cancelled(call))
 
     def _asked(self, running: RunningCall, gate: Gate) -> types.InputRequiredResult:
-        self._parking.park(running)
-        return types.InputRequiredResult(input_requests={key_of(gate): form_of(gate)}, request_state=running.id)
+        ticket = self._parking.park(running)
+        return types.InputRequiredResult(input_requests={key_of(gate): form_of(gate)}, request_state=ticket)
 
     async def _answer(self, session: Session, outcome: CallOutcome) -> types.CallToolResult:
         if session.keep(outcome):
