@@ -253,3 +253,15 @@ async def test_a_tool_of_a_closed_client_says_that_it_is_not_connected() -> None
     assert isinstance(result, Err)
     assert result.code == "not_available"
     assert "MCP server 'h' is not connected" in result.error
+
+
+async def test_closing_does_not_wait_for_a_server_that_is_still_starting(tmp_path: Path) -> None:
+    log, heard = tmp_path / "log", Heard()
+    async with McpServers([hostile("--mute", log=log, required=True)], events=heard.events):
+        with anyio.fail_after(IN_TIME):
+            while not starts(log):  # noqa: ASYNC110 - the process notes it
+                await anyio.sleep(0.01)
+        begun = anyio.current_time()
+
+    assert anyio.current_time() - begun < 10  # of the 30 s it has to start
+    assert heard.warnings == []

@@ -58,6 +58,7 @@ class Connection:
         self._stale = anyio.Event()
         self._is_closing = not spec.enabled
         self._is_resting = False
+        self._start: anyio.CancelScope | None = None
         self._probe = True
         self._opener = Opener(spec, house, self.calls, tools_changed=self._mark_stale, warn=self.warn)
 
@@ -141,6 +142,8 @@ class Connection:
         self._is_closing = True
         if self._live is not None:
             self.lose(self._live, "it was closed")
+        elif self._start is not None:
+            self._start.cancel()
         for event in (self._wanted, self._hurry):
             event.set()
 
@@ -196,6 +199,7 @@ class Connection:
         words: Callable[[], str] = str
         seconds = self.spec.start_timeout_seconds
         with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+            self._start = scope
             try:
                 async with self._opener.open() as session:
                     words = session.link.last_words
@@ -213,6 +217,8 @@ class Connection:
             finally:
                 if live is not None:
                     self.lose(live, "its task was cancelled" if trouble is None else reason_of(trouble))
+        if live is None and self._is_closing:
+            return False
         if live is None:
             self._failed(f"it did not start within {seconds:g} s" if trouble is None else reason_of(trouble), words())
             return False
