@@ -5,7 +5,7 @@ that was written out, the parts of an `allOf`. Everything is told by path in the
 """
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 At: TypeAlias = tuple[Any, str]
 
@@ -54,7 +54,7 @@ class Walk:
 
     def pair(self, places: list[At], low: Any, inherited: frozenset[str]) -> None:
         places = [place for place in places if place[0] is not True or self._boolean(place, low)]
-        if not places or not isinstance(low, dict):
+        if not places or not is_object(low):
             return
         places = self._spread(places, low)
         key = (tuple(path for _, path in places), id(low))
@@ -88,7 +88,7 @@ class Walk:
             if node is False:
                 self.changed.add((path, "false"))
                 continue
-            if not isinstance(node, dict):
+            if not is_object(node):
                 continue
             spread.append((node, path))
             if "$ref" in node and "$ref" not in self._core(low):
@@ -120,7 +120,7 @@ class Walk:
 
     def _unwrapped(self, places: list[At], low: dict[str, Any]) -> dict[str, Any]:
         """Look through `anyOf: [it, null]`, by which an optional property is told as one that takes null."""
-        alternatives = low.get("anyOf")
+        alternatives: Any = low.get("anyOf")
         has_union = any(union in node for node, _ in places for union in UNIONS)
         if not has_union and set(low) == {"anyOf"} and len(low["anyOf"]) == 2 and alternatives[1] == {"type": "null"}:
             self.changed.add((places[0][1], "anyOf"))
@@ -130,11 +130,14 @@ class Walk:
     def _target(self, root: dict[str, Any], reference: str) -> At:
         here: Any = root
         for step in reference.removeprefix("#").split("/")[1:]:
-            here = here[int(step)] if isinstance(here, list) else here[step.replace("~1", "/").replace("~0", "~")]
+            here = here[int(step)] if is_array(here) else here[step.replace("~1", "/").replace("~0", "~")]
         return here, reference.removeprefix("#")
 
     def _compare(self, places: list[At], path: str, keyword: str, value: Any, low: dict[str, Any]) -> None:
         is_same = keyword in low and self._says(keyword, value, low[keyword]) and (path, keyword) not in self.collapsed
+        if keyword == "properties" and is_same and not any(union in node for node, _ in places for union in UNIONS):
+            known = {name for node, _ in places for name in node.get("properties", {})}
+            is_same = set(low["properties"]) <= known
         (self.kept if is_same else self.changed).add((path, keyword))
         if len(places) > 1:
             self.shared.add((path, keyword))
@@ -144,10 +147,10 @@ class Walk:
             return value in told
         if keyword in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
             return {name for name, each in value.items() if each is not False} <= set(told)
-        if keyword in ("anyOf", "oneOf", "allOf", "prefixItems") or (keyword == "items" and isinstance(value, list)):
-            return isinstance(told, list) and len(told) == len(value)
-        if isinstance(value, dict) and keyword not in ("const", "default", "dependentRequired", "example"):
-            return isinstance(told, dict)
+        if keyword in ("anyOf", "oneOf", "allOf", "prefixItems") or (keyword == "items" and is_array(value)):
+            return is_array(told) and len(told) == len(value)
+        if is_object(value) and keyword not in ("const", "default", "dependentRequired", "example"):
+            return is_object(told)
         return repr(value) == repr(told)
 
     def _children(self, places: list[At], low: dict[str, Any], inherited: frozenset[str]) -> None:
@@ -162,10 +165,8 @@ class Walk:
                 elif keyword == "properties" and "properties" in low:
                     self.changed |= {(path, "false") for value, path in inner if value is False}
         for keyword in ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"):
-            inner = [
-                (node[keyword], f"{path}/{keyword}") for node, path in places if isinstance(node.get(keyword), dict)
-            ]
-            if isinstance(low.get(keyword), dict) and not any("prefixItems" in node for node, _ in places):
+            inner = [(node[keyword], f"{path}/{keyword}") for node, path in places if is_object(node.get(keyword))]
+            if is_object(low.get(keyword)) and not any("prefixItems" in node for node, _ in places):
                 self.pair(inner, low[keyword], frozenset())
         for keyword in ("allOf", "prefixItems", *UNIONS):
             self._listed(places, low, keyword, inherited)
@@ -174,10 +175,10 @@ class Walk:
         is_alone = not any("anyOf" in node for node, _ in places)
         told = low.get(keyword) or (low.get("anyOf") if keyword == "oneOf" and is_alone else None)
         having = (place for place in places if keyword in place[0] and (place[1], keyword) not in self.collapsed)
-        node, path = next(having, ({}, ""))
-        branches = node.get(keyword)
-        if not isinstance(told, list) or not isinstance(branches, list):
+        first = next(having, None)
+        if first is None or not is_array(told) or not is_array(first[0][keyword]):
             return
+        branches, path = first[0][keyword], first[1]
         possible = [(each, f"{path}/{keyword}/{index}") for index, each in enumerate(branches)]
         if "$schema" not in low and any(each is False for each, _ in possible) and len(told) < len(branches):
             self.changed |= {(at, "false") for each, at in possible if each is False}
@@ -192,11 +193,19 @@ class Walk:
         """What stands beside a union may move into its alternatives, in a dialect's own words for it."""
         if not moved and set(low) != {"anyOf"}:
             return frozenset()
-        return frozenset(("type", "properties", "required", "items", "nullable", "enum", "description", *ADDED_BY))
+        return frozenset(("required", "additionalProperties", "description", *ADDED_BY))
+
+
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def is_array(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def is_null(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema.get("type") == "null"
+    return is_object(schema) and schema.get("type") == "null"
 
 
 def escaped(name: str) -> str:

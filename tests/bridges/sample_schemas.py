@@ -5,8 +5,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.bridges.loss_walk import is_array, is_object
+
 JSON = dict[str, Any]
-NAMES = ("a", "b", "c", "d e", "f-g", "$h")
+NAMES: tuple[str, ...] = ("a", "b", "c", "d e", "f-g", "$h")
 
 
 def notes() -> st.SearchStrategy[JSON]:
@@ -96,7 +98,8 @@ def objects(children: st.SearchStrategy[Any]) -> st.SearchStrategy[JSON]:
             },
         )
 
-    return st.dictionaries(st.sampled_from(NAMES), children, min_size=1, max_size=3).flatmap(with_required)
+    names: st.SearchStrategy[str] = st.sampled_from(NAMES)
+    return st.dictionaries(names, children, min_size=1, max_size=3).flatmap(with_required)
 
 
 def schemas() -> st.SearchStrategy[JSON]:
@@ -122,7 +125,7 @@ class Sampler:
         self._random = Random(seed)
 
     def value(self, schema: Any, depth: int = 0) -> Any:
-        if not isinstance(schema, dict):
+        if not is_object(schema):
             return "anything"
         if "$ref" in schema:
             here: Any = self._root
@@ -140,7 +143,7 @@ class Sampler:
 
     def _typed(self, schema: JSON, depth: int) -> Any:
         kind = schema.get("type", "object" if {"properties", "allOf"} & set(schema) else "string")
-        match self._random.choice(kind) if isinstance(kind, list) else kind:
+        match self._random.choice(kind) if is_array(kind) else kind:
             case "object":
                 return self._object(schema, depth)
             case "array":
@@ -165,14 +168,14 @@ class Sampler:
                 if inner is not False and (name in required or (depth < 4 and self._random.random() < 0.5)):
                     made[name] = self.value(inner, depth + 1)
             made |= {name: "given" for name in required if name not in part.get("properties", {})}
-            if isinstance(part.get("additionalProperties"), dict) and depth < 4 and self._random.random() < 0.5:
+            if is_object(part.get("additionalProperties")) and depth < 4 and self._random.random() < 0.5:
                 made["more"] = self.value(part["additionalProperties"], depth + 1)
         return made
 
     def _array(self, schema: JSON, depth: int) -> list[Any]:
         made = [self.value(each, depth + 1) for each in schema.get("prefixItems", [])]
         items = schema.get("items", {"type": "string"})
-        if isinstance(items, dict) and depth < 4:
+        if is_object(items) and depth < 4:
             count = max(schema.get("minItems", 0) - len(made), self._random.choice([0, 1]))
             made += [self.value(items, depth + 1) for _ in range(count)]
         return made

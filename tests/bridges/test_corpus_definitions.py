@@ -38,11 +38,13 @@ def checks() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
     chat = TypeAdapter(ChatCompletionFunctionToolParam)
     responses = TypeAdapter(FunctionToolParam)
     messages = TypeAdapter(ToolParam)
-    service = ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"))
-    shape = service.shape_for("ToolSpecification")
+    loader: Any = Loader()
+    validator: Any = ParamValidator()
+    service: Any = ServiceModel(loader.load_service_model("bedrock-runtime", "service-2"))
+    shape: Any = service.shape_for("ToolSpecification")
 
     def converse(told: Any) -> None:
-        report = ParamValidator().validate(told["toolSpec"], shape)
+        report: Any = validator.validate(told["toolSpec"], shape)
         assert not report.has_errors(), report.generate_report()
 
     return {
@@ -75,7 +77,7 @@ def in_lists(tools: list[Tool], module: ModuleType) -> list[list[Tool]]:
         name = wire_name(tool.name, module.DIALECT.limits)
         home = next((each for each in lists if name not in each and len(each) < MOST), None)
         if home is None:
-            home = {}
+            home = dict[str, Tool]()
             lists.append(home)
         home[name] = tool
     return [list(each.values()) for each in lists]

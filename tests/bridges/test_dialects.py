@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -11,6 +11,7 @@ from spindle.bridges.dialects import ALL, ANTHROPIC, GEMINI, OPENAI_CHAT
 from spindle.bridges.lowering import lower
 from spindle.bridges.rules import Rules
 from spindle.errors import CannotLowerError
+from tests.bridges.loss_walk import is_object
 
 OPENAI_TAKES = {
     *("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref", "$defs"),
@@ -35,9 +36,9 @@ def told(tools: list[CorpusTool], rules: Rules | None) -> Iterator[dict[str, Any
 
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return
-    node = cast("dict[str, Any]", schema)
+    node = schema
     yield node
     for keyword in ("properties", "$defs", "definitions"):
         for inner in node.get(keyword, {}).values():
@@ -62,7 +63,7 @@ def test_strict_openai_objects_are_closed_and_all_of_them_is_required(tools: lis
             assert "$ref" not in node or node.keys() == {"$ref"}
             if "properties" in node:
                 assert node["additionalProperties"] is False
-                assert node["required"] == list(node["properties"])
+                assert sorted(node["required"]) == sorted(node["properties"])
 
 
 def test_strict_claude_objects_are_closed_and_bounds_are_told_in_words(tools: list[CorpusTool]) -> None:

@@ -1,7 +1,7 @@
 """The laws of lowering, over schemas of every kind and over the corpus of real ones."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -13,12 +13,13 @@ from spindle.bridges.lowering import Lowered, lower
 from spindle.bridges.rules import Rules
 from spindle.errors import CannotLowerError
 from spindle.tools.raw_schema import RawSchema
-from tests.bridges.loss_walk import ADDED_BY, Walk
+from tests.bridges.loss_walk import ADDED_BY, Walk, is_array, is_object
 from tests.bridges.sample_schemas import Sampler, schemas
 
 FORMS = {name: rules for name, rules, _ in forms() if name not in ("openai_responses", "openai_responses strict")}
 BY_FORM = pytest.mark.parametrize("form", list(FORMS))
-WIDELY = settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+WIDELY = settings(deadline=None, max_examples=30, suppress_health_check=SLOW)
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +40,7 @@ def lowered_or_none(schema: dict[str, Any], rules: Rules) -> Lowered | None:
 def resolves(schema: Any, path: str) -> bool:
     for step in path.split("/")[1:]:
         try:
-            schema = (
-                schema[int(step)] if isinstance(schema, list) else schema[step.replace("~1", "/").replace("~0", "~")]
-            )
+            schema = schema[int(step)] if is_array(schema) else schema[step.replace("~1", "/").replace("~0", "~")]
         except (KeyError, IndexError, ValueError, TypeError):
             return False
     return True
@@ -122,11 +121,11 @@ def test_nothing_of_the_corpus_is_lost_without_a_word(form: str, tools: list[Cor
 
 def plain_schema(value: Any) -> Any:
     """A schema with `nullable`, as JSON Schema has it."""
-    if isinstance(value, list):
-        return [plain_schema(each) for each in cast("list[Any]", value)]
-    if not isinstance(value, dict):
+    if is_array(value):
+        return [plain_schema(each) for each in value]
+    if not is_object(value):
         return value
-    node = {key: plain_schema(each) for key, each in cast("dict[str, Any]", value).items()}
+    node = {key: plain_schema(each) for key, each in value.items()}
     if node.get("nullable") is True:
         del node["nullable"]
         return {"anyOf": [node, {"type": "null"}]}
@@ -143,7 +142,7 @@ class Wire:
         self._fills = fills
 
     def sent(self, value: Any, low: Any) -> Any:
-        if not isinstance(low, dict):
+        if not is_object(low):
             return value
         if "$ref" in low:
             target: Any = self._root
@@ -155,12 +154,12 @@ class Wire:
                 sent = self.sent(value, branch)
                 if self._fits(sent, branch):
                     return sent
-        if isinstance(value, dict):
-            return self._object(cast("dict[str, Any]", value), low)
-        if isinstance(value, list):
+        if is_object(value):
+            return self._object(value, low)
+        if is_array(value):
             prefix = low.get("prefixItems", [])
             kinds = [*prefix, *[low.get("items")] * len(value)]
-            return [self.sent(each, kind) for each, kind in zip(cast("list[Any]", value), kinds, strict=False)]
+            return [self.sent(each, kind) for each, kind in zip(value, kinds, strict=False)]
         return value
 
     def _object(self, value: dict[str, Any], low: dict[str, Any]) -> dict[str, Any]:
@@ -182,16 +181,16 @@ class Wire:
 
     def _fits(self, value: Any, branch: Any) -> bool:
         shelves = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
-        schema = {**branch, **shelves} if isinstance(branch, dict) else branch
+        schema = {**branch, **shelves} if is_object(branch) else branch
         schema = plain_schema(schema) if self._flags_null else schema
         return jsonschema_rs.validator_for(schema, validate_formats=False).is_valid(value)
 
 
 def without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: without_nulls(each) for key, each in cast("dict[str, Any]", value).items() if each is not None}
-    if isinstance(value, list):
-        return [without_nulls(each) for each in cast("list[Any]", value)]
+    if is_object(value):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    if is_array(value):
+        return [without_nulls(each) for each in value]
     return value
 
 

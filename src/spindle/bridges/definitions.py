@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -95,10 +95,9 @@ class Definitions:
         if restore is None:
             return args
         try:
-            read = read_arguments(args, tool=wire_name, empty_ok=False)
-        except InvalidToolArgsError:
+            return restore(read_arguments(args, tool=wire_name, empty_ok=False))
+        except (InvalidToolArgsError, RecursionError):
             return args
-        return restore(read)
 
 
 def new_call_id() -> str:
@@ -124,7 +123,7 @@ def build(
     """
     shown = _shown(tools, filter, events)
     _check_count(dialect, len(shown), events or _UNOBSERVED)
-    key = (dialect.name, strict and dialect.strict_rules is not None, wrap)
+    key = (dialect.name, strict, wrap)
     listed = tuple([_made.get(tool, {}).get(key) or _make(dialect, tool, key) for tool in shown])
     names = NameMap.of([(each.name, each.wire_name) for each in listed], dialect=dialect.name)
     return Definitions(dialect, listed, names, {each.wire_name: each.restore for each in listed if each.restore})
@@ -175,15 +174,16 @@ def _make(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> Definiti
 
 def _lowered(dialect: Dialect, schema: Mapping[str, Any], *, strict: bool) -> tuple[Lowered, bool]:
     """Lower to the strict form where that is wanted and can be, else to the loose one, which says so."""
-    if not strict or dialect.strict_rules is None:
+    if not strict:
         return lower(schema, dialect.rules), False
-    try:
-        return lower(schema, dialect.strict_rules), True
-    except CannotLowerError as error:
-        loose = lower(schema, dialect.rules)
-        detail = f"told in the loose form, for the strict one cannot say {error.path or '/'}: {error.why}"
-        losses = in_order([*loose.losses, Loss("", "strict", "dropped", detail)])
-        return Lowered(schema=loose.schema, kept=loose.kept, losses=losses, restore=loose.restore), False
+    detail = "told in the loose form, for the dialect has no strict one"
+    if dialect.strict_rules is not None:
+        try:
+            return lower(schema, dialect.strict_rules), True
+        except CannotLowerError as error:
+            detail = f"told in the loose form, for the strict one cannot say {error.path or '/'}: {error.why}"
+    loose = lower(schema, dialect.rules)
+    return replace(loose, losses=in_order([*loose.losses, Loss("", "strict", "dropped", detail)])), False
 
 
 def _bytes(shape: Mapping[str, Any]) -> bytes:

@@ -17,6 +17,7 @@ from spindle.bridges.lowering_telling import tell
 from spindle.bridges.lowering_types import settle_types
 from spindle.bridges.rules import Rules
 from spindle.errors import CannotLowerError
+from spindle.tools.raw_copy import as_object
 from spindle.tools.raw_graph import subschemas
 
 _MAX_LEVELS = 80
@@ -74,7 +75,7 @@ class _Lowering:
         job = self._job
         for shelf in SHELVES:
             kept = job.refs.shelves.get(shelf, {})
-            written = job.original.root.get(shelf) or {}
+            written = as_object(job.original.root.get(shelf)) or {}
             ordered = {name: kept[name] for name in [*written, *kept] if name in kept}
             if ordered:
                 told[shelf] = ordered
@@ -88,10 +89,9 @@ class _Lowering:
 
     def _node(self, asked: Asked, *, root: bool) -> Node:
         first = asked[0]
-        path = first.path if isinstance(first, Part) else first[1]
-        is_boolean = len(asked) == 1 and not isinstance(first, Part) and isinstance(first[0], bool)
-        if is_boolean and self._job.rules.keywords is None:
-            return Node(first[0])
+        value, path = (None, first.path) if isinstance(first, Part) else first
+        if isinstance(value, bool) and len(asked) == 1 and self._job.rules.keywords is None:
+            return Node(value)
         if self._levels >= _MAX_LEVELS:
             why = f"more than {_MAX_LEVELS} levels of nesting"
             raise CannotLowerError(f"{why} at {path}; make the schema flatter", path=path, why=why)

@@ -4,6 +4,7 @@ from typing import Any
 
 from spindle.bridges.lowering_draft import Draft, Node
 from spindle.bridges.lowering_tally import same
+from spindle.tools.raw_copy import as_object
 
 
 def tell_arrays(draft: Draft) -> None:
@@ -48,7 +49,8 @@ def _tell_tuple(draft: Draft) -> None:
     draft.shape.prefix = tuple(node.shape for node in nodes)
     kinds = _distinct(nodes)
     rest = [value for _, value in draft.found("items")]
-    is_open = not rest or rest[0] is True
+    at_most = [value for _, value in draft.found("maxItems")]
+    is_open = (not rest or rest[0] is True) and not any(count <= len(nodes) for count in at_most)
     if rest and isinstance(rest[0], dict):
         node = draft.job.descend([draft.found("items")[0][0].child("items")])
         draft.shape.items = node.shape
@@ -72,6 +74,7 @@ def _distinct(nodes: list[Node]) -> list[Any]:
 
 
 def _order(kinds: list[Any], nodes: list[Node]) -> str:
-    names = [node.told.get("title") or node.told.get("type") for node in nodes if isinstance(node.told, dict)]
-    is_clear = len(kinds) > 1 and len(names) == len(nodes) and all(isinstance(name, str) for name in names)
+    told = [as_object(node.told) or {} for node in nodes]
+    names = [each.get("title") or each.get("type") for each in told]
+    is_clear = len(kinds) > 1 and all(isinstance(name, str) for name in names)
     return f"in this order: {', '.join(map(str, names))}" if is_clear else ""

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spindle.bridges.lowering_parts import Original, Part, Place
+from spindle.bridges.lowering_parts import Original, Part, Place, listing
 from spindle.bridges.lowering_refs import References
 from spindle.bridges.lowering_restoring import Branch, Shape
 from spindle.bridges.lowering_tally import Tally
 from spindle.bridges.lowering_words import with_words, words_for
 from spindle.bridges.rules import Rules
 from spindle.errors import CannotLowerError
-from spindle.tools.raw_copy import as_list, as_object
+from spindle.tools.raw_copy import as_object
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -51,7 +51,8 @@ class Job:
         def compiled() -> "Validator":
             import jsonschema_rs  # noqa: PLC0415 - slow to import, and few tools need it here
 
-            schema = {**told, **self.refs.shelves} if isinstance(told, dict) else told
+            node = as_object(told)
+            schema: Any = told if node is None else {**node, **self.refs.shelves}
             schema = schema if self.rules.type_lists else _with_null(schema)
             return jsonschema_rs.validator_for(schema, validate_formats=False, offline=True)
 
@@ -60,9 +61,9 @@ class Job:
 
 def _with_null(value: Any) -> Any:
     """Give a schema that tells null by a flag as JSON Schema has it."""
-    if isinstance(value, list):
-        return [_with_null(each) for each in as_list(value)]
-    node = as_object(value)
+    listed, node = listing(value), as_object(value)
+    if listed is not None:
+        return [_with_null(each) for each in listed]
     if node is None:
         return value
     plain = {keyword: _with_null(each) for keyword, each in node.items()}

@@ -30,8 +30,9 @@ def gathered(draft: Draft, asked: Asked) -> list[Place]:
 
 
 def _part(draft: Draft, schema: Any, path: str) -> Part | None:
-    if isinstance(schema, dict):
-        return draft.job.original.part(schema, path)
+    node = as_object(schema)
+    if node is not None:
+        return draft.job.original.part(node, path)
     if schema is True:
         draft.job.tally.lose(path, "true", "rewritten", "told as a schema that demands nothing")
     else:

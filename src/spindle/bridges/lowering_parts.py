@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[Any, str]
 """A subschema (or a boolean) and its JSON pointer."""
 
-ONE = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
-ONE += ("unevaluatedProperties", "unevaluatedItems", "additionalItems", "contentSchema")
+ONE = (
+    *("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"),
+    *("unevaluatedProperties", "unevaluatedItems", "additionalItems", "contentSchema"),
+)
 MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "dependentSchemas")
 SHELVES = ("$defs", "definitions")
@@ -102,7 +104,8 @@ class Original:
         here: Any = self.root
         for step in path.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
-            here = here[int(key)] if isinstance(here, list) else here[key]
+            listed = listing(here)
+            here = here[key] if listed is None else listed[int(key)]
         return here
 
     def properties_at(self, place: Place) -> dict[str, Place]:
@@ -146,6 +149,11 @@ class Original:
         if types is not None and "$ref" not in schema and "null" not in (as_list(types) or [types]):
             return False
         return self.validator(path).is_valid(None)
+
+
+def listing(value: object) -> list[Any] | None:
+    """Take a JSON value for a list, if it is one."""
+    return cast("list[Any]", value) if isinstance(value, list) else None
 
 
 def places(root: dict[str, Any]) -> Iterator[Place]:

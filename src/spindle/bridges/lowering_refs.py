@@ -22,7 +22,7 @@ class References:
         self._rules = rules
         self._addresses: dict[int, str] = {id(original.root): "#"}
         self._paths: dict[str, str] = {"#": ""}
-        self._taken = {shelf: set(original.root.get(shelf) or ()) for shelf in SHELVES}
+        self._taken: set[str] = set(original.root.get("$defs") or ())
         self._written_out = 0
         self._open: Counter[int] = Counter()
         self._leads: dict[str, set[str]] = {}
@@ -61,9 +61,9 @@ class References:
             return steps[0], steps[1]
         name = base = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in steps[-1])
         number = 2
-        while name in self._taken["$defs"]:
+        while name in self._taken:
             name, number = f"{base}_{number}", number + 1
-        self._taken["$defs"].add(name)
+        self._taken.add(name)
         return "$defs", name
 
     def shelve(self, address: str, lowered: Any, shape: Shape | None) -> None:

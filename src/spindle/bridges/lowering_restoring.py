@@ -72,10 +72,19 @@ class Restorer:
 
     def __call__(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Give the arguments as the tool's own schema has them."""
-        restored = self._restored(dict(args), self._root)
+        restored = _Restoring(self._definitions).restored(dict(args), self._root)
         return cast("dict[str, Any]", restored)
 
-    def _restored(self, value: Any, shape: Shape | None) -> Any:
+
+class _Restoring:
+    """One call's arguments on their way back."""
+
+    def __init__(self, definitions: Mapping[str, Shape | None]) -> None:
+        self._definitions = definitions
+        # Trying an alternative restores what is inside; done anew at every level, that would double with each.
+        self._tried: dict[tuple[int, int], Shape | None] = {}
+
+    def restored(self, value: Any, shape: Shape | None) -> Any:
         if shape is None or not isinstance(value, (dict, list)):
             return value
         shape = self._resolved(value, shape)
@@ -93,25 +102,31 @@ class Restorer:
                 resolved = _merged(resolved, self._resolved(value, inner))
         return resolved
 
+    def _chosen(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
+        key = id(value), id(branches)
+        if key not in self._tried:
+            self._tried[key] = self._meant(value, branches)
+        return self._tried[key]
+
     def _object(self, value: dict[str, Any], shape: Shape) -> dict[str, Any]:
         restored: dict[str, Any] = {}
         for name, inner in value.items():
             known = shape.properties.get(name)
             if known is None:
-                restored[name] = self._restored(inner, shape.others)
+                restored[name] = self.restored(inner, shape.others)
             elif inner is not None or not known.drops_null:
-                restored[known.own] = self._restored(inner, known.shape)
+                restored[known.own] = self.restored(inner, known.shape)
         return restored
 
     def _array(self, value: list[Any], shape: Shape) -> list[Any]:
         shapes = [*shape.prefix, *([shape.items] * (len(value) - len(shape.prefix)))]
-        return [self._restored(inner, each) for inner, each in zip(value, shapes, strict=False)]
+        return [self.restored(inner, each) for inner, each in zip(value, shapes, strict=False)]
 
-    def _chosen(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
+    def _meant(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
         """Give the shape of the alternative that the model meant: of the first that fits, in the tool's eyes too."""
         told = [branch for branch in branches if branch.is_told(value)]
         for branch in told:
-            if branch.is_own(self._restored(value, branch.shape)):
+            if branch.is_own(self.restored(value, branch.shape)):
                 return branch.shape
         if told:
             return told[0].shape

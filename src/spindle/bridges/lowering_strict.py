@@ -44,7 +44,9 @@ def _require_all(draft: Draft) -> None:
     told = draft.told
     required = set(as_list(told.get("required")))
     optional = [name for name in told["properties"] if name not in required]
-    told["required"] = list(told["properties"])
+    if optional or len(required) != len(told["properties"]):
+        told["required"] = list(told["properties"])
+    told.setdefault("required", [])
     draft.why("required", "every property is required in the strict form; null stands for one that is left out")
     for wire in optional:
         own, places, node = draft.properties[wire]

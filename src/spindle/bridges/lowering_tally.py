@@ -1,11 +1,11 @@
 """Keeps count of what became of each keyword: whatever is not found again in the lowered schema is a loss."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from spindle.bridges.losses import Action, Loss, in_order, pointer
-from spindle.bridges.lowering_parts import MANY, NAMED, ONE, SHELVES, Part
-from spindle.tools.raw_copy import as_list, as_object
+from spindle.bridges.lowering_parts import MANY, NAMED, ONE, SHELVES, Part, listing
+from spindle.tools.raw_copy import as_object
 
 _SHOWN_CHARS = 60
 
@@ -82,8 +82,9 @@ def is_told(keyword: str, value: Any, lowered: Mapping[str, Any]) -> bool:
     if keyword in NAMED or keyword in SHELVES:
         names, told_names = as_object(value), as_object(told)
         return names is not None and told_names is not None and _shown_names(names) <= set(told_names)
-    if keyword in MANY or (keyword == "items" and isinstance(value, list)):
-        return isinstance(told, list) and len(as_list(told)) == len(as_list(value))
+    asked, listed = listing(value), listing(told)
+    if keyword in MANY or (keyword == "items" and asked is not None):
+        return listed is not None and len(listed) == len(asked or ())
     if keyword in ONE and isinstance(value, dict):
         return isinstance(told, dict)
     return same(told, value)
@@ -98,11 +99,12 @@ def same(left: Any, right: Any) -> bool:
     """Compare JSON values; `1` is not `true`."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        ours, theirs = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
+    ours, theirs = as_object(left), as_object(right)
+    if ours is not None and theirs is not None:
         return ours.keys() == theirs.keys() and all(same(value, theirs[key]) for key, value in ours.items())
-    if isinstance(left, list) and isinstance(right, list):
-        return len(as_list(left)) == len(as_list(right)) and all(map(same, as_list(left), as_list(right)))
+    here, there = listing(left), listing(right)
+    if here is not None and there is not None:
+        return len(here) == len(there) and all(map(same, here, there))
     return left == right
 
 

@@ -1,0 +1,321 @@
+"""Definitions: which tools are told, the bytes they are told in, and the calls that come back."""
+
+import gc
+import json
+import subprocess
+import sys
+import weakref
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from spindle import Executor, Tool, ToolContext, ToolFilter, ToolRegistry, tool
+from spindle.bridges import anthropic, bedrock, gemini, mcp, openai_chat, openai_responses
+from spindle.bridges.definitions import Spec, build, new_call_id
+from spindle.bridges.dialects import ALL, ANTHROPIC, GEMINI, OPENAI_CHAT
+from spindle.errors import CannotLowerError, InvalidToolFilterError, NameClashError, TooManyToolsError
+from spindle.events import Events
+from tests.bridges.golden.comparing import agrees
+
+MODULES = {module.DIALECT.name: module for module in (openai_chat, openai_responses, anthropic, gemini, bedrock, mcp)}
+
+
+class Filter(BaseModel):
+    """Which orders."""
+
+    status: str | None = None
+    tags: list[str] = []
+
+
+class Order(BaseModel):
+    """An order, and those it came from."""
+
+    number: int
+    parents: list["Order"] = []
+
+
+@tool
+def search_orders(customer: str, limit: int = 10, where: Filter | None = None) -> str:
+    """Find a customer's orders.
+
+    Args:
+        customer: Name or number.
+        limit: How many at most.
+        where: Only these.
+    """
+    return f"{customer} {limit} {where}"
+
+
+@tool(name="orders.merge")
+def merge_orders(first: Order, labels: dict[str, str], pair: tuple[int, str]) -> str:
+    """Put orders together."""
+    return f"{first} {labels} {pair}"
+
+
+@tool
+def ping() -> str:
+    """Say that we are here."""
+    return "pong"
+
+
+def wrap(spec: Spec) -> dict[str, Any]:
+    return {"name": spec.name, "about": spec.description, "schema": spec.schema, "strict": spec.strict}
+
+
+def answer(args: object, ctx: object, meta: object) -> str:
+    return str(args)
+
+
+def raw(name: str, schema: Any) -> Tool:
+    return Tool(name=name, description=name, input_schema=schema, handler=answer)
+
+
+# Golden files
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["loose", "strict"])
+@pytest.mark.parametrize("dialect", list(MODULES))
+def test_the_golden_definitions(dialect: str, strict: bool) -> None:
+    definitions = MODULES[dialect].definitions([search_orders, merge_orders, ping], strict=strict)
+
+    told = {"tools": definitions.tools, "reports": [report.to_dict() for report in definitions.reports]}
+    agrees(f"definitions/{dialect}{'_strict' if strict else ''}.json", told)
+
+
+# Which tools
+
+
+def test_the_same_tools_are_told_as_by_the_registry_itself() -> None:
+    registry = ToolRegistry([search_orders, merge_orders, ping])
+    registry.hide("ping")
+    unavailable = Tool(
+        name="gone", description="gone", input_schema={"type": "object"}, handler=print, is_available=lambda: False
+    )
+    registry.register(unavailable)
+    only = ToolFilter(exclude_tools=["orders.merge"])
+
+    for each_filter in (None, only):
+        told = build(ANTHROPIC, registry, wrap, filter=each_filter)
+        assert [report.tool for report in told.reports] == [
+            each["name"] for each in registry.to_definitions(each_filter)
+        ]
+
+
+def test_tools_are_told_in_the_order_they_came() -> None:
+    assert [each["name"] for each in build(ANTHROPIC, [ping, search_orders], wrap).tools] == ["ping", "search_orders"]
+
+
+def test_something_that_is_no_filter_is_refused() -> None:
+    with pytest.raises(InvalidToolFilterError):
+        build(ANTHROPIC, [ping], wrap, filter={"allowed_tools": []})  # pyright: ignore[reportArgumentType]  on purpose
+
+
+def test_more_tools_than_the_provider_takes_are_refused() -> None:
+    many = [raw(f"t{number}", {"type": "object"}) for number in range(129)]
+
+    assert len(build(OPENAI_CHAT, many[:128], wrap)) == 128
+    with pytest.raises(TooManyToolsError) as caught:
+        build(OPENAI_CHAT, many, wrap)
+
+    assert (caught.value.count, caught.value.max_tools, caught.value.dialect) == (129, 128, "openai_chat")
+
+
+def test_more_tools_than_a_soft_limit_are_warned_about() -> None:
+    warnings: list[Any] = []
+    events = Events()
+    events.on("warning", warnings.append)
+
+    build(GEMINI, [raw(f"t{number}", {"type": "object"}) for number in range(513)], wrap, events=events)
+
+    assert len(warnings) == 1
+
+
+def test_names_that_clash_on_the_wire_are_refused() -> None:
+    with pytest.raises(NameClashError) as caught:
+        build(ANTHROPIC, [raw("a.b", {"type": "object"}), raw("a_b", {"type": "object"})], wrap)
+
+    assert caught.value.tools == ("a.b", "a_b")
+
+
+def test_a_schema_that_cannot_be_told_is_refused_with_the_tool_and_the_place() -> None:
+    schema: Any = {"type": "object", "properties": {"in": {"type": "object", "properties": {"a b": {}, "a_b": {}}}}}
+
+    with pytest.raises(CannotLowerError) as caught:
+        build(ANTHROPIC, [raw("search", schema)], wrap)
+
+    error = caught.value
+    assert (error.tool, error.dialect, error.path) == ("search", "anthropic", "/properties/in")
+
+
+# Bytes
+
+
+def test_what_is_given_out_is_the_callers_own() -> None:
+    definitions = build(ANTHROPIC, [ping], wrap)
+
+    definitions.tools[0]["name"] = "changed"
+
+    assert definitions.tools[0]["name"] == "ping"
+    assert json.loads(definitions.json) == definitions.tools
+
+
+def test_a_tool_is_lowered_once_for_each_dialect_and_form() -> None:
+    wrapped: list[str] = []
+
+    def counting(spec: Spec) -> dict[str, Any]:
+        wrapped.append(spec.name)
+        return wrap(spec)
+
+    for _ in range(3):
+        build(ANTHROPIC, ToolRegistry([ping, search_orders]), counting)
+        build(ANTHROPIC, [ping], counting, strict=True)
+        build(OPENAI_CHAT, [ping], counting)
+
+    assert wrapped == ["ping", "search_orders", "ping", "ping"]
+
+
+def test_what_is_kept_of_a_tool_goes_with_it() -> None:
+    mortal = raw("mortal", {"type": "object", "properties": {"a": {"type": "string"}}})
+    gone = weakref.ref(mortal)
+    for dialect in ALL:
+        build(dialect, [mortal], wrap, strict=True)
+
+    del mortal
+    gc.collect()
+
+    assert gone() is None
+
+
+PROGRAM = """
+import sys
+from typing import Literal
+from spindle import tool
+from spindle.bridges import anthropic, gemini, openai_chat
+@tool
+def find(text: str, kinds: set[Literal["a", "b", "c"]] | None = None, deep: dict[str, int] | None = None) -> str:
+    "Find text."
+    return text
+for module in (anthropic, gemini, openai_chat):
+    for strict in (False, True):
+        sys.stdout.buffer.write(module.definitions([find], strict=strict).json)
+"""
+
+
+def test_every_process_writes_the_same_bytes() -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("0", "1")
+    }
+
+    assert len(outputs) == 1
+    assert b"find" in outputs.pop()
+
+
+# Strict forms
+
+
+def test_a_tool_that_the_strict_form_cannot_say_is_told_loosely_and_that_is_reported() -> None:
+    free = raw("free", {"type": "object", "properties": {"map": {"type": "object"}}})
+
+    definitions = build(OPENAI_CHAT, [free, ping], wrap, strict=True)
+
+    assert [each["strict"] for each in definitions.tools] == [False, True]
+    [loss] = [each for each in definitions.reports[0].losses if each.keyword == "strict"]
+    assert loss.action == "dropped"
+    assert "/properties/map" in loss.detail
+
+
+def test_a_dialect_without_a_strict_form_says_so() -> None:
+    [report] = build(GEMINI, [search_orders], wrap, strict=True).reports
+
+    assert "strict" in {loss.keyword for loss in report.losses}
+
+
+# Calls
+
+
+def test_a_call_has_the_tools_own_name() -> None:
+    definitions = build(ANTHROPIC, [merge_orders], wrap)
+
+    assert definitions.tools[0]["name"] == "orders_merge"
+    assert definitions.call("c1", "orders_merge", {}).name == "orders.merge"
+    assert definitions.call("c1", "invented", {}).name == "invented"
+
+
+def test_a_call_without_an_id_gets_one_of_its_own() -> None:
+    definitions = build(ANTHROPIC, [ping], wrap)
+
+    made = {definitions.call(missing, "ping").tool_call_id for missing in (None, "") for _ in range(50)}
+
+    assert len(made) == 100
+    assert definitions.call("theirs", "ping").tool_call_id == "theirs"
+    assert new_call_id() not in made
+
+
+def test_arguments_are_left_alone_where_nothing_was_rewritten() -> None:
+    definitions = build(OPENAI_CHAT, [search_orders], wrap)
+
+    text = '{"customer": "x"}'
+    assert definitions.call("c1", "search_orders", text).args is text
+
+
+@pytest.mark.parametrize("args", ['{"customer": "x", "limit": null, "where": null}', b'{"customer":"x","limit":null}'])
+def test_what_the_strict_form_asked_for_is_undone_in_text_and_bytes(args: Any) -> None:
+    definitions = build(OPENAI_CHAT, [search_orders], wrap, strict=True)
+
+    restored = definitions.call("c1", "search_orders", args).args
+
+    assert isinstance(restored, dict)
+    assert "limit" not in restored
+
+
+BROKEN = ['{"customer": "x", "limit": nu', '{"customer": 1, "customer": 2}', '["customer"]', "", "NaN", "null", None, 5]
+
+
+@pytest.mark.parametrize("args", BROKEN, ids=lambda value: f"args {value!r:.20}")
+def test_arguments_that_are_no_object_stay_as_they_came(args: Any) -> None:
+    definitions = build(OPENAI_CHAT, [search_orders], wrap, strict=True)
+
+    assert definitions.call("c1", "search_orders", args).args is args
+
+
+def test_arguments_of_any_depth_come_back_in_time() -> None:
+    either = {"anyOf": [{"$ref": "#/$defs/N"}, {"$ref": "#/$defs/M"}]}
+    shelf = {
+        name: {"type": "object", "properties": {"in": either, kind: {"type": "string"}}, "additionalProperties": False}
+        for name, kind in (("N", "n"), ("M", "m"))
+    }
+    nested = raw("nested", {"type": "object", "properties": {"in": either}, "$defs": shelf, "required": ["in"]})
+    definitions = build(OPENAI_CHAT, [nested], wrap, strict=True)
+    args: dict[str, Any] = {"in": None, "m": "end"}
+    for _ in range(190):
+        args = {"in": args, "n": None}
+
+    restored = definitions.call("c1", "nested", {"in": args}).args
+
+    assert isinstance(restored, dict)
+
+
+@pytest.mark.anyio
+async def test_a_dropped_constraint_is_enforced_when_the_call_comes_back() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "minLength": 3}, "b": {"type": "integer"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    guarded = raw("guarded", schema)
+    definitions = build(OPENAI_CHAT, [guarded], wrap, strict=True)
+    calls = [
+        definitions.call("1", "guarded", '{"a": "xyz", "b": null}'),
+        definitions.call("2", "guarded", '{"a": "x", "b": null}'),
+    ]
+
+    good, bad = await Executor(ToolRegistry([guarded])).execute_parallel(calls, ToolContext("s1"))
+
+    assert good.ok
+    assert good.args == {"a": "xyz"}
+    assert getattr(bad.result, "code", None) == "input_invalid"
