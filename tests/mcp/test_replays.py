@@ -1,4 +1,4 @@
-"""Answers to questions that come again, from somebody else, or to something else: a call runs once, and only if agreed."""
+"""Answers that come again, from somebody else, or to something else: a call runs once, and only if agreed."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -1,7 +1,6 @@
 """`spindle serve`: the configured tools as one MCP server, over HTTP or a pipe."""
 
 import json as _json
-import logging
 import os
 import shlex
 import shutil
@@ -11,7 +10,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import anyio
 from cyclopts import Parameter
@@ -22,13 +21,12 @@ from spindle.cli.house import House, filter_of, open_house
 from spindle.cli.house_tools import found
 from spindle.cli.options import NOWHERE, ProfileName, Where
 from spindle.cli.output import Output, complain
+from spindle.cli.serve_log import LogLevel, log_to_stderr
 from spindle.errors import MissingExtraError, UpstreamRequiredError
 from spindle.tools.filters import ToolFilter
 
 SETTLE_SECONDS = 10.0
 """How long the first list of tools waits for upstream servers: many clients look only once."""
-
-LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 def serve(
@@ -49,7 +47,7 @@ def serve(
         raise MissingExtraError(f"serving needs {', '.join(missing)}: pip install 'spindle[server]'")
     config = where.load()
     filter_of(config, profile)
-    _log(log_level, as_json=log_json)
+    log_to_stderr(log_level, as_json=log_json)
     if stdio:
         anyio.run(_over_stdio, config, profile)
     else:
@@ -234,12 +232,3 @@ def _chosen(where: Where) -> list[str]:
     options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
     options.append(("--state", where.state))
     return [word for name, path in options if path is not None for word in (name, str(path.absolute()))]
-
-
-def _log(level: LogLevel, *, as_json: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    if as_json:
-        from spindle.telemetry.logs import JsonFormatter  # noqa: PLC0415 - only where it is asked for
-
-        handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler], format="%(levelname)s %(name)s: %(message)s")

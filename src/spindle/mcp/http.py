@@ -22,6 +22,7 @@ from spindle.mcp.server import Caller, Context, ToolServer
 
 HEALTH: Final = "/health"
 _SESSION: Final = "mcp-session-id"
+_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  nobody calls a server by these names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +54,8 @@ class Door:
     def security(self) -> TransportSecuritySettings:
         """Say which `Host` and `Origin` headers are let in: a page in a browser must not reach this server."""
         names = ["127.0.0.1", "localhost", "[::1]"]
+        if self.host not in _EVERYWHERE:
+            names.append(f"[{self.host}]" if ":" in self.host else self.host)
         return TransportSecuritySettings(
             allowed_hosts=[*(f"{name}:*" for name in names), *names, *self.allowed_hosts],
             allowed_origins=[*(f"http://{name}:*" for name in names), *self.allowed_origins],
@@ -94,9 +97,10 @@ def http_app(server: ToolServer, door: Door, *, health: Callable[[], Mapping[str
 
     async def healthy(request: Request) -> Response:
         user = request.scope.get("user")
-        told: dict[str, Any] = {"status": "ok"}
+        known = health()
+        told: dict[str, Any] = {"status": known.get("status", "ok")}
         if not door.tokens or isinstance(user, AuthenticatedUser):
-            told |= {"running_calls": server.running_calls, "sessions": server.sessions, **health()}
+            told |= {"running_calls": server.running_calls, "sessions": server.sessions, **known}
         return JSONResponse(told, status_code=200 if told["status"] == "ok" else 503)
 
     app: Starlette = server.sdk.streamable_http_app(
@@ -119,8 +123,16 @@ class _Guard:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refused = await self._security.validate_request(request) or self._refused(request, scope)
+        refused = await self._misled(request) or self._refused(request, scope)
         await (refused or self._app)(scope, receive, send)
+
+    async def _misled(self, request: Request) -> Response | None:
+        """Refuse what came here by a name that is not ours."""
+        for header, status in (("host", 421), ("origin", 403)):
+            # The SDK looks at the beginning alone, and "localhost:80@elsewhere" begins well.
+            if "@" in request.headers.get(header, "") or len(request.headers.getlist(header)) > 1:
+                return Response(f"Invalid {header.title()} header", status_code=status)
+        return await self._security.validate_request(request)
 
     def _refused(self, request: Request, scope: Scope) -> Response | None:
         if not self._door.tokens:

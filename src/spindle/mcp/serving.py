@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from spindle.errors import UsageError
 from spindle.mcp.http import Door
+from spindle.mcp.impatient import ImpatientProtocol
 from spindle.mcp.pipes import StandardStreams
 from spindle.mcp.server import ToolServer
 
@@ -69,7 +70,9 @@ async def serve_http(
     listening = _listen(door)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="on")
+    config = uvicorn.Config(
+        app, http=ImpatientProtocol, log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="on"
+    )
     uv = _Uvicorn(config, lambda: on_ready(f"http://{shown}:{port}{door.path}"))
 
     def end() -> None:
