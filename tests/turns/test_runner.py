@@ -1,12 +1,14 @@
 """A whole turn: its stages, its events, its report."""
 
+import gc
+import weakref
 from contextlib import aclosing
 from typing import Any
 
 import anyio
 import pytest
 
-from spindle import Call, Gate, ToolContext, TurnContext, TurnReport, TurnRunner, tool
+from spindle import Call, DispatchContext, Gate, ToolContext, TurnContext, TurnReport, TurnRunner, tool
 from spindle.errors import (
     GateAbortedError,
     InputPipelineError,
@@ -317,3 +319,20 @@ async def test_a_hundred_turns_at_once_never_meet() -> None:
 
     assert {number: report.text for number, report in reports.items()} == {n: f"{n}={n}" for n in range(100)}
     assert len({report.turn_id for report in reports.values()}) == 100
+
+
+async def test_a_turn_that_is_over_is_let_go_without_the_collector() -> None:
+    turns: list[weakref.ref[TurnContext]] = []
+
+    async def answer(ctx: DispatchContext) -> str:
+        turns.append(weakref.ref(ctx.turn))
+        return "done"
+
+    runner = TurnRunner(executor_callback=answer)
+    gc.disable()
+    try:
+        report = await runner.run()
+        assert report.ok
+        assert [turn() for turn in turns] == [None]
+    finally:
+        gc.enable()

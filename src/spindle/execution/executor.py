@@ -6,7 +6,6 @@ Read `execute_parallel`, then `_perform`: one call, top to bottom.
 import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from copy import copy
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -120,7 +119,8 @@ class Executor:
 
         `approve` is asked only where nobody else is.
         """
-        other = copy(self)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
         other._registry, other._approve = registry, self._approve or approve
         if spool is not None:
             other._spool = spool

@@ -5,7 +5,6 @@ import secrets
 import time
 import unicodedata
 from typing import Final
-from uuid import UUID
 
 MAX_FILENAME_CHARS: Final = 256
 UNKNOWN_MIME_TYPE: Final = "application/octet-stream"
@@ -44,7 +43,9 @@ def new_id() -> str:
     """Make a UUID of version 7: later ones sort behind earlier ones."""
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     fraction = rest * 4096 // 1_000_000  # the twelve bits after the version refine the time
-    return str(UUID(int=milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | secrets.randbits(62)))
+    number = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | secrets.randbits(62)
+    digits = f"{number:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def _shown(character: str) -> str:

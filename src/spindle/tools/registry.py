@@ -24,7 +24,8 @@ class ToolRegistry:
 
     def __init__(self, tools: "Iterable[Tool] | ToolRegistry" = ()) -> None:
         self._entries: dict[str, Entry] = {}
-        self.register_all(tools)
+        if tools != ():
+            self.register_all(tools)
 
     def register(
         self, tool: Tool, *, overwrite: bool = False, plugin_id: str | None = None, mcp: tuple[str, str] | None = None

@@ -1,6 +1,7 @@
 """What one turn owns, and what its dispatch works with; all of it dies with the turn."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -51,17 +52,18 @@ class TurnContext:
         self.gates = gates or GateDesk()
         self.shelves = Shelves(records, turn_id=self.id, messages=messages, tool_calls=tool_calls)
         self.abort_signal = Abort()
-        self.abort_signal.on_abort(self._release_gates)
+        # Not a method of this turn, which would then hold itself and outlive its end until the collector comes.
+        self.abort_signal.on_abort(partial(self.gates.abort_turn, self.id))
 
     @property
     def messages(self) -> tuple[Any, ...]:
         """The turn's messages, in order."""
-        return tuple(self.shelves.message)
+        return self.shelves.message.all()
 
     @property
     def tool_calls(self) -> tuple[ToolCallRecord, ...]:
         """The turn's completed calls, in order."""
-        return tuple(self.shelves.tool_call)
+        return self.shelves.tool_call.all()
 
     @property
     def aborted(self) -> bool:
@@ -75,9 +77,6 @@ class TurnContext:
     async def wait_for(self, gate: Gate) -> Any:
         """Wait until a person or an event settles `gate`, and give what it was settled with."""
         return await self.gates.wait(gate, turn_id=self.id, events=self.events)
-
-    def _release_gates(self) -> None:
-        self.gates.abort_turn(self.id)
 
 
 class DispatchContext:
@@ -173,7 +172,7 @@ class DispatchContext:
     @property
     def retrievables(self) -> tuple[Retrievable, ...]:
         """The texts that were found for the turn, in order."""
-        return tuple(self.turn.shelves.retrievable)
+        return self.turn.shelves.retrievable.all()
 
     @property
     def gates(self) -> GateDesk:

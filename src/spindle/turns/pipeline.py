@@ -38,7 +38,9 @@ async def run_pipeline(middleware: Sequence[Middleware], ctx: Abortable, stage: 
         PipelineError: A layer raised; the stage's own class, with the cause.
         PipelineShortCircuitedError: A layer ended without calling `next`, though nobody signalled or aborted.
     """
-    reached = not middleware
+    if not middleware:
+        return
+    reached = False
 
     async def go_on(index: int) -> None:
         nonlocal reached

@@ -20,6 +20,9 @@ from spindle.media.names import new_id
 
 Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 
+_ROLES: tuple[str, ...] = get_args(Role)
+_A_ROLE = f"one of {', '.join(_ROLES)}"
+
 _SILENT = ("assistant", "tool")
 """A model may answer nothing, and so may a tool."""
 
@@ -80,7 +83,7 @@ class Message(_Record):
         may_be_empty = self.role in _SILENT or bool(self.attachments)
         return {
             **super()._wishes(),
-            "role": _unless(self.role in get_args(Role), f"one of {', '.join(get_args(Role))}"),
+            "role": _unless(self.role in _ROLES, _A_ROLE),
             "content": _unless(
                 _is_text(self.content, may_be_empty=may_be_empty), "text, and not empty without attachments"
             ),

@@ -208,7 +208,8 @@ class Shelf(Generic[R]):
                     await self._records.store(self._kind, cast("AnyRecord", record), turn_id=self._turn_id)
                 self._shown.append(record)
                 self._identities.add(id(record))
-                self._checksums[_checksum(record)] += 1
+                checksum = _checksum(record)
+                self._checksums[checksum] = self._checksums.get(checksum, 0) + 1
         return record
 
     async def mutate(self, record: R) -> R:
@@ -235,7 +236,7 @@ class Shelf(Generic[R]):
 
     def count(self, checksum: str) -> int:
         """Count the calls on the shelf that have a checksum."""
-        return self._checksums[checksum]
+        return self._checksums.get(checksum, 0)
 
     def _writing(self) -> AbstractAsyncContextManager[object]:
         """One change at a time: two could be kept in one order and shown in another."""
@@ -254,7 +255,12 @@ class Shelf(Generic[R]):
         self._shown = records
         # Not by id or equality: two records may be equal, or share an id, and are still two.
         self._identities = set(map(id, records))
-        self._checksums = Counter(map(_checksum, records))
+        # Most shelves start empty, and for nothing a plain dict is made much faster.
+        self._checksums: dict[object, int] = Counter(map(_checksum, records)) if records else {}
+
+    def all(self) -> tuple[R, ...]:
+        """Give what is shown now, in order."""
+        return tuple(self._shown)
 
     def __iter__(self) -> Iterator[R]:
         return iter(tuple(self._shown))

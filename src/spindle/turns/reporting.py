@@ -26,6 +26,8 @@ class Usage:
 
     def add(self, usage: Any) -> None:
         """Add figures: numbers are summed, everything else is kept as it came last."""
+        if usage is None:
+            return
         for name, value in _figures(usage).items():
             before = self.total.get(name)
             both_numbers = _is_number(before) and _is_number(value)
@@ -33,8 +35,6 @@ class Usage:
 
 
 def _figures(usage: Any) -> Mapping[str, Any]:
-    if usage is None:
-        return {}
     return cast("Mapping[str, Any]", usage) if isinstance(usage, Mapping) else cast("dict[str, Any]", vars(usage))
 
 
@@ -77,7 +77,12 @@ class Helpers:
         self._events = events
         self._usage = usage
         self._growing: dict[tuple[str, str], _Growing] = {}
-        self.log = Log(self)
+
+    @property
+    def log(self) -> Log:
+        """Writes lines to the `log` event."""
+        # Not kept: it would hold this, and this would hold it.
+        return Log(self)
 
     def report_message(self, id: str, delta: str, is_complete: bool = False) -> None:  # noqa: FBT001, FBT002  the public shape
         """Tell a piece of the answer."""

@@ -242,19 +242,31 @@ class TurnRunner:
         """Input pipeline, dispatch, output pipeline; what fails ends the turn and is told, not raised."""
         ctx = DispatchContext(turn=turn)
         place = ["turn-input"]
-        error: Exception | None = None
-        with anyio.move_on_after(self._timeout_seconds) as scope:
-            try:
-                await self._pass_through(turn, ctx, done, place)
-            except Exception as raised:  # noqa: BLE001  a turn ends with a report, whatever happened in it
-                error = raised
-        if scope.cancelled_caught:
-            error = LimitError(f"the turn took longer than {self._timeout_seconds} seconds", field="timeout_seconds")
+        error = await self._failure_in_time(turn, ctx, done, place)
         if error is None:
             return {"status": "ok" if ctx.is_acked and not turn.aborted else "aborted", "error": None}
         await turn.events.emit("error", Failed(turn_id=turn.id, error=error, stage=place[-1]))
         is_nack = error is ctx.nack_error
         return {"status": "limit" if isinstance(error, LimitError) else "nack" if is_nack else "error", "error": error}
+
+    async def _failure_in_time(
+        self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
+    ) -> Exception | None:
+        seconds = self._timeout_seconds
+        if seconds is None:
+            return await self._failure(turn, ctx, done, place)
+        with anyio.move_on_after(seconds):
+            return await self._failure(turn, ctx, done, place)
+        return LimitError(f"the turn took longer than {seconds} seconds", field="timeout_seconds")
+
+    async def _failure(
+        self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
+    ) -> Exception | None:
+        try:
+            await self._pass_through(turn, ctx, done, place)
+        except Exception as raised:  # noqa: BLE001  a turn ends with a report, whatever happened in it
+            return raised
+        return None
 
     async def _pass_through(
         self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]

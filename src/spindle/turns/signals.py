@@ -37,7 +37,9 @@ class Signals:
         """
         self._refuse_second()
         self._acked = True
-        for handler in list(self._on_ack):
+        # Taken off as they are told: nobody is told twice, and what they hold is let go with them.
+        handlers, self._on_ack = self._on_ack, []
+        for handler in handlers:
             with suppress(Exception):
                 handler()
 
@@ -49,6 +51,7 @@ class Signals:
         """
         self._refuse_second()
         self._nack_error = error if error is not None else NackError("the dispatch was refused without a reason")
+        self._on_ack = []
 
     def on_ack(self, handler: Callable[[], object]) -> Callable[[], None]:
         """Have a function called on acknowledgement; gives back the function that takes it off again."""
