@@ -52,6 +52,22 @@ def test_provenance_is_carried_over_exactly() -> None:
     assert (entry.mcp_server, entry.mcp_tool) == ("a__b", "c")
 
 
+def test_tools_stand_in_the_order_of_the_configuration_whoever_came_first() -> None:
+    ours, theirs = ToolRegistry([made("own")]), ToolRegistry()
+    follower = Follower(ours, theirs, ["a", "b", "c"])
+    orders: list[list[str]] = []
+    for server, tools in (("c", "12"), ("a", "12"), ("b", "1")):
+        for each in tools:
+            theirs.register(made(f"{server}{each}"), mcp=(server, each))
+        follower.follow()
+        orders.append([tool.name for tool in ours])
+    theirs.unregister("a1")
+    follower.follow()
+
+    assert orders == [["own", "c1", "c2"], ["own", "a1", "a2", "c1", "c2"], ["own", "a1", "a2", "b1", "c1", "c2"]]
+    assert [tool.name for tool in ours] == ["own", "a2", "b1", "c1", "c2"]
+
+
 def test_a_tool_of_ours_is_never_replaced_and_a_changed_one_of_theirs_is() -> None:
     own, new = made("mcp__x__y"), made("mcp__x__z")
     ours, theirs = ToolRegistry([own]), ToolRegistry([made("mcp__x__y"), made("mcp__x__z")])

@@ -55,10 +55,22 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
     assert printed(is_tty=True)[0].styled("x", "red") == "x"
 
 
-def test_somebody_elses_words_are_harmless_on_a_terminal_and_untouched_in_a_pipe() -> None:
+@pytest.mark.parametrize("is_tty", [True, False])
+def test_somebody_elses_words_are_harmless_through_a_pager_too(is_tty: bool) -> None:
+    out, stream = printed(is_tty=is_tty)
+    out.text("\x1b[31mred")
+    out.table(["a", "b"], [["\x1b[2J", "\u202eb"]])
+    out.line(out.styled("\x1b]0;title\x07", "dim"))
+
+    shown = stream.getvalue()
+    assert "␛[31mred\n" in shown
+    assert not any(each in shown for each in ("\x1b[31mred", "\x1b[2J", "\x1b]", "\u202e", "\x07"))
+
+
+def test_what_was_asked_for_is_harmless_on_a_terminal_and_untouched_in_a_pipe() -> None:
     for is_tty, expected in ((True, "␛[31mred\n"), (False, "\x1b[31mred\n")):
         out, stream = printed(is_tty=is_tty)
-        out.text("\x1b[31mred")
+        out.contents("\x1b[31mred")
         assert stream.getvalue() == expected
 
 
@@ -67,7 +79,7 @@ def test_a_tree_is_drawn_or_indented(monkeypatch: pytest.MonkeyPatch) -> None:
     branches: list[Branch] = [("a", [("b", [])]), ("c\x1b", [])]
     out, stream = printed(is_tty=False)
     out.tree("root", branches)
-    assert stream.getvalue() == "root\n  a\n    b\n  c\x1b\n"
+    assert stream.getvalue() == "root\n  a\n    b\n  c␛\n"
     out, stream = printed(is_tty=True)
     out.tree("root", branches)
     assert "└── c␛" in stream.getvalue()

@@ -51,7 +51,7 @@ async def print_raw(out: Output, outcome: CallOutcome) -> None:
     elif isinstance(result.artifact, Artifact):
         out.bytes(await result.artifact.as_bytes())
     else:
-        out.text(result.value)
+        out.contents(result.value)
 
 
 async def print_json(out: Output, outcome: CallOutcome, artifact_id: str | None) -> None:

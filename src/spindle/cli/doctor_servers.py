@@ -9,6 +9,7 @@ from spindle.cli.doctor_checks import Check
 from spindle.cli.house_reach import server_secrets
 from spindle.cli.house_servers import specs_of
 from spindle.errors import RunError, SpindleError
+from spindle.events import Events
 from spindle.mcp.client_status import ServerStatus
 
 AREA = "servers"
@@ -28,13 +29,20 @@ async def server_checks(config: Config) -> list[Check]:
         from spindle.mcp.client import McpServers  # noqa: PLC0415 - half a second that only those with servers pay
 
         slowest = max(spec.start_timeout_seconds for spec in specs)
-        async with McpServers(specs, secrets=server_secrets(config)) as servers:
+        async with McpServers(specs, secrets=server_secrets(config), events=_unsaid()) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status says which one, and why
                 await servers.ready()
             checks += [_check(status) for status in servers.status()]
     except SpindleError as error:
         checks.append(Check(AREA, "servers", "failed", str(error)))
     return checks
+
+
+def _unsaid() -> Events:
+    """Events whose warnings nobody tells: the checks say the same."""
+    events = Events()
+    events.on("warning", lambda _warned: None)
+    return events
 
 
 def _check(status: ServerStatus) -> Check:

@@ -64,7 +64,7 @@ async def enter_servers(
     from spindle.mcp.client import McpServers  # noqa: PLC0415 - half a second that only those with servers pay
 
     servers = await stack.enter_async_context(McpServers(specs, secrets=server_secrets(config), events=events))
-    follower = Follower(registry, servers.registry)
+    follower = Follower(registry, servers.registry, [spec.name for spec in specs])
     servers.on_change(follower.follow)
     if wait:
         await servers.ready()

@@ -1,11 +1,12 @@
 """The upstream MCP servers of a configuration, and their tools in one registry with ours."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from spindle.cli.config import Config
 from spindle.errors import InvalidServerSpecError, MissingExtraError
+from spindle.tools.entry import Entry
 from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ def specs_of(config: Config) -> "list[ServerSpec]":
 class Follower:
     """Keeps the tools of MCP servers, which come and go, in a registry beside tools that stay."""
 
-    def __init__(self, registry: ToolRegistry, upstream: ToolRegistry) -> None:
+    def __init__(self, registry: ToolRegistry, upstream: ToolRegistry, order: Sequence[str] = ()) -> None:
         self._registry = registry
+        self._order = {name: number for number, name in enumerate(order)}
         self._upstream = upstream
         self._ours = frozenset(tool.name for tool in registry)
-        self._taken: set[str] = set()
+        self._taken: list[str] = []
         self._listeners: list[Callable[[], object]] = []
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -52,14 +54,21 @@ class Follower:
 
     def follow(self, *_: Any) -> None:
         """Take over what the servers have now; a tool of ours is never replaced by one of theirs."""
-        entries = {entry.tool.name: entry for entry in self._upstream.entries() if entry.tool.name not in self._ours}
+        entries = {entry.tool.name: entry for entry in self._sorted() if entry.tool.name not in self._ours}
         before = {name: self._registry.get(name) for name in self._taken}
-        for name in self._taken - entries.keys():
-            self._registry.unregister(name)
+        keeps_its_place = [*self._taken] == [*entries][: len(self._taken)]
+        for name in self._taken:
+            if name not in entries or not keeps_its_place:
+                self._registry.unregister(name)
         for name, entry in entries.items():
             mcp = None if entry.mcp_server is None else (entry.mcp_server, entry.mcp_tool or name)
             self._registry.register(entry.tool, overwrite=True, plugin_id=entry.plugin_id, mcp=mcp)
-        self._taken = set(entries)
+        self._taken = list(entries)
         if before != {name: entry.tool for name, entry in entries.items()}:
             for listener in tuple(self._listeners):
                 listener()
+
+    def _sorted(self) -> list[Entry]:
+        """In the order of the configuration, whichever server was ready first: a list that changes is not cached."""
+        last = len(self._order)
+        return sorted(self._upstream.entries(), key=lambda entry: self._order.get(entry.mcp_server or "", last))

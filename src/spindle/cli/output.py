@@ -42,7 +42,11 @@ class Output:
         self._write(f"{text}\n")
 
     def text(self, text: str) -> None:
-        """Write somebody else's words; on a terminal they cannot do anything but be read."""
+        """Write somebody else's words, for people: also through a pager they cannot do anything but be read."""
+        self.contents(visible(text))
+
+    def contents(self, text: str) -> None:
+        """Write what was asked for as it is; on a terminal it cannot do anything but be read."""
         shown = visible(text) if self.is_tty else text
         self._write(shown if shown.endswith("\n") else f"{shown}\n")
 
@@ -63,7 +67,7 @@ class Output:
 
     def styled(self, text: str, style: str) -> str:
         """Our own or somebody's words in a colour, where there are colours."""
-        safe = visible(text) if self.is_tty else text
+        safe = visible(text)
         if not self.has_colour or not safe:
             return safe
         return f"\x1b[{';'.join(_STYLES[each] for each in style.split())}m{safe}\x1b[0m"
@@ -75,7 +79,7 @@ class Output:
 
             print_table(self, head, rows, styles)
             return
-        lines = [[one_line(cell) for cell in row] for row in (head, *rows)]
+        lines = [[one_line(visible(cell)) for cell in row] for row in (head, *rows)]
         widths = [max(width_of(row[column]) for row in lines) for column in range(len(head))]
         for row in lines:
             self.line(_GAP.join(padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip())
@@ -87,9 +91,9 @@ class Output:
 
             print_tree(self, root, branches)
             return
-        self.line(root)
+        self.text(root)
         for line in indented(branches, 1):
-            self.line(line)
+            self.text(line)
 
     def bytes(self, data: bytes) -> None:
         """Write bytes as they are, or readably on a terminal."""

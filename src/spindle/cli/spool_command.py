@@ -56,7 +56,7 @@ def show(id: ArtifactId, /, *, json: Json = False, where: Where = NOWHERE) -> in
         size = f"{lines} lines, {byte_size(entry.byte_length)}, some {tokens} tokens"
         out.tree(entry.id, [(size, ()), (f"kept {since(entry.created_at, time.time())} ago", ())])
         for line in await artifact.head(10):
-            out.text(line)
+            out.contents(line)
         return OK
 
     return _with(where, id, act)
@@ -119,7 +119,7 @@ def grep(
         if json:
             out.json({"id": entry.id, "matches": [{"line": match.line, "text": match.text} for match in found]})
         for match in () if json else found:
-            out.text(f"{match.line}: {match.text}")
+            out.contents(f"{match.line}: {match.text}")
         return OK if found else NOT_FOUND
 
     return _with(where, id, act)
@@ -185,7 +185,7 @@ async def _print(reading: Awaitable[list[str]], entry: SpoolEntry, out: Output, 
     if json:
         out.json({"id": entry.id, "lines": lines})
     for line in () if json else lines:
-        out.text(line)
+        out.contents(line)
     return OK
 
 
