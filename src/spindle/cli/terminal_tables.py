@@ -10,9 +10,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 from spindle.cli.output import Branch, Output
-from spindle.cli.terminal_text import one_line, visible
+from spindle.cli.terminal_text import one_line, visible, width_of
 
-_NARROW_COLUMNS = 60
+_GAP_COLUMNS = 3
+_ROOM_COLUMNS = 20
+"""What the last column needs to be read with ease."""
 
 
 def console_of(out: Output) -> Console:
@@ -31,17 +33,26 @@ def console_of(out: Output) -> Console:
 
 def print_table(out: Output, head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
     """Write a table whose last column takes what room there is."""
-    if (out.width or _NARROW_COLUMNS) < _NARROW_COLUMNS:
-        _print_cards(out, rows, styles)
+    cells = [[one_line(visible(cell)) for cell in row] for row in rows]
+    if _is_narrow(out, [list(head), *cells]):
+        _print_cards(out, cells, styles)
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold" if out.has_colour else "")
     for number, name in enumerate(head):
         is_last = number + 1 == len(head)
         style = styles[number] if out.has_colour and number < len(styles) else ""
         table.add_column(Text(name), style=style, overflow="fold", no_wrap=not is_last)
-    for row in rows:
-        table.add_row(*(Text(one_line(visible(cell))) for cell in row))
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
     console_of(out).print(table)
+
+
+def _is_narrow(out: Output, lines: Sequence[Sequence[str]]) -> bool:
+    """Say whether the columns before the last one leave it too little room."""
+    if out.width is None:
+        return False
+    *before, last = (max(width_of(line[number]) for line in lines) for number in range(len(lines[0])))
+    return out.width - sum(width + _GAP_COLUMNS for width in before) < min(last, _ROOM_COLUMNS)
 
 
 def _print_cards(out: Output, rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
@@ -49,8 +60,8 @@ def _print_cards(out: Output, rows: Sequence[Sequence[str]], styles: Sequence[st
     console = console_of(out)
     style = styles[0] if out.has_colour and styles else ""
     for first, *others in rows:
-        console.print(Text(one_line(visible(first)), style=style), overflow="fold")
-        rest = " · ".join(one_line(visible(cell)) for cell in others if cell)
+        console.print(Text(first, style=style), overflow="fold")
+        rest = " · ".join(cell for cell in others if cell)
         console.print(Padding(Text(rest), (0, 0, 0, 2)), overflow="fold")
 
 
