@@ -44,6 +44,9 @@ class Walk:
     """The paths that speak of a place, and a keyword that none of them has."""
     shared: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """What is said together with other places: the sum of them may come back to what one of them said."""
+    skipped: bool = False
+    """Whether something was not looked at: a tuple told as a list, a name that was mapped. What it refers to may be
+    told there in another way."""
     collapsed: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     seen: set[tuple[tuple[str, ...], int]] = field(default_factory=set[tuple[tuple[str, ...], int]])
 
@@ -162,12 +165,14 @@ class Walk:
             for name, inner in named.items():
                 if name in low.get(keyword, {}):
                     self.pair(inner, low[keyword][name], frozenset())
-                elif keyword == "properties" and "properties" in low:
+                elif keyword == "properties":
+                    self.skipped = True
                     self.changed |= {(path, "false") for value, path in inner if value is False}
         for keyword in ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"):
             inner = [(node[keyword], f"{path}/{keyword}") for node, path in places if is_object(node.get(keyword))]
             if is_object(low.get(keyword)) and not any("prefixItems" in node for node, _ in places):
                 self.pair(inner, low[keyword], frozenset())
+        self.skipped |= "prefixItems" not in low and any("prefixItems" in node for node, _ in places)
         for keyword in ("allOf", "prefixItems", *UNIONS):
             self._listed(places, low, keyword, inherited)
 
