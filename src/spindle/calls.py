@@ -114,7 +114,8 @@ class CallOutcome:
     def with_lazy_checksum(cls, make: Callable[[], str], **facts: Any) -> "CallOutcome":
         """Make an outcome whose checksum is worked out on first look."""
         outcome = object.__new__(cls)
-        vars(outcome).update(facts, _make_checksum=make)
+        facts["_make_checksum"] = make
+        vars(outcome).update(facts)
         return outcome
 
     def __getattr__(self, name: str) -> Any:

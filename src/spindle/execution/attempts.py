@@ -1,5 +1,6 @@
 """Running a call's body, once or, for what does no harm twice, again; whatever it raises becomes an answer."""
 
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +57,13 @@ class Attempts:
         await observed.run(job.value, body)
         return settled[0]
 
-    async def _run(self, job: Job, scope: anyio.CancelScope) -> Settled:
-        tool = job.entry.tool
-        tries = 1 + (self._retries.times if tool.idempotent else 0)
+    def _run(self, job: Job, scope: anyio.CancelScope) -> Coroutine[Any, Any, Settled]:
+        """Choose how often: what may do harm twice is tried once."""
+        return self._repeatedly(job, scope) if job.entry.tool.idempotent else self._once(job, scope)
+
+    async def _repeatedly(self, job: Job, scope: anyio.CancelScope) -> Settled:
+        tries = 1 + self._retries.times
         while True:
-            job.attempts += 1
             settled = await self._once(job, scope)
             if job.attempts >= tries or not _may_try_again(settled):
                 return settled
@@ -70,12 +73,13 @@ class Attempts:
             await anyio.sleep(wait)
 
     async def _once(self, job: Job, scope: anyio.CancelScope) -> Settled:
-        tool = job.entry.tool
+        tool, runnable = job.entry.tool, job.runnable
+        job.attempts += 1
         try:
             if self._transport is not None:
                 value: Any = await carried(self._transport, job)
-            elif job.runnable.is_async:
-                value = await job.runnable.handler(job.value, job.ctx, job.runnable.meta)
+            elif runnable.is_async:
+                value = await runnable.handler(job.value, job.ctx, runnable.meta)
             else:
                 value = await self._local.run(job)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer

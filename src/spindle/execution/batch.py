@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from spindle.calls import Err
 from spindle.execution.budget import Budget, fair_share
-from spindle.execution.cancelling import cancel_requests, forgive_cancel_requests, is_scope_cancelled
+from spindle.execution.cancelling import asyncio_task, forgive_cancel_requests, is_scope_cancelled
 from spindle.execution.gates import House
 from spindle.execution.job import Job
 from spindle.execution.lanes import Lanes, Ticket
@@ -122,9 +122,10 @@ async def run_all(batch: Batch, jobs: Sequence[Job], run: Run, *, workers: int) 
 
     A call that waits for a resource, or for a person, has a task of its own, so that it holds up nobody behind it.
     """
-    if len(jobs) <= 1:
-        for job in jobs:
-            await _run_here(run, job, batch)
+    if not jobs:
+        return
+    if len(jobs) == 1:
+        await _run_here(run, jobs[0], batch)
         return
     patient = [job for job in jobs if batch.may_wait_long(job)]
     plain = [job for job in jobs if not batch.may_wait_long(job)] if patient else jobs
@@ -137,9 +138,10 @@ async def run_all(batch: Batch, jobs: Sequence[Job], run: Run, *, workers: int) 
 
 async def _run_here(run: Run, job: Job, batch: Batch) -> None:
     """Run a lone call in its caller's task; a tool that swallows the caller's cancellation does not undo it."""
-    before = cancel_requests()
+    task = asyncio_task()
+    before = 0 if task is None else task.cancelling()
     await run(job, batch)
-    if cancel_requests() > before:
+    if task is not None and task.cancelling() > before:
         await checkpoint_if_cancelled()
         raise anyio.get_cancelled_exc_class()
 

@@ -43,13 +43,13 @@ def is_scope_cancelled() -> bool:
 
 def cancel_requests() -> int:
     """How often this task was asked to end with asyncio's own `Task.cancel`, which cancel scopes do not know of."""
-    task = _asyncio_task()
+    task = asyncio_task()
     return 0 if task is None else task.cancelling()
 
 
 def forgive_cancel_requests() -> None:
     """Take back what a tool asked of the task it runs in."""
-    task = _asyncio_task()
+    task = asyncio_task()
     while task is not None and task.cancelling():
         task.uncancel()
 
@@ -70,7 +70,8 @@ def _a_loop_runs_here() -> bool:
     return True
 
 
-def _asyncio_task() -> Any:
+def asyncio_task() -> Any:
+    """Give asyncio's own task that runs here; `None` where another event loop runs."""
     asyncio = sys.modules.get("asyncio")
     try:
         return asyncio.current_task() if asyncio is not None else None

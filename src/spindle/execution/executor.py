@@ -30,7 +30,7 @@ from spindle.execution.failures import err_of
 from spindle.execution.gates import House, admit, refused_by_checks
 from spindle.execution.interceptors import Interceptor, intercepted
 from spindle.execution.job import Job, identity_of
-from spindle.execution.keeping import fit, is_shown_whole
+from spindle.execution.keeping import all_fit, fit, is_shown_whole
 from spindle.execution.lanes import Lanes
 from spindle.execution.local import Local
 from spindle.execution.recording import Recording, following
@@ -154,7 +154,9 @@ class Executor:
             if self._reducers is not None:
                 for job in jobs:
                     self._reduce(job, self._reducers)
-            await fit([job for job in jobs if not job.is_from_record], batch.budget, self._spool)
+            new = jobs if batch.recording is None else [job for job in jobs if not job.is_from_record]
+            if not all_fit(new, batch.budget):
+                await fit(new, batch.budget, self._spool)
             if batch.recording is not None:
                 await batch.recording.finish(jobs)
         except anyio.get_cancelled_exc_class():
@@ -191,6 +193,7 @@ class Executor:
     def _batch(self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]) -> Batch:
         total = context.result_budget_chars
         budget = self._budget if total is None else Budget(total or 1)
+        journal = None if context.dry_run else self._journal
         return Batch(
             calls,
             House(self._registry, filter, self._backends, context.events, self._explain_repairs),
@@ -198,13 +201,11 @@ class Executor:
             budget=budget,
             timeout_seconds=self._batch_timeout_seconds,
             attachments=attachments,
-            recording=self._recording(context, budget, fair_share(budget.total, calls)),
+            recording=None if journal is None else self._recording(journal, context, budget, calls),
         )
 
-    def _recording(self, context: ToolContext, budget: Budget, share: int) -> Recording | None:
-        journal, reducers = self._journal, self._reducers
-        if journal is None or context.dry_run:
-            return None
+    def _recording(self, journal: Journal, context: ToolContext, budget: Budget, calls: int) -> Recording:
+        reducers, share = self._reducers, fair_share(budget.total, calls)
 
         def is_final(job: Job) -> bool:
             is_reduced = reducers is not None and reducers.get(job.call.name) is not None
@@ -324,7 +325,8 @@ class Executor:
         ticket, slots = batch.ticket(job), self._slots
         if ticket is not None:
             await ticket.ready()
-        await slots.take()
+        if not slots.take_free():
+            await slots.take()
         try:
             seconds = self._seconds(job)
             if batch.deadline is not None:

@@ -115,7 +115,7 @@ def _is_shown(entry: Entry, house: House) -> bool:
 
 def is_permitted(job: Job, house: House) -> Err | None:
     """Refuse what the caller's filter turns down."""
-    refused = refusal(job.entry, house.filter)
+    refused = None if house.filter is None else refusal(job.entry, house.filter)
     return None if refused is None else Err("not_available", refused.message)
 
 
@@ -145,7 +145,7 @@ def is_well_formed(job: Job, house: House) -> Err | None:
     schema = runnable.schema
     try:
         job.arguments = read_arguments(call.args, tool=tool.name, empty_ok=schema.takes_nothing())
-        if isinstance(call.args, Mapping):
+        if not isinstance(call.args, (bytes, str)) and isinstance(call.args, Mapping):
             # A mapping may hold what JSON cannot, and then it has none; and a handler may change what it holds.
             job.known_checksum = checksum(tool.name, job.arguments)
         job.value = schema.validator()(job.arguments, call.args)

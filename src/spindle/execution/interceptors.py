@@ -81,7 +81,7 @@ def _answered(job: Job, result: Ok | Err) -> Settled:
     tool = job.entry.tool
     settled = settle(result, tool=tool.name, trusted=tool.trusted)
     if isinstance(result, Ok) and isinstance(settled.result, Ok) and not result.trusted:
-        return replace(settled, result=replace(settled.result, trusted=False))
+        return Settled(replace(settled.result, trusted=False), settled.whole)
     return settled
 
 

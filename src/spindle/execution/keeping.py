@@ -23,8 +23,6 @@ _NOT_WORTH_NAMING = {"artifact_byte_length", "artifact_line_count", "artifact_es
 
 async def fit(jobs: Sequence[Job], budget: Budget, spool: Spool | None) -> None:
     """Cut what is over its share, share the room small results leave, and keep the whole of all that is cut."""
-    if _all_fit(jobs, budget):
-        return
     texts = [await _text_of(job, budget) for job in jobs if not _is_foretold(job)]
     wants = [budget.size(text.most) for text in texts]
     keeper = _Keeper(spool)
@@ -69,7 +67,7 @@ def _cap(job: Job) -> int | None:
     return None if entry is None else entry.tool.max_result_chars
 
 
-def _all_fit(jobs: Sequence[Job], budget: Budget) -> bool:
+def all_fit(jobs: Sequence[Job], budget: Budget) -> bool:
     """Tell the common case at a glance: a few short texts, and nothing that must be kept."""
     if budget.tokens is not None:
         return False

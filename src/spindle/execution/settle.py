@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import iscoroutine
-from typing import Any, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from jiter import from_json
 from pydantic_core import to_json
@@ -18,8 +18,7 @@ _CODES = frozenset(get_args(ErrCode))
 _ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count", "as_text")
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """A result, and its whole bytes where the text is not the whole."""
 
     result: Ok | Err

@@ -14,10 +14,16 @@ class Slots:
         self._free = count
         self._waiting: deque[anyio.Event] = deque()
 
+    def take_free(self) -> bool:
+        """Take a place if one is free and nobody waits for it; tells whether."""
+        if not self._free or self._waiting:
+            return False
+        self._free -= 1
+        return True
+
     async def take(self) -> None:
         """Take a place, waiting for one where none is free."""
-        if self._free and not self._waiting:
-            self._free -= 1
+        if self.take_free():
             return
         mine = anyio.Event()
         self._waiting.append(mine)
