@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle import Call, DispatchContext, DispatchRunner, TurnRunner
-from spindle.bridges.asking import Answered, Asking, Failure, Piece, Retries, seconds_of
+from spindle.bridges.asking import Asking, Retries, seconds_of
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.openai_chat import definitions
+from spindle.bridges.provider import Answered, Failure, Piece
 from spindle.bridges.rendering import Sees
 from spindle.bridges.transcript import Said, Step
 from spindle.errors import ModelUnavailableError
@@ -43,6 +44,9 @@ class Reader:
             return ()
         return [event]
 
+    def feed_whole(self, response: Any) -> None:
+        self.whole = response
+
     @property
     def is_complete(self) -> bool:
         return self.whole is not None
@@ -59,6 +63,8 @@ class Provider:
     script: list[Any]
     asked: list[Sequence[Step]] = field(default_factory=list[Sequence[Step]])
     left: int = 0
+    taken: set[str] = field(default_factory=set[str])
+    keys: Sequence[str] = ()
 
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
         return definitions(ctx.tools, filter=filter)
@@ -77,10 +83,11 @@ class Provider:
         finally:
             self.left += 1
 
-    def reader(self, definitions: Definitions) -> Reader:
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> Reader:
+        self.taken = set(taken)
         return Reader()
 
-    async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
+    async def whole(self, request: dict[str, Any], reader: Any) -> Answered:
         step = self.script.pop(0)
         if isinstance(step, Exception):
             raise step
@@ -88,6 +95,9 @@ class Provider:
 
     def failure(self, error: Exception) -> Failure | None:
         return error.args[0] if isinstance(error, RefusedError) else None
+
+    def secrets(self) -> Sequence[str]:
+        return self.keys
 
 
 async def _each(events: Sequence[Any]) -> AsyncGenerator[Any]:

@@ -273,3 +273,12 @@ def test_no_stream_can_crash_the_reader_and_everything_it_repeats_is_json(junk: 
     assert all(isinstance(each["args"], dict) and each["name"] for each in named)
     json.dumps(stream.raw)
     assert stream.text is not None
+
+
+def test_the_call_in_which_a_model_was_stopped_is_refused_and_the_ones_before_it_stand() -> None:
+    stream = fed(chunk(call("add", {"a": 1}, "f1")), chunk(call("add", {"a": 2}, "f2"), reason="MAX_TOKENS"))
+
+    first, last = stream.calls()
+
+    assert first == Call("f1", "add", {"a": 1})
+    assert is_refused(last)

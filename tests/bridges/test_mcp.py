@@ -331,3 +331,13 @@ async def test_a_call_through_the_dialect_and_back(fits: Fits) -> None:
 
     fits("CallToolResult", result)
     assert result["structuredContent"] == {"rain": True}
+
+
+def test_a_stream_of_requests_is_read_one_by_one() -> None:
+    stream = dialect.Stream(dialect.definitions([forecast]))
+    stream.feed({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    stream.feed({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "forecast", "arguments": {}}})
+    stream.feed("junk")
+
+    assert stream.calls() == [Call("7", "forecast", {})]
+    assert (stream.text, stream.usage, stream.finish_reason) == ("", None, None)

@@ -254,3 +254,23 @@ async def test_documents_are_files_and_what_cannot_be_carried_is_described() -> 
 
     INPUT.validate_python(written)
     assert [part["type"] for part in written[0]["output"]] == ["input_text", "input_file"] + ["input_text"] * 4
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("status", ["completed", "", "incomplete"])
+async def test_the_last_call_of_a_cut_answer_is_whole_only_by_its_own_word(status: str) -> None:
+    cut = response(call_item("c1", "now", ""), call_item("c2", "now", "", status=status), status="incomplete")
+
+    assert await refused(openai_responses.calls(cut)) == ["ok", "ok" if status == "completed" else "input_invalid"]
+
+
+def test_an_id_that_was_used_before_is_replaced_and_the_call_goes_back_under_the_new_one() -> None:
+    stream = Stream(taken=["c1"])
+    for event in events(call_item("c1", "now", {}), call_item("c2", "now", {})):
+        stream.feed(event)
+
+    first, second = (call.tool_call_id for call in stream.calls())
+
+    assert first.startswith("call_")
+    assert second == "c2"
+    assert [item["call_id"] for item in stream.answered().raw] == [first, second]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.bridges.openai_chat import definitions
-from spindle.bridges.partial_calls import NAMELESS, PartialCall, is_object, repeated
+from spindle.bridges.partial_calls import NAMELESS, CallIds, PartialCall, is_object, repeated, repeated_input
 from spindle.errors import InvalidToolArgsError
 from spindle.tools.arguments import read_arguments
 from tests.bridges.chat_scene import dotted
@@ -73,3 +73,38 @@ def test_what_is_repeated_is_the_very_text_where_that_is_an_object() -> None:
     assert repeated('{ "a" : 1 }') == '{ "a" : 1 }'
     assert json.loads(repeated({"a": 1})) == {"a": 1}
     assert json.loads(repeated("{oops")) == {"unreadable_arguments": "{oops"}
+
+
+@given(st.text() | st.binary() | st.none() | st.dictionaries(st.text(), st.integers() | st.text()))
+def test_apis_that_take_objects_are_given_one(arguments: Any) -> None:
+    assert isinstance(repeated_input(arguments), dict)
+
+
+def test_an_object_is_repeated_as_it_is_and_anything_else_under_a_name() -> None:
+    assert repeated_input('{"a":1}') == {"a": 1}
+    assert repeated_input(b"{oops") == {"unreadable_arguments": "{oops"}
+    assert repeated_input("{oops", unreadable="INVALID_JSON") == {"INVALID_JSON": "{oops"}
+
+
+@given(st.lists(st.sampled_from(["", "c1", "c2", "c3"])))
+def test_no_id_is_given_twice_and_the_first_to_have_one_keeps_it(given_ids: list[str]) -> None:
+    ids = CallIds(taken=["c3"])
+
+    calls = [PartialCall(each, ids=ids) for each in given_ids]
+
+    made = [each.id for each in calls]
+    assert len({*made, "c3"}) == len(made) + 1
+    for wanted in {"c1", "c2"} & set(given_ids):
+        assert calls[given_ids.index(wanted)].id == wanted
+
+
+def test_an_id_that_comes_late_is_taken_unless_it_is_somebody_elses() -> None:
+    ids = CallIds(taken=["c1"])
+    late, taken = PartialCall(ids=ids), PartialCall(ids=ids)
+    before = taken.id
+
+    late.identify("c2")
+    late.identify("c9")
+    taken.identify("c1")
+
+    assert (late.id, taken.id, taken.given_id) == ("c2", before, "c1")

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from spindle.errors import InvalidToolFilterError
 from spindle.tools.entry import Entry
-from spindle.tools.filters import ToolFilter, checked_filter, refusal
+from spindle.tools.filters import ToolFilter, both, checked_filter, refusal
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.tool import Tool
 
@@ -300,3 +300,26 @@ def entry_of(registry: ToolRegistry, name: str) -> Entry:
     entry = registry.entry(name)
     assert entry is not None
     return entry
+
+
+_names = st.none() | st.frozensets(st.sampled_from(["a", "b", "c"]))
+_filters = st.none() | st.builds(
+    ToolFilter,
+    allowed_tools=_names,
+    allowed_mcp_servers=_names,
+    allowed_plugins=_names,
+    allowed_mcp_tools=st.none() | st.dictionaries(st.sampled_from(["a", "b"]), st.frozensets(st.sampled_from("abc"))),
+    exclude_tools=st.frozensets(st.sampled_from(["a", "b", "c", "mcp__a__b"])),
+)
+
+
+@given(_filters, _filters)
+def test_two_filters_together_allow_what_both_of_them_allow(one: ToolFilter | None, other: ToolFilter | None) -> None:
+    registry = ToolRegistry(
+        [make("a"), make("b", always_include=True), make("c"), make("mcp__a__b"), make("mcp__b__c")]
+    )
+    registry.register(make("plugged"), plugin_id="a")
+
+    for entry in registry.entries():
+        alone = refusal(entry, one) is None and refusal(entry, other) is None
+        assert (refusal(entry, both(one, other)) is None) == alone

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spindle.bridges import dialects
-from spindle.bridges.anthropic_client import Client, MessagesProvider
+from spindle.bridges.anthropic_client import MessagesProvider, client_of
 from spindle.bridges.anthropic_messages import result_of, seen
 from spindle.bridges.anthropic_stream import Stream
 from spindle.bridges.asking import Asking, Retries
@@ -86,13 +86,15 @@ def messages(
     `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own object; a choice that forces a
     call holds for the first trip only, or the turn could never end. `cache` marks tools and system prompt as worth
     keeping. `extra` goes into each request; its `tools` are those that Anthropic runs itself, and stand behind ours.
+    Without a `client` it makes its own, which `await callback.aclose()` closes.
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given.
+        UsageError: Both a client and its address or key were given, or the key is none.
     """
+    asked = client_of(client, base_url=base_url, api_key=api_key)
     provider = MessagesProvider(
-        client=Client(client, base_url=base_url, api_key=api_key),
+        client=asked,
         define=definitions,
         model=model,
         max_tokens=max_tokens,
@@ -101,5 +103,11 @@ def messages(
         is_cached=cache,
         extra=dict(extra or {}),
     )
-    able = seen(sees)
-    return Asking(provider=provider, sees=able, is_streaming=stream, retries=retries or Retries(), filter=filter)
+    return Asking(
+        provider=provider,
+        sees=seen(sees),
+        is_streaming=stream,
+        retries=retries or Retries(),
+        filter=filter,
+        close=asked.close,
+    )

@@ -1,22 +1,22 @@
 """Asks Anthropic's Messages API through its official SDK."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from spindle.bridges.anthropic_messages import bygone_tools, messages_of, system_of
 from spindle.bridges.anthropic_stream import Stream
-from spindle.bridges.asking import Answered, Failure
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.per_loop import PerLoop
+from spindle.bridges.provider import Answered, AnswerStream, Failure
 from spindle.bridges.reading import field_of, sendable, text_of
 from spindle.bridges.sdk_arguments import arguments_of
+from spindle.bridges.sdk_client import SdkClient
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import MissingExtraError, ModelStoppedError, UsageError
+from spindle.errors import MissingExtraError, ModelStoppedError
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 _KEEP: Final = {"cache_control": {"type": "ephemeral"}}
-_NO_KEY: Final = "none-needed"
 _MAX_PAUSES: Final = 10
-_MAX_SAYS_CHARS: Final = 500
 _STATUSES: Final = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -42,38 +40,42 @@ _STATUSES: Final = {
 """The status an error has when it comes in the middle of a stream, whose own status was 200."""
 
 
-class Client:
-    """The caller's client, or one of our own for each event loop; its own retries are off."""
+def client_of(
+    given: "AsyncAnthropic | None", *, base_url: str | None, api_key: str | None
+) -> "SdkClient[AsyncAnthropic]":
+    """Give the client to ask with; its own retries are off.
 
-    def __init__(self, given: "AsyncAnthropic | None", *, base_url: str | None, api_key: str | None) -> None:
-        try:
-            from anthropic import AsyncAnthropic  # noqa: PLC0415  an extra
-        except ImportError as missing:
-            raise MissingExtraError("asking Anthropic needs its SDK: pip install 'spindle[anthropic]'") from missing
-        if given is not None and (base_url is not None or api_key is not None):
-            raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
-        # The key of the environment is Anthropic's: another server is not told it.
-        key = _NO_KEY if api_key is None and base_url is not None else api_key
-        self._given = given.with_options(max_retries=0) if given is not None else None
-        self._own = PerLoop(lambda: AsyncAnthropic(base_url=base_url, api_key=key, max_retries=0))
-
-    def get(self) -> "AsyncAnthropic":
-        """Give the client to use on this event loop."""
-        return self._given or self._own.get()
+    Raises:
+        MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given, or the key is none.
+    """
+    try:
+        from anthropic import AsyncAnthropic  # noqa: PLC0415  an extra
+    except ImportError as missing:
+        raise MissingExtraError("asking Anthropic needs its SDK: pip install 'spindle[anthropic]'") from missing
+    return SdkClient(
+        given,
+        lambda key: AsyncAnthropic(base_url=base_url, api_key=key, max_retries=0),
+        base_url=base_url,
+        api_key=api_key,
+        keys=lambda client: [client.api_key, client.auth_token],
+        close=lambda client: client.close(),
+        quieten=lambda client: client.with_options(max_retries=0),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessagesProvider:
     """One model of the Messages API."""
 
-    client: Client
+    client: "SdkClient[AsyncAnthropic]" = field(repr=False)
     define: Callable[..., Definitions]
     model: str
     max_tokens: int
     is_strict: bool = False
     tool_choice: str | Mapping[str, Any] | None = None
     is_cached: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
         """Give the tools in the provider's dialect."""
@@ -138,21 +140,20 @@ class MessagesProvider:
             request = _resumed(request, so_far)
         raise _paused_too_often()
 
-    def reader(self, definitions: Definitions) -> Stream:
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
         """Give what puts these events together."""
-        return Stream(definitions)
+        return Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
-        """Send the request, and wait for the answer as a whole."""
-        answer = Stream(definitions)
+    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+        """Send the request, wait for the answer as a whole, and read it; goes on where it is paused."""
         create = self._create()
         for _ in range(_MAX_PAUSES + 1):
             response = await create(**arguments_of(create, request))
-            answer.feed_whole(response)
-            if answer.finish_reason != "pause_turn" or answer.calls():
-                return answer.answered()
+            reader.feed_whole(response)
             so_far = Stream()
             so_far.feed_whole(response)
+            if so_far.finish_reason != "pause_turn" or so_far.calls():
+                return reader.answered()
             request = _resumed(request, so_far)
         raise _paused_too_often()
 
@@ -164,13 +165,17 @@ class MessagesProvider:
         import anthropic  # noqa: PLC0415  an extra
         import httpx2  # noqa: PLC0415  it comes with the extra
 
-        says = f"{type(error).__name__}: {error}"[:_MAX_SAYS_CHARS]
+        says = f"{type(error).__name__}: {error}"
         if isinstance(error, anthropic.APIStatusError):
             return Failure(says, _status(error.status_code, error.body), _retry_after(error.response.headers))
         unreadable = (anthropic.APIResponseValidationError, json.JSONDecodeError, UnicodeDecodeError)
         if isinstance(error, (anthropic.APIConnectionError, httpx2.TransportError, *unreadable)):
             return Failure(says)
         return None
+
+    def secrets(self) -> Sequence[str]:
+        """Give the keys that are sent."""
+        return self.client.secrets()
 
 
 def _resumed(request: dict[str, Any], so_far: Stream) -> dict[str, Any]:

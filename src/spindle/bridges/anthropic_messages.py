@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from spindle.bridges.anthropic_stream import repeated_input
+from spindle.bridges.anthropic_stream import UNREADABLE
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.limits import ANTHROPIC
 from spindle.bridges.names import fitted
-from spindle.bridges.partial_calls import repeated_name
+from spindle.bridges.partial_calls import repeated_input, repeated_name
 from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
 from spindle.bridges.transcript import Exchange, Said, Step
 
@@ -122,7 +122,7 @@ def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]
             "type": "tool_use",
             "id": call.tool_call_id,
             "name": repeated_name(definitions.names.to_wire(call.name), ANTHROPIC),
-            "input": repeated_input(call.args),
+            "input": repeated_input(call.args, unreadable=UNREADABLE),
         }
         for call in exchange.calls
     ]

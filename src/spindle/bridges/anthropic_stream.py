@@ -1,17 +1,16 @@
 """Puts an answer of Anthropic's Messages API together, streamed or whole, and keeps it as the API wants it back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from spindle.bridges.anthropic_usage import added, usage_of
-from spindle.bridges.asking import Answered, Piece
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.limits import ANTHROPIC
-from spindle.bridges.partial_calls import PartialCall, repeated_name
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_input, repeated_name
+from spindle.bridges.provider import Answered, Piece
 from spindle.bridges.reading import count_of, field_of, items_of, plain, text_of
 from spindle.calls import Call
-from spindle.errors import InvalidToolArgsError, ModelStoppedError
-from spindle.tools.arguments import read_arguments
+from spindle.errors import ModelStoppedError
 
 _WHOLE: Final = frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn"})
 """Ends that leave nothing unsaid; any other may have cut a call short."""
@@ -19,6 +18,8 @@ _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _WITH_INPUT: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _TEXTS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 """The field of a delta that goes on with the field of the same name of its block."""
+UNREADABLE: Final = "INVALID_JSON"
+"""The name under which the API's guide wants arguments back that are none."""
 _KINDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
 
 
@@ -27,14 +28,15 @@ class _Block:
 
     __slots__ = ("call", "data", "is_done", "kind", "texts")
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    def __init__(self, data: dict[str, Any], ids: CallIds) -> None:
         self.data = data
         self.kind = text_of(data, "type")
         self.is_done = False
         self.texts: dict[str, list[str]] = {
             name: [text_of(data, name)] for name in ("text", "thinking", "signature") if isinstance(data.get(name), str)
         }
-        self.call = PartialCall(text_of(data, "id"), text_of(data, "name")) if self.kind in _WITH_INPUT else None
+        is_call = self.kind in _WITH_INPUT
+        self.call = PartialCall(text_of(data, "id"), text_of(data, "name"), ids=ids) if is_call else None
 
     def text(self, name: str) -> str:
         return "".join(self.texts.get(name, ()))
@@ -44,7 +46,7 @@ class _Block:
         """What came as a call's arguments, as an object."""
         started = self.data.get("input")
         if self.call is not None and self.call.text:
-            return repeated_input(self.call.text)
+            return repeated_input(self.call.text, unreadable=UNREADABLE)
         return cast("dict[str, Any]", started) if isinstance(started, dict) else {}
 
     def repeated(self) -> dict[str, Any] | None:
@@ -59,24 +61,15 @@ class _Block:
         return data if self.is_done or self.kind != "thinking" else None
 
 
-def repeated_input(arguments: Any) -> dict[str, Any]:
-    """Give a call's arguments as the conversation repeats them: always an object, for the API takes nothing else."""
-    try:
-        return dict(read_arguments(arguments, tool="", empty_ok=True))
-    except InvalidToolArgsError:
-        text = arguments.decode("utf-8", "replace") if isinstance(arguments, bytes) else str(arguments)
-        return {"INVALID_JSON": text}
-
-
 class Stream:
     """One answer, as it comes in; goes on over a pause of the API's own tools."""
 
-    def __init__(self, definitions: Definitions | None = None) -> None:
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.finish_reason: str | None = None
         self._definitions = definitions
         self._blocks: list[_Block] = []
         self._by_index: dict[int, _Block] = {}
-        self._ids: set[str] = set()
+        self._ids = CallIds(taken)
         self._counted: dict[str, Any] = {}
         self._counted_before: dict[str, int] | None = None
         self._has_ended = False
@@ -187,11 +180,7 @@ class Stream:
             self._counted |= {name: value for name, value in known.items() if value is not None}
 
     def _add(self, data: dict[str, Any]) -> _Block:
-        block = _Block(data)
-        if block.call is not None and block.call.id in self._ids:
-            block.call = PartialCall("", block.call.name)
-        if block.call is not None:
-            self._ids.add(block.call.id)
+        block = _Block(data, self._ids)
         self._blocks.append(block)
         return block
 
@@ -203,7 +192,7 @@ class Stream:
         if index is not None:
             self._by_index[index] = block
         if block.kind == "tool_use":
-            return (self._piece_of_call(block, ""),)
+            return (cast("PartialCall", block.call).piece("", self._definitions),)
         text = block.text("text")
         return (Piece("text", text),) if text else ()
 
@@ -234,12 +223,7 @@ class Stream:
             call.is_damaged = True
             return ()
         piece = call.add(given)
-        return (self._piece_of_call(block, piece),) if block.kind == "tool_use" else ()
-
-    def _piece_of_call(self, block: _Block, piece: str) -> Piece:
-        call = cast("PartialCall", block.call)
-        names = self._definitions.names if self._definitions is not None else None
-        return Piece("call", piece, id=call.id, tool=names.to_own(call.name) if names is not None else call.name)
+        return (call.piece(piece, self._definitions),) if block.kind == "tool_use" else ()
 
     def _at(self, event: Any) -> _Block | None:
         index = count_of(event, "index")

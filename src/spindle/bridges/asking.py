@@ -2,21 +2,21 @@
 
 import email.utils
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import anyio
 
-from spindle.bridges.definitions import Definitions
+from spindle.bridges.provider import Answered, AnswerStream, Failure, Provider
 from spindle.bridges.rendering import Sees
-from spindle.bridges.transcript import Step, Transcript
-from spindle.calls import Call
+from spindle.bridges.telling import Telling
+from spindle.bridges.transcript import Transcript
 from spindle.errors import ModelUnavailableError
-from spindle.tools.filters import ToolFilter
+from spindle.tools.filters import ToolFilter, both
+from spindle.tools.masking import MASK
 from spindle.turns.context import DispatchContext
 from spindle.turns.dispatch import Reply
 from spindle.turns.reporting import Helpers
@@ -34,87 +34,10 @@ class Retries:
     statuses: frozenset[int] = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a provider gave no whole answer."""
-
-    says: str
-    status: int | None = None
-    """`None`: the connection failed, or broke off."""
-    retry_after: str | None = None
-    """The header as it came: seconds, or a date."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of an answer as it streams in."""
-
-    kind: Literal["text", "thought", "call"]
-    text: str
-    id: str = ""
-    """Of the call, where it is part of one."""
-    tool: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answered:
-    """One whole answer of a model."""
-
-    text: str | None
-    calls: Sequence[Call] = ()
-    usage: Mapping[str, Any] | None = None
-    """`input_tokens`, `output_tokens`, and what else the provider counts."""
-    finish_reason: str | None = None
-    raw: Any = None
-    """What the provider wants back as the assistant's turn."""
-    is_cut: bool = False
-    """Whether the model was stopped before it came to an end by itself."""
-
-
-class AnswerStream(Protocol):
-    """Puts a streamed answer together; the `Stream` of each dialect is one."""
-
-    def feed(self, event: Any) -> Sequence[Piece]:
-        """Take one event of the stream, and give what is new in it."""
-        ...
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the provider said that this is the end."""
-        ...
-
-    def answered(self) -> Answered:
-        """Give the whole answer."""
-        ...
-
-
-class Provider(Protocol):
-    """One provider's API, behind its official SDK."""
-
-    def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
-        """Give the tools in the provider's dialect."""
-        ...
-
-    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
-        """Write the request."""
-        ...
-
-    def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
-        """Send the request, and give the events of the answer."""
-        ...
-
-    def reader(self, definitions: Definitions) -> AnswerStream:
-        """Give what puts these events together."""
-        ...
-
-    async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
-        """Send the request, and wait for the answer as a whole."""
-        ...
-
-    def failure(self, error: Exception) -> Failure | None:
-        """Say what an exception of the SDK means; `None` for one that is not the provider's."""
-        ...
-
+_MAX_SAID_CHARS: Final = 500
+"""How much of a server's own words an error repeats."""
+_LEAST_SECRET_CHARS: Final = 8
+"""A shorter one is no key that anybody gave out, and would be found inside other words."""
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
@@ -167,12 +90,12 @@ class Asking:
     async def _ask(self, ctx: DispatchContext, helpers: Helpers) -> Reply:
         transcript = self._transcripts.setdefault(ctx, Transcript())
         steps = await transcript.steps(ctx, self.sees)
-        if self.filter is not None:
-            # What is not shown may not run either.
-            ctx.filter = self.filter
+        # What is not shown may not run either; what somebody else keeps from this dispatch stays kept from it.
+        ctx.filter = both(ctx.filter, self.filter)
         definitions = self.provider.definitions(ctx, ctx.filter)
         request = await self.provider.request(ctx, steps, definitions)
-        answered = await self._persist(ctx, helpers, request, definitions)
+        taken = {record.id for record in ctx.tool_calls} | transcript.call_ids
+        answered = await self._persist(ctx, helpers, request, lambda: self.provider.reader(definitions, taken))
         if answered.is_cut:
             helpers.log.warn("the model was stopped before its end", finish_reason=answered.finish_reason)
         transcript.asked(text=answered.text, calls=answered.calls, raw=answered.raw)
@@ -181,12 +104,12 @@ class Asking:
         return Reply(text=answered.text, calls=tuple(answered.calls), usage=answered.usage)
 
     async def _persist(
-        self, ctx: DispatchContext, helpers: Helpers, request: dict[str, Any], definitions: Definitions
+        self, ctx: DispatchContext, helpers: Helpers, request: dict[str, Any], begin: Callable[[], AnswerStream]
     ) -> Answered:
         attempt = 1
         while True:
             try:
-                return await self._attempt(ctx, helpers, request, definitions, attempt)
+                return await self._attempt(ctx, helpers, request, begin(), attempt)
             except Exception as error:
                 failure = self._failure(error)
                 if failure is None:
@@ -197,35 +120,50 @@ class Asking:
                         f"the model's server gave no whole answer after {attempt} attempts: {failure.says}",
                         http_status=failure.status,
                         attempts=attempt,
-                    ) from error
+                    ) from self._cause(error)
                 helpers.log.warn("asking the model again", reason=failure.says, attempt=attempt, seconds=pause)
             await self.sleep(pause)
             attempt += 1
 
     async def _attempt(
-        self, ctx: DispatchContext, helpers: Helpers, request: dict[str, Any], definitions: Definitions, attempt: int
+        self, ctx: DispatchContext, helpers: Helpers, request: dict[str, Any], reader: AnswerStream, attempt: int
     ) -> Answered:
-        message_id = f"m{ctx.iteration}" if attempt == 1 else f"m{ctx.iteration}.{attempt}"
+        telling = Telling(ctx, helpers, f"m{ctx.iteration}" if attempt == 1 else f"m{ctx.iteration}.{attempt}")
         if not self.is_streaming:
-            answered = await self.provider.whole(request, definitions)
-            if answered.text:
-                helpers.report_message(message_id, answered.text, is_complete=True)
+            answered = await self.provider.whole(request, reader)
+            telling.tell_whole(answered)
             return answered
-        reader = self.provider.reader(definitions)
-        telling = _Telling(helpers, message_id)
         async with self.provider.stream(request) as events:
             async for event in events:
                 for piece in reader.feed(event):
                     telling.tell(piece)
         if not reader.is_complete:
             raise _BrokenStreamError("the stream ended before the answer did")
-        telling.finish()
-        return reader.answered()
+        answered = reader.answered()
+        telling.finish(answered)
+        return answered
 
     def _failure(self, error: Exception) -> Failure | None:
-        if isinstance(error, _BrokenStreamError):
-            return Failure(str(error))
-        return self.provider.failure(error)
+        failure = Failure(str(error)) if isinstance(error, _BrokenStreamError) else self.provider.failure(error)
+        if failure is None:
+            return None
+        says = failure.says
+        for secret in self._secrets():
+            says = says.replace(secret, MASK)
+        return replace(failure, says=says if len(says) <= _MAX_SAID_CHARS else f"{says[:_MAX_SAID_CHARS]}…")
+
+    def _cause(self, error: Exception) -> Exception | None:
+        """Give what went wrong, unless a server said the key itself: a traceback would tell it."""
+        chain: list[BaseException] = []
+        link: BaseException | None = error
+        while link is not None and link not in chain:
+            chain.append(link)
+            link = link.__cause__ or link.__context__
+        is_told = any(secret in f"{each!r} {each}" for each in chain for secret in self._secrets())
+        return None if is_told else error
+
+    def _secrets(self) -> list[str]:
+        return [secret for secret in self.provider.secrets() if len(secret) >= _LEAST_SECRET_CHARS]
 
     def _pause(self, failure: Failure, attempt: int) -> float | None:
         """How long to wait before the next attempt; `None`: there is none."""
@@ -237,35 +175,6 @@ class Asking:
             return asked_for if asked_for <= retries.cap_seconds else None
         backoff = min(retries.cap_seconds, retries.base_seconds * 2 ** (attempt - 1))
         return backoff * random.uniform(0.5, 1)  # noqa: S311  spreads clients, guards nothing
-
-
-class _Telling:
-    """Reports pieces as they come, and completes what they began."""
-
-    def __init__(self, helpers: Helpers, message_id: str) -> None:
-        self._helpers = helpers
-        self._message_id = message_id
-        self._begun: set[str] = set()
-        self._arguments: dict[str, str] = {}
-        self._tools: dict[str, str] = {}
-
-    def tell(self, piece: Piece) -> None:
-        if piece.kind == "text":
-            self._begun.add("message")
-            self._helpers.report_message(self._message_id, piece.text)
-        elif piece.kind == "thought":
-            self._begun.add("thought")
-            self._helpers.report_thought(self._message_id, piece.text)
-        else:
-            self._arguments[piece.id] = self._arguments.get(piece.id, "") + piece.text
-            self._tools[piece.id] = piece.tool or self._tools.get(piece.id, "")
-            self._helpers.report_tool_call(piece.id, tool=self._tools[piece.id], args=self._arguments[piece.id])
-
-    def finish(self) -> None:
-        if "thought" in self._begun:
-            self._helpers.report_thought(self._message_id, "", is_complete=True)
-        if "message" in self._begun:
-            self._helpers.report_message(self._message_id, "", is_complete=True)
 
 
 def seconds_of(retry_after: str | None) -> float | None:

@@ -1,6 +1,7 @@
 """The dialect of Amazon Bedrock's Converse, and a ready executor callback on boto3."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,12 +10,13 @@ from typing import Any, Final
 from anyio import CapacityLimiter, to_thread
 
 from spindle.bridges import dialects
-from spindle.bridges.asking import Answered, Asking, Failure, Retries
+from spindle.bridges.asking import Asking, Retries
 from spindle.bridges.bedrock_blocks import SEES, bygone_tools, conversation, seen, tool_result
 from spindle.bridges.bedrock_failures import failure_of, hang_up
 from spindle.bridges.bedrock_stream import Stream
 from spindle.bridges.blocking_streams import items_of_stream
 from spindle.bridges.definitions import Definitions, Spec, build
+from spindle.bridges.provider import Answered, AnswerStream, Failure
 from spindle.bridges.reading import sendable
 from spindle.bridges.rendering import Sees, answer_of
 from spindle.bridges.standing import system_text
@@ -154,18 +156,21 @@ class _Converse:
     def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
         return items_of_stream(lambda: self.client.converse_stream(**request)["stream"], shut=hang_up)
 
-    def reader(self, definitions: Definitions) -> Stream:
-        return Stream(definitions)
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
+        return Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
+    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
         ask = partial(self.client.converse, **request)
         response = await to_thread.run_sync(ask, abandon_on_cancel=True, limiter=CapacityLimiter(1))
-        reader = Stream(definitions)
         reader.feed_whole(response)
         return reader.answered()
 
     def failure(self, error: Exception) -> Failure | None:
         return failure_of(error)
+
+    def secrets(self) -> Sequence[str]:
+        # With any other key a request is signed, and the key itself never leaves this process.
+        return [os.environ.get("AWS_BEARER_TOKEN_BEDROCK", "")]
 
 
 def _client(client: Any, region: str | None, endpoint_url: str | None) -> Any:

@@ -9,13 +9,11 @@ from typing import Any, Final
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.limits import BEDROCK
 from spindle.bridges.names import fitted
-from spindle.bridges.partial_calls import repeated_name
+from spindle.bridges.partial_calls import repeated_input, repeated_name
 from spindle.bridges.reading import sendable
 from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
 from spindle.bridges.transcript import Exchange, Said, Step
 from spindle.calls import Call
-from spindle.errors import InvalidToolArgsError
-from spindle.tools.arguments import read_arguments
 
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"
 _IMAGES: Final = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
@@ -86,15 +84,6 @@ def tool_result(answer: Answer) -> dict[str, Any]:
 def wire_id(tool_call_id: str) -> str:
     """Give the id of a call as Converse takes it; of other providers' ids, and of one's own, not all are taken."""
     return fitted(tool_call_id, BEDROCK.id_pattern or ".+", BEDROCK.max_id_chars or len(tool_call_id))
-
-
-def repeated_input(arguments: Any) -> dict[str, Any]:
-    """Give a call's arguments as the conversation repeats them: always an object, for Converse takes nothing else."""
-    try:
-        return dict(read_arguments(arguments, tool="", empty_ok=True))
-    except InvalidToolArgsError:
-        text = arguments.decode("utf-8", "replace") if isinstance(arguments, bytes) else str(arguments)
-        return {"unreadable_arguments": text}
 
 
 def _append(messages: list[dict[str, Any]], role: str, blocks: Sequence[dict[str, Any]]) -> None:

@@ -2,10 +2,9 @@
 
 from typing import Any, Final, cast
 
-from spindle.bridges.asking import Failure
+from spindle.bridges.provider import Failure
 from spindle.bridges.reading import field_of, text_of
 
-_MAX_SAYS_CHARS: Final = 500
 _STATUSES: Final[dict[str, int | None]] = {
     "internalServerException": 500,
     "modelStreamErrorException": None,  # the model broke off; the API says to ask again
@@ -28,7 +27,7 @@ def failure_of(error: Exception) -> Failure | None:
     from botocore.parsers import ResponseParserError  # noqa: PLC0415
     from urllib3.exceptions import HTTPError  # noqa: PLC0415  it comes with boto3
 
-    says = f"{type(error).__name__}: {error}"[:_MAX_SAYS_CHARS]
+    says = f"{type(error).__name__}: {error}"
     if isinstance(error, EventStreamError):
         code = text_of(field_of(cast("Any", error).response, "Error"), "Code")
         return Failure(says, _STATUSES.get(code, 500))

@@ -1,13 +1,13 @@
 """Puts an answer of Bedrock's Converse together, streamed or whole, and keeps it as the API wants it back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
-from spindle.bridges.asking import Answered, Piece
-from spindle.bridges.bedrock_blocks import repeated_input, wire_id
+from spindle.bridges.bedrock_blocks import wire_id
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.limits import BEDROCK
-from spindle.bridges.partial_calls import PartialCall, repeated_name
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_input, repeated_name
+from spindle.bridges.provider import Answered, Piece
 from spindle.bridges.reading import count_of, field_of, items_of, text_of
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
@@ -37,11 +37,9 @@ class _Block:
         """Anything else, as it came."""
         self.is_done = False
 
-    def begin_call(self, tool_use: Any, taken: set[str]) -> None:
-        given = text_of(tool_use, "toolUseId")
-        self.call = PartialCall("" if given in taken else given, text_of(tool_use, "name"))
+    def begin_call(self, tool_use: Any, ids: CallIds) -> None:
+        self.call = PartialCall(text_of(tool_use, "toolUseId"), text_of(tool_use, "name"), ids=ids)
         self.is_ours = text_of(tool_use, "type") != "server_tool_use"
-        taken.add(self.call.id)
 
     def finish(self) -> None:
         """Take a call whose input had no pieces as one without arguments."""
@@ -71,14 +69,14 @@ class _Block:
 class Stream:
     """One answer, as it comes in."""
 
-    def __init__(self, definitions: Definitions | None = None) -> None:
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.finish_reason: str | None = None
         self.usage: dict[str, Any] | None = None
         """What was counted: `input_tokens` holds those from the cache too."""
         self._definitions = definitions
         self._blocks: list[_Block] = []
         self._by_index: dict[int, _Block] = {}
-        self._ids: set[str] = set()
+        self._ids = CallIds(taken)
 
     def feed(self, event: Any) -> Sequence[Piece]:
         """Take one event of the stream, and give what is new in it."""
@@ -193,8 +191,7 @@ class Stream:
         call = block.call
         if call is None or not block.is_ours:
             return ()
-        names = self._definitions.names if self._definitions is not None else None
-        return (Piece("call", piece, id=call.id, tool=names.to_own(call.name) if names is not None else call.name),)
+        return (call.piece(piece, self._definitions),)
 
     def _whole(self, content: Any) -> _Block:
         block = _Block()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spindle.bridges import dialects
 from spindle.bridges.asking import Asking, Retries
 from spindle.bridges.definitions import Definitions, Spec, build
-from spindle.bridges.gemini_client import Client, GenerateProvider
+from spindle.bridges.gemini_client import GenerateProvider, client_of
 from spindle.bridges.gemini_contents import responses_of, seen
 from spindle.bridges.gemini_stream import Stream
 from spindle.bridges.rendering import Sees, answer_of
@@ -50,7 +50,7 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
     """Read the calls of a whole response, the SDK's object or plain data."""
     stream = Stream(definitions)
-    stream.feed(response)
+    stream.feed_whole(response)
     return stream.calls()
 
 
@@ -85,19 +85,27 @@ def generate(
     `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own `toolConfig`; a choice that forces
     a call holds for the first trip only, or the turn could never end. With `media_in_results` images and documents
     stand inside the function's response, as Gemini 3 takes them; older models want them after it. `extra` goes into
-    each request's config; its `tools` are those that Google runs itself, told besides ours.
+    each request's config; its `tools` are those that Google runs itself, told besides ours. Without a `client` it makes
+    its own, which `await callback.aclose()` closes.
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given.
+        UsageError: Both a client and its address or key were given, or the key is none.
     """
+    asked = client_of(client, base_url=base_url, api_key=api_key)
     provider = GenerateProvider(
-        client=Client(client, base_url=base_url, api_key=api_key),
+        client=asked,
         define=definitions,
         model=model,
         tool_choice=tool_choice,
         is_media_inside=media_in_results,
         extra=dict(extra or {}),
     )
-    able = seen(sees)
-    return Asking(provider=provider, sees=able, is_streaming=stream, retries=retries or Retries(), filter=filter)
+    return Asking(
+        provider=provider,
+        sees=seen(sees),
+        is_streaming=stream,
+        retries=retries or Retries(),
+        filter=filter,
+        close=asked.close,
+    )

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -10,24 +10,22 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pydantic
 from pydantic.alias_generators import to_camel
 
-from spindle.bridges.asking import Answered, Failure
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.gemini_contents import contents_of, system_of
 from spindle.bridges.gemini_stream import MALFORMED, Stream
-from spindle.bridges.per_loop import PerLoop
+from spindle.bridges.provider import Answered, AnswerStream, Failure
 from spindle.bridges.reading import field_of, items_of, sendable, text_of
+from spindle.bridges.sdk_client import SdkClient
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import InvalidConfigError, MissingExtraError, ModelStoppedError, UsageError
+from spindle.errors import InvalidConfigError, MissingExtraError, ModelStoppedError
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
 if TYPE_CHECKING:
     from google.genai import Client as GenaiClient
 
-_NO_KEY: Final = "none-needed"
-_MAX_SAYS_CHARS: Final = 500
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
 
@@ -35,37 +33,48 @@ class _UnreadableError(Exception):
     """What came is no answer; the SDK may have stumbled over it."""
 
 
-class Client:
-    """The caller's client, or one of our own for each event loop."""
+def client_of(given: "GenaiClient | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[GenaiClient]":
+    """Give the client to ask with.
 
-    def __init__(self, given: "GenaiClient | None", *, base_url: str | None, api_key: str | None) -> None:
-        try:
-            from google import genai  # noqa: PLC0415  an extra
-        except ImportError as missing:
-            raise MissingExtraError("asking Gemini needs its SDK: pip install 'spindle[gemini]'") from missing
-        if given is not None and (base_url is not None or api_key is not None):
-            raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
-        # The key of the environment is Google's: another server is not told it.
-        key = _NO_KEY if api_key is None and base_url is not None else api_key
-        options = genai.types.HttpOptions(base_url=base_url)
-        self._given = given
-        self._own = PerLoop(lambda: genai.Client(api_key=key, http_options=options))
+    Raises:
+        MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given, or the key is none.
+    """
+    try:
+        from google import genai  # noqa: PLC0415  an extra
+    except ImportError as missing:
+        raise MissingExtraError("asking Gemini needs its SDK: pip install 'spindle[gemini]'") from missing
+    options = genai.types.HttpOptions(base_url=base_url)
+    return SdkClient(
+        given,
+        lambda key: genai.Client(api_key=key, http_options=options),
+        base_url=base_url,
+        api_key=api_key,
+        keys=_keys,
+        close=_close,
+    )
 
-    def get(self) -> "GenaiClient":
-        """Give the client to use on this event loop."""
-        return self._given or self._own.get()
+
+def _keys(client: "GenaiClient") -> list[Any]:
+    # The SDK offers no other way to what it sends.
+    return [getattr(getattr(client, "_api_client", None), "api_key", None)]
+
+
+async def _close(client: "GenaiClient") -> None:
+    await client.aio.aclose()
+    client.close()
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateProvider:
     """One model of generateContent."""
 
-    client: Client
+    client: "SdkClient[GenaiClient]" = field(repr=False)
     define: Callable[..., Definitions]
     model: str
     tool_choice: str | Mapping[str, Any] | None = None
     is_media_inside: bool = True
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
         """Give the tools in the provider's dialect."""
@@ -118,17 +127,16 @@ class GenerateProvider:
                 # A chunk in which something is of another kind than it should be.
                 raise _UnreadableError(f"{type(error).__name__}: {error}") from error
 
-    def reader(self, definitions: Definitions) -> Stream:
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
         """Give what puts these chunks together."""
-        return Stream(definitions)
+        return Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
-        """Send the request, and wait for the answer as a whole."""
-        answer = Stream(definitions)
-        answer.feed(await self._models().generate_content(**_checked(request)))
-        if not answer.is_complete:
+    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+        """Send the request, wait for the answer as a whole, and read it."""
+        reader.feed_whole(await self._models().generate_content(**_checked(request)))
+        if not reader.is_complete:
             raise _UnreadableError("the answer does not say how it ended")
-        return answer.answered()
+        return reader.answered()
 
     def _models(self) -> Any:
         return self.client.get().aio.models
@@ -137,7 +145,7 @@ class GenerateProvider:
         """Say what an exception of the SDK means; `None` for one that is not the provider's."""
         from google.genai import errors  # noqa: PLC0415  an extra
 
-        says = f"{type(error).__name__}: {error}"[:_MAX_SAYS_CHARS]
+        says = f"{type(error).__name__}: {error}"
         if isinstance(error, errors.APIError):
             return Failure(says, error.code, _retry_after(error))
         if isinstance(error, ModelStoppedError):
@@ -145,6 +153,10 @@ class GenerateProvider:
         unreadable = (pydantic.ValidationError, errors.UnknownApiResponseError, UnicodeDecodeError)
         broken = (_UnreadableError, json.JSONDecodeError, *unreadable, *_transport_errors())
         return Failure(says) if isinstance(error, broken) else None
+
+    def secrets(self) -> Sequence[str]:
+        """Give the keys that are sent."""
+        return self.client.secrets()
 
 
 def _checked(request: dict[str, Any]) -> dict[str, Any]:

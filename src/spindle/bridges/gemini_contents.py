@@ -7,11 +7,9 @@ from typing import Any, Final
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.gemini_stream import is_made
 from spindle.bridges.limits import GEMINI
-from spindle.bridges.partial_calls import repeated_name
+from spindle.bridges.partial_calls import repeated_input, repeated_name
 from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
 from spindle.bridges.transcript import Exchange, Said, Step
-from spindle.errors import InvalidToolArgsError
-from spindle.tools.arguments import read_arguments
 
 _INSIDE: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
 """What may stand inside a function's response; other media follows it."""
@@ -113,13 +111,10 @@ def _write(written: list[dict[str, Any]], role: str, parts: Sequence[dict[str, A
 def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
     """Write calls that this bridge did not receive itself."""
     said = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
-    calls: list[dict[str, Any]] = []
-    for call in exchange.calls:
-        try:
-            args = dict(read_arguments(call.args, tool=call.name, empty_ok=True))
-        except InvalidToolArgsError:
-            args = {}
-        calls.append({"functionCall": {"name": _wire_name(call.name, definitions), "args": args}})
+    calls = [
+        {"functionCall": {"name": _wire_name(call.name, definitions), "args": repeated_input(call.args)}}
+        for call in exchange.calls
+    ]
     return [*said, *calls]
 
 

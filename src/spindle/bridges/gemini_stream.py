@@ -1,14 +1,14 @@
 """Puts an answer of Gemini's generateContent together, streamed or whole, and keeps it as the API wants it back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 from uuid import uuid4
 
-from spindle.bridges.asking import Answered, Piece
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.gemini_partial import PartialArgs
 from spindle.bridges.limits import GEMINI
-from spindle.bridges.partial_calls import PartialCall, repeated_name
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_name
+from spindle.bridges.provider import Answered, Piece
 from spindle.bridges.reading import count_of, field_of, items_of, plain, text_of
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
@@ -31,26 +31,32 @@ class _Asked:
 
     __slots__ = ("call", "part", "partial")
 
-    def __init__(self, part: dict[str, Any], id: str) -> None:
+    def __init__(self, part: dict[str, Any], ids: CallIds) -> None:
         self.part = part
-        self.call = PartialCall(id or f"{_MADE}{uuid4().hex}", text_of(part["functionCall"], "name"))
+        asked = part["functionCall"]
+        made = f"{_MADE}{uuid4().hex}"
+        self.call = PartialCall(text_of(asked, "id"), text_of(asked, "name"), ids=ids, made=made)
         self.partial: PartialArgs | None = None
 
 
 class Stream:
     """One answer, as it comes in."""
 
-    def __init__(self, definitions: Definitions | None = None) -> None:
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.usage: dict[str, Any] | None = None
         self.finish_reason: str | None = None
         self._definitions = definitions
         self._parts: list[dict[str, Any]] = []
         self._asked: list[_Asked] = []
-        self._ids: set[str] = set()
+        self._ids = CallIds(taken)
         self._finish_message = ""
 
+    def feed_whole(self, response: Any) -> None:
+        """Take an answer that was not streamed: it has the form of a chunk."""
+        self.feed(response)
+
     def feed(self, event: Any) -> Sequence[Piece]:
-        """Take one chunk of the stream (or a whole answer), and give what is new in it."""
+        """Take one chunk of the stream, and give what is new in it."""
         chunk = plain(event)
         self.usage = usage_of(field_of(chunk, "usageMetadata")) or self.usage
         blocked = text_of(field_of(chunk, "promptFeedback"), "blockReason")
@@ -122,12 +128,15 @@ class Stream:
             return self._call_of_pieces(call, asked.partial)
         given = asked.part["functionCall"].get("args")
         may_be_cut = is_last and self.finish_reason not in _WHOLE
-        if call.name and isinstance(given, Mapping) and (given or not may_be_cut):
+        is_cut = is_last and self.finish_reason in _CUT
+        if call.name and isinstance(given, Mapping) and not is_cut and (given or not may_be_cut):
             args = cast("Mapping[str, Any]", given)
             named = (call.id, call.name, dict(args))
             return self._definitions.call(*named) if self._definitions is not None else Call(*named)
         if not call.text and not (given is None or given == {}):
             call.add(given)
+            # An object is closed in any case: nobody can see whether the model was stopped inside it.
+            call.is_damaged = call.is_damaged or is_cut
         elif not call.text and not may_be_cut:
             # The API leaves out the arguments of a call that has none.
             call.add({})
@@ -159,17 +168,13 @@ class Stream:
         if last is not None and last.partial is not None and not last.partial.is_done and not given.get("name"):
             last.partial.feed(given)
             return ()
-        given_id = text_of(given, "id")
-        asked = _Asked(part, "" if given_id in self._ids else given_id)
-        self._ids.add(asked.call.id)
+        asked = _Asked(part, self._ids)
         if given.get("willContinue") or given.get("partialArgs"):
             asked.partial = PartialArgs()
             asked.partial.feed(given)
         self._parts.append(part)
         self._asked.append(asked)
-        names = self._definitions.names if self._definitions is not None else None
-        own = names.to_own(asked.call.name) if names is not None else asked.call.name
-        return (Piece("call", "", id=asked.call.id, tool=own),)
+        return (asked.call.piece("", self._definitions),)
 
 
 def _repeated(asked: _Asked) -> dict[str, Any]:

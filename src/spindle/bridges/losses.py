@@ -72,7 +72,12 @@ class LossReport:
 
 def pointer(path: str, *steps: str | int) -> str:
     """Extend a JSON pointer."""
-    return path + "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
+    for step in steps:
+        text = str(step)
+        if "~" in text or "/" in text:
+            text = text.replace("~", "~0").replace("/", "~1")
+        path = f"{path}/{text}"
+    return path
 
 
 def in_order(losses: Iterable[Loss]) -> tuple[Loss, ...]:

@@ -87,6 +87,26 @@ def calls(request: Any, definitions: Definitions | None = None) -> list[Call]:
     return [definitions.call(call_id, wire_name, args)]
 
 
+class Stream:
+    """Requests as they come in; MCP sends each of them whole, and no model's words."""
+
+    text: Final = ""
+    usage: Final = None
+    finish_reason: Final = None
+
+    def __init__(self, definitions: Definitions | None = None) -> None:
+        self._definitions = definitions
+        self._calls: list[Call] = []
+
+    def feed(self, event: Any) -> None:
+        """Take one message; what is no `tools/call` request says nothing."""
+        self._calls += calls(event, self._definitions)
+
+    def calls(self) -> list[Call]:
+        """Give the calls so far."""
+        return list(self._calls)
+
+
 async def results(
     outcomes: Sequence[CallOutcome],
     *,

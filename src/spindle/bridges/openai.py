@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from spindle.bridges import openai_chat, openai_responses
 from spindle.bridges.asking import Asking, Retries
-from spindle.bridges.openai_provider import ChatProvider, Client, Options, ResponsesProvider
+from spindle.bridges.openai_provider import ChatProvider, Options, ResponsesProvider, client_of
 from spindle.bridges.rendering import Sees
 from spindle.tools.filters import ToolFilter
 
@@ -38,12 +38,12 @@ def chat(
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given.
+        UsageError: Both a client and its address or key were given, or the key is none.
     """
     options = Options(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
     )
-    asked = Client(client, base_url=base_url, api_key=api_key)
+    asked = client_of(client, base_url=base_url, api_key=api_key)
     return Asking(
         provider=ChatProvider(asked, options, asks_usage=stream and include_usage),
         sees=openai_chat.seen(sees or Sees()),
@@ -77,12 +77,12 @@ def responses(
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given.
+        UsageError: Both a client and its address or key were given, or the key is none.
     """
     options = Options(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
     )
-    asked = Client(client, base_url=base_url, api_key=api_key)
+    asked = client_of(client, base_url=base_url, api_key=api_key)
     return Asking(
         provider=ResponsesProvider(asked, options, store=store),
         sees=openai_responses.seen(sees or Sees()),

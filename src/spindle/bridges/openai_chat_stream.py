@@ -4,14 +4,14 @@ Servers that speak this API differ: some send no ids, no index or index 0 for ev
 each piece, some send a call whole and its arguments as an object. What cannot be said for certain is not guessed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, cast
 
-from spindle.bridges.asking import Answered, Piece
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.limits import OPENAI_CHAT
 from spindle.bridges.openai_usage import usage_of
-from spindle.bridges.partial_calls import PartialCall, repeated, repeated_name
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated, repeated_name
+from spindle.bridges.provider import Answered, Piece
 from spindle.bridges.reading import count_of, field_of, is_record, items_of, text_of
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
@@ -25,13 +25,14 @@ _THOUGHTS: Final = ("reasoning_content", "reasoning")
 class Stream:
     """One answer, as it comes in."""
 
-    def __init__(self, definitions: Definitions | None = None) -> None:
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.usage: dict[str, Any] | None = None
         self.finish_reason: str | None = None
         self._definitions = definitions
         self._text: list[str] = []
         self._refusal: list[str] = []
         self._thoughts: dict[str, list[str]] = {}
+        self._ids = CallIds(taken)
         self._calls: list[PartialCall] = []
         self._by_index: dict[int, PartialCall] = {}
         self._legacy: PartialCall | None = None
@@ -150,7 +151,7 @@ class Stream:
         self._add(call, function, pieces)
 
     def _take_legacy(self, function: Any, pieces: list[Piece]) -> None:
-        self._legacy = self._legacy or PartialCall()
+        self._legacy = self._legacy or PartialCall(ids=self._ids)
         self._add(self._legacy, function, pieces)
 
     def _add(self, call: PartialCall, function: Any, pieces: list[Piece]) -> None:
@@ -161,8 +162,7 @@ class Stream:
         if function is not None and not is_record(function):
             call.is_damaged = True
         piece = call.add(field_of(function, "input" if call.is_custom else "arguments"))
-        tool = call.name if self._definitions is None else self._definitions.names.to_own(call.name)
-        pieces.append(Piece("call", piece, id=call.id, tool=tool))
+        pieces.append(call.piece(piece, self._definitions))
 
     def _owner(self, entry: Any, id: str, name: str, function: Any) -> PartialCall | None:
         """Find or begin the call that a piece belongs to; `None` where nobody can say which that is."""
@@ -171,20 +171,20 @@ class Stream:
             known = self._by_index.get(index)
             if known is None:
                 return self._begun(id, index)
-            if id and known.has_own_id and id != known.id:
+            if id and known.given_id and id != known.given_id:
                 return self._begun(id, index) if name else None
             is_another = bool(name) and not id and bool(field_of(function, "arguments")) and known.is_closed
             return self._begun(id, index) if is_another else known
         last = self._calls[-1] if self._calls else None
         if id:
-            goes_on = last is not None and last.id == id and not (name and last.is_closed)
+            goes_on = last is not None and last.given_id == id and not (name and last.is_closed)
             return last if goes_on else self._begun(id, None)
         if field_of(entry, "index") is not None or not is_record(entry):
             return None
         return self._begun(id, None) if name else last
 
     def _begun(self, id: str, index: int | None) -> PartialCall:
-        call = PartialCall(id)
+        call = PartialCall(id, ids=self._ids)
         self._calls.append(call)
         if index is not None:
             self._by_index[index] = call

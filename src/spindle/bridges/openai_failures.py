@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spindle.bridges.asking import Failure
+from spindle.bridges.provider import Failure
 from spindle.bridges.reading import field_of, text_of
 
 _STATUSES: Final = {
@@ -18,7 +18,6 @@ _STATUSES: Final = {
     "vector_store_timeout": 504,
 }
 """Errors inside an answer that began well have no status of their own."""
-_MAX_SAID: Final = 500
 
 
 class _ServerSaidError(Exception):
@@ -43,7 +42,7 @@ def raise_for_response(response: Any) -> None:
     if field_of(response, "error") is not None or text_of(response, "status") in {"failed", "cancelled"}:
         raise _said(field_of(response, "error"))
     if field_of(response, "choices") is None and field_of(response, "output") is None:
-        raise _ServerSaidError(f"the server sent no answer: {str(response)[:_MAX_SAID]}")
+        raise _ServerSaidError(f"the server sent no answer: {response}")
 
 
 def failure_of(error: Exception) -> Failure | None:
@@ -53,21 +52,21 @@ def failure_of(error: Exception) -> Failure | None:
     if isinstance(error, _ServerSaidError):
         return Failure(str(error), error.status)
     if isinstance(error, openai.APIStatusError):
-        return Failure(_short(error.message), error.status_code, _retry_after(error.response.headers))
+        return Failure(error.message, error.status_code, _retry_after(error.response.headers))
     if isinstance(error, openai.APIConnectionError):
         cause = error.__cause__
         return Failure(f"{error.message} {type(cause).__name__}: {cause}" if cause is not None else error.message)
     if isinstance(error, openai.APIResponseValidationError):
-        return Failure(_short(error.message))
+        return Failure(error.message)
     if isinstance(error, openai.APIError):
-        return Failure(_short(error.message), _status(error.body))
+        return Failure(error.message, _status(error.body))
     # The SDK reads each event as JSON and lets what is none through as it fell.
     return Failure(f"an event of the stream is no JSON: {error}") if isinstance(error, json.JSONDecodeError) else None
 
 
 def _said(error: Any) -> _ServerSaidError:
     words = text_of(error, "message") or text_of(error, "code") or "the answer failed, and the server did not say why"
-    return _ServerSaidError(_short(words), _status(error))
+    return _ServerSaidError(words, _status(error))
 
 
 def _status(error: Any) -> int | None:
@@ -88,7 +87,3 @@ def _retry_after(headers: Mapping[str, str]) -> str | None:
         return str(float(milliseconds) / 1000) if milliseconds else headers.get("retry-after")
     except ValueError:
         return headers.get("retry-after")
-
-
-def _short(words: str) -> str:
-    return words if len(words) <= _MAX_SAID else f"{words[:_MAX_SAID]}…"

@@ -1,56 +1,50 @@
 """OpenAI's two APIs behind its SDK, as executor callbacks ask them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio
 
 from spindle.bridges import openai_chat, openai_responses
-from spindle.bridges.asking import Answered, AnswerStream, Failure
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.openai_failures import failure_of, raise_for_error, raise_for_response
-from spindle.bridges.per_loop import PerLoop
+from spindle.bridges.provider import Answered, AnswerStream, Failure
 from spindle.bridges.reading import sendable
+from spindle.bridges.sdk_arguments import arguments_of
+from spindle.bridges.sdk_client import SdkClient
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import Choice, chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import MissingExtraError, UsageError
+from spindle.errors import MissingExtraError
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_NO_KEY: Final = "none-needed"
 
+def client_of(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[AsyncOpenAI]":
+    """Give the client to ask with; its own retries are off.
 
-class Client:
-    """The caller's client, or one of our own for each event loop; its own retries are off."""
-
-    def __init__(self, given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str | None) -> None:
-        try:
-            from openai import AsyncOpenAI  # noqa: PLC0415  an extra
-        except ImportError as missing:
-            raise MissingExtraError("asking OpenAI needs its SDK: pip install 'spindle[openai]'") from missing
-        if given is not None and (base_url is not None or api_key is not None):
-            raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
-        # The key of the environment is OpenAI's: another server is not told it.
-        key = _NO_KEY if api_key is None and base_url is not None else api_key
-        self._given = given.with_options(max_retries=0) if given is not None else None
-        self._own = PerLoop(lambda: AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0))
-
-    def get(self) -> "AsyncOpenAI":
-        """Give the client to use on this event loop."""
-        return self._given or self._own.get()
-
-    async def close(self) -> None:
-        """Close our own client of this event loop; the caller's stays open."""
-        made = self._own.take()
-        if made is not None:
-            await made.close()
+    Raises:
+        MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given, or the key is none.
+    """
+    try:
+        from openai import AsyncOpenAI  # noqa: PLC0415  an extra
+    except ImportError as missing:
+        raise MissingExtraError("asking OpenAI needs its SDK: pip install 'spindle[openai]'") from missing
+    return SdkClient(
+        given,
+        lambda key: AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0),
+        base_url=base_url,
+        api_key=api_key,
+        keys=lambda client: [client.api_key],
+        close=lambda client: client.close(),
+        quieten=lambda client: client.with_options(max_retries=0),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +84,7 @@ class Options:
 class _Provider:
     """What is the same for both."""
 
-    client: Client
+    client: "SdkClient[AsyncOpenAI]" = field(repr=False)
     options: Options
 
     dialect: ClassVar[Any]
@@ -108,7 +102,7 @@ class _Provider:
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
         """Send the request, and give the events of the answer."""
         create = self.create
-        stream = await create(**_arguments(create, request), stream=True)
+        stream = await create(**arguments_of(create, request), stream=True)
         try:
             yield _checked(stream)
         finally:
@@ -116,22 +110,25 @@ class _Provider:
             with anyio.CancelScope(shield=True):
                 await stream.close()
 
-    def reader(self, definitions: Definitions) -> AnswerStream:
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> AnswerStream:
         """Give what puts these events together."""
-        return self.dialect.Stream(definitions)
+        return self.dialect.Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], definitions: Definitions) -> Answered:
-        """Send the request, and wait for the answer as a whole."""
+    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+        """Send the request, wait for the answer as a whole, and read it."""
         create = self.create
-        response = await create(**_arguments(create, request))
+        response = await create(**arguments_of(create, request))
         raise_for_response(response)
-        reader = self.dialect.Stream(definitions)
         reader.feed_whole(response)
         return reader.answered()
 
     def failure(self, error: Exception) -> Failure | None:
-        """Say what an exception of the SDK means."""
+        """Say what an exception of the SDK means; `None` for one that is not the provider's."""
         return failure_of(error)
+
+    def secrets(self) -> Sequence[str]:
+        """Give the keys that are sent."""
+        return self.client.secrets()
 
 
 @dataclass(frozen=True)
@@ -194,13 +191,3 @@ async def _checked(stream: AsyncIterator[Any]) -> AsyncGenerator[Any]:
     async for event in stream:
         raise_for_error(event)
         yield event
-
-
-def _arguments(create: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Split a request into what the SDK knows and what only the server does."""
-    known = signature(create).parameters
-    unknown = {name: value for name, value in request.items() if name not in known}
-    arguments = {name: value for name, value in request.items() if name in known}
-    if unknown:
-        arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
-    return arguments

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.limits import OPENAI_RESPONSES
-from spindle.bridges.partial_calls import PartialCall, repeated, repeated_name
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated, repeated_name
 from spindle.bridges.reading import field_of, items_of, plain, text_of
 from spindle.calls import Call
 
@@ -15,8 +15,9 @@ _INPUTS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 class Item:
     """A message, a call, a piece of reasoning, or anything else a model gave."""
 
-    def __init__(self, index: int | None, item: Any, *, is_done: bool = False) -> None:
+    def __init__(self, index: int | None, item: Any, *, ids: CallIds, is_done: bool = False) -> None:
         self.index = index
+        self._ids = ids
         self.said: list[str] = []
         self.refused: list[str] = []
         self.call: PartialCall | None = None
@@ -36,7 +37,7 @@ class Item:
             self.refused = [text_of(part, "refusal") for part in parts]
 
     def _read_call(self, item: Any, kind: str) -> None:
-        self.call = self.call or PartialCall(text_of(item, "call_id"))
+        self.call = self.call or PartialCall(text_of(item, "call_id"), ids=self._ids)
         self.call.identify(text_of(item, "call_id"))
         self.call.name = text_of(item, "name")
         self.call.is_custom = kind == "custom_tool_call"

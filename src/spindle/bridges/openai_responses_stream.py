@@ -1,12 +1,13 @@
 """Puts a streamed answer of the Responses API together."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from spindle.bridges.asking import Answered, Piece
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.openai_responses_items import Item
 from spindle.bridges.openai_usage import usage_of
+from spindle.bridges.partial_calls import CallIds
+from spindle.bridges.provider import Answered, Piece
 from spindle.bridges.reading import count_of, field_of, is_record, items_of, text_of
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
@@ -24,10 +25,11 @@ _ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 class Stream:
     """One answer, as it comes in."""
 
-    def __init__(self, definitions: Definitions | None = None) -> None:
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.usage: dict[str, Any] | None = None
         self.finish_reason: str | None = None
         self._definitions = definitions
+        self._ids = CallIds(taken)
         self._items: list[Item] = []
         self._latest: Item | None = None
         """Pieces of one item mostly come in a row."""
@@ -56,9 +58,13 @@ class Stream:
         """Take an answer as a whole; its items are the last word."""
         self.usage = usage_of(field_of(response, "usage")) or self.usage
         items = [each for each in items_of(response, "output") if is_record(each)]
+        status = text_of(response, "status")
         if items:
             self._items, self._latest = [self._finished(index, item) for index, item in enumerate(items)], None
-        status = text_of(response, "status")
+            last = self._items[-1]
+            if status == "incomplete" and last.call is not None and text_of(last.item, "status") != "completed":
+                # Where an answer was cut, its last call is whole only by its own word.
+                last.is_done = False
         if status == "incomplete":
             self.finish_reason = text_of(field_of(response, "incomplete_details"), "reason") or status
         elif status in {"", "completed"} and is_record(response):
@@ -105,7 +111,7 @@ class Stream:
     def _finished(self, index: int, item: Any) -> Item:
         known = next((each for each in self._items if each.id and each.id == text_of(item, "id")), None)
         if known is None:
-            return Item(index, item, is_done=True)
+            return Item(index, item, ids=self._ids, is_done=True)
         known.index = index
         known.read(item, is_done=True)
         return known
@@ -129,12 +135,12 @@ class Stream:
             return ()
         item = self._known(text_of(given, "id"), index)
         if item is None:
-            item = Item(index, given, is_done=is_done)
+            item = Item(index, given, ids=self._ids, is_done=is_done)
             self._items.append(item)
         else:
             item.read(given, is_done=is_done)
         # What an item that is done says was told piece by piece.
-        return () if is_done or item.call is None else [self._piece(item, "")]
+        return () if is_done or item.call is None else [item.call.piece("", self._definitions)]
 
     def _take_arguments(self, event: Any) -> Sequence[Piece]:
         item = self._item(event)
@@ -144,7 +150,7 @@ class Stream:
                 if each.call is not None and not each.is_done:
                     each.call.is_damaged = True
             return ()
-        return [self._piece(item, item.call.add(field_of(event, "delta")))]
+        return [item.call.piece(item.call.add(field_of(event, "delta")), self._definitions)]
 
     def _take_words(self, event: Any, *, is_refusal: bool) -> Sequence[Piece]:
         words = text_of(event, "delta")
@@ -152,14 +158,8 @@ class Stream:
             return ()
         item = self._item(event)
         if item is None:
-            item = Item(count_of(event, "output_index"), {"type": "message", "id": text_of(event, "item_id")})
+            begun = {"type": "message", "id": text_of(event, "item_id")}
+            item = Item(count_of(event, "output_index"), begun, ids=self._ids)
             self._items.append(item)
         (item.refused if is_refusal else item.said).append(words)
         return [Piece("text", words)]
-
-    def _piece(self, item: Item, text: str) -> Piece:
-        call = item.call
-        if call is None:
-            return Piece("call", text)
-        tool = call.name if self._definitions is None else self._definitions.names.to_own(call.name)
-        return Piece("call", text, id=call.id, tool=tool)

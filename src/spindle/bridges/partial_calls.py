@@ -1,13 +1,16 @@
 """Calls as they come in, piece by piece; what is not whole is never run."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
 from spindle.bridges.definitions import Definitions, new_call_id
 from spindle.bridges.limits import Limits
 from spindle.bridges.names import wire_name
+from spindle.bridges.provider import Piece
 from spindle.calls import Call
+from spindle.errors import InvalidToolArgsError
+from spindle.tools.arguments import read_arguments
 
 NAMELESS: Final = "(no name)"
 """Stands for the name a model left out; a record needs one."""
@@ -15,17 +18,36 @@ NAMELESS: Final = "(no name)"
 _LOST: Final = " …[a part of this was lost]"
 """No text that ends like this is JSON, whatever is before it."""
 _OPEN: Final = "{"
+_UNREADABLE: Final = "unreadable_arguments"
+"""Under which name arguments are repeated that are none."""
 _CUSTOM: Final = "input of a custom tool, which takes no arguments: "
+
+
+class CallIds:
+    """Ids of calls, none of which is given twice: answers and artifacts are found by them."""
+
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def claim(self, id: str, made: str | None = None) -> str:
+        """Give the provider's id; where it is missing, or somebody else's already, one that is `made` or new."""
+        claimed = id if id and id not in self._taken else made or new_call_id()
+        self._taken.add(claimed)
+        return claimed
 
 
 class PartialCall:
     """One call, while it is being written."""
 
-    __slots__ = ("_parts", "has_own_id", "id", "is_custom", "is_damaged", "name")
+    __slots__ = ("_ids", "_parts", "given_id", "id", "is_custom", "is_damaged", "name")
 
-    def __init__(self, id: str = "", name: str = "") -> None:
-        self.id = id or new_call_id()
-        self.has_own_id = bool(id)
+    def __init__(
+        self, given_id: str = "", name: str = "", *, ids: CallIds | None = None, made: str | None = None
+    ) -> None:
+        self._ids = ids or CallIds()
+        self.given_id = given_id
+        """The provider's id for it, which it may have used before; empty where there is none."""
+        self.id = self._ids.claim(given_id, made)
         self.name = name
         self.is_custom = False
         """Called with free text: no tool of ours is."""
@@ -35,8 +57,8 @@ class PartialCall:
 
     def identify(self, id: str) -> None:
         """Take the provider's id, where one comes late."""
-        if id and not self.has_own_id:
-            self.id, self.has_own_id = id, True
+        if id and not self.given_id:
+            self.given_id, self.id = id, self._ids.claim(id, self.id)
 
     def add(self, arguments: Any) -> str:
         """Take a piece of the arguments, and give its text."""
@@ -83,6 +105,11 @@ class PartialCall:
         name = self.name or NAMELESS
         return definitions.call(self.id, name, text) if definitions is not None else Call(self.id, name, text)
 
+    def piece(self, text: str, definitions: Definitions | None) -> Piece:
+        """Give what is new in it, for who watches."""
+        tool = self.name if definitions is None else definitions.names.to_own(self.name)
+        return Piece("call", text, id=self.id, tool=tool)
+
 
 def is_object(text: str) -> bool:
     """Say whether a text is one JSON object."""
@@ -97,7 +124,15 @@ def repeated(arguments: Any) -> str:
     text = _written(cast("Mapping[str, Any]", arguments)) if isinstance(arguments, Mapping) else _decoded(arguments)
     if not text.strip():
         return "{}"
-    return text if is_object(text) else json.dumps({"unreadable_arguments": text})
+    return text if is_object(text) else json.dumps({_UNREADABLE: text})
+
+
+def repeated_input(arguments: Any, *, unreadable: str = _UNREADABLE) -> dict[str, Any]:
+    """Give arguments as the conversation repeats them to APIs that take nothing but an object."""
+    try:
+        return dict(read_arguments(arguments, tool="", empty_ok=True))
+    except InvalidToolArgsError:
+        return {unreadable: _decoded(arguments) or str(arguments)}
 
 
 def repeated_name(name: str, limits: Limits) -> str:

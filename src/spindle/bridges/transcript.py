@@ -79,6 +79,7 @@ class Transcript:
         self._seen: set[str] = set()
         self._calls_seen: dict[str, int] = defaultdict(int)
         self._own_text: str | None = None
+        self._heard: dict[str, tuple[Message, Said]] = {}
         self._rendered: dict[int, tuple[object, Any]] = {}
         """By identity, each with what it was made of, which must stay alive for that."""
 
@@ -90,6 +91,11 @@ class Transcript:
             for call in calls:
                 self._calls_seen[call.tool_call_id] += 1
 
+    @property
+    def call_ids(self) -> set[str]:
+        """The ids of the calls that were asked for so far, whatever became of their records."""
+        return {call.tool_call_id for item in self._order if isinstance(item, _Asked) for call in item.calls}
+
     async def steps(self, ctx: DispatchContext, sees: Sees) -> list[Step]:
         """Give the conversation as it stands."""
         messages = dict(_by_id(ctx.messages))
@@ -97,14 +103,12 @@ class Transcript:
         records: dict[str, deque[ToolCallRecord]] = defaultdict(deque)
         for record in ctx.tool_calls:
             records[record.id].append(record)
-        lasting = {id(each) for each in ctx.messages}
         steps: list[Step] = []
         for item in self._order:
             if isinstance(item, _Heard):
                 message = messages.get(item.id)
                 if message is not None:
-                    is_lasting = id(message) in lasting
-                    steps.append(await (self._once(message, _said, sees) if is_lasting else _said(message, sees)))
+                    steps.append(await self._said(item.id, message, sees))
             elif isinstance(item, _Asked):
                 answers = [await self._answer(call, records[call.tool_call_id], sees) for call in item.calls]
                 steps.append(Exchange(item.text, item.calls, tuple(answers), item.raw))
@@ -117,11 +121,16 @@ class Transcript:
         return steps
 
     async def _answer(self, call: Call, records: deque[ToolCallRecord], sees: Sees) -> Answer:
-        return (
-            await self._once(records.popleft(), answer_of_record, sees)
-            if records
-            else unanswered(call.tool_call_id, call.name)
-        )
+        if records:
+            return await self._once(records.popleft(), answer_of_record, sees)
+        return await self._once(call, _unanswered, sees)
+
+    async def _said(self, name: str, message: Message, sees: Sees) -> Said:
+        """Render a message, again only when it says something else: a mapping is read anew on each trip."""
+        before = self._heard.get(name)
+        if before is None or not _say_the_same(before[0], message):
+            before = self._heard[name] = (message, await _said(message, sees))
+        return before[1]
 
     async def _once(self, made_of: _Source, render: Callable[[_Source, Sees], Awaitable[_Made]], sees: Sees) -> _Made:
         found = self._rendered.get(id(made_of))
@@ -186,6 +195,15 @@ def _by_id(given: Sequence[Any]) -> Iterator[tuple[str, Message]]:
         name = message_id if isinstance(message_id, str) else f"message {position}"
         known[name] += 1
         yield name if known[name] == 1 else f"{name} again {known[name]}", Message.of(each)
+
+
+async def _unanswered(call: Call, sees: Sees) -> Answer:  # noqa: ARG001  the signature of all that render
+    return unanswered(call.tool_call_id, call.name)
+
+
+def _say_the_same(one: Message, other: Message) -> bool:
+    told = [(each.role, each.content, each.identity, [*map(id, each.attachments)]) for each in (one, other)]
+    return told[0] == told[1]
 
 
 async def _said(message: Message, sees: Sees) -> Said:

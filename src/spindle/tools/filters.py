@@ -75,6 +75,30 @@ def checked_filter(value: object) -> ToolFilter | None:
     raise InvalidToolFilterError(f"filter is a ToolFilter or None, not a {type(value).__name__}", field="filter")
 
 
+def both(one: ToolFilter | None, other: ToolFilter | None) -> ToolFilter | None:
+    """Give the filter that allows what both of two allow."""
+    if one is None or other is None or one == other:
+        return one if other is None else other
+    return ToolFilter(
+        allowed_tools=_shared(one.allowed_tools, other.allowed_tools),
+        allowed_mcp_servers=_shared(one.allowed_mcp_servers, other.allowed_mcp_servers),
+        allowed_plugins=_shared(one.allowed_plugins, other.allowed_plugins),
+        allowed_mcp_tools=_shared_by_server(one.allowed_mcp_tools or {}, other.allowed_mcp_tools or {}),
+        exclude_tools=one.exclude_tools | other.exclude_tools,
+    )
+
+
+def _shared(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
+    return some if others is None else others if some is None else some & others
+
+
+def _shared_by_server(
+    some: Mapping[str, frozenset[str]], others: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]] | None:
+    both_ways = {**some, **others} | {server: some[server] & others[server] for server in some.keys() & others.keys()}
+    return both_ways or None
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a filter turns a tool down."""
