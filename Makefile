@@ -15,7 +15,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve demo test test-all coverage check format lint types imports docs bench lock dist clean
+.PHONY: help setup serve demo test test-all coverage check format lint types imports docs bench corpus lock dist clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -78,6 +78,9 @@ docs: $(READY) ## build the documentation into site/
 
 bench: $(READY) ## measure against the floors and print the ratios
 	@$(PY) -m benchmarks
+
+corpus: $(READY) ## what each dialect loses of the public corpus of tool schemas
+	@$(PY) -m benchmarks.corpus
 
 lock: $(READY) ## resolve the dependencies anew into requirements.lock
 	$(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev \

@@ -19,7 +19,7 @@ from tests.bridges.sample_schemas import Sampler, schemas
 FORMS = {name: rules for name, rules, _ in forms() if name not in ("openai_responses", "openai_responses strict")}
 BY_FORM = pytest.mark.parametrize("form", list(FORMS))
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-WIDELY = settings(deadline=None, max_examples=30, suppress_health_check=SLOW)
+WIDELY = settings(deadline=None, max_examples=25, suppress_health_check=SLOW)
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,17 @@ def test_arguments_that_fit_are_told_of_and_come_back_the_same(form: str, schema
 
 
 @BY_FORM
-def test_arguments_of_the_corpus_come_back_the_same(form: str, tools: list[CorpusTool]) -> None:
+def test_arguments_of_a_part_of_the_corpus_come_back_the_same(form: str, tools: list[CorpusTool]) -> None:
+    check_arguments(form, tools[::5])
+
+
+@pytest.mark.slow
+@BY_FORM
+def test_arguments_of_the_whole_corpus_come_back_the_same(form: str, tools: list[CorpusTool]) -> None:
+    check_arguments(form, tools)
+
+
+def check_arguments(form: str, tools: list[CorpusTool]) -> None:
     tried = 0
     for number, tool in enumerate(tools):
         lowered = lowered_or_none(tool.schema, FORMS[form])

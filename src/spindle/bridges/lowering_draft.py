@@ -109,6 +109,8 @@ class Draft:
 
     def found(self, keyword: str) -> list[tuple[Part, Any]]:
         """Give every part that has a keyword, with its value."""
+        if len(self.parts) == 1 and keyword not in self.parts[0].schema:
+            return []
         return [
             (part, part.schema[keyword])
             for part in self.parts

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from spindle.bridges.losses import pointer
 from spindle.tools.raw_copy import as_list, as_object
@@ -51,6 +51,8 @@ class Part:
 
     def without(self, *keywords: str) -> "Part":
         """Give the part as if it did not have some keywords."""
+        if not any(keyword in self.written for keyword in keywords):
+            return self
         kept = {keyword: value for keyword, value in self.schema.items() if keyword not in keywords}
         written = {keyword: value for keyword, value in self.written.items() if keyword not in keywords}
         return Part(kept, self.path, written, self.alias)
@@ -90,6 +92,11 @@ class Original:
 
     def target(self, part: Part, keyword: str) -> Place | None:
         """Follow a reference; `None` where it is not one place of this schema that it leads to."""
+        reference = str(part.schema[keyword])
+        if keyword == "$ref" and (reference == "#" or reference.startswith("#/")) and not self._has_addresses:
+            path = unquote(reference[1:])
+            schema = self._at(path)
+            return None if schema is None else (schema, path)
         node = cast("dict[str, Any]", part.written)
         targets = [edge.target for edge in self._graph.edges(self._own(node, part.path)) if edge.keyword == keyword]
         if len(targets) != 1:
@@ -97,16 +104,27 @@ class Original:
         path = self._paths.get(id(targets[0]))
         return None if path is None else (targets[0], path)
 
+    @cached_property
+    def _has_addresses(self) -> bool:
+        """Whether a subschema has an address of its own, so that references inside it may lead elsewhere."""
+        return any("$id" in value for value, _ in places(self.root))
+
     def _own(self, node: dict[str, Any], path: str) -> dict[str, Any]:
         """Give the very object of the schema: a graph knows subschemas by identity, and parts may be copies."""
-        if id(node) in self._paths:
-            return node
+        return node if id(node) in self._paths else self._at(path) or {}
+
+    def _at(self, path: str) -> dict[str, Any] | None:
         here: Any = self.root
         for step in path.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
-            listed = listing(here)
-            here = here[key] if listed is None else listed[int(key)]
-        return here
+            listed, named = listing(here), as_object(here)
+            if listed is not None and key.isdecimal() and int(key) < len(listed):
+                here = listed[int(key)]
+            elif named is not None and key in named:
+                here = named[key]
+            else:
+                return None
+        return as_object(here)
 
     def properties_at(self, place: Place) -> dict[str, Place]:
         """Give every property that a subschema speaks of, through references, parts and alternatives."""

@@ -10,7 +10,9 @@ from spindle.bridges.lowering_parts import ADDRESSES, MANY, NAMED, ONE, REFERENC
 from spindle.bridges.lowering_unions import tell_union
 
 _UNIONS = ("anyOf", "oneOf")
-_APART = {"properties", "required", "dependentRequired", "additionalProperties", "items", "prefixItems", *_UNIONS}
+_OBJECTS = {"properties", "required", "dependentRequired", "additionalProperties"}
+_ARRAYS = {"items", "prefixItems"}
+_APART = {*_OBJECTS, *_ARRAYS, *_UNIONS}
 _SAME_VALUE = ("then", "else")
 _SAID_ELSEWHERE = {"const", "exclusiveMinimum", "exclusiveMaximum", "description"}
 _SUBSCHEMAS = {*ONE, *MANY, *NAMED} - _APART
@@ -22,14 +24,18 @@ def tell(draft: Draft) -> None:
         # First, for it may take what stands beside it into its alternatives.
         if draft.found(keyword) and not (draft.root and not draft.takes(keyword)):
             tell_union(draft, keyword)
-    for keyword in dict.fromkeys(keyword for part in draft.parts for keyword in part.schema):
+    keywords = dict.fromkeys(keyword for part in draft.parts for keyword in part.schema)
+    for keyword in keywords:
         if keyword not in _APART and draft.found(keyword):
             _tell_one(draft, keyword)
-    tell_properties(draft)
-    tell_required(draft)
-    tell_dependencies(draft)
-    tell_others(draft)
-    tell_arrays(draft)
+    # Most subschemas are of a plain value, and are done by now.
+    if not _OBJECTS.isdisjoint(keywords):
+        tell_properties(draft)
+        tell_required(draft)
+        tell_dependencies(draft)
+        tell_others(draft)
+    if not _ARRAYS.isdisjoint(keywords):
+        tell_arrays(draft)
     for keyword in _UNIONS:
         if draft.found(keyword) and draft.root and not draft.takes(keyword):
             tell_union(draft, keyword)
