@@ -2,7 +2,12 @@
 
 import json
 
+import anyio
+
+from spindle import Call, ToolContext
+from spindle.cli.config import load_config
 from spindle.cli.exits import NOT_FOUND, OK, USAGE
+from spindle.cli.house import open_house
 from tests.cli.conftest import Command, Place
 
 
@@ -61,3 +66,17 @@ def test_a_journal_in_memory_cannot_be_read_by_others(spindle: Command, place: P
 
     assert ran.code == USAGE
     assert "spindle.toml:2: journal.path:" in ran.err
+
+
+def test_a_call_whose_id_does_not_say_it_is_listed_with_its_tool(spindle: Command, place: Place) -> None:
+    async def served() -> None:
+        async with open_house(load_config(None, state=place.state)) as house:
+            call = Call("c_12", "calculate", {"expression": "1"})
+            await house.executor.execute_parallel([call], ToolContext(session_id="somebody"))
+
+    anyio.run(served)
+    spindle("call", "time_now")
+
+    [_, first, second] = spindle("journal", "list").out.splitlines()
+    assert first.split()[2].startswith("time_now-")
+    assert second.split()[2:4] == ["calculate", "c_12"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spindle.cli.serve_log import QUIET_LOGGERS, LineFormatter, log_to_stderr
+from spindle.cli.serve_log import LineFormatter, log_to_stderr
 
 
 def line(message: str, *args: Any, **extra: Any) -> str:
@@ -59,12 +59,12 @@ def test_libraries_that_write_session_ids_and_messages_stay_quiet(
 ) -> None:
     root = logging.Logger("a root of its own")
     monkeypatch.setattr(logging, "root", root)
-    for name in (*QUIET_LOGGERS, "spindle"):
+    for name in ("mcp", "sse_starlette", "spindle"):
         monkeypatch.setattr(logging.getLogger(name), "parent", root)
-        monkeypatch.setattr(logging.getLogger(name), "level", logging.getLogger(name).level)
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.NOTSET)
     log_to_stderr(level, as_json=as_json)
     logging.getLogger("mcp.server.streamable_http_manager").info("Created new transport with session ID: abc")
-    logging.getLogger("mcp.server").debug("Received message: secret")
+    logging.getLogger("sse_starlette.sse").debug("chunk: secret")
     logging.getLogger("spindle.calls").info("ours")
 
     said = capsys.readouterr().err

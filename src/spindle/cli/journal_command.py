@@ -107,7 +107,10 @@ def _journals(where: Where) -> Journals:
 
 def _row(entry: JournalEntry) -> list[str]:
     when = entry.started_at.astimezone().strftime("%m-%d %H:%M:%S")
-    return [when, entry.tool_call_id, became(entry), _took(entry), json_format.dumps(entry.args, ensure_ascii=False)]
+    # Ids that this command made begin with the tool; those of MCP clients and models do not say it.
+    named, tool = entry.tool_call_id, entry.tool
+    call = named if named.startswith(tool) else f"{tool} {named}"
+    return [when, call, became(entry), _took(entry), json_format.dumps(entry.args, ensure_ascii=False)]
 
 
 def became(entry: JournalEntry) -> str:

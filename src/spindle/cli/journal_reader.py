@@ -113,7 +113,9 @@ def _select(file: Path, clause: str, values: Sequence[Any]) -> list[tuple[int, J
         with closing(_connected(file)) as connection:
             rows = connection.execute(query, values).fetchall()
     except sqlite3.Error as error:
-        raise JournalError(f"the journal {file} cannot be read: {error}; is it a file of Spindle's?") from error
+        raise JournalError(
+            f"the journal {file} cannot be read: {error}; is it a file of Spindle's, and is there space left?"
+        ) from error
     return [(row[0], _entry(row[1:], is_alive=is_alive)) for row in rows]
 
 

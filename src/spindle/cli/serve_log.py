@@ -14,17 +14,16 @@ from spindle.telemetry.masking import masked_text
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 _MAX_CHARS: Final = 2_000
-QUIET_LOGGERS: Final = ("mcp", "httpx", "httpx2", "httpcore", "httpcore2", "asyncio", "uvicorn")
-"""Loggers of libraries that write session ids, addresses and whole messages where they are asked for more."""
 
 
 def log_to_stderr(level: LogLevel, *, as_json: bool) -> None:
     """Log on standard error from a level on, as lines for people or as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler])
-    for name in QUIET_LOGGERS:
-        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+    wanted = logging.getLevelNamesMapping()[level.upper()]
+    # Libraries that are asked for more write session ids and whole messages; of them only warnings are heard.
+    logging.basicConfig(level=max(logging.WARNING, wanted), handlers=[handler])
+    logging.getLogger("spindle").setLevel(wanted)
 
 
 class LineFormatter(logging.Formatter):
