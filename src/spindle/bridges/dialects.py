@@ -51,7 +51,7 @@ _CLAUDE_STRICT = Rules(
     needs_items=True,
     closed=True,
     strict_limits=limits.ANTHROPIC,
-    property_pattern=limits.ANTHROPIC.property_pattern,
+    name_limits=limits.ANTHROPIC,
 )
 
 OPENAI_CHAT = Dialect(
@@ -73,7 +73,7 @@ ANTHROPIC = Dialect(
     limits=limits.ANTHROPIC,
     rules=Rules(
         root_banned=frozenset(("anyOf", "oneOf", "allOf")),
-        property_pattern=limits.ANTHROPIC.property_pattern,
+        name_limits=limits.ANTHROPIC,
     ),
     strict_rules=_CLAUDE_STRICT,
 )
@@ -95,7 +95,7 @@ GEMINI = Dialect(
         needs_type=True,
         needs_items=True,
         needs_properties=True,
-        property_pattern=limits.GEMINI.property_pattern,
+        name_limits=limits.GEMINI,
     ),
 )
 
@@ -107,7 +107,7 @@ BEDROCK = Dialect(
     rules=Rules(
         root_keywords=frozenset(("type", "properties", "required")),
         inline=True,
-        property_pattern=limits.BEDROCK.property_pattern,
+        name_limits=limits.BEDROCK,
     ),
     strict_rules=_CLAUDE_STRICT,
 )

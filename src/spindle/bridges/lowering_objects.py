@@ -6,7 +6,7 @@ from spindle.bridges.losses import pointer
 from spindle.bridges.lowering_draft import Asked, Draft, Node
 from spindle.bridges.lowering_parts import Place
 from spindle.bridges.lowering_restoring import Property
-from spindle.bridges.names import fitted
+from spindle.bridges.names import property_name
 from spindle.tools.raw_copy import as_list, as_object
 
 
@@ -52,10 +52,8 @@ def _tell_property(draft: Draft, name: str, places: list[Place]) -> None:
 
 def add_property(draft: Draft, name: str, places: list[Place], node: Node) -> None:
     """Add a property that was lowered, under a name that the dialect takes."""
-    rules = draft.rules
-    wire = name
-    if rules.property_pattern is not None:
-        wire = fitted(name, rules.property_pattern, rules.max_property_chars)
+    limits = draft.rules.name_limits
+    wire = name if limits is None else property_name(name, limits)
     if wire in draft.told["properties"]:
         raise draft.refuse(f"two properties would both be called {wire!r}", "rename one of them")
     if wire != name:

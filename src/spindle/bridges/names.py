@@ -68,6 +68,13 @@ def wire_name(name: str, limits: Limits) -> str:
     return fitted(name, limits.name_pattern, limits.max_name_chars)
 
 
+def property_name(name: str, limits: Limits) -> str:
+    """Give an argument's name itself where the provider takes it, else the nearest one that it takes."""
+    if limits.property_pattern is None or limits.max_property_chars is None:
+        return name
+    return fitted(name, limits.property_pattern, limits.max_property_chars)
+
+
 def fitted(name: str, pattern: str, max_chars: int) -> str:
     """Give the name itself where it matches `pattern`, else the nearest one that does."""
     if re.fullmatch(pattern, name):

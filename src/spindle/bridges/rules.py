@@ -50,9 +50,8 @@ class Rules:
     """Whether every property must be required; an optional one takes null instead, which is undone in the call."""
     strict_limits: Limits | None = None
     """What the strict form takes at most; beyond it, a tool is told in the loose form."""
-    property_pattern: str | None = None
-    """What the name of every argument must match; others are mapped, and mapped back in the call."""
-    max_property_chars: int = 64
+    name_limits: Limits | None = None
+    """What the names of arguments may be; others are mapped, and mapped back in the call."""
 
     def takes(self, keyword: str, *, root: bool) -> bool:
         """Say whether a subschema may have a keyword."""
