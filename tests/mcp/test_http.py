@@ -243,3 +243,41 @@ async def test_an_answer_is_sent_at_once_and_does_not_wait_for_company(mode: str
             took.append(time.perf_counter() - begun)
 
     assert min(took) < 0.035  # with Nagle's algorithm every one takes 40 ms
+
+
+@pytest.mark.parametrize("token", [None, READER], ids=["no tokens", "a token"])
+async def test_nothing_is_kept_of_a_session_that_was_ended(token: str | None) -> None:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with served(tokens=TOKENS if token else {}) as address, httpx.AsyncClient(headers=headers) as http:
+        where = address.removesuffix("/mcp") + "/health"
+        async with client_of(address, "legacy", token) as client:
+            await client.call_tool("lines", {"count": 1})
+            during = (await http.get(where)).json()["sessions"]
+        after = (await http.get(where)).json()["sessions"]
+
+    assert (during, after) == (1, 0)
+
+
+async def test_a_session_is_ended_by_its_own_client_alone() -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    accept = {"accept": "application/json, text/event-stream"}
+    reader, writer = ({"Authorization": f"Bearer {each}"} for each in (READER, WRITER))
+    async with served(tokens=TOKENS) as address, httpx.AsyncClient(headers=accept) as http:
+
+        async def send(method: str, headers: dict[str, str], params: Any) -> httpx.Response:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            return await http.post(address, json=body, headers=headers)
+
+        async def sessions() -> int:
+            return (await http.get(address.removesuffix("/mcp") + "/health", headers=reader)).json()["sessions"]
+
+        session = {"mcp-session-id": (await send("initialize", reader, hello)).headers["mcp-session-id"]}
+        await send("tools/list", {**reader, **session}, {})
+        refused = await http.delete(address, headers={**writer, **session})
+        kept = await sessions()
+        ended = await http.delete(address, headers={**reader, **session})
+        left = await sessions()
+
+    assert refused.status_code >= 400
+    assert ended.status_code == 200
+    assert (kept, left) == (1, 0)

@@ -54,10 +54,10 @@ async def test_readers_beyond_the_first_few_can_be_called_unlisted() -> None:
     session = a_session(lists=False)
     session.keep(outcome("c1"))
     view = session.registry(ToolRegistry([add]), 0)
+    call = Call("r", "artifact_line_count", {"call_id": "c1"})
 
-    [count] = await Executor(view).execute_parallel(
-        [Call("r", "artifact_line_count", {"call_id": "c1"})], ToolContext()
-    )
+    with session.calling():
+        [count] = await Executor(view).execute_parallel([call], ToolContext())
 
     assert "artifact_line_count" not in {each["name"] for each in view.to_definitions()}
     assert isinstance(count.result, Ok)
@@ -83,3 +83,31 @@ async def test_there_are_never_too_many_sessions() -> None:
         sessions.get(str(n), filter=None, lists_artifacts=True)
 
     assert len(sessions.all()) == MAX_SESSIONS
+
+
+async def test_clients_share_a_view_and_its_readers_find_only_what_the_caller_has() -> None:
+    sessions, base = Sessions(), ToolRegistry([add])
+    first = sessions.get("first", filter=None, lists_artifacts=False)
+    second = sessions.get("second", filter=None, lists_artifacts=False)
+    first.keep(outcome("c1"))
+    view = second.registry(base, 0)
+    read = Call("r", "artifact_head", {"call_id": "c1"})
+
+    with first.calling():
+        [own] = await Executor(view).execute_parallel([read], ToolContext())
+    with second.calling():
+        [stolen] = await Executor(view).execute_parallel([read], ToolContext())
+    [nobodys] = await Executor(view).execute_parallel([read], ToolContext())
+
+    assert view is first.registry(base, 0)
+    assert (own.ok, stolen.ok, nobodys.ok) == (True, False, False)
+
+
+async def test_a_client_that_left_is_forgotten() -> None:
+    sessions = Sessions()
+    first = sessions.get("a", filter=None, lists_artifacts=True)
+    sessions.forget("a")
+    sessions.forget("never seen")
+
+    assert sessions.all() == []
+    assert sessions.get("a", filter=None, lists_artifacts=True) is not first

@@ -15,13 +15,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spindle.errors import UsageError
 from spindle.mcp.server import Caller, Context, ToolServer
 
 HEALTH: Final = "/health"
 _SESSION: Final = "mcp-session-id"
+_DONE: Final = 200
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  nobody calls a server by these names
 
 
@@ -80,16 +81,27 @@ def caller_of(ctx: Context) -> Caller:
     request = ctx.request
     if not isinstance(request, Request):
         return Caller(key="pipe")
-    user = request.scope.get("user")
-    token = user.access_token if isinstance(user, AuthenticatedUser) else None
+    token = _token_of(request)
     profile = None if token is None else token.subject
-    whose = "everybody" if token is None else f"token {token.client_id}"
     session = request.headers.get(_SESSION)
     # The newer protocol has no sessions: there nobody has looked whether the header tells the truth.
     if session is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return Caller(key=whose, profile=profile, has_session=False)
+        return Caller(key=_name_of(token), profile=profile, has_session=False)
+    return Caller(key=_session_key(session, token), profile=profile)
+
+
+def _token_of(request: Request) -> AccessToken | None:
+    user = request.scope.get("user")
+    return user.access_token if isinstance(user, AuthenticatedUser) else None
+
+
+def _name_of(token: AccessToken | None) -> str:
+    return "everybody" if token is None else f"token {token.client_id}"
+
+
+def _session_key(session: str, token: AccessToken | None) -> str:
     # The key is written into the journal, from which nobody may take over a session.
-    return Caller(key=f"session {token_hash(session)[:16]} of {whose}", profile=profile)
+    return f"session {token_hash(session)[:16]} of {_name_of(token)}"
 
 
 def http_app(server: ToolServer, door: Door, *, health: Callable[[], Mapping[str, Any]] = dict) -> ASGIApp:
@@ -108,14 +120,14 @@ def http_app(server: ToolServer, door: Door, *, health: Callable[[], Mapping[str
         transport_security=door.security(),
         custom_starlette_routes=[Route(HEALTH, healthy, methods=["GET"])],
     )
-    return _Guard(app, door)
+    return _Guard(app, door, server.forget)
 
 
 class _Guard:
     """Lets requests with a known token in, and says no word about which tokens there are."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
-        self._app, self._door = app, door
+    def __init__(self, app: ASGIApp, door: Door, forget: Callable[[str], None]) -> None:
+        self._app, self._door, self._forget = app, door, forget
         self._security = TransportSecurityMiddleware(door.security())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,7 +136,20 @@ class _Guard:
             return
         request = Request(scope)
         refused = await self._misled(request) or self._refused(request, scope)
+        if request.method == "DELETE":
+            send = self._forgetting(request, send)
         await (refused or self._app)(scope, receive, send)
+
+    def _forgetting(self, request: Request, send: Send) -> Send:
+        """Watch for the answer that says that a session has ended."""
+
+        async def watching(message: Message) -> None:
+            session = request.headers.get(_SESSION)
+            if session is not None and message.get("status") == _DONE:
+                self._forget(_session_key(session, _token_of(request)))
+            await send(message)
+
+        return watching
 
     async def _misled(self, request: Request) -> Response | None:
         """Refuse what came here by a name that is not ours."""

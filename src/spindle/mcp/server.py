@@ -131,6 +131,10 @@ class ToolServer:
         """How many clients were seen lately."""
         return len(self._sessions.all())
 
+    def forget(self, key: str) -> None:
+        """Let go of all that a client had, which has left for good."""
+        self._sessions.forget(key)
+
     async def tools_changed(self) -> None:
         """Tell every client that the tools are other ones now."""
         self._version += 1
@@ -256,7 +260,8 @@ class ToolServer:
                 events=events,
                 open_gate=open_gate if can_ask else None,
             )
-            [outcome] = await executor.execute_parallel([call], tool_ctx, session.filter)
+            with session.calling():
+                [outcome] = await executor.execute_parallel([call], tool_ctx, session.filter)
             return outcome
 
         return execute

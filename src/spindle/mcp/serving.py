@@ -19,6 +19,9 @@ from spindle.mcp.server import ToolServer
 _LAST_ANSWERS_SECONDS: Final = 1.0
 """For answers that are made to get through a pipe."""
 
+_KEEP_ALIVE_SECONDS: Final = 20
+"""Longer than clients keep an idle connection (5 s, most of them): or one is closed just as a request is sent on it."""
+
 
 class _Uvicorn(uvicorn.Server):
     """Uvicorn without its own signal handlers: a signal first lets running calls end."""
@@ -71,7 +74,13 @@ async def serve_http(
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
-        app, http=ImpatientProtocol, log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="on"
+        app,
+        http=ImpatientProtocol,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=2,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        lifespan="on",
     )
     uv = _Uvicorn(config, lambda: on_ready(f"http://{shown}:{port}{door.path}"))
 

@@ -6,7 +6,9 @@ is its token, and an artifact's id is a secret that only the result told: nothin
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +22,6 @@ from spindle.calls import CallOutcome, Ok
 from spindle.records import ToolCallRecord
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 ALWAYS_SHOWN: Final = ("artifact_head", "artifact_tail", "artifact_grep", "artifact_cat")
 """Readers that every client sees from the start; many look at their list of tools only once."""
@@ -29,6 +30,43 @@ MAX_UNLISTED_ARTIFACTS: Final = 2_000
 """Of a client that is only known by its token, and may be many."""
 MAX_SESSIONS: Final = 10_000
 IDLE_SECONDS: Final = 3_600
+
+
+class OpenView:
+    """What clients see who have nothing listed of their own: the tools of the house, and readers that name no artifact.
+
+    They share it, for each of its own would take milliseconds and a tenth of a megabyte. Whose artifacts such a reader
+    finds is decided by whose call it runs in.
+    """
+
+    def __init__(self) -> None:
+        self._view = ToolRegistry()
+        self._version = -1
+        kinds = (Artifact, JsonArtifact, MarkdownArtifact, TableArtifact)
+        self._readers = {reader.name: reader for kind in kinds for reader in forge_open(kind, _Current())}
+
+    def of(self, base: ToolRegistry, version: int) -> ToolRegistry:
+        """Give the view of the house as it is now."""
+        if self._version != version:
+            self._view, self._version = base.copy(), version
+            for name, reader in self._readers.items():
+                if name not in base:
+                    self._view.register(reader)
+                    if name not in ALWAYS_SHOWN:
+                        self._view.hide(name)
+        return self._view
+
+
+_calling: ContextVar["Session | None"] = ContextVar("spindle_mcp_session", default=None)
+
+
+class _Current:
+    """The client whose call runs now, as its readers see it."""
+
+    @property
+    def tool_calls(self) -> Iterable[ToolCallRecord]:
+        session = _calling.get()
+        return () if session is None else session.tool_calls
 
 
 @dataclass
@@ -45,7 +83,8 @@ class Session:
     """Tells the client that its list of tools has changed."""
     known: Definitions | None = None
     """What the client was told last, by which its calls are read."""
-    _registry: ToolRegistry | None = None
+    open_view: OpenView = field(default_factory=OpenView, repr=False)
+    _own_view: ToolRegistry | None = None
     _version: tuple[int, int] = (-1, -1)
     _kept: int = 0
 
@@ -54,10 +93,21 @@ class Session:
 
     def registry(self, base: ToolRegistry, version: int) -> ToolRegistry:
         """Give the client's view: the tools of the house, and readers of its own artifacts."""
+        if not (self.lists_artifacts and self.tool_calls):
+            return self.open_view.of(base, version)
         wanted = (version, self._kept)
-        if self._registry is None or self._version != wanted:
-            self._registry, self._version = self._view(base), wanted
-        return self._registry
+        if self._own_view is None or self._version != wanted:
+            self._own_view, self._version = self._listing(base, version), wanted
+        return self._own_view
+
+    @contextmanager
+    def calling(self) -> Generator[None]:
+        """Be the client whose artifacts the readers find that all clients share."""
+        token = _calling.set(self)
+        try:
+            yield
+        finally:
+            _calling.reset(token)
 
     def keep(self, outcome: CallOutcome) -> bool:
         """Keep the artifact of a call, if it has one; says whether the list of tools is another one now."""
@@ -68,24 +118,13 @@ class Session:
         self._kept += self.lists_artifacts
         return self.lists_artifacts
 
-    def _view(self, base: ToolRegistry) -> ToolRegistry:
-        view = base.copy()
-        for reader in _open_readers(self):
-            if reader.name not in view:
+    def _listing(self, base: ToolRegistry, version: int) -> ToolRegistry:
+        view = self.open_view.of(base, version).copy()
+        for reader in forge_all(self):
+            if reader.name not in base:
+                view.unregister(reader.name)
                 view.register(reader)
-                if reader.name not in ALWAYS_SHOWN:
-                    view.hide(reader.name)
-        if self.lists_artifacts and self.tool_calls:
-            for reader in forge_all(self):
-                if reader.name not in base:
-                    view.unregister(reader.name)
-                    view.register(reader)
         return view
-
-
-def _open_readers(session: Session) -> Iterator[Tool]:
-    for kind in (Artifact, JsonArtifact, MarkdownArtifact, TableArtifact):
-        yield from forge_open(kind, session)
 
 
 class Sessions:
@@ -93,13 +132,16 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._open_view = OpenView()
         self._known: OrderedDict[str, Session] = OrderedDict()
 
     def get(self, key: str, *, filter: ToolFilter | None, lists_artifacts: bool) -> Session:
         """Give the session of a client, a new one where it is not known."""
         now = self._clock()
         self._forget(before=now - IDLE_SECONDS)
-        session = self._known.pop(key, None) or Session(key, filter, lists_artifacts)
+        session = self._known.pop(key, None)
+        if session is None:
+            session = Session(key, filter, lists_artifacts, open_view=self._open_view)
         session.last_seen = now
         self._known[key] = session
         return session
@@ -107,6 +149,10 @@ class Sessions:
     def all(self) -> list[Session]:
         """Give every session."""
         return list(self._known.values())
+
+    def forget(self, key: str) -> None:
+        """Let go of a client that has left."""
+        self._known.pop(key, None)
 
     def _forget(self, before: float) -> None:
         while self._known:
