@@ -27,11 +27,13 @@ from spindle.execution.redacting import redacted
 from spindle.execution.settle import Settled
 from spindle.mcp.client_backoff import Clock, LoopClock
 from spindle.mcp.client_calls import Forwarder
+from spindle.mcp.client_headers import CallHeaders, headers_of
 from spindle.mcp.client_life import House
 from spindle.mcp.client_status import ServerStatus
 from spindle.mcp.client_tools import Shelf, Wanted, make_tool
 from spindle.mcp.connection import Connection
 from spindle.mcp.spec import ServerSpec
+from spindle.tools.context import ToolContext
 from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class McpServers:
     """Upstream servers and their tools: `async with McpServers(specs) as servers`, then `Executor(servers.registry)`.
 
     A server is started when it is first needed, and one that is `required` at once. Each is owned by one task.
+    `secrets` looks up the credentials that specs name; `headers` gives what one call over HTTP brings along.
 
     Raises:
         InvalidServerSpecError: Two servers have one name.
@@ -60,11 +63,13 @@ class McpServers:
         specs: Iterable[ServerSpec],
         *,
         secrets: Secrets | None = None,
+        headers: CallHeaders | None = None,
         events: Events | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.registry = ToolRegistry()
         self._secrets = secrets
+        self._headers = headers
         self._events = Events() if events is None else events
         self._clock = LoopClock() if clock is None else clock
         self._redactor = Redactor()
@@ -163,6 +168,7 @@ class McpServers:
             resolve=partial(self._resolve, spec.name),
             redact=self._redactor.redact,
             changed=self._changed,
+            headers=partial(self._headers_of, spec),
         )
 
         def warn(text: str) -> None:
@@ -195,6 +201,9 @@ class McpServers:
                 listener()
             except Exception as error:  # noqa: BLE001  a listener must never end a server
                 self._events.warn("a listener of McpServers.on_change raised", source="mcp", error=error)
+
+    async def _headers_of(self, spec: ServerSpec, ctx: ToolContext) -> dict[str, str]:
+        return await headers_of(self._headers if spec.transport == "http" else None, spec.name, ctx, self._redactor)
 
     async def _resolve(self, server: str, name: str) -> str:
         if self._secrets is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from spindle.calls import Err, Ok
+from spindle.errors import UpstreamError
 from spindle.mcp.client_gate import Action, Content, RunningCall
 from spindle.mcp.client_life import Live
 from spindle.mcp.client_tools import Wanted
@@ -65,16 +66,20 @@ class Forwarder:
         """Run one call; gives its one answer within its time, whatever the server does."""
         seconds = self._connection.spec.timeout_seconds
         with anyio.move_on_after(seconds):
-            return await self._forward(wanted)
+            try:
+                headers = await self._connection.house.headers(wanted.ctx)
+            except UpstreamError as error:
+                return Err("execution_failed", f"Nothing was sent: {error}.", cause=error)
+            return await self._forward(wanted, headers)
         return Err("timed_out", f"MCP server {self._server!r} did not answer within {seconds:g} s.")
 
-    async def _forward(self, wanted: Wanted) -> Ok | Err:
+    async def _forward(self, wanted: Wanted, headers: dict[str, str]) -> Ok | Err:
         lost = _Lost(is_undelivered=True, reason="")
         for is_again in (False, True):
             live = await self._connection.live(patient=is_again)
             if live is None:
                 break
-            answer = await self._ask(live, wanted)
+            answer = await self._ask(live, wanted, headers)
             if not isinstance(answer, _Lost):
                 return answer
             lost = answer
@@ -91,11 +96,11 @@ class Forwarder:
         )
         return Err("execution_failed", text)
 
-    async def _ask(self, live: Live, wanted: Wanted) -> Ok | Err | _Lost:
+    async def _ask(self, live: Live, wanted: Wanted, headers: dict[str, str]) -> Ok | Err | _Lost:
         """Have the owning task's group run the call: leaving it never has to wait for the server."""
         if live.is_lost:
             return _Lost(is_undelivered=True, reason=live.reason)
-        box, call = _Box(), RunningCall(self._server, wanted.tool, wanted.ctx)
+        box, call = _Box(), RunningCall(self._server, wanted.tool, wanted.ctx, headers)
         try:
             live.group.start_soon(self._run, live, wanted, call, box)
         except RuntimeError:  # it ended this moment

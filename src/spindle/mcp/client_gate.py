@@ -31,6 +31,8 @@ class RunningCall:
     server: str
     tool: str
     ctx: ToolContext
+    headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    """What its requests carry, over HTTP."""
     _questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
 
     async def ask(self, params: "ElicitRequestParams", events: Events) -> tuple[Action, Content | None]:
@@ -78,6 +80,12 @@ class RunningCall:
         """Take back the questions that are still open."""
         for scope in list(self._questions):
             scope.cancel()
+
+
+def headers_now() -> dict[str, str]:
+    """Give the headers of the call that this code works for; none beside calls."""
+    current = _current.get()
+    return {} if current is None else current.headers
 
 
 class RunningCalls:

@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 
 from spindle.events import Events
 from spindle.mcp.client_backoff import Clock
+from spindle.tools.context import ToolContext
 
 if TYPE_CHECKING:
     from spindle.mcp.upstream_session import UpstreamSession
@@ -57,3 +58,5 @@ class House:
     resolve: Callable[[str], Awaitable[str]]
     redact: Callable[[str], str]
     changed: Callable[[], None]
+    headers: Callable[[ToolContext], Awaitable[dict[str, str]]]
+    """What a call over HTTP brings along."""

@@ -169,6 +169,11 @@ class ServerSpec:
         raise InvalidServerSpecError(f"MCP server {self.name!r}: {name} {problem}", server=self.name, field=name)
 
 
+def is_header(name: object) -> bool:
+    """Say whether a header of that name may be sent beside those of the protocol."""
+    return isinstance(name, str) and _HEADER_NAME.fullmatch(name) is not None and name.lower() not in _OUR_HEADERS
+
+
 def _is_seconds(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 

@@ -10,6 +10,7 @@ import httpx2
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 
 from spindle.errors import SpindleError
+from spindle.mcp.client_gate import headers_now
 from spindle.mcp.spec import ServerSpec
 from spindle.mcp.upstream_link import MAX_MESSAGE_BYTES, Seal, Trouble
 
@@ -72,6 +73,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             request.headers.update(await self._link.credentials())
+            request.headers.update(headers_now())
         except SpindleError as error:
             return self._answer(request, "undelivered", f"a secret it needs cannot be had: {error}")
         except ValueError:
