@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 
 from spindle import Call, DispatchContext, Media, Ok, ToolCallRecord, tool
 from spindle.bridges import anthropic
-from spindle.bridges.anthropic_messages import bygone_tools, messages_of, seen, system_of
+from spindle.bridges.anthropic_messages import bygone_tools, messages_of, seen
+from spindle.bridges.by_turns import system_of
 from spindle.bridges.rendering import Sees
 from spindle.bridges.transcript import Transcript
 from spindle.errors import NameClashError, UnsupportedMediaError, UsageError
@@ -191,7 +192,7 @@ async def test_what_the_program_says_is_the_system_prompt() -> None:
     ctx = DispatchContext(messages=[Said.user("a"), Said.system("be brief")])
     steps = await Transcript().steps(ctx, seen(None))
 
-    assert system_of("be kind", steps) == "be kind\n\nbe brief"
+    assert system_of("be kind", steps) == ["be kind", "be brief"]
     assert await conversation(Said.user("a"), Said.system("be brief")) == [
         {"role": "user", "content": [{"type": "text", "text": "a"}]}
     ]

@@ -12,7 +12,8 @@ from botocore.validate import ParamValidator
 
 from spindle import Artifact, CallOutcome, Err, Media, Ok, tool
 from spindle.bridges import bedrock
-from spindle.bridges.bedrock_blocks import conversation, wire_id
+from spindle.bridges.bedrock_blocks import messages_of, wire_id
+from spindle.bridges.by_turns import system_of
 from spindle.bridges.rendering import Answer, Sees, TextPart
 from spindle.bridges.transcript import Exchange, Said
 from spindle.calls import Call
@@ -216,10 +217,10 @@ def test_a_conversation_goes_by_turns_and_begins_with_the_user() -> None:
         said("user", "And?"),
     ]
 
-    system, messages = conversation(steps, told)
+    messages = messages_of(steps, told)
 
     check({"messages": messages})
-    assert system == ["Be brief."]
+    assert system_of("", steps) == ["Be brief."]
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]
     assert messages[2]["content"] == [{"text": "Weather?"}, {"text": "In Ulm."}]
     asked = [block["toolUse"] for block in messages[3]["content"][1:]]
@@ -234,7 +235,7 @@ def test_a_conversation_goes_by_turns_and_begins_with_the_user() -> None:
 
 
 def test_an_empty_conversation_can_still_be_sent() -> None:
-    _, messages = conversation([], bedrock.definitions([]))
+    messages = messages_of([], bedrock.definitions([]))
 
     check({"messages": messages})
     assert [message["role"] for message in messages] == ["user"]

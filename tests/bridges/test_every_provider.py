@@ -221,16 +221,16 @@ async def test_a_connection_cut_at_every_few_bytes_runs_nothing_or_everything(sc
         await cut_at(scene, place)
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.slow)])
 @every
-async def test_a_hundred_turns_share_a_callback_and_nothing_of_one_reaches_another(scene: Scene) -> None:
+async def test_turns_side_by_side_share_a_callback_and_nothing_of_one_reaches_another(scene: Scene, count: int) -> None:
     def answer(request: Request) -> Answer:
         [who] = set(re.findall(r"I am (\d+)\.", request.body.decode()))
         trips = len(scene.answered(request.json))
         asked = Asked(f"c{trips}", "add", {"a": int(who), "b": trips})
         return scene.streams(asked) if trips < 2 else scene.streams(text=f"I was {who}.")
 
-    count, texts = 100, dict[int, str]()
+    texts = dict[int, str]()
     gone: list[weakref.ref[DispatchContext]] = []
 
     async def watched(ctx: DispatchContext, go_on: Any) -> None:

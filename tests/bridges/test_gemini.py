@@ -9,7 +9,8 @@ from google.genai import types
 
 from spindle import Call, DispatchContext, Media, Ok, ToolCallRecord, tool
 from spindle.bridges import gemini
-from spindle.bridges.gemini_contents import contents_of, seen, system_of
+from spindle.bridges.by_turns import system_of
+from spindle.bridges.gemini_contents import contents_of, seen
 from spindle.bridges.rendering import Sees
 from spindle.bridges.transcript import Transcript
 from spindle.errors import UnsupportedMediaError, UsageError
@@ -164,7 +165,7 @@ async def test_what_the_program_says_is_the_system_instruction() -> None:
     ctx = DispatchContext(messages=[Said.user("a"), Said.system("be brief")])
     steps = await Transcript().steps(ctx, seen(None))
 
-    assert system_of("be kind", steps) == "be kind\n\nbe brief"
+    assert system_of("be kind", steps) == ["be kind", "be brief"]
 
 
 async def test_attachments_are_parts() -> None:

@@ -83,10 +83,10 @@ def messages(
 ) -> Asking:
     """Make an executor callback that asks a model through `AsyncAnthropic`, on asyncio or trio.
 
-    `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own object; a choice that forces a
-    call holds for the first trip only, or the turn could never end. `cache` marks tools and system prompt as worth
-    keeping. `extra` goes into each request; its `tools` are those that Anthropic runs itself, and stand behind ours.
-    Without a `client` it makes its own, which `await callback.aclose()` closes.
+    `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own object, which is sent on every
+    trip; a name and "required" hold for the first trip only, or the turn could never end. `cache` marks tools and
+    system prompt as worth keeping. `extra` goes into each request; its `tools` are those that Anthropic runs itself,
+    and stand behind ours. Without a `client` it makes its own, which `await callback.aclose()` closes.
 
     Raises:
         MissingExtraError: The SDK is not installed.

@@ -6,8 +6,9 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from spindle.bridges.anthropic_messages import bygone_tools, messages_of, system_of
+from spindle.bridges.anthropic_messages import bygone_tools, messages_of
 from spindle.bridges.anthropic_stream import Stream
+from spindle.bridges.by_turns import system_of
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.provider import Answered, AnswerStream, Failure
 from spindle.bridges.reading import field_of, sendable, text_of
@@ -88,7 +89,7 @@ class MessagesProvider:
             "max_tokens": self.max_tokens,
             "messages": messages_of(steps, definitions),
         }
-        system = system_of(await system_text(ctx), steps)
+        system = "\n\n".join(system_of(await system_text(ctx), steps))
         if system:
             request["system"] = [{"type": "text", "text": system} | (_KEEP if self.is_cached else {})]
         tools = definitions.tools

@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from spindle.bridges.anthropic_stream import UNREADABLE
+from spindle.bridges.by_turns import ByTurns, says_something
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.limits import ANTHROPIC
 from spindle.bridges.names import fitted
 from spindle.bridges.partial_calls import repeated_input, repeated_name
-from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
-from spindle.bridges.transcript import Exchange, Said, Step
+from spindle.bridges.rendering import IMAGES, Answer, MediaPart, Part, Sees, TextPart
+from spindle.bridges.transcript import Exchange, Step
 
-_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _DOCUMENTS: Final = frozenset({"application/pdf", "text/plain"})
-_NATIVE: Final = _IMAGES | _DOCUMENTS
+_NATIVE: Final = IMAGES | _DOCUMENTS
 _MAX_MEDIA_BYTES: Final = cast("int", ANTHROPIC.max_media_bytes)
-SEES: Final = Sees(mime_types=_IMAGES | {"application/pdf"}, max_bytes=_MAX_MEDIA_BYTES)
+SEES: Final = Sees(mime_types=IMAGES | {"application/pdf"}, max_bytes=_MAX_MEDIA_BYTES)
 """What the models see."""
 
 _MAX_ID_CHARS: Final = cast("int", ANTHROPIC.max_id_chars)
@@ -32,26 +32,18 @@ def seen(sees: Sees | None) -> Sees:
     return replace(sees, mime_types=sees.mime_types & _NATIVE, max_bytes=min(sees.max_bytes, _MAX_MEDIA_BYTES))
 
 
-def system_of(system_text: str, steps: Iterable[Step]) -> str:
-    """Give everything the program says: the API takes it at one place only."""
-    said = [step.text for step in steps if isinstance(step, Said) and step.role == "system"]
-    return "\n\n".join(text for text in (system_text, *said) if text.strip())
-
-
 def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
-    """Write a conversation; what one role says in a row becomes one message."""
-    written: list[dict[str, Any]] = []
+    """Write a conversation."""
+    written = ByTurns("content")
     ids = _Ids()
     for step in steps:
         if isinstance(step, Exchange):
             _write_exchange(written, step, definitions, ids)
         elif step.role == "assistant":
-            _write(written, "assistant", _said_by_model(step.text))
+            written.say("assistant", _said_by_model(step.text))
         elif step.role == "user":
-            _write(written, "user", [block_of(part) for part in step.parts if _says_something(part)])
-    if not written or written[0]["role"] != "user":
-        written.insert(0, {"role": "user", "content": [{"type": "text", "text": _GOES_ON}]})
-    return written
+            written.say("user", [block_of(part) for part in step.parts if says_something(part)])
+    return written.begun_by_user({"type": "text", "text": _GOES_ON})
 
 
 def wire_id(id: str) -> str:
@@ -70,7 +62,7 @@ def result_of(answer: Answer, tool_use_id: str | None = None) -> dict[str, Any]:
     """Write the answer to one call as a block."""
     # With an error, the API takes text alone.
     parts = [part for part in answer.parts if not answer.is_error or isinstance(part, TextPart)]
-    content = [block_of(part) for part in parts if _says_something(part)]
+    content = [block_of(part) for part in parts if says_something(part)]
     written = {"type": "tool_result", "tool_use_id": tool_use_id or wire_id(answer.tool_call_id), "content": content}
     return written | ({"is_error": True} if answer.is_error else {})
 
@@ -79,7 +71,7 @@ def block_of(part: Part) -> dict[str, Any]:
     """Write text or media as a content block."""
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
-    if part.mime_type in _IMAGES:
+    if part.mime_type in IMAGES:
         return {"type": "image", "source": _base64(part)}
     if part.mime_type == "text/plain":
         data = b64decode(part.base64).decode("utf-8", "replace")
@@ -91,16 +83,7 @@ def _base64(part: MediaPart) -> dict[str, Any]:
     return {"type": "base64", "media_type": part.mime_type, "data": part.base64}
 
 
-def _write(written: list[dict[str, Any]], role: str, content: Sequence[dict[str, Any]]) -> None:
-    if not content:
-        return
-    if written and written[-1]["role"] == role:
-        written[-1]["content"] += content
-    else:
-        written.append({"role": role, "content": list(content)})
-
-
-def _write_exchange(written: list[dict[str, Any]], exchange: Exchange, definitions: Definitions, ids: "_Ids") -> None:
+def _write_exchange(written: ByTurns, exchange: Exchange, definitions: Definitions, ids: "_Ids") -> None:
     asked = exchange.raw if exchange.raw is not None else _asked(exchange, definitions)
     fresh = iter([ids.fresh(call.tool_call_id) for call in exchange.calls])
     blocks: list[dict[str, Any]] = []
@@ -111,8 +94,8 @@ def _write_exchange(written: list[dict[str, Any]], exchange: Exchange, definitio
             blocks.append(block | {"id": answered[-1]})
         else:
             blocks.append(block)
-    _write(written, "assistant", blocks)
-    _write(written, "user", [result_of(*each) for each in zip(exchange.answers, answered, strict=True)])
+    written.say("assistant", blocks)
+    written.say("user", [result_of(*each) for each in zip(exchange.answers, answered, strict=True)])
 
 
 def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
@@ -132,10 +115,6 @@ def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]
 def _said_by_model(text: str) -> list[dict[str, Any]]:
     # The API refuses an answer that ends with blanks, and one that is nothing else.
     return [{"type": "text", "text": text.rstrip()}] if text.strip() else []
-
-
-def _says_something(part: Part) -> bool:
-    return isinstance(part, MediaPart) or bool(part.text.strip())
 
 
 class _Ids:

@@ -14,7 +14,7 @@ from spindle.bridges.provider import Answered, AnswerStream, Failure, Provider
 from spindle.bridges.rendering import Sees
 from spindle.bridges.telling import Telling
 from spindle.bridges.transcript import Transcript
-from spindle.errors import ModelUnavailableError
+from spindle.errors import BrokenAnswerError, ModelUnavailableError
 from spindle.tools.filters import ToolFilter, both
 from spindle.tools.masking import MASK
 from spindle.turns.context import DispatchContext
@@ -40,10 +40,6 @@ _LEAST_SECRET_CHARS: Final = 8
 """A shorter one is no key that anybody gave out, and would be found inside other words."""
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
-
-
-class _BrokenStreamError(Exception):
-    """A stream ended before the provider said so; asked again like a broken connection."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -138,13 +134,14 @@ class Asking:
                 for piece in reader.feed(event):
                     telling.tell(piece)
         if not reader.is_complete:
-            raise _BrokenStreamError("the stream ended before the answer did")
+            raise BrokenAnswerError("the stream ended before the answer did")
         answered = reader.answered()
         telling.finish(answered)
         return answered
 
     def _failure(self, error: Exception) -> Failure | None:
-        failure = Failure(str(error)) if isinstance(error, _BrokenStreamError) else self.provider.failure(error)
+        is_broken = isinstance(error, BrokenAnswerError)
+        failure = Failure(str(error), error.http_status) if is_broken else self.provider.failure(error)
         if failure is None:
             return None
         says = failure.says

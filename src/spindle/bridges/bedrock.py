@@ -11,10 +11,11 @@ from anyio import CapacityLimiter, to_thread
 
 from spindle.bridges import dialects
 from spindle.bridges.asking import Asking, Retries
-from spindle.bridges.bedrock_blocks import SEES, bygone_tools, conversation, seen, tool_result
+from spindle.bridges.bedrock_blocks import SEES, bygone_tools, messages_of, seen, tool_result
 from spindle.bridges.bedrock_failures import failure_of, hang_up
 from spindle.bridges.bedrock_stream import Stream
 from spindle.bridges.blocking_streams import items_of_stream
+from spindle.bridges.by_turns import system_of
 from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.provider import Answered, AnswerStream, Failure
 from spindle.bridges.reading import sendable
@@ -101,8 +102,9 @@ def converse(
     """Make an executor callback that asks a model through a `bedrock-runtime` client of boto3, in worker threads.
 
     A client of your own keeps its own retries: make it with `Config(retries={"total_max_attempts": 1})`. `tool_choice`
-    is "auto", "none", "required", the name of a tool, or the API's own object; a choice that forces a call holds for
-    the first trip only. `extra` goes into each request, such as `inferenceConfig` or `guardrailConfig`.
+    is "auto", "none", "required", the name of a tool, or the API's own object, which is sent on every trip; a name
+    and "required" hold for the first trip only. `extra` goes into each request, such as `inferenceConfig` or
+    `guardrailConfig`.
 
     Raises:
         MissingExtraError: boto3 is not installed.
@@ -131,9 +133,9 @@ class _Converse:
         return definitions(ctx.tools, filter=filter, strict=self.is_strict, events=ctx.events)
 
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
-        told, messages = conversation(steps, definitions)
+        messages = messages_of(steps, definitions)
         request: dict[str, Any] = {"modelId": self.model, "messages": messages}
-        system = [text for text in (await system_text(ctx), *told) if text.strip()]
+        system = system_of(await system_text(ctx), steps)
         if system:
             request["system"] = [{"text": text} for text in system]
         tools = self._tools(definitions, trip=ctx.iteration) or {"tools": bygone_tools(messages)}

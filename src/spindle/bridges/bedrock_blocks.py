@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spindle.bridges.by_turns import ByTurns, says_something
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.limits import BEDROCK
 from spindle.bridges.names import fitted
@@ -49,21 +50,16 @@ def seen(sees: Sees) -> Sees:
     return replace(sees, mime_types=sees.mime_types & _NATIVE)
 
 
-def conversation(steps: Sequence[Step], definitions: Definitions) -> tuple[list[str], list[dict[str, Any]]]:
-    """Give the texts that belong to the system prompt, and the messages: by turns, the user's first, none empty."""
-    system: list[str] = []
-    messages: list[dict[str, Any]] = []
+def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
+    """Write a conversation."""
+    written = ByTurns("content")
     for step in steps:
         if isinstance(step, Exchange):
-            _append(messages, "assistant", _asked(step, definitions))
-            _append(messages, "user", [tool_result(answer) for answer in step.answers])
-        elif step.role == "system":
-            system.append(step.text)
-        else:
-            _append(messages, step.role, _said(step))
-    if not messages or messages[0]["role"] != "user":
-        messages.insert(0, {"role": "user", "content": [{"text": _SILENCE}]})
-    return system, sendable(messages)
+            written.say("assistant", _asked(step, definitions))
+            written.say("user", [tool_result(answer) for answer in step.answers])
+        elif step.role != "system":
+            written.say(step.role, _said(step))
+    return sendable(written.begun_by_user({"text": _SILENCE}))
 
 
 def bygone_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -86,15 +82,6 @@ def wire_id(tool_call_id: str) -> str:
     return fitted(tool_call_id, BEDROCK.id_pattern or ".+", BEDROCK.max_id_chars or len(tool_call_id))
 
 
-def _append(messages: list[dict[str, Any]], role: str, blocks: Sequence[dict[str, Any]]) -> None:
-    if not blocks:
-        return
-    if messages and messages[-1]["role"] == role:
-        messages[-1]["content"] += blocks
-    else:
-        messages.append({"role": role, "content": list(blocks)})
-
-
 def _said(said: Said) -> list[dict[str, Any]]:
     # The model's own messages hold no media: Converse takes them from the user alone.
     parts = said.parts if said.role == "user" else [part for part in said.parts if isinstance(part, TextPart)]
@@ -115,7 +102,7 @@ def _tool_use(call: Call, definitions: Definitions) -> dict[str, Any]:
 
 def _blocks(parts: Iterable[Part]) -> list[dict[str, Any]]:
     """Write parts as blocks; Converse refuses a blank text."""
-    return [_block(part) for part in parts if not isinstance(part, TextPart) or part.text.strip()]
+    return [_block(part) for part in parts if says_something(part)]
 
 
 def _block(part: Part) -> dict[str, Any]:

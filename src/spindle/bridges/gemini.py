@@ -82,11 +82,11 @@ def generate(
 ) -> Asking:
     """Make an executor callback that asks a model through `google.genai`: on asyncio, and on trio without aiohttp.
 
-    `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own `toolConfig`; a choice that forces
-    a call holds for the first trip only, or the turn could never end. With `media_in_results` images and documents
-    stand inside the function's response, as Gemini 3 takes them; older models want them after it. `extra` goes into
-    each request's config; its `tools` are those that Google runs itself, told besides ours. Without a `client` it makes
-    its own, which `await callback.aclose()` closes.
+    `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own `toolConfig`, which is sent on
+    every trip; a name and "required" hold for the first trip only, or the turn could never end. With `media_in_results`
+    images and documents stand inside the function's response, as Gemini 3 takes them; older models want them after it.
+    `extra` goes into each request's config; its `tools` are those that Google runs itself, told besides ours. Without a
+    `client` it makes its own, which `await callback.aclose()` closes.
 
     Raises:
         MissingExtraError: The SDK is not installed.

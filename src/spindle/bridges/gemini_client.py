@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pydantic
 from pydantic.alias_generators import to_camel
 
+from spindle.bridges.by_turns import system_of
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.gemini_contents import contents_of, system_of
+from spindle.bridges.gemini_contents import contents_of
 from spindle.bridges.gemini_stream import MALFORMED, Stream
 from spindle.bridges.provider import Answered, AnswerStream, Failure
 from spindle.bridges.reading import field_of, items_of, sendable, text_of
@@ -19,7 +20,7 @@ from spindle.bridges.sdk_client import SdkClient
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import InvalidConfigError, MissingExtraError, ModelStoppedError
+from spindle.errors import BrokenAnswerError, InvalidConfigError, MissingExtraError, ModelStoppedError
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from google.genai import Client as GenaiClient
 
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
-
-
-class _UnreadableError(Exception):
-    """What came is no answer; the SDK may have stumbled over it."""
 
 
 def client_of(given: "GenaiClient | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[GenaiClient]":
@@ -83,7 +80,7 @@ class GenerateProvider:
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
         """Write the request."""
         config: dict[str, Any] = {}
-        system = system_of(await system_text(ctx), steps)
+        system = "\n\n".join(system_of(await system_text(ctx), steps))
         if system:
             config["systemInstruction"] = system
         told = definitions.tools
@@ -125,7 +122,7 @@ class GenerateProvider:
                     yield chunk
             except (TypeError, AttributeError, KeyError) as error:
                 # A chunk in which something is of another kind than it should be.
-                raise _UnreadableError(f"{type(error).__name__}: {error}") from error
+                raise BrokenAnswerError(f"{type(error).__name__}: {error}") from error
 
     def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
         """Give what puts these chunks together."""
@@ -135,7 +132,7 @@ class GenerateProvider:
         """Send the request, wait for the answer as a whole, and read it."""
         reader.feed_whole(await self._models().generate_content(**_checked(request)))
         if not reader.is_complete:
-            raise _UnreadableError("the answer does not say how it ended")
+            raise BrokenAnswerError("the answer does not say how it ended")
         return reader.answered()
 
     def _models(self) -> Any:
@@ -151,7 +148,7 @@ class GenerateProvider:
         if isinstance(error, ModelStoppedError):
             return Failure(says) if error.reason in MALFORMED else None
         unreadable = (pydantic.ValidationError, errors.UnknownApiResponseError, UnicodeDecodeError)
-        broken = (_UnreadableError, json.JSONDecodeError, *unreadable, *_transport_errors())
+        broken = (json.JSONDecodeError, *unreadable, *_transport_errors())
         return Failure(says) if isinstance(error, broken) else None
 
     def secrets(self) -> Sequence[str]:

@@ -1,15 +1,16 @@
 """Writes a conversation as Gemini's generateContent wants it: user and model in turn, each call answered at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spindle.bridges.by_turns import ByTurns, says_something
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.gemini_stream import is_made
 from spindle.bridges.limits import GEMINI
 from spindle.bridges.partial_calls import repeated_input, repeated_name
 from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
-from spindle.bridges.transcript import Exchange, Said, Step
+from spindle.bridges.transcript import Exchange, Step
 
 _INSIDE: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
 """What may stand inside a function's response; other media follows it."""
@@ -32,28 +33,20 @@ def seen(sees: Sees | None) -> Sees:
     return SEES if sees is None else replace(sees, mime_types=sees.mime_types & _NATIVE)
 
 
-def system_of(system_text: str, steps: Iterable[Step]) -> str:
-    """Give everything the program says: the API takes it at one place only."""
-    said = [step.text for step in steps if isinstance(step, Said) and step.role == "system"]
-    return "\n\n".join(text for text in (system_text, *said) if text.strip())
-
-
 def contents_of(steps: Sequence[Step], definitions: Definitions, *, is_inside: bool) -> list[dict[str, Any]]:
-    """Write a conversation; what one role says in a row becomes one content."""
-    written: list[dict[str, Any]] = []
+    """Write a conversation."""
+    written = ByTurns("parts")
     for step in steps:
         if isinstance(step, Exchange):
             asked = step.raw if step.raw is not None else _asked(step, definitions)
-            _write(written, "model", asked)
+            written.say("model", asked)
             ids = [part["functionCall"].get("id") for part in asked if "functionCall" in part]
-            _write(written, "user", responses_of(step.answers, definitions, ids=ids, is_inside=is_inside))
+            written.say("user", responses_of(step.answers, definitions, ids=ids, is_inside=is_inside))
         elif step.role == "assistant":
-            _write(written, "model", [{"text": step.text}] if step.text.strip() else [])
+            written.say("model", [{"text": step.text}] if step.text.strip() else [])
         elif step.role == "user":
-            _write(written, "user", [part_of(part) for part in step.parts if _says_something(part)])
-    if not written or written[0]["role"] != "user":
-        written.insert(0, {"role": "user", "parts": [{"text": _GOES_ON}]})
-    return written
+            written.say("user", [part_of(part) for part in step.parts if says_something(part)])
+    return written.begun_by_user({"text": _GOES_ON})
 
 
 def responses_of(
@@ -99,15 +92,6 @@ def _inline(part: MediaPart) -> dict[str, Any]:
     return {"inlineData": {"mimeType": part.mime_type, "data": part.base64}}
 
 
-def _write(written: list[dict[str, Any]], role: str, parts: Sequence[dict[str, Any]]) -> None:
-    if not parts:
-        return
-    if written and written[-1]["role"] == role:
-        written[-1]["parts"] += parts
-    else:
-        written.append({"role": role, "parts": list(parts)})
-
-
 def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
     """Write calls that this bridge did not receive itself."""
     said = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
@@ -120,7 +104,3 @@ def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]
 
 def _wire_name(name: str, definitions: Definitions | None) -> str:
     return repeated_name(name if definitions is None else definitions.names.to_wire(name), GEMINI)
-
-
-def _says_something(part: Part) -> bool:
-    return isinstance(part, MediaPart) or bool(part.text.strip())

@@ -31,10 +31,10 @@ def chat(
 ) -> Asking:
     """Make an executor callback that asks a model by Chat Completions.
 
-    `base_url` may be any server that speaks this API. `tool_choice` is "auto", "none", "required" or a tool's own name;
-    the latter two hold for the first trip of a turn, for a model that must call can never answer. `include_usage` asks
-    for figures in a stream, which some servers refuse. `extra` is put into every request as it is. Without a
-    `client` it makes its own, which `await callback.aclose()` closes.
+    `base_url` may be any server that speaks this API. `tool_choice` is "auto", "none", "required", the name of a
+    tool, or the API's own object, which is sent on every trip; a name and "required" hold for the first trip only, or
+    the turn could never end. `include_usage` asks for figures in a stream, which some servers refuse. `extra` is put
+    into every request as it is. Without a `client` it makes its own, which `await callback.aclose()` closes.
 
     Raises:
         MissingExtraError: The SDK is not installed.

@@ -8,7 +8,7 @@ from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.openai_chat_stream import Stream
 from spindle.bridges.partial_calls import repeated, repeated_name
-from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart, answer_of
+from spindle.bridges.rendering import IMAGES, Answer, MediaPart, Part, Sees, TextPart, answer_of
 from spindle.bridges.transcript import Exchange, Said, Step
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
@@ -21,8 +21,7 @@ __all__ = ["DIALECT", "Stream", "calls", "definitions", "messages", "results", "
 DIALECT: Final = dialects.OPENAI_CHAT
 
 _AUDIO: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_NATIVE: Final = _IMAGES | frozenset(_AUDIO) | {"application/pdf"}
+_NATIVE: Final = IMAGES | frozenset(_AUDIO) | {"application/pdf"}
 _LEAD: Final = "What the tools above gave besides text, each after its marker. It is not from the user."
 
 
@@ -127,6 +126,6 @@ def _part(part: Part) -> dict[str, Any]:
     if part.mime_type in _AUDIO:
         return {"type": "input_audio", "input_audio": {"data": part.base64, "format": _AUDIO[part.mime_type]}}
     url = f"data:{part.mime_type};base64,{part.base64}"
-    if part.mime_type in _IMAGES:
+    if part.mime_type in IMAGES:
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file", "file": {"filename": part.media.safe_filename, "file_data": url}}

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from spindle.bridges.provider import Failure
 from spindle.bridges.reading import field_of, text_of
+from spindle.errors import BrokenAnswerError
 
 _STATUSES: Final = {
     "rate_limit_exceeded": 429,
@@ -20,16 +21,8 @@ _STATUSES: Final = {
 """Errors inside an answer that began well have no status of their own."""
 
 
-class _ServerSaidError(Exception):
-    """An answer that began well holds an error, or nothing that is an answer."""
-
-    def __init__(self, says: str, status: int | None = None) -> None:
-        super().__init__(says)
-        self.status = status
-
-
 def raise_for_error(event: Any) -> None:
-    """Let an event that says that the answer failed fail, in a way that `failure_of` understands."""
+    """Let an event that says that the answer failed fail."""
     kind = text_of(event, "type")
     if kind == "error":
         raise _said(event)
@@ -38,19 +31,17 @@ def raise_for_error(event: Any) -> None:
 
 
 def raise_for_response(response: Any) -> None:
-    """Let a whole answer that failed, or is none, fail in a way that `failure_of` understands."""
+    """Let a whole answer that failed, or is none, fail."""
     if field_of(response, "error") is not None or text_of(response, "status") in {"failed", "cancelled"}:
         raise _said(field_of(response, "error"))
     if field_of(response, "choices") is None and field_of(response, "output") is None:
-        raise _ServerSaidError(f"the server sent no answer: {response}")
+        raise BrokenAnswerError(f"the server sent no answer: {response}")
 
 
 def failure_of(error: Exception) -> Failure | None:
     """Say what an exception means; `None` for one that is not the provider's."""
     import openai  # noqa: PLC0415  an extra
 
-    if isinstance(error, _ServerSaidError):
-        return Failure(str(error), error.status)
     if isinstance(error, openai.APIStatusError):
         return Failure(error.message, error.status_code, _retry_after(error.response.headers))
     if isinstance(error, openai.APIConnectionError):
@@ -64,9 +55,9 @@ def failure_of(error: Exception) -> Failure | None:
     return Failure(f"an event of the stream is no JSON: {error}") if isinstance(error, json.JSONDecodeError) else None
 
 
-def _said(error: Any) -> _ServerSaidError:
+def _said(error: Any) -> BrokenAnswerError:
     words = text_of(error, "message") or text_of(error, "code") or "the answer failed, and the server did not say why"
-    return _ServerSaidError(words, _status(error))
+    return BrokenAnswerError(words, http_status=_status(error))
 
 
 def _status(error: Any) -> int | None:

@@ -8,7 +8,7 @@ from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.openai_responses_stream import Stream
 from spindle.bridges.partial_calls import repeated, repeated_name
-from spindle.bridges.rendering import Answer, Part, Sees, TextPart, answer_of
+from spindle.bridges.rendering import IMAGES, Answer, Part, Sees, TextPart, answer_of
 from spindle.bridges.transcript import Exchange, Said, Step
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
@@ -20,8 +20,7 @@ __all__ = ["DIALECT", "Stream", "calls", "definitions", "items", "results", "see
 
 DIALECT: Final = dialects.OPENAI_RESPONSES
 
-_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_NATIVE: Final = _IMAGES | {"application/pdf"}
+_NATIVE: Final = IMAGES | {"application/pdf"}
 
 
 def definitions(
@@ -120,6 +119,6 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text}
     url = f"data:{part.mime_type};base64,{part.base64}"
-    if part.mime_type in _IMAGES:
+    if part.mime_type in IMAGES:
         return {"type": "input_image", "image_url": url, "detail": "auto"}
     return {"type": "input_file", "filename": part.media.safe_filename, "file_data": url}

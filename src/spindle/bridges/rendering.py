@@ -15,7 +15,8 @@ Unsupported: TypeAlias = Literal["throw", "fallback-stash", "synthetic-descripti
 
 _DERIVED: Final = ("text:transcript", "text:caption", "text:description")
 """What may stand for media a model cannot see, the best first."""
-_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What every model that sees at all is given as it is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +27,7 @@ class Sees:
         UsageError: `unsupported` is none of the three.
     """
 
-    mime_types: frozenset[str] = _IMAGES
+    mime_types: frozenset[str] = IMAGES
     max_bytes: int = 20_000_000
     """Larger media is described, never sent."""
     unsupported: Unsupported = "throw"

@@ -77,6 +77,7 @@ SpindleError
     │   └── PipelineShortCircuitedError       middleware ended without calling next
     ├── ExecutorCallbackError             the executor callback raised
     ├── ModelUnavailableError             a model's server gave no whole answer
+    ├── BrokenAnswerError                 one answer of a model's server is none; asked again where that may help
     ├── ModelStoppedError                 a model ended its answer before it was one
     ├── NackError                         the dispatch was refused without a reason
     ├── LimitError                        a turn went beyond a limit
@@ -117,6 +118,7 @@ from spindle.errors.call import StorageQuotaError as StorageQuotaError
 from spindle.errors.call import ToolDownstreamError as ToolDownstreamError
 from spindle.errors.call import UnknownAttachmentError as UnknownAttachmentError
 from spindle.errors.call import WorkerDiedError as WorkerDiedError
+from spindle.errors.run import BrokenAnswerError as BrokenAnswerError
 from spindle.errors.run import DispatchPipelineError as DispatchPipelineError
 from spindle.errors.run import ExecutorCallbackError as ExecutorCallbackError
 from spindle.errors.run import GateAbortedError as GateAbortedError

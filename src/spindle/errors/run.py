@@ -174,6 +174,17 @@ class ModelUnavailableError(RunError):
         self.attempts = attempts
 
 
+class BrokenAnswerError(RunError):
+    """One answer of a model's server broke off, says that it failed, or is none; the next attempt may do better."""
+
+    code = "E_BROKEN_ANSWER"
+    status = 502
+
+    def __init__(self, message: str, *, http_status: int | None = None) -> None:
+        super().__init__(message)
+        self.http_status = http_status
+
+
 class ModelStoppedError(RunError):
     """A model ended its answer before it was one; `reason` is the provider's word, `text` what it had said so far."""
 
