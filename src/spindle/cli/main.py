@@ -1,6 +1,7 @@
 """The `spindle` command: which words it knows, and what it says when something is wrong."""
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -37,12 +38,34 @@ _EPILOGUE = "Exit codes: 0 ok, 1 a tool's error, 2 wrong usage or configuration,
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command and exit with a code that means something."""
-    code = _flushed(run(sys.argv[1:] if argv is None else argv))
+    ended_by = _end_gently()
+    try:
+        code = _flushed(run(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # before there were words to say so
+        code = INTERRUPTED
+    if ended_by and code == INTERRUPTED:
+        code = 128 + ended_by[0]
     if threading.active_count() > 1:
         # Somebody still waits for a key, or runs a tool that was given up: leaving must not wait for them.
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _end_gently() -> list[int]:
+    """Take SIGTERM and a closed terminal as Ctrl-C: the MCP servers we started must not be left behind."""
+    ended_by: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        ended_by.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # in the background of a script it is ignored
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, interrupt)
+    return ended_by
 
 
 def run(argv: Sequence[str]) -> int:
