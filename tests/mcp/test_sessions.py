@@ -111,3 +111,13 @@ async def test_a_client_that_left_is_forgotten() -> None:
 
     assert sessions.all() == []
     assert sessions.get("a", filter=None, lists_artifacts=True) is not first
+
+
+async def test_of_a_large_result_only_its_artifact_is_kept() -> None:
+    session = a_session()
+    shown = "x" * 80_000
+    result = CallOutcome("c1", "lines", "0" * 64, Ok(shown, artifact=Artifact.from_text("a\nb\nc")))
+
+    assert session.keep(result)
+    assert shown not in [getattr(kept, name) for kept in session.tool_calls for name in kept.__dataclass_fields__]
+    assert [kept.id for kept in session.tool_calls] == ["c1"]

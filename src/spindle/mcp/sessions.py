@@ -19,7 +19,6 @@ from spindle.artifacts.markdown_artifact import MarkdownArtifact
 from spindle.artifacts.table_artifact import TableArtifact
 from spindle.bridges.definitions import Definitions
 from spindle.calls import CallOutcome, Ok
-from spindle.records import ToolCallRecord
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 
@@ -30,6 +29,15 @@ MAX_UNLISTED_ARTIFACTS: Final = 2_000
 """Of a client that is only known by its token, and may be many."""
 MAX_SESSIONS: Final = 10_000
 IDLE_SECONDS: Final = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCall:
+    """A call whose result can be read: no more of it than that takes, for a client may have thousands."""
+
+    id: str
+    results: Any
+    from_artifact_tool: bool = False
 
 
 class OpenView:
@@ -64,7 +72,7 @@ class _Current:
     """The client whose call runs now, as its readers see it."""
 
     @property
-    def tool_calls(self) -> Iterable[ToolCallRecord]:
+    def tool_calls(self) -> Iterable[KeptCall]:
         session = _calling.get()
         return () if session is None else session.tool_calls
 
@@ -77,7 +85,7 @@ class Session:
     filter: ToolFilter | None
     lists_artifacts: bool
     """Whether its readers may name the artifacts there are."""
-    tool_calls: deque[ToolCallRecord] = field(init=False)
+    tool_calls: deque[KeptCall] = field(init=False)
     last_seen: float = 0.0
     notify: Callable[[], Any] | None = None
     """Tells the client that its list of tools has changed."""
@@ -114,7 +122,7 @@ class Session:
         result = outcome.result
         if not isinstance(result, Ok) or result.artifact is None or outcome.from_artifact_tool:
             return False
-        self.tool_calls.append(outcome.to_record())
+        self.tool_calls.append(KeptCall(outcome.tool_call_id, result.artifact))
         self._kept += self.lists_artifacts
         return self.lists_artifacts
 
