@@ -217,7 +217,7 @@ async def test_a_connection_cut_at_any_place_runs_nothing_or_everything(scene: S
 @every
 async def test_a_connection_cut_at_every_few_bytes_runs_nothing_or_everything(scene: Scene) -> None:
     size = sum(len(chunk) for chunk in scene.streams(*CALLS, text="Let me see.").chunks)
-    for place in range(0, size + 1, 41):
+    for place in range(0, size + 1, size // 60):
         await cut_at(scene, place)
 
 
