@@ -18,7 +18,7 @@ def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("arguments", "count"), [((), len(six_calls())), (("--all",), len(every_call()))])
 def test_it_ends_by_itself_and_fits_the_screen(columns: int, arguments: tuple[str, ...], count: int) -> None:
     done = run(*arguments, COLUMNS=str(columns))

@@ -20,9 +20,15 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module", params=["http", "http-older"])
-def url(request: pytest.FixtureRequest) -> Generator[str]:
-    with serving("everything.py", request.param) as (address, _):
+@pytest.fixture(scope="module")
+def url() -> Generator[str]:
+    with serving("everything.py", "http") as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def older() -> Generator[str]:
+    with serving("everything.py", "http-older") as (address, _):
         yield address
 
 
@@ -34,8 +40,11 @@ def of_the_user(server: str, ctx: ToolContext) -> Given:
     return {"X-Team": f"{server}-{ctx.session_id}"}
 
 
-async def test_each_call_brings_its_own_headers_also_beside_others(url: str) -> None:
-    spec = web(url, headers={"X-Team": "nobody"})
+@pytest.mark.parametrize("revision", ["url", "older"])
+async def test_each_call_brings_its_own_headers_also_beside_others(
+    revision: str, request: pytest.FixtureRequest
+) -> None:
+    spec = web(request.getfixturevalue(revision), headers={"X-Team": "nobody"})
     seen: dict[str, Any] = {}
     async with connected(spec, headers=of_the_user) as servers:
         executor = Executor(servers.registry)

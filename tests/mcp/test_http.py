@@ -72,6 +72,15 @@ async def served(**door: Any) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
+async def at_the_door(**door: Any) -> AsyncGenerator[httpx.AsyncClient]:
+    """A client of the application alone, for those who do not come in."""
+    registry = ToolRegistry([lines, write])
+    app = http_app(ToolServer(Executor(registry), registry, identify=caller_of), Door(**door))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
+        yield http
+
+
+@asynccontextmanager
 async def client_of(address: str, mode: str, token: str | None = None) -> AsyncGenerator[Client]:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with (
@@ -142,9 +151,9 @@ async def test_two_sessions_of_one_token_do_not_share_either() -> None:
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "Bearer", "Basic dG9rZW4=", READER])
 async def test_without_a_known_token_nobody_comes_in(header: str | None) -> None:
-    async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with at_the_door(tokens=TOKENS) as http:
         headers = {} if header is None else {"Authorization": header}
-        answer = await http.post(address, headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        answer = await http.post("/mcp", headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
 
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -163,9 +172,8 @@ async def test_without_a_known_token_nobody_comes_in(header: str | None) -> None
 )
 @pytest.mark.parametrize("path", ["/mcp", "/health"])
 async def test_a_page_in_a_browser_cannot_reach_the_server(headers: dict[str, str], status: int, path: str) -> None:
-    async with served() as address, httpx.AsyncClient() as http:
-        where = address.removesuffix("/mcp") + path
-        answer = await http.request("POST" if path == "/mcp" else "GET", where, headers=headers, json={})
+    async with at_the_door() as http:
+        answer = await http.request("POST" if path == "/mcp" else "GET", path, headers=headers, json={})
 
     assert answer.status_code == status
 

@@ -10,7 +10,7 @@ import pytest
 from spindle import Executor, ToolRegistry
 from spindle.mcp.http import Door, http_app, token_hash
 from spindle.mcp.server import ToolServer
-from tests.mcp.test_http import READER, TOKENS, WRITER, client_of, lines, served, text_of
+from tests.mcp.test_http import READER, TOKENS, WRITER, at_the_door, client_of, lines, served, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -92,12 +92,12 @@ NEARLY: dict[str, list[tuple[str, str]]] = {
 
 
 async def test_what_is_nearly_a_token_is_none() -> None:
-    async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with at_the_door(tokens=TOKENS) as http:
         answers = {
-            name: (await http.post(address, json=INITIALIZE, headers=[*PLAIN.items(), *headers])).status_code
+            name: (await http.post("/mcp", json=INITIALIZE, headers=[*PLAIN.items(), *headers])).status_code
             for name, headers in NEARLY.items()
         }
-        asked = await http.post(f"{address}?access_token={READER}&token={READER}", json=INITIALIZE, headers=PLAIN)
+        asked = await http.post(f"/mcp?access_token={READER}&token={READER}", json=INITIALIZE, headers=PLAIN)
 
     assert answers == dict.fromkeys(NEARLY, 401)
     assert asked.status_code == 401
@@ -115,10 +115,9 @@ async def test_the_scheme_is_written_in_any_way() -> None:
 
 
 async def test_without_a_token_nothing_is_told_of_what_there_is() -> None:
-    async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
-        root = address.removesuffix("/mcp")
+    async with at_the_door(tokens=TOKENS) as http:
         answers = {
-            f"{method} {path}": (await http.request(method, root + path)).status_code
+            f"{method} {path}": (await http.request(method, f"http://127.0.0.1{path}")).status_code
             for path in ("", "/", "//mcp", "/MCP", "/mcp/", "/docs", "/openapi.json", "/health/x")
             for method in ("GET", "POST", "DELETE", "OPTIONS", "PUT")
         }
