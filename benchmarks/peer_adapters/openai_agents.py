@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Any
 
-from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
+from agents import Agent, Model, ModelResponse, RunConfig, Runner, Tool, Usage, function_tool
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
@@ -42,7 +42,7 @@ class Scripted(Model):
 
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:
     # It refuses a deadline for a sync tool when the tool is made.
-    wrapped = [
+    wrapped: list[Tool] = [
         function_tool(function, timeout=deadline_seconds if iscoroutinefunction(function) else None)
         for function in tools
     ]

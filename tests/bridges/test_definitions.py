@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from spindle import Executor, Tool, ToolContext, ToolFilter, ToolRegistry, tool
+from spindle import (
+    Artifact,
+    CallOutcome,
+    DispatchContext,
+    Executor,
+    Ok,
+    Tool,
+    ToolContext,
+    ToolFilter,
+    ToolRegistry,
+    tool,
+)
 from spindle.bridges import anthropic, bedrock, gemini, mcp, openai_chat, openai_responses
 from spindle.bridges.definitions import Spec, build, new_call_id
 from spindle.bridges.dialects import ALL, ANTHROPIC, GEMINI, OPENAI_CHAT
@@ -121,6 +132,18 @@ def test_more_tools_than_the_provider_takes_are_refused() -> None:
     assert (caught.value.count, caught.value.max_tools, caught.value.dialect) == (129, 128, "openai_chat")
 
 
+def test_readers_make_room_for_tools() -> None:
+    record = CallOutcome("c1", "t0", "0" * 64, Ok("", artifact=Artifact.from_text("a"))).to_record()
+    readers = Artifact.forge_tools(DispatchContext(tool_calls=[record])).all()
+    many = [raw(f"t{number}", {"type": "object"}) for number in range(126)]
+
+    told = [each["name"] for each in build(OPENAI_CHAT, [*many, *readers], wrap).tools]
+
+    assert len(told) == 128
+    assert told[:126] == [tool.name for tool in many]
+    assert told[126:] == [reader.name for reader in readers[:2]]
+
+
 def test_more_tools_than_a_soft_limit_are_warned_about() -> None:
     warnings: list[Any] = []
     events = Events()
@@ -190,7 +213,7 @@ def test_what_is_kept_of_a_tool_goes_with_it() -> None:
 PROGRAM = """
 import sys
 from typing import Literal
-from spindle import tool
+from spindle import Artifact, CallOutcome, DispatchContext, Ok, tool
 from spindle.bridges import anthropic, gemini, openai_chat
 @tool
 def find(text: str, kinds: set[Literal["a", "b", "c"]] | None = None, deep: dict[str, int] | None = None) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
+from spindle.artifacts.forge import ReaderTool
 from spindle.bridges.dialect import Dialect
 from spindle.bridges.losses import Loss, LossReport, in_order
 from spindle.bridges.lowering import Lowered, lower
@@ -121,8 +122,7 @@ def build(
         NameClashError: Two tools would have the same name on the wire.
         TooManyToolsError: There are more than the provider takes.
     """
-    shown = _shown(tools, filter, events)
-    _check_count(dialect, len(shown), events or _UNOBSERVED)
+    shown = _within_limit(dialect, _shown(tools, filter, events), events or _UNOBSERVED)
     key = (dialect.name, strict, wrap)
     listed = tuple([_made.get(tool, {}).get(key) or _make(dialect, tool, key) for tool in shown])
     names = NameMap.of([(each.name, each.wire_name) for each in listed], dialect=dialect.name)
@@ -141,14 +141,21 @@ def _shown(tools: ToolRegistry | Iterable[Tool], filter: ToolFilter | None, even
     ]
 
 
-def _check_count(dialect: Dialect, count: int, events: Events) -> None:
+def _within_limit(dialect: Dialect, tools: list[Tool], events: Events) -> list[Tool]:
+    """Give as many as the provider takes: readers, which come by themselves as a turn goes on, make room for tools."""
     most = dialect.limits.max_tools
-    if most is None or count <= most:
-        return
-    message = f"{dialect.name} takes at most {most} tools, and these are {count}; show fewer with a ToolFilter"
-    if dialect.limits.tools_limit == "refuse":
-        raise TooManyToolsError(message, dialect=dialect.name, count=count, max_tools=most)
-    events.warn(message, source="definitions")
+    if most is None or len(tools) <= most:
+        return tools
+    message = f"{dialect.name} takes at most {most} tools, and these are {len(tools)}; show fewer with a ToolFilter"
+    if dialect.limits.tools_limit != "refuse":
+        events.warn(message, source="definitions")
+        return tools
+    readers, too_many = [tool.name for tool in tools if isinstance(tool, ReaderTool)], len(tools) - most
+    if len(readers) < too_many:
+        raise TooManyToolsError(message, dialect=dialect.name, count=len(tools), max_tools=most)
+    left_out = readers[-too_many:]
+    events.warn(f"{message}; not shown now: {', '.join(left_out)}", source="definitions")
+    return [tool for tool in tools if tool.name not in left_out]
 
 
 def _make(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> Definition:
