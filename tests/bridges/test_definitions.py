@@ -213,7 +213,7 @@ def test_what_is_kept_of_a_tool_goes_with_it() -> None:
 PROGRAM = """
 import sys
 from typing import Literal
-from spindle import Artifact, CallOutcome, DispatchContext, Ok, tool
+from spindle import tool
 from spindle.bridges import anthropic, gemini, openai_chat
 @tool
 def find(text: str, kinds: set[Literal["a", "b", "c"]] | None = None, deep: dict[str, int] | None = None) -> str:

@@ -78,9 +78,9 @@ def token_hash(token: str) -> str:
 
 def caller_of(ctx: Context) -> Caller:
     """Say who sent a request: its session, or on the newer protocol its token."""
-    request = ctx.request
-    if not isinstance(request, Request):
+    if not isinstance(ctx.request, Request):
         return Caller(key="pipe")
+    request: Request = ctx.request
     token = _token_of(request)
     profile = None if token is None else token.subject
     session = request.headers.get(_SESSION)
