@@ -18,6 +18,7 @@ def backends_of(config: Config) -> Backends:
     """
     reach = config.reach
     if reach.root is None:
+        config.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents of a new folder get the usual mode
         config.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     elif not config.root.is_dir():
         raise config.error(("reach", "root"), f"{config.root} is no folder; make it, or name another")
