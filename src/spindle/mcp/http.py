@@ -5,7 +5,7 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -80,7 +80,7 @@ def caller_of(ctx: Context) -> Caller:
     """Say who sent a request: its session, or on the newer protocol its token."""
     if not isinstance(ctx.request, Request):
         return Caller(key="pipe")
-    request: Request = ctx.request
+    request = cast("Request[Any]", ctx.request)
     token = _token_of(request)
     profile = None if token is None else token.subject
     session = request.headers.get(_SESSION)
@@ -90,7 +90,7 @@ def caller_of(ctx: Context) -> Caller:
     return Caller(key=_session_key(session, token), profile=profile)
 
 
-def _token_of(request: Request) -> AccessToken | None:
+def _token_of(request: "Request[Any]") -> AccessToken | None:
     user = request.scope.get("user")
     return user.access_token if isinstance(user, AuthenticatedUser) else None
 
