@@ -78,9 +78,10 @@ def token_hash(token: str) -> str:
 
 def caller_of(ctx: Context) -> Caller:
     """Say who sent a request: its session, or on the newer protocol its token."""
-    if not isinstance(ctx.request, Request):
+    given: object = ctx.request
+    if not isinstance(given, Request):
         return Caller(key="pipe")
-    request = cast("Request[Any]", ctx.request)
+    request = cast("Request[Any]", given)
     token = _token_of(request)
     profile = None if token is None else token.subject
     session = request.headers.get(_SESSION)
