@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(400)]
 
 CLIENTS = 200
 SECONDS = float(os.environ.get("SPINDLE_LOAD_SECONDS", "60"))
-WARM_SHARE = 0.4
-"""Of the time, until caches are filled and pools are as large as they get."""
+WARM_SHARE = 0.25
+"""Of the time, until 200 clients are in full swing and pools are as large as they get."""
 CALLS_OF_A_SESSION = 20
 MAX_GROWTH = 1.15
-MAX_SLOPE = 20
-"""Megabytes a minute: the journal fills its 16 MB of page cache in the first minutes, and then the line is level."""
+MAX_SLOPE = 8
+"""Megabytes a minute."""
 LINES = 6_000
 """More than is shown, so that it is kept whole and read back."""
 
@@ -175,7 +175,7 @@ async def test_200_clients_for_a_minute_see_no_error_and_leave_nothing_behind(tm
     tally, sizes = Tally(), list[Size]()
     with serving(tmp_path, "--log-level", "error", config=CONFIG) as (process, address):
         async with httpx.AsyncClient(verify=False) as http:
-            await RawClient(http, address, MODERN, tally).call("mcp__up__echo", {"text": "warm"})
+            await _warm_up(http, address)
             before = Size.of(process.pid)
             until = anyio.current_time() + SECONDS
             async with anyio.create_task_group() as watch:
@@ -201,6 +201,19 @@ async def test_200_clients_for_a_minute_see_no_error_and_leave_nothing_behind(tm
     assert told["running_calls"] == 0
     assert told["sessions"] == 1
     assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
+
+
+async def _warm_up(http: httpx.AsyncClient, address: str) -> None:
+    """Fill what is only filled once: above all the journal's page cache, which takes 16 MB."""
+
+    async def call() -> None:
+        client = RawClient(http, address, MODERN, Tally())
+        for _ in range(70):
+            await client.call("mcp__up__lines", {"count": 800})  # nearly all that is shown of one result
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(call)
 
 
 async def _settled(pid: int, before: Size) -> Size:
