@@ -180,9 +180,12 @@ class Executor:
             return
         await recording.begin([job for job in jobs if not self._must_be_asked(job)])
         batch.leave_queues(job for job in jobs if job.settled is not None)
+        left = [job for job in jobs if job.settled is None]
+        if len(left) <= 1:  # no other's outcome would wait for it
+            await run_all(batch, left, run, workers=self._concurrency)
+            return
         run = following(run, recording)
         async with recording.keeping_up():
-            left = [job for job in jobs if job.settled is None]
             await run_all(batch, left, run, workers=self._concurrency)
 
     def _must_be_asked(self, job: Job) -> bool:
