@@ -97,7 +97,7 @@ def test_nothing_is_lost_without_a_word_and_no_loss_is_made_up(form: str, schema
 @pytest.mark.timeout(600)
 @BY_FORM
 @given(schema=schemas(), seed=st.integers(0, 1000))
-@settings(WIDELY, max_examples=1_000)
+@settings(WIDELY, max_examples=400)
 def test_the_laws_hold_for_many_more_schemas(form: str, schema: dict[str, Any], seed: int) -> None:
     lowered = lowered_or_none(schema, FORMS[form])
     if lowered is not None:

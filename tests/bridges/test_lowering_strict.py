@@ -70,6 +70,55 @@ def test_a_null_that_the_tool_takes_itself_stays() -> None:
     assert restored(lowered, {"a": None, "b": None}) == {"a": None}
 
 
+def test_a_null_that_only_a_closed_part_beside_it_forbids_is_taken_out() -> None:
+    parts = {"allOf": [closed({"a": {"type": "string"}}), {"type": "object", "properties": {"b": {"type": "null"}}}]}
+    lowered = lower(closed({"a": closed({"a": parts}, "a")}, "a"), STRICT)
+
+    assert restored(lowered, {"a": {"a": {"a": None, "b": None}}}) == {"a": {"a": {}}}
+    assert restored(lowered, {"a": {"a": {"a": "x", "b": None}}}) == {"a": {"a": {"a": "x"}}}
+
+
+NULL_OR_TEXT = {"type": ["string", "null"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "back"),
+    [
+        (closed({"a": NULL_OR_TEXT, "b": NULL_OR_TEXT}, maxProperties=1), {"a": "x", "b": None}, {"a": "x"}),
+        (
+            closed({"a": NULL_OR_TEXT, "b": {"type": "string"}}, dependentRequired={"a": ["b"]}),
+            {"a": None, "b": None},
+            {},
+        ),
+        (
+            closed({"a": NULL_OR_TEXT, "b": NULL_OR_TEXT}, dependentRequired={"a": ["b"]}),
+            {"a": "x", "b": None},
+            {"a": "x", "b": None},
+        ),
+        (
+            {"type": "object", "oneOf": [closed({"a": {"const": 1}}, "a"), closed({"b": NULL_OR_TEXT}, "b")]},
+            {"a": 1, "b": None},
+            {"a": 1},
+        ),
+        (
+            {
+                "type": "object",
+                "oneOf": [
+                    closed({"a": {"const": 1}, "b": NULL_OR_TEXT}, "a", "b"),
+                    closed({"a": {"const": 2}, "b": {"type": "string"}}, "a"),
+                ],
+            },
+            {"a": 1, "b": None},
+            {"a": 1, "b": None},
+        ),
+        (closed({"a": NULL_OR_TEXT, "b": NULL_OR_TEXT}, maxProperties=0), {"a": "x", "b": None}, {"a": "x", "b": None}),
+    ],
+    ids=["at most one", "needs another", "needed by another", "not of this kind", "null of this kind", "never fits"],
+)
+def test_whether_a_null_is_given_or_left_out_is_told_by_which_of_them_fits(schema: Any, sent: Any, back: Any) -> None:
+    assert restored(lower(schema, STRICT), sent) == back
+
+
 def test_nulls_are_taken_out_of_objects_lists_and_references() -> None:
     inner = closed({"x": {"type": "string"}, "y": {"type": "string"}}, "x")
     schema = closed(

@@ -22,6 +22,7 @@ def one(schema: Any, rules: Rules) -> Any:
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": "string", "nullable": True}),
         ({"oneOf": [{"type": "null"}, {"enum": ["x"]}]}, {"enum": ["x"], "type": "string", "nullable": True}),
         ({"enum": ["x", None]}, {"enum": ["x"], "type": "string", "nullable": True}),
+        ({"allOf": [{"type": "null"}, {"type": ["string", "null"], "enum": ["x", None]}]}, {"type": "null"}),
         ({"type": "null"}, {"type": "null"}),
         ({"const": "x"}, {"enum": ["x"], "type": "string"}),
         ({"const": 7}, {"type": "integer", "description": "(always 7)"}),

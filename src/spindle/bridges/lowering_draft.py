@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spindle.bridges.lowering_parts import Original, Part, Place, listing
 from spindle.bridges.lowering_refs import References
-from spindle.bridges.lowering_restoring import Branch, Shape
+from spindle.bridges.lowering_restoring import Branch, Own, Shape
 from spindle.bridges.lowering_tally import Tally
 from spindle.bridges.lowering_words import with_words, words_for
 from spindle.bridges.rules import Rules
@@ -57,6 +57,10 @@ class Job:
             return jsonschema_rs.validator_for(schema, validate_formats=False, offline=True)
 
         return Branch(compiled, lambda: self.original.validator(path), shape)
+
+    def own(self, path: str) -> Own:
+        """Take one place of the tool's own schema, to hold arguments against."""
+        return Own(lambda: self.original.validator(path))
 
 
 def _with_null(value: Any) -> Any:

@@ -20,6 +20,8 @@ class Property:
     drops_null: bool
     """Whether null stands for a property that was not given."""
     shape: "Shape | None"
+    unsure: bool = False
+    """Whether null may stand for the other of the two as well, if only then the object fits."""
 
 
 class Branch:
@@ -41,6 +43,21 @@ class Branch:
         return self._validators[1].is_valid(value)
 
 
+class Own:
+    """One of the tool's own subschemas."""
+
+    def __init__(self, compiled: Compile) -> None:
+        self._compiled = compiled
+
+    @cached_property
+    def _validator(self) -> "Validator":
+        return self._compiled()
+
+    def takes(self, value: Any) -> bool:
+        """Say whether a value fits it."""
+        return self._validator.is_valid(value)
+
+
 @dataclass(slots=True)
 class Shape:
     """How the model sees one value, where that is not how the tool does."""
@@ -55,6 +72,8 @@ class Shape:
     unions: list[tuple[Branch, ...]] = field(default_factory=list[tuple[Branch, ...]])
     """Choices between shapes, of which one holds beside this one."""
     reference: str | None = None
+    owns: "tuple[Own, ...]" = ()
+    """Where properties are unsure: what the tool itself asks of the object."""
 
     @property
     def is_plain(self) -> bool:
@@ -96,7 +115,7 @@ class _Restoring:
         """Put together all that holds for one value: references, parts, and the alternatives that were meant."""
         referred = None if shape.reference is None else self._definitions.get(shape.reference)
         chosen = [self._chosen(value, branches) for branches in shape.unions]
-        resolved = Shape(shape.properties, shape.others, shape.prefix, shape.items)
+        resolved = Shape(shape.properties, shape.others, shape.prefix, shape.items, owns=shape.owns)
         for inner in [referred, *shape.every, *chosen]:
             if inner is not None:
                 resolved = _merged(resolved, self._resolved(value, inner))
@@ -109,14 +128,19 @@ class _Restoring:
         return self._tried[key]
 
     def _object(self, value: dict[str, Any], shape: Shape) -> dict[str, Any]:
-        restored: dict[str, Any] = {}
+        entries: list[tuple[str, str, Any]] = []
         for name, inner in value.items():
             known = shape.properties.get(name)
-            if known is None:
-                restored[name] = self.restored(inner, shape.others)
-            elif inner is not None or not known.drops_null:
-                restored[known.own] = self.restored(inner, known.shape)
-        return restored
+            own, of = (name, shape.others) if known is None else (known.own, known.shape)
+            entries.append((name, own, self.restored(inner, of)))
+        nulls = {name: known for name, known in shape.properties.items() if name in value and value[name] is None}
+        dropped = {name for name, known in nulls.items() if known.drops_null}
+        unsure = {name for name, known in nulls.items() if known.unsure}
+        likely = _without(entries, dropped)
+        if not unsure:
+            return likely
+        tried = [likely, _without(entries, dropped - unsure), _without(entries, dropped | unsure)]
+        return next((each for each in tried if all(own.takes(each) for own in shape.owns)), likely)
 
     def _array(self, value: list[Any], shape: Shape) -> list[Any]:
         shapes = [*shape.prefix, *([shape.items] * (len(value) - len(shape.prefix)))]
@@ -136,10 +160,15 @@ class _Restoring:
         return next((shape for shape in shapes if set(value) <= set(shape.properties)), None)
 
 
+def _without(entries: list[tuple[str, str, Any]], left_out: set[str]) -> dict[str, Any]:
+    return {own: inner for name, own, inner in entries if name not in left_out}
+
+
 def _merged(outer: Shape, inner: Shape) -> Shape:
     return Shape(
         properties={**inner.properties, **outer.properties},
         others=outer.others or inner.others,
         prefix=outer.prefix or inner.prefix,
         items=outer.items or inner.items,
+        owns=(*outer.owns, *inner.owns),
     )

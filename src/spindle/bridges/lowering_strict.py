@@ -6,12 +6,14 @@ from typing import Any
 from spindle.bridges.limits import Limits
 from spindle.bridges.lowering_combine import types_of
 from spindle.bridges.lowering_draft import Draft, Node
-from spindle.bridges.lowering_parts import SHELVES, Place
+from spindle.bridges.lowering_parts import ADDRESSES, SHELVES, Place
+from spindle.bridges.lowering_refs import demands
 from spindle.bridges.lowering_restoring import Property
 from spindle.errors import CannotLowerError
 from spindle.tools.raw_copy import as_list, as_object
 
 _NULL = {"type": "null"}
+_PLAIN = ("type", "properties", "required", "additionalProperties", "minProperties")
 _LEFT_OUT = "null stands for leaving it out"
 
 
@@ -49,12 +51,27 @@ def _require_all(draft: Draft) -> None:
     told.setdefault("required", [])
     draft.why("required", "every property is required in the strict form; null stands for one that is left out")
     for wire in optional:
-        own, places, node = draft.properties[wire]
-        if all(draft.job.original.takes_null(schema, path) for schema, path in places):
-            continue
-        told["properties"][wire] = _nullable(draft, node, places)
-        draft.shape.properties[wire] = Property(own, drops_null=True, shape=node.shape)
-        draft.job.restores = True
+        _tell_optional(draft, wire)
+
+
+def _tell_optional(draft: Draft, wire: str) -> None:
+    own, places, node = draft.properties[wire]
+    takes_null = [draft.job.original.takes_null(schema, path) for schema, path in places]
+    unsure = any(takes_null) and _counts_what_is_given(draft)
+    if all(takes_null) and not unsure:
+        return
+    if not all(takes_null):
+        draft.told["properties"][wire] = _nullable(draft, node, places)
+    draft.shape.properties[wire] = Property(own, drops_null=not all(takes_null), shape=node.shape, unsure=unsure)
+    draft.job.restores = True
+    if unsure and not draft.shape.owns:
+        draft.shape.owns = tuple(draft.job.own(part.path) for part in draft.parts)
+
+
+def _counts_what_is_given(draft: Draft) -> bool:
+    """Say whether an object may be refused for a property that is given as null, although that takes null."""
+    # Of several parts, one may be closed to what another describes.
+    return len(draft.parts) > 1 or any(demands(part, *_PLAIN, *ADDRESSES) for part in draft.parts)
 
 
 def _nullable(draft: Draft, node: Node, places: list[Place]) -> dict[str, Any]:

@@ -156,7 +156,8 @@ def _settle_list(draft: Draft) -> None:
         told["nullable"] = True
         draft.why("type", "null is told by nullable")
     if values is not None and None in values:
-        told["enum"] = [value for value in values if value is not None]
+        # Where only null is left, the other values belong to a type that another part forbids.
+        told["enum"] = [value for value in values if value is not None and kinds != ["null"]]
         draft.why("enum", "null is told by nullable")
         if not told["enum"]:
             del told["enum"]
