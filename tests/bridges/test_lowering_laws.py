@@ -164,10 +164,11 @@ class Wire:
 
     def _object(self, value: dict[str, Any], low: dict[str, Any]) -> dict[str, Any]:
         known = self._known(low)
+        # Only what is described has another name on the wire; a free object is sent as it is.
+        wire = {name: self._names.get(name, name) for name in value}
+        wire = {name: other if other in known else name for name, other in wire.items()}
         sent = {
-            self._names.get(name, name): self.sent(
-                each, known.get(self._names.get(name, name), low.get("additionalProperties"))
-            )
+            wire[name]: self.sent(each, known.get(wire[name], low.get("additionalProperties")))
             for name, each in value.items()
         }
         return {**dict.fromkeys(known if self._fills else (), None), **sent}

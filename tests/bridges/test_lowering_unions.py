@@ -142,3 +142,13 @@ def test_what_must_not_be_is_told_in_words() -> None:
     told = one({"type": "string", "not": {"const": "x"}}, GEMINI.rules)
 
     assert told == {"type": "string", "description": '(must not match the schema {"const": "x"})'}
+
+
+def test_mapped_names_come_back_where_a_free_object_would_take_them_too() -> None:
+    free = {"type": "object"}
+    described = {"type": "object", "properties": {"d e": {"type": "integer"}}, "required": ["d e"]}
+    lowered = lower({"type": "object", "properties": {"a": {"anyOf": [free, described]}}}, GEMINI.rules)
+
+    assert lowered.restore is not None
+    assert lowered.restore({"a": {"d_e": 5}}) == {"a": {"d e": 5}}
+    assert lowered.restore({"a": {"f": 5}}) == {"a": {"f": 5}}

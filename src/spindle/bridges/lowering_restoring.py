@@ -146,9 +146,17 @@ class _Restoring:
         shapes = [*shape.prefix, *([shape.items] * (len(value) - len(shape.prefix)))]
         return [self.restored(inner, each) for inner, each in zip(value, shapes, strict=False)]
 
+    def _mapped_names(self, value: Any, shape: Shape | None) -> int:
+        if shape is None or not isinstance(value, dict):
+            return 0
+        known = self._resolved(value, shape).properties
+        return sum(name in known and known[name].own != name for name in cast("dict[str, Any]", value))
+
     def _meant(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
         """Give the shape of the alternative that the model meant: of the first that fits, in the tool's eyes too."""
         told = [branch for branch in branches if branch.is_told(value)]
+        # A free object takes mapped names too, but only the alternative that describes them can have meant them.
+        told.sort(key=lambda branch: self._mapped_names(value, branch.shape), reverse=True)
         for branch in told:
             if branch.is_own(self.restored(value, branch.shape)):
                 return branch.shape
