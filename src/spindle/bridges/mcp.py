@@ -7,7 +7,7 @@ accept, in both current revisions of the protocol.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 from urllib.parse import quote
@@ -124,7 +124,8 @@ async def results(
     Raises:
         UnsupportedMediaError: `sees` turns media down, and says "throw".
     """
-    promised = _promises(definitions) if structured is None else frozenset[str]()
+    names = {outcome.name for outcome in outcomes}
+    promised = _promises(definitions, names) if structured is None else frozenset[str]()
     return [
         await _result(
             outcome,
@@ -184,11 +185,11 @@ def _hints(tool: Tool) -> dict[str, bool]:
     return hints | ({"openWorldHint": True} if tool.capabilities.network else {})
 
 
-def _promises(definitions: Definitions | None) -> frozenset[str]:
-    """Name the tools that tell an `outputSchema`."""
+def _promises(definitions: Definitions | None, names: Set[str]) -> frozenset[str]:
+    """Name those of these tools that tell an `outputSchema`."""
     if definitions is None:
         return frozenset()
-    return frozenset(each.name for each in definitions.listed if _tells_output(each.json))
+    return frozenset(each.name for each in definitions.listed if each.name in names and _tells_output(each.json))
 
 
 @lru_cache(maxsize=4096)
