@@ -1,6 +1,7 @@
 """Shared by every test: both event loops, and the place of the public test data."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ from hypothesis import settings
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+# Whoever starts the tests in the background, or with nohup, has signals ignored; programs under test would inherit that.
+for _each, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_each) is signal.SIG_IGN:
+        signal.signal(_each, _default)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
