@@ -12,7 +12,7 @@ settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
 
-# Whoever starts the tests in the background, or with nohup, has signals ignored; programs under test would inherit that.
+# Started in the background, or by nohup, the tests have signals ignored, and programs under test would inherit that.
 for _each, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_each) is signal.SIG_IGN:
         signal.signal(_each, _default)
