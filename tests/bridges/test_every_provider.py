@@ -221,7 +221,7 @@ async def test_a_connection_cut_at_every_few_bytes_runs_nothing_or_everything(sc
         await cut_at(scene, place)
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
 @every
 async def test_turns_side_by_side_share_a_callback_and_nothing_of_one_reaches_another(scene: Scene, count: int) -> None:
     def answer(request: Request) -> Answer:

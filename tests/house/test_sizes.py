@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 MAX_MODULE_LINES = 400
@@ -11,8 +12,13 @@ TOO_LONG: dict[str, int] = {}
 """What is over the limit, with the length it may not pass: `path` or `path::function`. This list only shrinks."""
 
 
-def measured(root: Path) -> Iterator[tuple[str, int, int]]:
+@lru_cache
+def measured(root: Path) -> tuple[tuple[str, int, int], ...]:
     """Each module and function: its name, its length, its limit."""
+    return tuple(_measured(root))
+
+
+def _measured(root: Path) -> Iterator[tuple[str, int, int]]:
     for folder in ("src", "tests", "benchmarks"):
         for path in sorted((root / folder).rglob("*.py")):
             name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
