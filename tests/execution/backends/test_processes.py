@@ -204,11 +204,12 @@ async def test_messages_of_a_worker_that_dies_are_not_lost(lane: ProcessLane) ->
 
 
 @pytest.mark.skipif(not FDS.exists(), reason="counts descriptors in /proc")
-async def test_two_hundred_runs_leave_no_child_and_no_descriptor(lane: ProcessLane) -> None:
+async def test_forty_runs_leave_no_child_and_no_descriptor(lane: ProcessLane) -> None:
+    # A fork costs by the size of the process that forks, and a worker that has run every other test is a large one.
     await lane.run(lambda link: 1)
     before = open_descriptors(), children()
 
-    for number in range(200):
+    for number in range(40):
         assert await lane.run(lambda link, number=number: number) == number
 
     assert (open_descriptors(), children()) == before
