@@ -63,11 +63,11 @@ def test_libraries_that_write_session_ids_and_messages_stay_quiet(
         monkeypatch.setattr(logging.getLogger(name), "parent", root)
         monkeypatch.setattr(logging.getLogger(name), "level", logging.NOTSET)
     log_to_stderr(level, as_json=as_json)
-    logging.getLogger("mcp.server.streamable_http_manager").info("Created new transport with session ID: abc")
+    logging.getLogger("mcp.server.streamable_http_manager").info("Created new transport with session ID: xyzzy")
     logging.getLogger("sse_starlette.sse").debug("chunk: secret")
     logging.getLogger("spindle.calls").info("ours")
 
     said = capsys.readouterr().err
-    assert "abc" not in said
+    assert "xyzzy" not in said
     assert "secret" not in said
     assert ("ours" in said) is (level != "error")
