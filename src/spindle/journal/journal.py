@@ -15,9 +15,11 @@ Standing: TypeAlias = list[JournalEntry | None]
 
 
 class JournalStore(Protocol):
-    """What a backend of the journal does; each batch is kept as a whole, and is durable when the method returns.
+    """What a backend of the journal does; when a method returns, its batch is kept as a whole from a killed process.
 
-    A cancelled `begin` leaves no call started; a cancelled `finish` is written all the same.
+    What `begin` starts is kept from lost power too, unless it may be repeated; an outcome may be lost with the power,
+    which leaves its call interrupted, so that it is never taken for one that was not begun. A cancelled `begin` leaves
+    no call started; a cancelled `finish` is written all the same.
     """
 
     async def open(self) -> None:

@@ -1,5 +1,6 @@
 """The thread that owns a database: it takes turns, ends when nobody needs it, and tells everyone who waits."""
 
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
@@ -10,6 +11,7 @@ import pytest
 from spindle.errors import JournalError
 from spindle.journal.backends.sqlite_database import Database
 from spindle.journal.backends.sqlite_opening import open_database
+from spindle.journal.backends.sqlite_schema import connect, create
 from spindle.journal.backends.writer import Ticket, Writer
 
 pytestmark = pytest.mark.anyio
@@ -150,3 +152,27 @@ def test_a_loop_that_has_ended_does_not_trouble_the_thread(writer: Writer) -> No
         hold.set()
         assert anyio.run(ask, backend=backend) == [4]
     writer.end(timeout_seconds=5)
+
+
+async def test_only_what_must_survive_lost_power_waits_for_the_disk(tmp_path: Path) -> None:
+    create(tmp_path / "journal.db")
+    opened: list[sqlite3.Connection] = []
+
+    def open_here() -> Database:
+        opened.append(connect(tmp_path / "journal.db"))
+        return Database(opened[0], run_id="run", on_close=lambda: None)
+
+    def synced(_: Database, numbers: Sequence[int]) -> list[int]:
+        return [opened[0].execute("PRAGMA synchronous").fetchone()[0] for _ in numbers]
+
+    writer = Writer(open_here)
+    seen: list[int] = []
+    for must in (False, True, True, False):
+        ticket = Ticket(synced, [1], is_synced=must)
+        writer.submit(ticket)
+        await done(ticket)
+        seen += ticket.answers
+    writer.leave()
+
+    normal, full = 1, 2
+    assert seen == [normal, full, full, normal]

@@ -1,4 +1,4 @@
-"""A journal in a SQLite file: written by one thread of one process, durable at each commit."""
+"""A journal in a SQLite file: written by one thread of one process; what will be done is synced before it is done."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -51,14 +51,15 @@ class SqliteStore:
                 self._leaving.detach()
         if writer is None or not writer.is_ours:
             return
-        farewell = Ticket(Database.find, ())
+        farewell = Ticket(Database.find, (), is_synced=False)
         writer.leave(farewell)
         with CancelScope(shield=True):
             await farewell.done.wait()
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
         """Start each call that is unknown, has never run or may be repeated."""
-        ticket = self._submitted(Database.begin, claims)
+        # A call that may be repeated needs no memory of having begun.
+        ticket = self._submitted(Database.begin, claims, is_synced=not all(claim.repeat for claim in claims))
         try:
             return await self._answers(ticket)
         except get_cancelled_exc_class():
@@ -82,9 +83,13 @@ class SqliteStore:
         return (await self._answers(self._submitted(Database.select, [selection])))[0]
 
     def _submitted(
-        self, operation: Callable[[Database, Sequence[Item]], list[Answer]], items: Sequence[Item]
+        self,
+        operation: Callable[[Database, Sequence[Item]], list[Answer]],
+        items: Sequence[Item],
+        *,
+        is_synced: bool = False,
     ) -> Ticket[Item, Answer]:
-        ticket = Ticket(operation, items)
+        ticket = Ticket(operation, items, is_synced=is_synced)
         with self._lock:
             if self._is_closed:
                 raise JournalError(f"the journal {self._path} is closed; enter it with `async with` to use it again")
@@ -113,7 +118,7 @@ class SqliteStore:
         """See to it that no call stays begun which nobody is going to run."""
         writer = self._writer
         if writer is not None and not writer.withdraw(ticket):
-            writer.submit(Ticket(_end_unheard, [ticket]))
+            writer.submit(Ticket(_end_unheard, [ticket], is_synced=False))
 
 
 def _end_unheard(database: Database, tickets: Sequence[Ticket[Claim, Row | None]]) -> list[bool]:

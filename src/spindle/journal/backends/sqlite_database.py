@@ -41,10 +41,14 @@ class Database:
         self._connection = connection
         self._run_id = run_id
         self._on_close = on_close
+        self._is_synced = True
 
     @contextmanager
-    def transaction(self) -> Generator[None]:
-        """Keep all that happens in the block, durably, or nothing of it."""
+    def transaction(self, *, is_synced: bool = True) -> Generator[None]:
+        """Keep all of the block or nothing of it, from a killed process; if synced, from lost power too."""
+        if is_synced != self._is_synced:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+            self._is_synced = is_synced
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield

@@ -47,7 +47,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
 
 _SETTINGS = (
     "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",  # a commit that returned survives a power cut
+    "PRAGMA synchronous = FULL",  # a commit that returned survives a power cut, unless its writer wants less
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
     "PRAGMA cache_size = -16000",

@@ -23,11 +23,19 @@ MAX_GROUP = 256
 
 
 class Ticket(Generic[Item, Answer]):
-    """One caller's place in the queue: what is asked, and the answers once they are durable."""
+    """One caller's place in the queue: what is asked, and the answers once they are kept."""
 
-    def __init__(self, operation: Callable[[Database, Sequence[Item]], list[Answer]], items: Sequence[Item]) -> None:
+    def __init__(
+        self,
+        operation: Callable[[Database, Sequence[Item]], list[Answer]],
+        items: Sequence[Item],
+        *,
+        is_synced: bool = True,
+    ) -> None:
         self._operation = operation
         self.items = items
+        self.is_synced = is_synced
+        """Whether what is asked must survive lost power before anybody goes on."""
         self.answers: list[Answer] = []
         self.error: BaseException | None = None
         self.done = Event()
@@ -152,7 +160,7 @@ class Writer:
 
 def _commit(database: Database, tickets: list[AnyTicket]) -> None:
     try:
-        with database.transaction():
+        with database.transaction(is_synced=any(ticket.is_synced for ticket in tickets)):
             for ticket in tickets:
                 ticket.perform(database)
     except Exception as error:  # noqa: BLE001 - the thread must outlive whatever a ticket does

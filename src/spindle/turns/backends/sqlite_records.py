@@ -63,9 +63,9 @@ class RecordsDatabase:
         self._connection = connection
         self._base = Database(connection, run_id="", on_close=lambda: None)
 
-    def transaction(self) -> AbstractContextManager[None]:
+    def transaction(self, *, is_synced: bool = True) -> AbstractContextManager[None]:
         """Keep all that happens in the block, durably, or nothing of it."""
-        return self._base.transaction()
+        return self._base.transaction(is_synced=is_synced)
 
     def close(self) -> None:
         """Close the file."""
