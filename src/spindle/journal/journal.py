@@ -6,7 +6,7 @@ from sys import maxsize
 from types import TracebackType
 from typing import Protocol, TypeAlias, cast, get_args
 
-from spindle.errors import JournalError, UsageError
+from spindle.errors import JournalError, MissingExtraError, UsageError
 from spindle.journal.entries import EntryState, Finished, Intent, JournalEntry, OnDamage
 from spindle.journal.rows import Claim, Outcome, Row, Selection, claim_of, entry_of, noted_row, outcome_of
 
@@ -80,6 +80,27 @@ class Journal:
         from spindle.journal.backends.sqlite import SqliteStore  # noqa: PLC0415 - a port's factory method
 
         return cls(SqliteStore(path, on_damage=on_damage))
+
+    @classmethod
+    def postgres(cls, dsn: str) -> "Journal":
+        """Keep it in a PostgreSQL database that many processes and machines may write, such as `postgresql://host/db`.
+
+        Its tables are made in the first schema of the search path; they begin with `spindle_`.
+
+        Raises:
+            MissingExtraError: The extra `postgres` is not installed.
+            UsageError: The dsn is none.
+        """
+        try:
+            from spindle.journal.backends.postgres import PostgresStore  # noqa: PLC0415 - a port's factory method
+        except ModuleNotFoundError as missing:
+            if missing.name != "asyncpg":
+                raise
+            raise MissingExtraError(
+                "a journal in PostgreSQL needs asyncpg: pip install 'spindle[postgres]'"
+            ) from missing
+
+        return cls(PostgresStore(dsn))
 
     async def __aenter__(self) -> "Journal":
         """Open the journal.

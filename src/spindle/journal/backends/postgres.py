@@ -1,0 +1,131 @@
+"""A journal in a PostgreSQL database (the extra `postgres`), which many processes and machines may write at once."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from secrets import randbits
+from threading import Lock
+from typing import TypeVar
+from weakref import finalize
+
+from anyio import CancelScope, get_cancelled_exc_class
+
+from spindle.errors import JournalError
+from spindle.journal.backends.postgres_address import checked_address
+from spindle.journal.backends.postgres_calls import Bid, Calls
+from spindle.journal.backends.postgres_errors import translated
+from spindle.journal.backends.postgres_portal import Portal
+from spindle.journal.backends.postgres_portals import borrow
+from spindle.journal.backends.postgres_session import GRACE_SECONDS
+from spindle.journal.backends.postgres_tickets import Ticket
+from spindle.journal.rows import Claim, Outcome, Row, Selection
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class PostgresStore:
+    """Keeps rows in a table; stores of one dsn in one process share one connection."""
+
+    def __init__(self, dsn: str, *, grace_seconds: float = GRACE_SECONDS) -> None:
+        self._address = checked_address(dsn)
+        self._grace_seconds = grace_seconds
+        self._lock = Lock()
+        self._portal: Portal | None = None
+        self._leaving: finalize[[], PostgresStore] | None = None
+        self._is_closed = False
+
+    async def open(self) -> None:
+        """Connect now rather than on first use."""
+        self._is_closed = False
+        await self._answers(self._submitted(Calls.find, ()))
+
+    async def aclose(self) -> None:
+        """Write what is still waiting and let go of the connection, also for a caller that is being cancelled.
+
+        The connection stays as long as this process has calls that did not end: it is the proof that they are running.
+        """
+        with self._lock:
+            self._is_closed = True
+            portal, self._portal = self._portal, None
+            if self._leaving is not None:
+                self._leaving.detach()
+        if portal is None or not portal.is_ours:
+            return
+        farewell = Ticket(Calls.find, ())
+        portal.leave(farewell)
+        with CancelScope(shield=True):
+            await farewell.wait()
+
+    async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
+        """Start each call that is unknown, has never run or may be repeated."""
+        # Never 0, which is the number of those that were noted.
+        bids = [Bid(randbits(62) + 1, claim) for claim in claims]
+        ticket = self._submitted(Calls.begin, bids)
+        try:
+            return await self._answers(ticket)
+        except get_cancelled_exc_class():
+            self._abandon(ticket)
+            raise
+
+    async def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        """End each call unless it has ended already.
+
+        Raises:
+            JournalError: Another process runs one of them; the others were ended.
+        """
+        endings = await self._answers(self._submitted(Calls.finish, outcomes))
+        elsewhere = [outcome for outcome, ending in zip(outcomes, endings, strict=True) if ending == "elsewhere"]
+        if elsewhere:
+            raise JournalError(
+                f"{len(elsewhere)} of {len(outcomes)} outcomes belong to calls that another process is running: "
+                f"{elsewhere[0].idempotency_key!r} is one, and only that process can end them while it lives",
+                field="idempotency_key",
+            )
+        return [ending == "ended" for ending in endings]
+
+    async def note(self, rows: Sequence[Row]) -> None:
+        """Keep each row, unless one that has run is there."""
+        await self._answers(self._submitted(Calls.note, rows))
+
+    async def find(self, keys: Sequence[str]) -> list[Row | None]:
+        """Look each key up."""
+        return await self._answers(self._submitted(Calls.find, keys))
+
+    async def select(self, selection: Selection) -> list[Row]:
+        """Give the rows that are wanted, newest first."""
+        return (await self._answers(self._submitted(Calls.select, [selection])))[0]
+
+    def _submitted(
+        self, operation: Callable[[Calls, Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]
+    ) -> Ticket[Item, Answer]:
+        ticket = Ticket(operation, items)
+        with self._lock:
+            if self._is_closed:
+                raise JournalError(
+                    f"the journal in PostgreSQL at {self._address} is closed; enter it with `async with` to use it "
+                    "again"
+                )
+            # A portal ends when it could not connect, and a forked child has none: then try afresh.
+            while self._portal is None or not self._portal.submit(ticket):
+                self._portal = self._borrowed()
+        return ticket
+
+    def _borrowed(self) -> Portal:
+        if self._leaving is not None:
+            self._leaving.detach()
+        portal = borrow(self._address, grace_seconds=self._grace_seconds)
+        # For a journal that is forgotten rather than closed.
+        self._leaving = finalize(self, portal.leave)
+        self._leaving.atexit = False
+        return portal
+
+    async def _answers(self, ticket: Ticket[Item, Answer]) -> list[Answer]:
+        await ticket.wait()
+        if ticket.error is not None:
+            raise translated(ticket.error, self._address)
+        return ticket.answers
+
+    def _abandon(self, ticket: Ticket[Bid, Row | None]) -> None:
+        """See to it that no call stays begun which nobody is going to run."""
+        portal = self._portal
+        if portal is not None and not portal.withdraw(ticket):
+            portal.submit(Ticket(Calls.disown, ticket.items))

@@ -1,0 +1,109 @@
+"""The tables of a PostgreSQL journal, and how a schema comes to have them."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from spindle.errors import JournalError
+
+MIGRATIONS: Sequence[Sequence[str]] = (
+    (
+        """
+        CREATE TABLE spindle_calls (
+            seq BIGSERIAL PRIMARY KEY,
+            key_digest BYTEA NOT NULL UNIQUE,
+            run_id BIGINT NOT NULL,
+            claim_id BIGINT NOT NULL,
+            may_repeat BOOLEAN NOT NULL,
+            idempotency_key TEXT COLLATE "C" NOT NULL,
+            tool_call_id TEXT COLLATE "C" NOT NULL,
+            tool TEXT COLLATE "C" NOT NULL,
+            checksum TEXT COLLATE "C" NOT NULL,
+            state TEXT COLLATE "C" NOT NULL CHECK (state IN ('started', 'finished', 'interrupted')),
+            session_id TEXT COLLATE "C",
+            turn_id TEXT COLLATE "C",
+            fingerprint TEXT COLLATE "C",
+            args TEXT COLLATE "C" NOT NULL,
+            started_at BIGINT NOT NULL,
+            attempts BIGINT NOT NULL,
+            ended_at BIGINT CHECK ((ended_at IS NULL) <> (state = 'finished')),
+            code TEXT COLLATE "C",
+            error TEXT COLLATE "C",
+            result TEXT COLLATE "C",
+            result_chars BIGINT,
+            cost_usd DOUBLE PRECISION,
+            trusted BOOLEAN NOT NULL DEFAULT FALSE,
+            artifact_id TEXT COLLATE "C"
+        )
+        """,
+        "CREATE INDEX spindle_calls_unfinished ON spindle_calls (seq) WHERE ended_at IS NULL",
+        "CREATE INDEX spindle_calls_running ON spindle_calls (run_id) WHERE state = 'started'",
+        "CREATE INDEX spindle_calls_by_tool_call_id ON spindle_calls USING hash (tool_call_id)",
+        "CREATE INDEX spindle_calls_by_claim ON spindle_calls (claim_id) WHERE state <> 'finished'",
+    ),
+)
+"""What leads from one version to the next; a version's number is how many of these a schema has seen."""
+
+_LOCK = 0x53504A4C
+_ENTER = "SELECT pg_advisory_xact_lock($1)"
+_IS_THERE = "SELECT to_regclass('spindle_journal') IS NOT NULL"
+_CREATE = "CREATE TABLE spindle_journal (version INTEGER NOT NULL)"
+_FIRST = "INSERT INTO spindle_journal VALUES (0)"
+_VERSION = "SELECT version FROM spindle_journal"
+_STEP = "UPDATE spindle_journal SET version = $1"
+
+
+class Connection(Protocol):
+    """The part of asyncpg's connection that a journal uses."""
+
+    async def execute(self, query: str, *args: Any) -> Any:
+        """Run a statement."""
+        ...
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]:
+        """Give the rows of a query."""
+        ...
+
+    async def fetchrow(self, query: str, *args: Any) -> Any:
+        """Give the first row of a query."""
+        ...
+
+    async def fetchval(self, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - its name there
+        """Give the first value of the first row."""
+        ...
+
+    def transaction(self, *, isolation: str) -> AbstractAsyncContextManager[Any]:
+        """Keep all that happens in the block, or nothing of it."""
+        ...
+
+
+async def migrate(connection: Connection, *, place: str, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
+    """Bring the first schema of the search path to the newest version, each step whole or not at all.
+
+    Raises:
+        JournalError: A newer Spindle has written it.
+    """
+    version = await _version(connection)
+    while version is None or version < len(migrations):
+        async with connection.transaction(isolation="read_committed"):
+            # Of several who open at once, each finds what the one before has done.
+            await connection.execute(_ENTER, _LOCK)
+            version = await _version(connection)
+            if version is None:
+                await connection.execute(_CREATE)
+                await connection.execute(_FIRST)
+                version = 0
+            if version < len(migrations):
+                for statement in migrations[version]:
+                    await connection.execute(statement)
+                version += 1
+                await connection.execute(_STEP, version)
+    if version > len(migrations):
+        raise JournalError(
+            f"the journal in PostgreSQL at {place} has tables of version {version}, and this Spindle knows "
+            f"{len(migrations)}: a newer one has written them; use that one, or another schema"
+        )
+
+
+async def _version(connection: Connection) -> int | None:
+    return await connection.fetchval(_VERSION) if await connection.fetchval(_IS_THERE) else None
