@@ -182,7 +182,7 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Logged:
-    """A line the executor callback wrote to the log."""
+    """A line that the executor callback or a tool wrote to the log."""
 
     level: str
     message: str
@@ -191,6 +191,9 @@ class Logged:
     iteration: int
     emitted_at: datetime
     payload: Any = None
+    tool_name: str | None = None
+    """Of a line that a tool wrote."""
+    tool_call_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -89,6 +89,7 @@ SpindleError
     │   └── UpstreamRequiredError             one that is required
     ├── MediaUnreadableError              the content of media cannot be read
     └── GateNotSupportedError             nobody here can answer a gate
+        └── ClientCapabilityError             an MCP client did not declare what a tool asks it for
 """
 
 from spindle.errors.base import SpindleError as SpindleError
@@ -119,6 +120,7 @@ from spindle.errors.call import ToolDownstreamError as ToolDownstreamError
 from spindle.errors.call import UnknownAttachmentError as UnknownAttachmentError
 from spindle.errors.call import WorkerDiedError as WorkerDiedError
 from spindle.errors.run import BrokenAnswerError as BrokenAnswerError
+from spindle.errors.run import ClientCapabilityError as ClientCapabilityError
 from spindle.errors.run import DispatchPipelineError as DispatchPipelineError
 from spindle.errors.run import ExecutorCallbackError as ExecutorCallbackError
 from spindle.errors.run import GateAbortedError as GateAbortedError

@@ -107,6 +107,17 @@ class GateNotSupportedError(RunError):
     status = 501
 
 
+class ClientCapabilityError(GateNotSupportedError):
+    """A tool asked an MCP client for what it did not declare; `capability` names it, and nothing was sent."""
+
+    code = "E_CLIENT_CAPABILITY"
+    status = 400
+
+    def __init__(self, message: str, *, capability: str, tool: str | None = None) -> None:
+        super().__init__(message, tool=tool)
+        self.capability = capability
+
+
 class PipelineError(RunError):
     """Middleware failed; `__cause__` is what it raised."""
 

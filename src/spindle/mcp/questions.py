@@ -1,13 +1,34 @@
-"""A gate as a form that an MCP client shows to its user, and the answer back."""
+"""A gate as a request that an MCP client answers, and the answer back.
+
+A question to the client's user becomes a form; one to its model, or for its roots, is what the protocol has for it.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
+from mcp_types import (
+    CallToolResult,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequest,
+    InputResponse,
+    ListRootsRequest,
+    ListRootsResult,
+)
 from pydantic import TypeAdapter
 
+from spindle.bridges.reading import sendable
+from spindle.calls import Ok
 from spindle.errors import GateAbortedError, InvalidGateResolutionError
+from spindle.mcp.asking import Capability, ListRoots, Root, Sampled, Sampling
+from spindle.mcp.convert import to_result
+from spindle.mcp.rounds import Round
 from spindle.trust.envelope import one_line
 from spindle.turns.gate import Gate
 
@@ -30,13 +51,93 @@ def key_of(gate: Gate) -> str:
     return gate.reason if _NAME.fullmatch(gate.reason) else _FIELD
 
 
+def keyed(gates: Sequence[Gate]) -> dict[str, Gate]:
+    """Name the questions that are asked together, each by a name of its own."""
+    named: dict[str, Gate] = {}
+    for gate in gates:
+        key = wanted = key_of(gate)
+        number = 1
+        while key in named:
+            number += 1
+            key = f"{wanted}_{number}"
+        named[key] = gate
+    return named
+
+
+def capability_of(gate: Gate) -> Capability:
+    """Say what a client must have declared to be asked this."""
+    if isinstance(gate.payload, Sampling):
+        return "sampling"
+    return "roots" if isinstance(gate.payload, ListRoots) else "elicitation"
+
+
+def request_of(gate: Gate) -> InputRequest:
+    """Write a gate as the request that asks a client."""
+    asked: object = gate.payload
+    if isinstance(asked, ListRoots):
+        return ListRootsRequest()
+    if not isinstance(asked, Sampling):
+        return form_of(gate)
+    params: dict[str, Any] = {
+        "messages": asked.messages,
+        "maxTokens": asked.max_tokens,
+        "systemPrompt": asked.system_prompt,
+        "temperature": asked.temperature,
+        "stopSequences": list(asked.stop_sequences) or None,
+    }
+    return CreateMessageRequest(params=CreateMessageRequestParams.model_validate(sendable(params)))
+
+
+def result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | ElicitResult]:
+    """Say what a client answers such a request with."""
+    match capability_of(gate):
+        case "sampling":
+            return CreateMessageResult
+        case "roots":
+            return ListRootsResult
+        case "elicitation":
+            return ElicitResult
+
+
+def answer(gates: Sequence[Gate], answers: Mapping[str, InputResponse]) -> Round:
+    """Settle the gates whose answers are there; gives those that must be asked again."""
+    for key, gate in keyed(gates).items():
+        if key in answers and not gate.is_settled:
+            settle(gate, answers[key])
+    if any(gate.settlement is not None and gate.settlement.result != "resolved" for gate in gates):
+        return ()  # one failure ends the others, too
+    return tuple(gate for gate in gates if not gate.is_settled)
+
+
 def form_of(gate: Gate) -> ElicitRequest:
     """Write a gate as the request that asks a client's user."""
     params = ElicitRequestFormParams(message=_message(gate), requested_schema=_fields(gate.schema)[0])
     return ElicitRequest(params=params)
 
 
-def settle(gate: Gate, answered: ElicitResult) -> None:
+def settle(gate: Gate, answered: InputResponse) -> None:
+    """Settle a gate with what the client answered; an answer to something else is none, and leaves it open."""
+    match capability_of(gate), answered:
+        case "elicitation", ElicitResult():
+            _settle_form(gate, answered)
+        case "sampling", CreateMessageResult() | CreateMessageResultWithTools():
+            gate.resolve(_sampled(answered))
+        case "roots", ListRootsResult():
+            gate.resolve([Root(uri=str(root.uri), name=root.name) for root in answered.roots])
+        case _:
+            pass
+
+
+def _sampled(answered: CreateMessageResult | CreateMessageResultWithTools) -> Sampled:
+    blocks: Any = answered.content if isinstance(answered.content, list) else [answered.content]
+    texts = [block.text for block in blocks if block.type == "text"]
+    shown = [block for block in blocks if block.type in {"image", "audio"}]
+    read = to_result(CallToolResult(content=shown))
+    media = read.media if isinstance(read, Ok) else ()
+    return Sampled(text="\n".join(texts), model=answered.model, stop_reason=answered.stop_reason, media=media)
+
+
+def _settle_form(gate: Gate, answered: ElicitResult) -> None:
     """Settle a gate with what the user said; an answer that does not fit gives the gate up."""
     if answered.action == "accept":
         content: Mapping[str, Any] = answered.content or {}

@@ -7,7 +7,7 @@ and is parked while nobody waits for it; it is never started twice.
 
 import math
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from secrets import token_urlsafe
 from typing import Any, Final, TypeAlias
@@ -16,13 +16,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from spindle.calls import CallOutcome
-from spindle.events import Events
+from spindle.mcp.peer import Peer
+from spindle.mcp.rounds import Round
 from spindle.turns.gate import Gate
-from spindle.turns.waits import GateDesk
 
-OpenGate: TypeAlias = Callable[[Gate], Awaitable[Any]]
-Execute: TypeAlias = Callable[[OpenGate], Awaitable[CallOutcome]]
-News: TypeAlias = Gate | CallOutcome
+Execute: TypeAlias = Callable[[], Awaitable[CallOutcome]]
+News: TypeAlias = Round | CallOutcome
 
 MAX_PARKED: Final = 1_000
 MAX_PARKED_OF_ONE: Final = 100
@@ -32,32 +31,36 @@ MAX_PARKED_SECONDS: Final = 900
 
 
 class RunningCall:
-    """One call in a task of its own: `news` gives a question it waits for, or its outcome."""
+    """One call in a task of its own: `news` gives the questions it waits for, or its outcome."""
 
-    def __init__(self, *, turn_id: str, events: Events, owner: str = "") -> None:
+    def __init__(self, peer: Peer, *, owner: str = "") -> None:
+        self.peer = peer
+        """The client, by the request that waits for this call now."""
         self.owner = owner
         """The client it was made for; nobody else's answer counts."""
         self.ticket = ""
-        """What its client comes back with: another one for each question, so that no answer counts twice."""
+        """What its client comes back with: another one for each time it is asked, so that no answer counts twice."""
         self.parked_at = 0.0
         self.scope = anyio.CancelScope()
-        self.question: Gate | None = None
+        self.questions: Round = ()
         """What it waits for now."""
-        self._desk = GateDesk()
-        self._turn_id, self._events = turn_id, events
         self._send, self._receive = anyio.create_memory_object_stream[News](math.inf)
 
     async def run(self, execute: Execute) -> None:
         """Run the call to its end."""
-        with self._send, self.scope, suppress(anyio.BrokenResourceError):
-            self._send.send_nowait(await execute(self._ask))
+        self.peer.ask_by = self._ask
+        try:
+            with self._send, self.scope, suppress(anyio.BrokenResourceError):
+                self._send.send_nowait(await execute())
+        finally:
+            self.peer.ask_by = None  # or each would keep the other alive
 
-    async def _ask(self, gate: Gate) -> Any:
-        self._send.send_nowait(gate)
-        return await self._desk.wait(gate, turn_id=self._turn_id, events=self._events)
+    async def _ask(self, gates: Sequence[Gate]) -> list[Any]:
+        self._send.send_nowait(tuple(gates))
+        return await self.peer.wait_for_all(gates)
 
     async def news(self) -> News | None:
-        """Wait for the next question or the outcome; `None` when the call was cancelled. Who leaves cancels it."""
+        """Wait for the next questions or the outcome; `None` when the call was cancelled. Who leaves cancels it."""
         try:
             told = await self._receive.receive()
         except anyio.EndOfStream:
@@ -66,8 +69,8 @@ class RunningCall:
         except anyio.get_cancelled_exc_class():
             self.cancel()
             raise
-        if isinstance(told, Gate):
-            self.question = told
+        if isinstance(told, tuple):
+            self.questions = told
         else:
             self._receive.close()
         return told
@@ -85,11 +88,9 @@ class Parking:
         self._parked: OrderedDict[str, RunningCall] = OrderedDict()
         self._running: set[RunningCall] = set()
 
-    def start(
-        self, tasks: TaskGroup, execute: Execute, *, turn_id: str, events: Events, owner: str = ""
-    ) -> RunningCall:
+    def start(self, tasks: TaskGroup, execute: Execute, peer: Peer, *, owner: str = "") -> RunningCall:
         """Start a call in a task of its own."""
-        running = RunningCall(turn_id=turn_id, events=events, owner=owner)
+        running = RunningCall(peer, owner=owner)
         self._running.add(running)
         tasks.start_soon(self._run, running, execute)
         return running

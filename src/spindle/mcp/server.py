@@ -5,14 +5,13 @@ Everything a call goes through is the executor's: this file only translates. Rea
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import token_hex
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final
 
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -24,18 +23,18 @@ from spindle.bridges import mcp as dialect
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.rendering import Sees
 from spindle.calls import Call, CallOutcome, Err
-from spindle.errors import UsageError
-from spindle.events import Events, ToolProgress
+from spindle.errors import ClientCapabilityError
+from spindle.events import Events
 from spindle.execution.executor import Executor
 from spindle.mcp.approving import approve_by_gate
-from spindle.mcp.questions import form_of, key_of, settle
-from spindle.mcp.running import Execute, OpenGate, Parking, RunningCall
+from spindle.mcp.peer import Peer
+from spindle.mcp.questions import answer, keyed, request_of
+from spindle.mcp.running import Execute, Parking, RunningCall
 from spindle.mcp.sessions import Session, Sessions
+from spindle.mcp.telling import Context
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.turns.gate import Gate
-from spindle.turns.waits import GateDesk
 
 PAGE: Final = 200
 """Tools on one page of the list."""
@@ -44,11 +43,9 @@ CANCEL_SECONDS: Final = 2.0
 _OFFERED: Final = (
     *("prompts/list", "prompts/get", "completion/complete"),
     *("resources/list", "resources/templates/list", "resources/read"),
-    *("resources/subscribe", "resources/unsubscribe", "logging/setLevel"),
+    *("resources/subscribe", "resources/unsubscribe"),
 )
 """What a server of the SDK may add to our tools."""
-
-Context: TypeAlias = ServerRequestContext[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,6 +110,7 @@ class ToolServer:
             entry = None if offers is None else offers.get_request_handler(method)
             if entry is not None:
                 self.sdk.add_request_handler(method, entry.params_type, entry.handler)
+        self.sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # What a client sends back to resume a call is sealed, and bound to the same call of the same client.
         self.sdk.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name))
 
@@ -208,6 +206,15 @@ class ToolServer:
         end = start + len(page)
         return types.ListToolsResult(tools=page, next_cursor=str(end) if end < len(listed) else None)
 
+    async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        session = self._session(ctx)
+        if session.lists_artifacts:  # others are many behind one name
+            session.log_level = params.level
+        entry = None if self._offers is None else self._offers.get_request_handler("logging/setLevel")
+        if entry is not None:
+            await entry.handler(ctx, params)
+        return types.EmptyResult()
+
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
@@ -215,13 +222,13 @@ class ToolServer:
         self._running += 1
         try:
             if params.request_state is not None:
-                return await self._resume(session, params)
+                return await self._resume(ctx, session, params)
             if self._settled is not None and params.name not in self._base:
                 await self._settled.wait()
             known = session.known or self._definitions(session)
             call = known.call(f"c_{token_hex(8)}", params.name, params.arguments or {})
             if self._is_stopping:
-                return await self._answer(session, _refused(call, "The server is stopping. Ask again later."))
+                return await self._answer(ctx, session, _refused(call, "The server is stopping. Ask again later."))
             return await self._run(ctx, session, call)
         finally:
             self._running -= 1
@@ -232,33 +239,34 @@ class ToolServer:
         self, ctx: Context, session: Session, call: Call
     ) -> types.CallToolResult | types.InputRequiredResult:
         events = Events()
-        _report_progress(ctx, events)
-        execute = self._execution(session, call, events, can_ask=_can_ask(ctx))
-        if _can_ask(ctx) and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tasks is not None:
-            running = self._parking.start(
-                self._tasks, execute, turn_id=call.tool_call_id, events=events, owner=session.key
-            )
-            return await self._follow(session, running, call)
+        peer = Peer(ctx, session, call, events)
+        execute = self._execution(session, call, events, peer)
+        if peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tasks is not None:
+            running = self._parking.start(self._tasks, execute, peer, owner=session.key)
+            return await self._follow(ctx, session, running, call)
         outcome = _cancelled(call)
-        with anyio.CancelScope() as scope:  # by which `drain` ends it
-            self._scopes.add(scope)
-            try:
-                outcome = await execute(_asking(ctx, call, events))
-            finally:
-                self._scopes.discard(scope)
-        return await self._answer(session, outcome)
+        async with peer.waiting(ctx):
+            with anyio.CancelScope() as scope:  # by which `drain` ends it
+                self._scopes.add(scope)
+                try:
+                    outcome = await execute()
+                finally:
+                    self._scopes.discard(scope)
+        return await self._answer(ctx, session, outcome)
 
-    def _execution(self, session: Session, call: Call, events: Events, *, can_ask: bool) -> Execute:
+    def _execution(self, session: Session, call: Call, events: Events, peer: Peer) -> Execute:
         registry = session.registry(self._base, self._version)
-        executor = self._executor.with_registry(registry, approve=approve_by_gate if can_ask else None)
+        approve = approve_by_gate if peer.can("elicitation") else None
+        executor = self._executor.with_registry(registry, approve=approve)
 
-        async def execute(open_gate: OpenGate) -> CallOutcome:
+        async def execute() -> CallOutcome:
             tool_ctx = ToolContext(
                 session.key,
                 turn_id=call.tool_call_id,
                 working_dir=self._working_dir,
                 events=events,
-                open_gate=open_gate if can_ask else None,
+                open_gate=peer.open_gate,
+                client=peer,
             )
             with session.calling():
                 [outcome] = await executor.execute_parallel([call], tool_ctx, session.filter)
@@ -267,33 +275,33 @@ class ToolServer:
         return execute
 
     async def _resume(
-        self, session: Session, params: types.CallToolRequestParams
+        self, ctx: Context, session: Session, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         running = self._parking.take(params.request_state or "", owner=session.key)
         call = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
         if running is None:
-            return await self._answer(session, _refused(call, "That question is no longer open. Call again."))
-        question = running.question
-        answered = None if question is None else (params.input_responses or {}).get(key_of(question))
-        if question is not None and isinstance(answered, types.ElicitResult):
-            settle(question, answered)
-        elif question is not None and not question.is_settled:
-            return self._asked(running, question)
-        return await self._follow(session, running, call)
+            return await self._answer(ctx, session, _refused(call, "That question is no longer open. Call again."))
+        running.peer.request = ctx
+        running.questions = answer(running.questions, params.input_responses or {})
+        if running.questions:
+            return self._asked(running)
+        return await self._follow(ctx, session, running, call)
 
     async def _follow(
-        self, session: Session, running: RunningCall, call: Call
+        self, ctx: Context, session: Session, running: RunningCall, call: Call
     ) -> types.CallToolResult | types.InputRequiredResult:
-        news = await running.news()
-        if isinstance(news, Gate):
-            return self._asked(running, news)
-        return await self._answer(session, news or _cancelled(call))
+        async with running.peer.waiting(ctx):
+            news = await running.news()
+        if isinstance(news, tuple):
+            return self._asked(running)
+        return await self._answer(ctx, session, news or _cancelled(call))
 
-    def _asked(self, running: RunningCall, gate: Gate) -> types.InputRequiredResult:
-        ticket = self._parking.park(running)
-        return types.InputRequiredResult(input_requests={key_of(gate): form_of(gate)}, request_state=ticket)
+    def _asked(self, running: RunningCall) -> types.InputRequiredResult:
+        requests = {key: request_of(gate) for key, gate in keyed(running.questions).items()}
+        return types.InputRequiredResult(input_requests=requests, request_state=self._parking.park(running))
 
-    async def _answer(self, session: Session, outcome: CallOutcome) -> types.CallToolResult:
+    async def _answer(self, ctx: Context, session: Session, outcome: CallOutcome) -> types.CallToolResult:
+        outcome = _checked(ctx, outcome)
         if session.keep(outcome):
             await self._bus.publish(ToolsListChanged())
             await _tell(session)
@@ -309,57 +317,17 @@ def _position(cursor: str | None, count: int) -> int:
     return int(cursor)
 
 
-def _can_ask(ctx: Context) -> bool:
-    capabilities = ctx.session.client_capabilities
-    elicitation = None if capabilities is None else capabilities.elicitation
-    if elicitation is None:
-        return False
-    # A client that names no mode can show forms.
-    return elicitation.form is not None or elicitation.url is None
-
-
-def _asking(ctx: Context, call: Call, events: Events) -> OpenGate:
-    """Ask the client's user in the middle of the call, as the older protocol can."""
-    desk = GateDesk()
-
-    async def ask(gate: Gate) -> None:
-        form = cast("types.ElicitRequestFormParams", form_of(gate).params)
-        try:
-            answered = await ctx.session.elicit_form(form.message, form.requested_schema, ctx.request_id)
-        except MCPError as error:
-            gate.reject(UsageError(f"the client could not ask its user: {error}"))
-        else:
-            settle(gate, answered)
-
-    async def open_gate(gate: Gate) -> Any:
-        value: Any = None
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask, gate)
-            try:
-                value = await desk.wait(gate, turn_id=call.tool_call_id, events=events)
-            except Exception as error:  # noqa: BLE001  raised below as it is, not as one of a group
-                failure = error
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return value
-
-    return open_gate
-
-
-def _report_progress(ctx: Context, events: Events) -> None:
-    if ctx.meta is None or ctx.meta.get("progress_token") is None:
-        return
-    last = 0.0
-
-    async def report(told: ToolProgress) -> None:
-        nonlocal last
-        # The specification wants each value above the one before; a tool need not care.
-        last = max(last + 0.001, told.percent if told.percent is not None else 0.0)
-        await ctx.session.report_progress(last, 100 if told.percent is not None else None, told.message)
-
-    events.on("tool_progress", report)
+def _checked(ctx: Context, outcome: CallOutcome) -> CallOutcome:
+    """Say plainly what the client lacks that a tool cannot do without; the newer protocol has an error for it."""
+    result = outcome.result
+    if not (isinstance(result, Err) and isinstance(lack := result.cause, ClientCapabilityError)):
+        return outcome
+    if result.code != "execution_failed":  # the tool has its own answer to that
+        return outcome
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        needed: dict[str, Any] = {"requiredCapabilities": {lack.capability: {}}}
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, str(lack), needed)
+    return replace(outcome, result=replace(result, error=str(lack)))
 
 
 def _refused(call: Call, why: str) -> CallOutcome:

@@ -89,6 +89,8 @@ class Session:
     last_seen: float = 0.0
     notify: Callable[[], Any] | None = None
     """Tells the client that its list of tools has changed."""
+    log_level: str | None = None
+    """From which level on the client wants to see what its calls log; `None` while it has not said so."""
     known: Definitions | None = None
     """What the client was told last, by which its calls are read."""
     open_view: OpenView = field(default_factory=OpenView, repr=False)

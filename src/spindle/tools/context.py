@@ -1,13 +1,15 @@
 """What a handler is given besides its arguments."""
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from spindle.capabilities.declare import CAPABILITY_NAMES
 from spindle.errors import CapabilityError, GateNotSupportedError, InvalidContextError
-from spindle.events import Audience, Events, ToolProgress
+from spindle.events import Audience, Events, Logged, ToolProgress
 from spindle.stash import Stash
 
 GateOpener: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -28,6 +30,7 @@ class ToolContext:
         "_post",
         "_redact",
         "checksum",
+        "client",
         "deadline",
         "dry_run",
         "events",
@@ -61,6 +64,7 @@ class ToolContext:
         deadline: float | None = None,
         open_gate: GateOpener | None = None,
         handles: Mapping[str, Any] | None = None,
+        client: Any = None,
     ) -> None:
         self.session_id = session_id
         self.turn_id = turn_id
@@ -77,6 +81,8 @@ class ToolContext:
         self.checksum = checksum
         self.idempotency_key = idempotency_key
         self.deadline = deadline
+        self.client = client
+        """The MCP client the call was made for, as `spindle.mcp.asking` uses it; `None` elsewhere."""
         self._open_gate = open_gate
         self._handles = handles
         self._identify: Identify | None = None
@@ -100,7 +106,7 @@ class ToolContext:
         own.events, own.stash, own.dry_run, own.turn_count = self.events, self.stash, self.dry_run, self.turn_count
         own.tainted = self.tainted
         own.tool_name, own.tool_call_id, own.deadline = tool_name, tool_call_id, deadline
-        own.result_budget_chars = result_budget_chars
+        own.result_budget_chars, own.client = result_budget_chars, self.client
         own._open_gate, own._handles, own._identify, own._post = self._open_gate, None, identify, None
         own._redact = redact
         own._cancelled = False
@@ -140,10 +146,40 @@ class ToolContext:
             percent=percent,
             audience=audience,
         )
+        self._tell("tool_progress", payload)
+
+    def log(self, level: str, message: str, **payload: Any) -> None:
+        """Tell observers a line for the log, `debug` to `emergency`, and facts that go with it, such as `path=path`.
+
+        A call of an MCP client tells that client too, where it wants lines of that level.
+        """
+        if not self.events.heard("log"):
+            return
+        line = Logged(
+            level=level,
+            message=self.redacted(message),
+            turn_id=self.turn_id or "",
+            dispatch_id="",
+            iteration=self.turn_count,
+            emitted_at=datetime.now(UTC),
+            payload=self._plain(payload) if payload else None,
+            tool_name=self.tool_name,
+            tool_call_id=self.tool_call_id,
+        )
+        self._tell("log", line)
+
+    def _tell(self, name: str, payload: object) -> None:
         if self._post is None:
-            self.events.notify("tool_progress", payload)
+            self.events.notify(name, payload)
         else:
-            self._post(lambda: self.events.notify("tool_progress", payload))
+            self._post(lambda: self.events.notify(name, payload))
+
+    def _plain(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Give facts as a copy that is plain JSON, with every secret masked."""
+        try:
+            return json.loads(self.redacted(json.dumps(payload, default=str)), parse_constant=str)
+        except Exception:  # noqa: BLE001  a line of the log never ends the work, and nothing unmasked leaves
+            return {"payload": "(cannot be shown)"}
 
     def redacted(self, text: str) -> str:
         """Give a text with every secret masked that was handed to a tool so far."""

@@ -1,17 +1,14 @@
-"""What the official conformance suite calls: tools of ours, and prompts and resources of the SDK beside them."""
+"""The tools that the official conformance suite calls."""
 
 import base64
 import json
 from typing import Any
 
-import mcp_types as types
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
-from mcp.shared.uri_template import UriTemplate
+import anyio
 
 from spindle import Err, Gate, Media, Ok, Tool, ToolContext, tool
 from spindle.errors import GateAbortedError
+from spindle.mcp.asking import ListRoots, Sampling, ask_all, can_ask, roots, sample
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
@@ -74,6 +71,35 @@ async def test_tool_with_progress(*, ctx: ToolContext) -> str:
     for percent in (0, 50, 100):
         ctx.progress(f"{percent} of 100", percent=percent)
     return "done"
+
+
+@tool
+async def test_tool_with_logging(*, ctx: ToolContext) -> str:
+    """Write lines to the client's log."""
+    for line in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        ctx.log("info", line)
+        await anyio.sleep(0.05)
+    return "done"
+
+
+@tool
+async def test_logging_tool(*, ctx: ToolContext) -> str:
+    """Write a line of each kind to the client's log."""
+    for level in ("debug", "info", "error"):
+        ctx.log(level, "A line that only some want")
+    return "done"
+
+
+@tool
+async def test_sampling(prompt: str, *, ctx: ToolContext) -> str:
+    """Ask the client's model."""
+    return f"LLM response: {(await sample(ctx, prompt, max_tokens=100)).text}"
+
+
+@tool
+async def test_missing_capability(*, ctx: ToolContext) -> str:
+    """Ask the client's model, which it needs for everything it does."""
+    return (await sample(ctx, "Say something", max_tokens=10)).text
 
 
 async def answer_to(ctx: ToolContext, name: str, question: str, properties: dict[str, Any]) -> Any:
@@ -162,8 +188,40 @@ async def test_input_required_result_multi_round(*, ctx: ToolContext) -> str:
 
 
 @tool
+async def test_input_required_result_sampling(*, ctx: ToolContext) -> str:
+    """Ask the client's model for a capital."""
+    return (await sample(ctx, "What is the capital of France?", max_tokens=100)).text
+
+
+@tool
+async def test_input_required_result_list_roots(*, ctx: ToolContext) -> str:
+    """Say where the client works."""
+    return ", ".join(f"{root.name}: {root.uri}" for root in await roots(ctx))
+
+
+@tool
+async def test_input_required_result_multiple_inputs(*, ctx: ToolContext) -> str:
+    """Ask for three things at once."""
+    schema = {"type": "object", "properties": NAME, "required": ["name"]}
+    user = Gate("user_name", {"question": "What is your name?"}, schema=schema, timeout_seconds=SECONDS)
+    greeting = Sampling("Generate a greeting", max_tokens=50, name="greeting")
+    said, greeted, found = await ask_all(ctx, [user, greeting, ListRoots(name="client_roots")])
+    return f"{greeted.text} {said['name']}, of {len(found)} roots"
+
+
+@tool
 async def test_input_required_result_capabilities(*, ctx: ToolContext) -> str:
     """Ask whoever can be asked."""
+    if can_ask(ctx, "elicitation"):
+        answer = await answer_to(ctx, "user_name", "What is your name?", NAME)
+        return f"Hello, {answer['name']}!"
+    return (await sample(ctx, "Generate a greeting", max_tokens=50)).text
+
+
+@tool
+async def test_streaming_elicitation(*, ctx: ToolContext) -> str:
+    """Say how far it is, and then ask."""
+    ctx.progress("about to ask", percent=50)
     answer = await answer_to(ctx, "user_name", "What is your name?", NAME)
     return f"Hello, {answer['name']}!"
 
@@ -201,6 +259,17 @@ json_schema_2020_12_tool = Tool(
     handler=_typed_anew,
 )
 
+test_custom_header = Tool(
+    name="test_custom_header",
+    description="Takes an argument that also stands in a header",
+    input_schema={
+        "type": "object",
+        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+        "required": ["region"],
+    },
+    handler=_typed_anew,
+)
+
 TOOLS = [
     test_simple_text,
     test_image_content,
@@ -209,6 +278,10 @@ TOOLS = [
     test_multiple_content_types,
     test_error_handling,
     test_tool_with_progress,
+    test_tool_with_logging,
+    test_logging_tool,
+    test_sampling,
+    test_missing_capability,
     test_elicitation,
     test_elicitation_sep1034_defaults,
     test_elicitation_sep1330_enums,
@@ -216,126 +289,11 @@ TOOLS = [
     test_input_required_result_request_state,
     test_input_required_result_tampered_state,
     test_input_required_result_multi_round,
+    test_input_required_result_sampling,
+    test_input_required_result_list_roots,
+    test_input_required_result_multiple_inputs,
     test_input_required_result_capabilities,
+    test_streaming_elicitation,
     json_schema_2020_12_tool,
+    test_custom_header,
 ]
-
-
-# --- what Spindle does not do itself: a server of the SDK whose prompts and resources are served beside the tools
-
-Context = ServerRequestContext[Any, Any]
-TEMPLATE = UriTemplate.parse("test://template/{id}/data")
-BLOB = base64.b64encode(PNG).decode()
-
-
-async def list_resources(_ctx: Context, _params: Any) -> types.ListResourcesResult:
-    return types.ListResourcesResult(
-        resources=[
-            types.Resource(uri="test://static-text", name="text", description="A text", mime_type="text/plain"),
-            types.Resource(uri="test://static-binary", name="image", description="An image", mime_type="image/png"),
-            types.Resource(uri="test://watched-resource", name="watched", description="Watched"),
-        ]
-    )
-
-
-async def list_templates(_ctx: Context, _params: Any) -> types.ListResourceTemplatesResult:
-    template = types.ResourceTemplate(
-        uri_template=str(TEMPLATE), name="template", description="Data by id", mime_type="application/json"
-    )
-    return types.ListResourceTemplatesResult(resource_templates=[template])
-
-
-async def read_resource(_ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-    uri = str(params.uri)
-    found = TEMPLATE.match(uri)
-    if uri == "test://static-text":
-        text = "This is the content of the static text resource."
-        content: Any = types.TextResourceContents(uri=uri, mime_type="text/plain", text=text)
-    elif uri == "test://static-binary":
-        content = types.BlobResourceContents(uri=uri, mime_type="image/png", blob=BLOB)
-    elif found is not None:
-        data = {"id": found["id"], "templateTest": True, "data": f"Data for ID: {found['id']}"}
-        content = types.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(data))
-    else:
-        raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
-    return types.ReadResourceResult(contents=[content])
-
-
-async def subscribed(_ctx: Context, _params: Any) -> types.EmptyResult:
-    return types.EmptyResult()
-
-
-async def list_prompts(_ctx: Context, _params: Any) -> types.ListPromptsResult:
-    def argument(name: str) -> types.PromptArgument:
-        return types.PromptArgument(name=name, description=f"The {name}", required=True)
-
-    return types.ListPromptsResult(
-        prompts=[
-            types.Prompt(name="test_simple_prompt", description="A simple prompt"),
-            types.Prompt(
-                name="test_prompt_with_arguments",
-                description="A prompt with arguments",
-                arguments=[argument("arg1"), argument("arg2")],
-            ),
-            types.Prompt(
-                name="test_prompt_with_embedded_resource",
-                description="A prompt with a resource",
-                arguments=[argument("resourceUri")],
-            ),
-            types.Prompt(name="test_prompt_with_image", description="A prompt with an image"),
-            types.Prompt(name="test_input_required_result_prompt", description="A prompt that asks"),
-        ]
-    )
-
-
-def user(content: Any) -> types.PromptMessage:
-    content = types.TextContent(type="text", text=content) if isinstance(content, str) else content
-    return types.PromptMessage(role="user", content=content)
-
-
-async def get_prompt(
-    _ctx: Context, params: types.GetPromptRequestParams
-) -> types.GetPromptResult | types.InputRequiredResult:
-    given = params.arguments or {}
-    match params.name:
-        case "test_simple_prompt":
-            messages = [user("This is a simple prompt for testing.")]
-        case "test_prompt_with_arguments":
-            messages = [user(f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'")]
-        case "test_prompt_with_embedded_resource":
-            text = "Embedded resource content for testing."
-            inside = types.TextResourceContents(uri=given["resourceUri"], mime_type="text/plain", text=text)
-            embedded = types.EmbeddedResource(type="resource", resource=inside)
-            messages = [user(embedded), user("Please process the embedded resource above.")]
-        case "test_prompt_with_image":
-            shown = types.ImageContent(type="image", data=BLOB, mime_type="image/png")
-            messages = [user(shown), user("Please analyze the image above.")]
-        case "test_input_required_result_prompt":
-            answered = (params.input_responses or {}).get("user_context")
-            if not isinstance(answered, types.ElicitResult):
-                schema = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}
-                asked = types.ElicitRequestFormParams(
-                    message="What context should the prompt use?", requested_schema=schema
-                )
-                return types.InputRequiredResult(input_requests={"user_context": types.ElicitRequest(params=asked)})
-            messages = [user(f"The context is {(answered.content or {}).get('context')}")]
-        case _:
-            raise MCPError(types.INVALID_PARAMS, "Prompt not found")
-    return types.GetPromptResult(messages=messages)
-
-
-async def complete(_ctx: Context, _params: Any) -> types.CompleteResult:
-    return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
-
-
-OFFERS = Server(
-    "fixtures",
-    on_list_resources=list_resources,
-    on_list_resource_templates=list_templates,
-    on_read_resource=read_resource,
-    on_subscribe_resource=subscribed,
-    on_unsubscribe_resource=subscribed,
-    on_list_prompts=list_prompts,
-    on_get_prompt=get_prompt,
-    on_completion=complete,
-)
