@@ -6,6 +6,7 @@ that was written out, the parts of an `allOf`. Everything is told by path in the
 
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeGuard
+from urllib.parse import unquote
 
 At: TypeAlias = tuple[Any, str]
 
@@ -132,9 +133,9 @@ class Walk:
 
     def _target(self, root: dict[str, Any], reference: str) -> At:
         here: Any = root
-        for step in reference.removeprefix("#").split("/")[1:]:
+        for step in unquote(reference).removeprefix("#").split("/")[1:]:
             here = here[int(step)] if is_array(here) else here[step.replace("~1", "/").replace("~0", "~")]
-        return here, reference.removeprefix("#")
+        return here, unquote(reference).removeprefix("#")
 
     def _compare(self, places: list[At], path: str, keyword: str, value: Any, low: dict[str, Any]) -> None:
         is_same = keyword in low and self._says(keyword, value, low[keyword]) and (path, keyword) not in self.collapsed

@@ -151,6 +151,37 @@ def test_a_tuple_is_told_as_a_list_of_its_kinds() -> None:
     assert not loss(lowered, "prefixItems").narrows
 
 
+def test_the_end_of_a_tuple_is_told_in_words_where_no_keyword_says_it() -> None:
+    told, lowered = one({"type": "array", "prefixItems": [{"type": "string"}], "items": False}, CLAUDE_STRICT)
+
+    assert "at most 1 item" in told["description"]
+    assert "description" in loss(lowered, "items").detail
+
+
+def test_of_what_cannot_be_put_together_the_rest_is_told_in_words() -> None:
+    parts = [{"type": "string", "pattern": "^a"}, {"pattern": "b$"}, {"not": {"const": "ab"}}, {"not": {"const": "x"}}]
+    told, lowered = one({"allOf": parts}, GEMINI.rules)
+
+    assert (told["pattern"], "must match b$" in told["description"]) == ("^a", True)
+    assert '"x"' in loss(lowered, "not", "/properties/a/allOf/3").detail
+    assert "b$" in loss(lowered, "pattern", "/properties/a/allOf/1").detail
+
+
+def test_what_parts_say_of_each_others_properties_is_dropped_with_all_that_looks_at_it() -> None:
+    schema = {"additionalProperties": {"type": "string"}, "unevaluatedProperties": False, "properties": {"a": {}}}
+    lowered = lower({"allOf": [schema, {"properties": {"b": {}}}]}, OPENAI_CHAT.rules)
+
+    assert lowered.schema == {"type": "object", "properties": {"a": {}, "b": {}}}
+    actions = {loss(lowered, word, "/allOf/0").action for word in ("additionalProperties", "unevaluatedProperties")}
+    assert actions == {"dropped"}
+
+
+def test_a_type_that_was_inferred_is_said_to_be_narrower_beside_null_too() -> None:
+    _, lowered = one({"anyOf": [{"minimum": 3}, {"type": "null"}]}, GEMINI.rules)
+
+    assert any(each.narrows for each in lowered.losses)
+
+
 def test_a_tuple_that_may_go_on_says_that_it_is_told_more_narrowly() -> None:
     _, lowered = one({"type": "array", "prefixItems": [{"type": "string"}]}, GEMINI.rules)
 
@@ -167,6 +198,8 @@ def test_a_map_is_told_in_words_where_there_are_none() -> None:
 
     assert told == {"type": "object", "description": "(every value is of type number)"}
     assert loss(lowered, "additionalProperties").action == "rewritten"
+    told, _ = one({"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}, GEMINI.rules)
+    assert "minimum" in told["description"]
 
 
 def test_a_tool_without_arguments_has_no_parameters_in_gemini() -> None:
@@ -225,6 +258,26 @@ def test_names_of_properties_that_are_refused_are_mapped_and_mapped_back() -> No
     assert lowered.restore is not None
     assert lowered.restore({"a_b": {"_id": "1"}, "c": "d"}) == {"a b": {"@id": "1"}, "c": "d"}
     assert {each.keyword for each in lowered.losses} == {"properties", "required", "dependentRequired"}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"if": {"required": ["c"]}, "else": {"required": ["a b"]}},
+        {"dependentSchemas": {"a b": {"required": ["c"]}}},
+        {"anyOf": [{"required": ["a b"]}, {"required": ["c"]}]},
+        {"not": {"required": ["a b", "c"]}},
+    ],
+    ids=["else", "dependentSchemas", "anyOf", "not"],
+)
+@pytest.mark.parametrize("rules", [ANTHROPIC.rules, GEMINI.rules], ids=["anthropic", "gemini"])
+def test_a_name_that_is_mapped_is_so_wherever_it_is_spoken_of(rules: Rules, part: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"a b": {"type": "string"}, "c": {"type": "string"}}, **part}
+    told, lowered = one(schema, rules)
+
+    assert "a b" not in str({**told, "description": told.get("description", "").partition("must not match")[0]})
+    assert lowered.restore is not None
+    assert lowered.restore({"a": {"a_b": "1", "c": "2"}}) == {"a": {"a b": "1", "c": "2"}}
 
 
 def test_two_properties_of_one_name_on_the_wire_are_refused() -> None:

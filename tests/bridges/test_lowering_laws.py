@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema_rs
 import pytest
@@ -147,7 +148,7 @@ class Wire:
         if "$ref" in low:
             target: Any = self._root
             for step in low["$ref"].split("/")[1:]:
-                target = target[step.replace("~1", "/").replace("~0", "~")]
+                target = target[unquote(step).replace("~1", "/").replace("~0", "~")]
             return self.sent(value, target)
         if "anyOf" in low or "oneOf" in low:
             for branch in low.get("anyOf") or low["oneOf"]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from spindle.bridges.dialects import ANTHROPIC, BEDROCK, GEMINI, OPENAI_CHAT
@@ -73,6 +74,26 @@ def test_a_reference_into_the_middle_is_gathered_with_the_definitions() -> None:
     assert [(each.path, each.keyword, each.action) for each in lowered.losses] == [
         ("/properties/b", "$ref", "rewritten")
     ]
+
+
+@pytest.mark.parametrize("reference", ["#/$defs/x~1y~0z%20100%25", "#/properties/100%25"])
+@pytest.mark.parametrize("rules", [ANTHROPIC.rules, STRICT], ids=["loose", "strict"])
+def test_names_that_an_address_cannot_hold_are_still_found(rules: Rules, reference: str) -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"a": {"$ref": reference}, "100%": {"type": "string"}},
+        "required": ["a", "100%"],
+        "additionalProperties": False,
+        "$defs": {"x/y~z 100%": {"type": "string"}},
+    }
+
+    lowered = lower(schema, rules)
+
+    told = jsonschema_rs.validator_for(lowered.schema)
+    name = next(name for name in lowered.schema["properties"] if name != "a")
+    assert told.is_valid({"a": "b", name: "c"})
+    assert not told.is_valid({"a": 1, name: "c"})
+    assert [each for each in lowered.losses if each.keyword == "$ref"] == [] or "properties" in reference
 
 
 def test_anchors_and_ids_are_followed() -> None:

@@ -37,9 +37,13 @@ def _tell_items(draft: Draft) -> None:
 
 def _tell_none(draft: Draft, at_most: int) -> None:
     """Tell that an array has no items beyond some number."""
-    draft.why("items", f"told as maxItems {at_most}")
+    most = min([at_most, *(value for _, value in draft.found("maxItems"))])
     if draft.takes("maxItems"):
-        draft.told["maxItems"] = min([at_most, *(value for _, value in draft.found("maxItems"))])
+        draft.told["maxItems"] = most
+        draft.why("items", f"told as maxItems {most}")
+    else:
+        draft.words.append(f"at most {most} item{'' if most == 1 else 's'}")
+        draft.why("items", f"told in the description: {draft.words[-1]}")
 
 
 def _tell_tuple(draft: Draft) -> None:
@@ -62,7 +66,8 @@ def _tell_tuple(draft: Draft) -> None:
     if _order(kinds, nodes):
         draft.words.append(_order(kinds, nodes))
     draft.why("prefixItems", "told as a list of any of its kinds of items", narrows=is_open)
-    draft.lose_rest("prefixItems", "another one beside it is told")
+    for keyword in ("prefixItems", "items"):
+        draft.lose_rest(keyword, "another one beside it is told")
 
 
 def _distinct(nodes: list[Node]) -> list[Any]:

@@ -7,6 +7,11 @@ from spindle.bridges.lowering_tally import same
 from spindle.tools.raw_copy import as_list
 
 
+def is_combined(keyword: str) -> bool:
+    """Say whether one value can demand what several do."""
+    return keyword in _COMBINATIONS
+
+
 def combined(keyword: str, values: list[Any]) -> Any:
     """Give one value that demands what all demand, or what the first does where no value could."""
     if len(values) == 1:
@@ -55,6 +60,7 @@ _COMBINATIONS: Mapping[str, Callable[[list[Any]], Any]] = {
     "enum": _enums,
     "required": _names,
     "description": _texts,
+    "uniqueItems": any,
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from spindle.bridges.lowering_parts import Original, Part, Place, listing
 from spindle.bridges.lowering_refs import References
 from spindle.bridges.lowering_restoring import Branch, Own, Shape
-from spindle.bridges.lowering_tally import Tally
+from spindle.bridges.lowering_tally import Tally, same
 from spindle.bridges.lowering_words import with_words, words_for
 from spindle.bridges.rules import Rules
 from spindle.errors import CannotLowerError
@@ -129,7 +129,14 @@ class Draft:
 
     def lose_rest(self, keyword: str, detail: str) -> None:
         """Count as lost what a keyword says in every part but the first that has it."""
-        for part, _ in self.found(keyword)[1:]:
+        self._lose(keyword, self.found(keyword)[1:], detail)
+
+    def lose_all(self, keyword: str, detail: str) -> None:
+        """Count as lost what a keyword says in every part that has it."""
+        self._lose(keyword, self.found(keyword), detail)
+
+    def _lose(self, keyword: str, found: list[tuple[Part, Any]], detail: str) -> None:
+        for part, _ in found:
             self.job.tally.lose(part.path, part.alias.get(keyword, keyword), "dropped", detail)
 
     def say(self, keyword: str, value: Any) -> None:
@@ -138,6 +145,19 @@ class Draft:
         if words is not None:
             self.words.append(words)
             self.why(keyword, f"told in the description: {words}")
+
+    def say_each(self, keyword: str, told: Any = None, *, reword: Callable[[Any], Any] = lambda value: value) -> None:
+        """Tell in words what a keyword says in each part, where no one value says it all; not what is `told`."""
+        for part, value in self.found(keyword):
+            if keyword in self.told and same(value, told):
+                continue
+            own = part.alias.get(keyword, keyword)
+            words = words_for(keyword, reword(value)) if self.takes("description") else None
+            if words is not None:
+                self.words.append(words)
+                self.job.tally.why(part.path, own, "rewritten", f"told in the description: {words}")
+            elif keyword in self.told:
+                self.job.tally.why(part.path, own, "dropped", "another one beside it is told")
 
     def refuse(self, why: str, remedy: str) -> CannotLowerError:
         """Make the error for what the dialect cannot take at all."""

@@ -72,7 +72,7 @@ def _referred(draft: Draft, part: Part, asked: Asked, entered: list[Place]) -> l
 
 
 def _keep(draft: Draft, part: Part, keyword: str, target: Place) -> None:
-    draft.told["$ref"] = draft.shape.reference = draft.job.refs.address(target)
+    draft.told["$ref"] = draft.shape.reference = draft.job.refs.address(target, str(part.schema[keyword]))
     draft.done.add((part.path, keyword))
     if not draft.rules.lone_refs or not has_more(part, keyword):
         return

@@ -70,26 +70,38 @@ def tell_required(draft: Draft) -> None:
     values = [as_list(value) for _, value in draft.found("required")]
     if not values or not draft.takes("required"):
         return
-    wire = {own: name for name, (own, _, _) in draft.properties.items()}
-    names = list(dict.fromkeys(name for value in values for name in value))
-    draft.told["required"] = [wire.get(name, name) for name in names]
-    if any(wire.get(name, name) != name for name in names):
+    names = list(dict.fromkeys(str(name) for value in values for name in value))
+    draft.told["required"] = [wire_name(draft, name) for name in names]
+    if draft.told["required"] != names:
         draft.why("required", "by the names on the wire")
 
 
 def tell_dependencies(draft: Draft) -> None:
     """Tell what some properties need beside them, by the names on the wire."""
-    wire = {own: name for name, (own, _, _) in draft.properties.items()}
     found = draft.found("dependentRequired")
     if found and draft.takes("dependentRequired"):
-        needs = as_object(found[0][1]) or {}
-        renamed = {
-            wire.get(name, name): [wire.get(each, each) for each in as_list(named)] for name, named in needs.items()
-        }
-        draft.told["dependentRequired"] = renamed
+        draft.told["dependentRequired"] = _renamed(draft, found[0][1])
         draft.lose_rest("dependentRequired", "another one beside it is told")
     elif found:
-        draft.say("dependentRequired", found[0][1])
+        draft.say_each("dependentRequired", reword=lambda needs: _renamed(draft, needs))
+
+
+def _renamed(draft: Draft, needs: Any) -> dict[str, list[str]]:
+    named = as_object(needs) or {}
+    return {wire_name(draft, name): [wire_name(draft, str(each)) for each in as_list(named[name])] for name in named}
+
+
+def wire_name(draft: Draft, name: str) -> str:
+    """Give the name on the wire of a property, which another part of the schema may describe, or none."""
+    limits = draft.rules.name_limits
+    wire = name if limits is None else property_name(name, limits)
+    if wire == name or any(own == name for own, _, _ in draft.properties.values()):
+        return wire
+    if wire in draft.job.original.property_names:
+        return name
+    draft.job.restores = True
+    draft.shape.properties.setdefault(wire, Property(name, drops_null=False, shape=None))
+    return wire
 
 
 def tell_others(draft: Draft) -> None:
@@ -100,10 +112,12 @@ def tell_others(draft: Draft) -> None:
     shaped = [part for part in draft.parts if "properties" in part.schema or "patternProperties" in part.schema]
     value = found[0][1]
     if not draft.takes("additionalProperties"):
-        draft.say("additionalProperties", value)
+        draft.say_each("additionalProperties")
     elif len(found) > 1 or any(part is not found[0][0] for part in shaped):
         # Each part closes the object for the properties it knows itself; together they would shut out each other's.
-        draft.why("additionalProperties", "not told, for other properties are described beside it")
+        draft.lose_all("additionalProperties", "not told, for other properties are described beside it")
+        if any(value is not False for _, value in found) and draft.told.pop("unevaluatedProperties", None) is not None:
+            draft.lose_all("unevaluatedProperties", "not told, for additionalProperties is not, which it looks at")
     elif isinstance(value, dict):
         node = draft.job.descend([found[0][0].child("additionalProperties")])
         draft.told["additionalProperties"], draft.shape.others = node.told, node.shape
@@ -115,11 +129,12 @@ def tell_named(draft: Draft, keyword: str) -> None:
     """Tell subschemas by name that are no properties."""
     found = draft.found(keyword)
     if not draft.takes(keyword):
-        draft.say(keyword, found[0][1])
+        draft.say_each(keyword)
         return
-    wire = {own: name for name, (own, _, _) in draft.properties.items()} if keyword == "dependentSchemas" else {}
     named = found[0][0].named(keyword)
-    nodes = {wire.get(name, name): draft.job.descend([place]) for name, place in named.items()}
+    if keyword == "dependentSchemas":
+        named = {wire_name(draft, name): place for name, place in named.items()}
+    nodes = {name: draft.job.descend([place]) for name, place in named.items()}
     draft.told[keyword] = {name: node.told for name, node in nodes.items()}
     draft.lose_rest(keyword, "another one beside it is told")
     shapes = [node.shape for node in nodes.values() if node.shape is not None]

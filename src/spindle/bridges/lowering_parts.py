@@ -105,6 +105,12 @@ class Original:
         return None if path is None else (targets[0], path)
 
     @cached_property
+    def property_names(self) -> frozenset[str]:
+        """Every name that is a property's anywhere in the schema."""
+        found = (as_object(value.get("properties")) or {} for value, _ in places(self.root))
+        return frozenset(name for names in found for name in names)
+
+    @cached_property
     def _has_addresses(self) -> bool:
         """Whether a subschema has an address of its own, so that references inside it may lead elsewhere."""
         return any("$id" in value for value, _ in places(self.root))

@@ -2,12 +2,15 @@
 
 from collections import Counter, deque
 from typing import Any
+from urllib.parse import quote, unquote
 
 from spindle.bridges.losses import pointer
 from spindle.bridges.lowering_parts import NOTES, SHELVES, Original, Part, Place
 from spindle.bridges.lowering_restoring import Shape
 from spindle.bridges.rules import Rules
 
+_LEGAL = "/~!$&'()*+,;=:@?"
+"""What may stand in the fragment of an address beside letters and digits."""
 _ROUNDS = 2
 """How often a reference that leads back to itself is written out."""
 _MAX_WRITTEN_OUT = 2_000
@@ -44,12 +47,14 @@ class References:
     def _is_inside(self, target: Place) -> bool:
         return self._open[id(target[0])] > 0 or self._addresses.get(id(target[0])) == self.owner
 
-    def address(self, target: Place) -> str:
-        """Give the text of a reference to `target`, and see to it that it leads somewhere."""
+    def address(self, target: Place, written: str) -> str:
+        """Give the text of a reference to `target`, as it is `written` where it can be, and see that it leads there."""
         schema, path = target
         known = self._addresses.get(id(schema))
         if known is None:
-            known = self._addresses[id(schema)] = f"#{pointer('', *self._shelved(path))}"
+            at = pointer("", *self._shelved(path))
+            known = written if unquote(written) == f"#{at}" else f"#{quote(at, safe=_LEGAL)}"
+            self._addresses[id(schema)] = known
             self.waiting.append((known, target))
             self._paths[known] = path
         self._leads.setdefault(self.owner, set()).add(known)
@@ -68,7 +73,7 @@ class References:
 
     def shelve(self, address: str, lowered: Any, shape: Shape | None) -> None:
         """Keep a definition that was lowered."""
-        shelf, name = (step.replace("~1", "/").replace("~0", "~") for step in address.split("/")[1:])
+        shelf, name = (step.replace("~1", "/").replace("~0", "~") for step in unquote(address).split("/")[1:])
         self.shelves.setdefault(shelf, {})[name] = lowered
         self.shapes[address] = shape
 

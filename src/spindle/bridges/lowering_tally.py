@@ -20,7 +20,8 @@ class Tally:
 
     def why(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
         """Say beforehand why a keyword will be missing or changed; counts only if it is."""
-        self._why[path, keyword] = action, detail, narrows
+        before = self._why.get((path, keyword))
+        self._why[path, keyword] = action, detail, narrows or (before is not None and before[2])
 
     def take(self, path: str, keyword: str, detail: str) -> None:
         """Count a keyword as told otherwise, whatever is told under its name by another place."""

@@ -3,10 +3,10 @@
 from typing import Any
 
 from spindle.bridges.lowering_arrays import tell_arrays
-from spindle.bridges.lowering_combine import combined
+from spindle.bridges.lowering_combine import combined, is_combined
 from spindle.bridges.lowering_draft import Draft
 from spindle.bridges.lowering_objects import tell_dependencies, tell_named, tell_others, tell_properties, tell_required
-from spindle.bridges.lowering_parts import ADDRESSES, MANY, NAMED, ONE, REFERENCES, SHELVES
+from spindle.bridges.lowering_parts import ADDRESSES, MANY, NAMED, NOTES, ONE, REFERENCES, SHELVES
 from spindle.bridges.lowering_unions import tell_union
 
 _UNIONS = ("anyOf", "oneOf")
@@ -67,7 +67,7 @@ def _note_shelf(draft: Draft, keyword: str) -> None:
 def _tell_subschemas(draft: Draft, keyword: str) -> None:
     part, value = draft.found(keyword)[0]
     if not draft.takes(keyword):
-        draft.say(keyword, value)
+        draft.say_each(keyword)
     elif keyword in MANY:
         nodes = [draft.job.descend([place]) for place in part.children(keyword)]
         draft.told[keyword] = [node.told for node in nodes]
@@ -85,11 +85,15 @@ def _tell_subschemas(draft: Draft, keyword: str) -> None:
 
 def _tell_value(draft: Draft, keyword: str) -> None:
     value = combined(keyword, [value for _, value in draft.found(keyword)])
-    if not draft.takes(keyword) or not _fits(draft, keyword, value):
-        if keyword not in _SAID_ELSEWHERE:
-            draft.say(keyword, value)
-    else:
+    if draft.takes(keyword) and _fits(draft, keyword, value):
         draft.told[keyword] = value
+        if not is_combined(keyword) and keyword not in NOTES:
+            draft.say_each(keyword, value)
+    elif keyword not in _SAID_ELSEWHERE:
+        if is_combined(keyword):
+            draft.say(keyword, value)
+        else:
+            draft.say_each(keyword)
 
 
 def _fits(draft: Draft, keyword: str, value: Any) -> bool:

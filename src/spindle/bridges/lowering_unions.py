@@ -3,7 +3,7 @@
 from typing import Any
 
 from spindle.bridges.lowering_draft import Asked, Draft, Node
-from spindle.bridges.lowering_objects import add_property
+from spindle.bridges.lowering_objects import add_property, wire_name
 from spindle.bridges.lowering_parts import ADDRESSES, Part, Place
 from spindle.bridges.lowering_refs import demands
 from spindle.bridges.lowering_restoring import Shape
@@ -23,11 +23,11 @@ def tell_union(draft: Draft, keyword: str) -> None:
         if needed_names(as_list(value)) is None:
             dissolve(draft, part, keyword)
         else:
-            draft.say(keyword, value)
+            _say_needs(draft, keyword, value)
         return
     told_as = keyword if draft.takes(keyword) else "anyOf"
     if not draft.takes(told_as) or told_as in draft.told or (draft.is_restricted and needed_names(as_list(value))):
-        draft.say(keyword, value)
+        _say_needs(draft, keyword, value)
         return
     if told_as != keyword:
         draft.why(keyword, "told as anyOf")
@@ -41,6 +41,13 @@ def tell_union(draft: Draft, keyword: str) -> None:
                 draft.job.tally.take(other.path, other.alias.get(each, each), "told in each alternative")
                 draft.done.add((other.path, each))
     _tell_branches(draft, told_as, branches, [_only(other, keywords) for other, keywords in beside])
+
+
+def _say_needs(draft: Draft, keyword: str, value: Any) -> None:
+    """Tell in words which properties are needed, by the names on the wire, where that is all a choice is about."""
+    needed = needed_names(as_list(value))
+    if needed is not None:
+        draft.say(keyword, [{"required": [wire_name(draft, name) for name in names]} for names in needed])
 
 
 def _possible(draft: Draft, part: Part, keyword: str) -> list[Place]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from spindle.bridges.lowering_parts import NOTES
 from spindle.tools.raw_copy import as_list, as_object
 
 _MAX_CHARS = 300
@@ -53,8 +54,11 @@ def _depends(value: Any) -> str | None:
 
 
 def _values(value: Any) -> str | None:
-    types = (as_object(value) or {}).get("type")
-    return f"every value is of type {types}" if isinstance(types, str) else None
+    schema = as_object(value) or {}
+    types = schema.get("type")
+    if schema.keys() <= {"type", *NOTES} or "$ref" in _json(schema):
+        return f"every value is of type {types}" if isinstance(types, str) else None
+    return f"every value matches the schema {_json(schema)}"
 
 
 def _schema(lead: str) -> Callable[[Any], str]:
@@ -70,7 +74,10 @@ def _choice(lead: str) -> Callable[[Any], str | None]:
 
 
 def _patterns(value: Any) -> str | None:
-    return f"its keys may match {', '.join(as_object(value) or {})}"
+    schemas = as_object(value) or {}
+    if "$ref" in _json(schemas):
+        return f"its keys may match {', '.join(schemas)}"
+    return "; ".join(f"the value of a key that matches {each} matches {_json(schemas[each])}" for each in schemas)
 
 
 _SAYINGS: Mapping[str, Callable[[Any], str | None]] = {
