@@ -26,7 +26,7 @@ from spindle.tools.tool import Tool
 pytestmark = pytest.mark.anyio
 
 LINES = ["head", "tail", "grep", "cat", "byte_length", "line_count", "estimate_tokens"]
-OUTLINE = ["frontmatter", "headings", "sections", "code_blocks", "links", "images", "text"]
+OUTLINE = ["frontmatter", "headings", "sections", "code_blocks", "links", "images", "text", "ast"]
 ROWS = ["columns", "row_count", "rows", "filter", "select", "sort", "group_counts"]
 BASE = [f"artifact_{name}" for name in LINES]
 JSON = [f"artifact_json_{name}" for name in ["type", "keys", "length", "get", "filter", "pluck", "slice"]]
@@ -139,6 +139,7 @@ def test_forged_tools_are_ephemeral_untrusted_readers_that_replace() -> None:
         ("artifact_md_links", {"start_line", "end_line"}, []),
         ("artifact_md_images", {"start_line", "end_line"}, []),
         ("artifact_md_text", {"start_line", "end_line"}, []),
+        ("artifact_md_ast", {"start_line", "end_line"}, []),
         ("artifact_table_columns", set[str](), []),
         ("artifact_table_row_count", set[str](), []),
         ("artifact_table_rows", {"start", "end"}, []),

@@ -1,6 +1,9 @@
+import json
+
 import pytest
 
 from spindle.artifacts.markdown_artifact import MarkdownArtifact
+from spindle.artifacts.markdown_growing import as_compact_json
 from spindle.artifacts.markdown_records import CodeBlock, Heading, Image, Link, Section
 from spindle.errors import InvalidArtifactError
 
@@ -88,3 +91,53 @@ async def test_a_long_text_is_parsed_in_pieces_and_nothing_is_lost() -> None:
 
     assert [link.url for link in await page.links()] == [f"/u{n}" for n in range(1500)]
     assert len(await page.text(max_chars=100)) < 100_000
+
+
+async def test_the_tree_has_the_frontmatter_the_blocks_and_their_lines(page: MarkdownArtifact) -> None:
+    tree = await page.ast()
+
+    assert json.loads(as_compact_json(tree)) == tree
+    assert [(node["type"], node["position"]["start_line"]) for node in tree["children"]] == [
+        ("yaml", 0),
+        ("heading", 3),
+        ("paragraph", 4),
+        ("heading", 6),
+        ("code", 7),
+        ("paragraph", 11),
+        ("code", 12),
+    ]
+    assert tree["children"][4] == {
+        "type": "code",
+        "lang": "py",
+        "meta": None,
+        "value": "# not a heading\n[not](a-link)",
+        "position": {"start_line": 7, "end_line": 10},
+    }
+    assert tree["position"] == {"start_line": 0, "end_line": 17}
+
+
+async def test_the_tree_of_a_range_knows_what_the_whole_text_defines(page: MarkdownArtifact) -> None:
+    [words] = (await page.ast(4, 5))["children"]
+    [code] = (await page.ast(9, 11))["children"]
+
+    assert [node["url"] for node in words["children"] if node["type"] == "link"] == ["/a", "/ref"]
+    assert (code["lang"], code["value"], code["position"]) == (
+        "py",
+        "[not](a-link)",
+        {"start_line": 9, "end_line": 10},
+    )
+    assert (await page.ast(5, 5))["children"] == []
+    assert (await page.ast(99))["children"] == []
+
+
+async def test_a_tree_that_is_too_large_says_where_it_goes_on_and_nothing_is_lost() -> None:
+    page = MarkdownArtifact.from_text("\n".join(f"# H{n}\n\nword {n}\n" for n in range(9000)))
+    headings, line = list[str](), 0
+    while line is not None and len(headings) < 400:
+        tree = await page.ast(line, max_chars=20_000)
+        assert len(as_compact_json(tree)) < 20_000
+        headings += [node["children"][0]["value"] for node in tree["children"] if node["type"] == "heading"]
+        line = tree.get("next_line")
+
+    assert headings == [f"H{n}" for n in range(len(headings))]
+    assert "next_line" not in await page.ast(35_000)

@@ -8,6 +8,7 @@ from anyio.to_thread import run_sync
 
 from spindle.artifacts.artifact import Artifact, LineNumber
 from spindle.artifacts.extras import needs_extra
+from spindle.artifacts.markdown_growing import GrowingTree, Node, as_compact_json
 from spindle.artifacts.markdown_index import (
     MAX_FRONTMATTER_LINES,
     MarkdownIndex,
@@ -30,8 +31,8 @@ _NARROW = "ask for a range with start_line and end_line"
 class MarkdownArtifact(Artifact):
     """A Markdown text; headings, sections and code are known by their lines, to be read with `cat`.
 
-    The outline is made in one pass and kept. Links, images and text are parsed a piece at a time, so that a long text
-    takes long but not much memory.
+    The outline is made in one pass and kept. Links, images, text and tree are parsed a piece at a time, so that a
+    long text takes long but not much memory.
     """
 
     def __init__(self, reader: SpoolReader) -> None:
@@ -110,6 +111,39 @@ class MarkdownArtifact(Artifact):
             if max_chars is not None and chars >= max_chars:
                 break
         return "\n\n".join(blocks)
+
+    @query(
+        "artifact_md_ast",
+        "Read a Markdown artifact as the JSON tree of its nodes (type, children, value, depth, url …), blocks with "
+        "their lines. A root with next_line was cut: ask again with start_line=next_line. A truncated node is read "
+        "whole with artifact_cat.",
+        rest=_NARROW,
+        hidden={"max_chars": "max_chars"},
+        render=as_compact_json,
+    )
+    async def ast(
+        self, start_line: LineNumber = None, end_line: LineNumber = None, *, max_chars: int | None = None
+    ) -> Node:
+        """Give the tree of a half-open range of lines, by default of the whole text: plain dicts, as mdast has them.
+
+        A tree whose JSON would not be shorter than `max_chars` is cut, and `next_line` of its root says where to go on.
+        """
+        parser, index = await self._parser(), await self._index()
+        tree = GrowingTree(*index.span(start_line, end_line), max_chars=max_chars)
+
+        def grow(text: str, lines: range, first_line: int) -> None:
+            tree.take(parser.tree(text, lines, first_line))
+
+        if tree.start_line == 0 and index.frontmatter_end is not None and index.frontmatter_end < tree.end_line:
+            yaml = "\n".join(await self._lines(1, index.frontmatter_end))
+            place = {"start_line": 0, "end_line": index.frontmatter_end}
+            tree.take([{"type": "yaml", "value": yaml, "position": place}])
+        for piece in index.pieces(start_line, end_line):
+            if tree.is_full:
+                break
+            first_line = piece.start - (index.fence_round(piece.start) is not None)
+            await run_sync(grow, await self._text_of(piece), piece, first_line, abandon_on_cancel=True)
+        return tree.finish()
 
     async def _collect(
         self,

@@ -32,7 +32,7 @@ class MarkdownIndex:
     headings: Sequence[Heading]
     code_blocks: Sequence[CodeBlock]
     fences: Sequence[str]
-    """The opening fence of each code block."""
+    """The opening fence of each code block, with its language."""
     definitions: str
     """Every line outside of code that may define a link's target."""
     cuts: Sequence[int]
@@ -43,10 +43,15 @@ class MarkdownIndex:
         """The first line after the frontmatter."""
         return 0 if self.frontmatter_end is None else self.frontmatter_end + 1
 
+    def span(self, start: int | None, end: int | None) -> tuple[int, int]:
+        """Give the half-open range of lines that is meant, by default all."""
+        first = min(max(start or 0, 0), self.line_count)
+        return first, self.line_count if end is None else max(min(end, self.line_count), first)
+
     def pieces(self, start: int | None, end: int | None) -> list[range]:
         """Cut a range of lines, by default all, into pieces to parse; the frontmatter is left out."""
-        first = max(start or 0, self.body_start)
-        last = self.line_count if end is None else min(end, self.line_count)
+        first, last = self.span(start, end)
+        first = max(first, self.body_start)
         borders = [first, *(cut for cut in self.cuts if first < cut < last), last]
         return [range(a, b) for a, b in pairwise(borders) if a < b]
 
@@ -140,7 +145,7 @@ class MarkdownIndexer:
             return
         fence, lang, start = self._open
         self._blocks.append(CodeBlock(lang, start, end))
-        self._fences.append(fence)
+        self._fences.append(f"{fence}{lang or ''}")
         self._open = None
 
 

@@ -1,4 +1,4 @@
-"""What is inside the lines of a Markdown text: links, images, plain text, frontmatter. Nothing is rendered or run.
+"""What is inside the lines of a Markdown text: links, images, words, tree, frontmatter. Nothing is rendered or run.
 
 This file needs the extra `markdown`.
 """
@@ -11,14 +11,16 @@ import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from spindle.artifacts.markdown_growing import Node
 from spindle.artifacts.markdown_records import Image, Link
+from spindle.artifacts.markdown_text import bare_addresses, text_of, title_of
+from spindle.artifacts.markdown_tree import tree_of
 from spindle.errors import InvalidArtifactError
 
 MAX_FRONTMATTER_CHARS: Final = 64 * 1024
 MAX_YAML_NODES: Final = 20_000
 """Nodes after every alias was written out: what looks small may be meant to explode."""
 
-_BARE_URL = re.compile(r"(?<![\w/@])(?:https?://|www\.)[^\s<]+", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
 
 
@@ -41,7 +43,7 @@ class MarkdownParser:
     def images(self, text: str) -> list[Image]:
         """Find the images of a text."""
         tokens = (token for children in self._inlines(text) for token in children if token.type == "image")
-        return [Image(_text_of(token.children or []), str(token.attrs["src"]), _title(token)) for token in tokens]
+        return [Image(text_of(token.children or []), str(token.attrs["src"]), title_of(token)) for token in tokens]
 
     def text(self, text: str) -> list[str]:
         """Give the plain text, a string for each block at the top."""
@@ -62,6 +64,10 @@ class MarkdownParser:
                 lines = []
         return [block for block in blocks if block]
 
+    def tree(self, text: str, lines: range, first_line: int) -> list[Node]:
+        """Give the nodes at the top; the text begins at `first_line`, and `lines` are those that were asked for."""
+        return tree_of(self._parse(text), lines, first_line)
+
     def _parse(self, text: str) -> list[Token]:
         # A copy: what this part defines must not leak into the next.
         return self._markdown.parse(text, {"references": dict(self._references)})
@@ -78,36 +84,16 @@ def _any_link(_url: str) -> bool:
     return True
 
 
-def _title(token: Token) -> str | None:
-    title = token.attrs.get("title")
-    return None if title is None else str(title)
-
-
 def _block_text(token: Token) -> str | None:
     match token.type:
         case "inline":
-            return _text_of(token.children or [])
+            return text_of(token.children or [])
         case "fence" | "code_block":
             return token.content.rstrip("\n")
         case "html_block":
             return _TAG.sub("", token.content).strip()
         case _:
             return None
-
-
-def _text_of(tokens: Sequence[Token]) -> str:
-    parts: list[str] = []
-    for token in tokens:
-        match token.type:
-            case "text" | "text_special" | "code_inline":
-                parts.append(token.content)
-            case "softbreak" | "hardbreak":
-                parts.append("\n")
-            case "image":
-                parts.append(_text_of(token.children or []))
-            case _:
-                pass
-    return "".join(parts)
 
 
 def _links(tokens: Sequence[Token]) -> Iterator[Link]:
@@ -117,27 +103,10 @@ def _links(tokens: Sequence[Token]) -> Iterator[Link]:
             opened.append(place)
         elif token.type == "link_close" and opened:
             start = opened.pop()
-            text = _text_of(tokens[start + 1 : place])
-            yield Link(text, str(tokens[start].attrs["href"]), _title(tokens[start]))
+            text = text_of(tokens[start + 1 : place])
+            yield Link(text, str(tokens[start].attrs["href"]), title_of(tokens[start]))
         elif token.type == "text" and not opened:
-            yield from _bare_links(token.content)
-
-
-def _bare_links(text: str) -> Iterator[Link]:
-    for found in _BARE_URL.finditer(text):
-        url = _without_trailing_marks(found[0])
-        yield Link(url, f"http://{url}" if url[:4].lower() == "www." else url)
-
-
-def _without_trailing_marks(url: str) -> str:
-    while url:
-        last = url[-1]
-        if last == ")" and url.count(")") <= url.count("("):
-            return url
-        if last not in "?!.,:;*_~'\")":
-            return url
-        url = url[:-1]
-    return url
+            yield from (Link(written, url) for _, written, url in bare_addresses(token.content))
 
 
 def parse_frontmatter(text: str) -> Any:
