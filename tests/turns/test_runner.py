@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from spindle import Call, DispatchContext, Gate, ToolContext, TurnContext, TurnReport, TurnRunner, tool
+from spindle import Call, DispatchContext, Gate, Reply, ToolContext, TurnContext, TurnReport, TurnRunner, tool
 from spindle.errors import (
     GateAbortedError,
     InputPipelineError,
@@ -144,6 +144,16 @@ async def test_limits_are_a_status() -> None:
     assert report.status == "limit"
     assert isinstance(report.error, LimitError)
     assert report.error.field == "timeout_seconds"
+
+
+async def test_a_turn_that_fails_tells_how_far_it_came_and_what_that_took() -> None:
+    calls = [Call("c", "nobody")]
+    replies = [Reply(calls=calls, usage={"input_tokens": 3}), Reply(calls=calls, usage={"input_tokens": 4})]
+    limited = await TurnRunner(executor_callback=ScriptedModel(*replies), max_iterations=2).run()
+    failed = await TurnRunner(executor_callback=ScriptedModel(*replies)).run()
+
+    assert (limited.status, limited.iterations, limited.usage) == ("limit", 2, {"input_tokens": 7})
+    assert (failed.status, failed.iterations, failed.usage) == ("error", 2, {"input_tokens": 7})
 
 
 async def test_an_abort_ends_the_turn_without_an_error_and_turn_end_comes_once() -> None:

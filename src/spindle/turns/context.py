@@ -18,6 +18,7 @@ from spindle.tools.tool import Tool
 from spindle.turns.aborting import Abort
 from spindle.turns.record_kinds import Retrievable
 from spindle.turns.records import Records, Shelves
+from spindle.turns.retrieving import check_call_id, check_retrievable, kept, started_with
 from spindle.turns.signals import Signals
 from spindle.turns.waits import Gate, GateDesk
 
@@ -34,6 +35,7 @@ class TurnContext:
         tools: ToolRegistry | Iterable[Tool] = (),
         messages: Iterable[Any] = (),
         tool_calls: Iterable[ToolCallRecord] = (),
+        retrievables: Iterable[Retrievable] = (),
         events: Events | None = None,
         stash: Stash | Mapping[str, Any] | None = None,
         spool: Spool | None = None,
@@ -50,7 +52,9 @@ class TurnContext:
         self.spool = spool
         self.journal = journal
         self.gates = gates or GateDesk()
-        self.shelves = Shelves(records, turn_id=self.id, messages=messages, tool_calls=tool_calls)
+        calls = tuple(tool_calls)
+        found = started_with(retrievables, calls)
+        self.shelves = Shelves(records, turn_id=self.id, messages=messages, tool_calls=calls, retrievables=found)
         self.abort_signal = Abort()
         # Not a method of this turn, which would then hold itself and outlive its end until the collector comes.
         self.abort_signal.on_abort(partial(self.gates.abort_turn, self.id))
@@ -66,6 +70,11 @@ class TurnContext:
         return self.shelves.tool_call.all()
 
     @property
+    def retrievables(self) -> tuple[Retrievable, ...]:
+        """The texts that were found for the turn, in order."""
+        return self.shelves.retrievable.all()
+
+    @property
     def aborted(self) -> bool:
         """Whether the turn was told to stop."""
         return self.abort_signal.aborted
@@ -77,6 +86,51 @@ class TurnContext:
     async def wait_for(self, gate: Gate) -> Any:
         """Wait until a person or an event settles `gate`, and give what it was settled with."""
         return await self.gates.wait(gate, turn_id=self.id, events=self.events)
+
+    async def store_tool_call(self, call: ToolCallRecord) -> ToolCallRecord:
+        """Keep a record: persisted first, shown only then, so that a failure leaves no ghost.
+
+        Raises:
+            ArtifactIdCollisionError: A text that was found for the turn has its id.
+        """
+        check_call_id(getattr(call, "id", ""), self.shelves)
+        return await self.shelves.tool_call.store(call)
+
+    async def store_retrievable(self, found: Retrievable) -> Retrievable:
+        """Keep a text that was found, and give what is shown of it: a text that is not inline by its handle.
+
+        Such a text is written to the turn's spool, and the reader tools take its id.
+
+        Raises:
+            ArtifactIdCollisionError: A call of the turn has its id.
+            SpoolError: It could not be kept; nothing is shown.
+        """
+        return await self.shelves.retrievable.store(found, shown=await self._kept(found))
+
+    async def mutate_retrievable(self, found: Retrievable) -> Retrievable:
+        """Do the same in the place of all texts that have its id.
+
+        Raises:
+            ArtifactIdCollisionError: A call of the turn has its id.
+            SpoolError: It could not be kept; what was shown stays.
+        """
+        return await self.shelves.retrievable.mutate(found, shown=await self._kept(found))
+
+    async def delete_retrievable(self, id: str) -> None:
+        """Remove the first text with that id, and what the spool has of it."""
+        await self.shelves.retrievable.delete(id)
+        if self.spool is not None:
+            await self.spool.delete(self._place(id))
+
+    async def _kept(self, found: Retrievable) -> Retrievable:
+        check_retrievable(found, self.shelves)
+        shown = await kept(found, self.spool, place=self._place(found.id), turn_id=self.id)
+        # A call may have come while the text was written.
+        check_retrievable(found, self.shelves)
+        return shown
+
+    def _place(self, id: str) -> str:
+        return f"{self.session_id}/{self.id}/{id}"
 
 
 class DispatchContext:
@@ -96,6 +150,7 @@ class DispatchContext:
         stash: Stash | Mapping[str, Any] | None = None,
         tool_calls: Iterable[ToolCallRecord] = (),
         messages: Iterable[Any] = (),
+        retrievables: Iterable[Retrievable] = (),
         spool: Spool | None = None,
         journal: Journal | None = None,
         turn: TurnContext | None = None,
@@ -112,6 +167,7 @@ class DispatchContext:
             tools=tools,
             messages=messages,
             tool_calls=tool_calls,
+            retrievables=retrievables,
             events=events,
             stash=stash,
             spool=spool,
@@ -120,6 +176,8 @@ class DispatchContext:
         self.id = token_hex(16)
         self.dispatch_id = self.id
         self.iteration = 0
+        self.usage: dict[str, Any] = {}
+        """What was counted so far, added up."""
         self.working_dir = working_dir
         self.dry_run = dry_run
         self.filter: ToolFilter | None = None
@@ -172,7 +230,7 @@ class DispatchContext:
     @property
     def retrievables(self) -> tuple[Retrievable, ...]:
         """The texts that were found for the turn, in order."""
-        return self.turn.shelves.retrievable.all()
+        return self.turn.retrievables
 
     @property
     def gates(self) -> GateDesk:
@@ -220,8 +278,24 @@ class DispatchContext:
         return await self.turn.wait_for(gate)
 
     async def store_tool_call(self, call: ToolCallRecord) -> ToolCallRecord:
-        """Keep a record: persisted first, shown only then, so that a failure leaves no ghost."""
-        return await self.turn.shelves.tool_call.store(call)
+        """Keep a record: persisted first, shown only then, so that a failure leaves no ghost.
+
+        Raises:
+            ArtifactIdCollisionError: A text that was found for the turn has its id.
+        """
+        return await self.turn.store_tool_call(call)
+
+    async def store_retrievable(self, found: Retrievable) -> Retrievable:
+        """Keep a text that was found for the turn, as `TurnContext.store_retrievable` does."""
+        return await self.turn.store_retrievable(found)
+
+    async def mutate_retrievable(self, found: Retrievable) -> Retrievable:
+        """Keep a text in the place of all that have its id."""
+        return await self.turn.mutate_retrievable(found)
+
+    async def delete_retrievable(self, id: str) -> None:
+        """Remove the first text with that id, and what the spool has of it."""
+        await self.turn.delete_retrievable(id)
 
     def tool_call_count(self, checksum: str) -> int:
         """Count the calls of this turn with that checksum."""

@@ -20,6 +20,7 @@ from spindle.turns.context import DispatchContext, TurnContext
 from spindle.turns.pipeline import Middleware, run_pipeline
 from spindle.turns.records import Message
 from spindle.turns.reporting import Helpers, Usage
+from spindle.turns.retrieving import check_call_id
 
 ExecutorCallback: TypeAlias = Callable[..., Awaitable[Any]]
 """`async (ctx)` or `async (ctx, helpers)`: gives the final text, calls, a `Reply`, or `None`."""
@@ -118,7 +119,7 @@ class _Loop:
         self._inputs, self._outputs = inputs, outputs
         self._max_iterations, self._max_repeats = max_iterations, max_repeats
         self._grace_seconds = abort_grace_seconds
-        self._usage = Usage()
+        self._usage = Usage(ctx.usage)
         self._helpers = Helpers(ctx, ctx.events, self._usage)
         self._forged: list[str] = []
         self._text = ""
@@ -170,7 +171,11 @@ class _Loop:
         if events.heard("iteration_start"):
             await events.emit("iteration_start", IterationStart(**facts))
         self._forge()
+        found = ctx.retrievables
         await run_pipeline(self._inputs, ctx, "dispatch-input")
+        if ctx.retrievables != found:
+            # What middleware has just found is shown by a handle, and a handle names readers.
+            self._forge()
         if not ctx.is_signalled and not ctx.aborted:
             await self._act_on(await self._ask())
             if not ctx.aborted:
@@ -238,6 +243,8 @@ class _Loop:
             self._ctx.ack()
 
     async def _run(self, calls: Sequence[Call]) -> None:
+        for call in calls:
+            check_call_id(call.tool_call_id, self._ctx.turn.shelves)
         self._refuse_repeats(calls)
         outcomes = await self._execute(calls)
         for outcome in outcomes:

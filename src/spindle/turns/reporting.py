@@ -21,8 +21,8 @@ class _Growing:
 class Usage:
     """Figures that add up over a turn: tokens, cost, whatever the model's API counts."""
 
-    def __init__(self) -> None:
-        self.total: dict[str, Any] = {}
+    def __init__(self, total: dict[str, Any]) -> None:
+        self.total = total
 
     def add(self, usage: Any) -> None:
         """Add figures: numbers are summed, everything else is kept as it came last."""

@@ -211,11 +211,11 @@ class TurnRunner:
     async def _run(self, turn: TurnContext) -> TurnReport:
         started_at, begun = datetime.now(UTC), time.perf_counter()
         ended: dict[str, Any] = {"status": "aborted", "error": None}
-        done: list[DispatchReport] = []
+        ctx, done = DispatchContext(turn=turn), list[DispatchReport]()
         if turn.events.heard("turn_start"):
             await turn.events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=started_at))
         try:
-            ended = await self._stages(turn, done)
+            ended = await self._stages(turn, ctx, done)
         finally:
             self.gates.forget_turn(turn.id)
             seconds = time.perf_counter() - begun
@@ -226,21 +226,20 @@ class TurnRunner:
             }
             if turn.events.heard("turn_end"):
                 await turn.events.emit_last("turn_end", TurnEnd(turn_id=turn.id, **ended, **times))
-        dispatch = done[0] if done else None
         return TurnReport(
             **ended,
             **times,
             turn_id=turn.id,
-            text=dispatch.text if dispatch else "",
+            text=done[0].text if done else "",
             messages=turn.messages,
             tool_calls=turn.tool_calls,
-            iterations=dispatch.iterations if dispatch else 0,
-            usage=dispatch.usage if dispatch else {},
+            # Also of a turn that failed: its trips were made, and are paid for.
+            iterations=ctx.iteration,
+            usage=dict(ctx.usage),
         )
 
-    async def _stages(self, turn: TurnContext, done: list[DispatchReport]) -> dict[str, Any]:
+    async def _stages(self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport]) -> dict[str, Any]:
         """Input pipeline, dispatch, output pipeline; what fails ends the turn and is told, not raised."""
-        ctx = DispatchContext(turn=turn)
         place = ["turn-input"]
         error = await self._failure_in_time(turn, ctx, done, place)
         if error is None:
