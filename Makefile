@@ -10,6 +10,9 @@ READY := $(VENV)/.ready
 BUILDING := $(VENV)/.building
 PYTEST := $(PY) -m pytest -n $(WORKERS)
 
+# What is compiled once serves every program that the tests start; some machines are set to compile it each time.
+export PYTHONDONTWRITEBYTECODE :=
+
 # pyright brings its own node from the lock; it must neither look for another one nor ask the network for updates.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0

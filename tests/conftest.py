@@ -1,5 +1,6 @@
 """Shared by every test: both event loops, and the place of the public test data."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -16,6 +17,13 @@ if os.environ.get("CI"):
 for _each, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_each) is signal.SIG_IGN:
         signal.signal(_each, _default)
+
+gc.disable()  # until all modules are loaded: what they hold is not garbage, and looking for it takes seconds
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # nor is it from now on
+    gc.enable()
 
 
 @pytest.fixture(params=["asyncio", "trio"])
