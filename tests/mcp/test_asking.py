@@ -1,6 +1,6 @@
 """Tools that ask the client behind their call, on both revisions, and where there is none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from spindle import Backends, Call, Capabilities, Executor, Gate, Media, ToolContext, ToolRegistry, tool
+from spindle import Backends, Call, Capabilities, Err, Executor, Gate, Media, ToolContext, ToolRegistry, tool
 from spindle.errors import ClientCapabilityError, GateNotSupportedError, UsageError
 from spindle.mcp.asking import ListRoots, Root, Sampled, Sampling, ask_all, can_ask, roots, sample
 from spindle.mcp.server import Caller
@@ -244,6 +244,26 @@ async def test_what_goes_to_a_model_holds_no_secret_and_nothing_that_cannot_be_w
     assert [each.content.type for each in params.messages] == ["text", "image"]
 
 
+@both_revisions
+async def test_what_the_protocol_cannot_ask_is_the_tools_failure_and_not_a_hang(mode: str) -> None:
+    raised: list[Exception] = []
+
+    @tool
+    async def odd(*, ctx: ToolContext) -> str:
+        """Ask for what no form can show."""
+        try:
+            return await ctx.wait_for(Gate("function", schema=Callable, timeout_seconds=None))
+        except UsageError as error:
+            raised.append(error)
+            raise
+
+    async with connected(odd, mode=mode) as client:
+        result = await client.call_tool("odd", {})
+
+    assert result.is_error
+    assert len(raised) == 1
+
+
 async def outcome_of(*questions: Any) -> Any:
     """What `ask_all` raises where no client is behind the call."""
 
@@ -254,6 +274,7 @@ async def outcome_of(*questions: Any) -> Any:
         return repr(await ask_all(ctx, questions))
 
     [outcome] = await Executor(ToolRegistry([needy])).execute_parallel([Call("1", "needy", {})], ToolContext())
+    assert isinstance(outcome.result, Err)
     return outcome.result.cause
 
 
@@ -270,9 +291,10 @@ async def test_without_a_client_a_tool_is_told_so(question: Any) -> None:
         Sampling([{"role": "system", "content": "x"}], max_tokens=1),
         Sampling([{"role": "user", "content": 7}], max_tokens=1),
         Sampling([{"role": "user", "content": "x", "tools": []}], max_tokens=1),
+        Sampling("one", max_tokens=1, temperature=float("nan")),
         "what?",
     ],
-    ids=["no tokens", "no messages", "role", "content", "more", "text"],
+    ids=["no tokens", "no messages", "role", "content", "more", "heat", "text"],
 )
 async def test_a_question_that_is_none_is_refused(question: Any) -> None:
     assert isinstance(await outcome_of(question), UsageError)

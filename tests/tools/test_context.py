@@ -65,6 +65,37 @@ def test_progress_carries_the_calls_id() -> None:
     assert seen == [expected]
 
 
+def test_a_line_of_the_log_says_who_wrote_it_and_holds_a_copy_of_its_facts() -> None:
+    events, seen = Events(), list[Any]()
+    events.on("log", seen.append)
+    ctx = ToolContext(events=events, turn_id="t", tool_call_id="c", tool_name="copy")
+    facts: dict[str, Any] = {"left": [1]}
+
+    ctx.log("info", "half", facts=facts, share=float("nan"))
+    facts["left"].append(2)
+
+    [line] = seen
+    assert (line.level, line.message, line.turn_id, line.tool_name, line.tool_call_id) == (
+        "info",
+        "half",
+        "t",
+        "copy",
+        "c",
+    )
+    assert line.payload == {"facts": {"left": [1]}, "share": "NaN"}
+
+
+def test_facts_that_cannot_be_shown_do_not_end_the_work() -> None:
+    events, seen = Events(), list[Any]()
+    events.on("log", seen.append)
+    itself: list[Any] = []
+    itself.append(itself)
+
+    ToolContext(events=events).log("info", "odd", itself=itself)
+
+    assert seen[0].payload == {"payload": "(cannot be shown)"}
+
+
 async def test_a_light_context_has_no_gates() -> None:
     with pytest.raises(GateNotSupportedError):
         await ToolContext().wait_for(object())

@@ -4,6 +4,7 @@ A question to the client's user is a plain `Gate`, as everywhere. All of them wa
 own, and until the call is cancelled. Read `ask_all`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
@@ -175,6 +176,9 @@ async def _written(ctx: ToolContext, question: Sampling) -> Sampling:
     tokens = cast("object", question.max_tokens)
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
         raise UsageError(f"max_tokens is a whole number of at least 1, not {kind_of(tokens)}", field="max_tokens")
+    heat = cast("object", question.temperature)
+    if heat is not None and not (isinstance(heat, (int, float)) and math.isfinite(heat)):
+        raise UsageError(f"temperature is a number, not {kind_of(heat)}", field="temperature")
     if not given:
         raise UsageError("a model is asked with at least one message", field="messages")
     return replace(

@@ -29,7 +29,7 @@ from spindle.turns.waits import GateDesk
 
 _REJECTED = -1
 """What clients answer when their user did not want a model to be asked."""
-_ASKED = {"elicitation": "its user", "sampling": "its model", "roots": "its roots"}
+_TASKS = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "give its roots"}
 
 
 class Peer:
@@ -68,19 +68,28 @@ class Peer:
 
         Raises:
             ClientCapabilityError: The client has not declared that it can be asked one of them; nothing was sent.
+            UsageError: The protocol cannot ask one of them; nothing was sent.
         """
         for gate in gates:
-            needed = capability_of(gate)
-            if not self.can(needed):
-                raise ClientCapabilityError(
-                    f"the tool {self._call.name!r} must ask the client for {_ASKED[needed]}, and the client has not "
-                    f"declared the capability {needed!r}: use a client that has it",
-                    capability=needed,
-                    tool=self._call.name,
-                )
+            self._check(gate)
         if self.ask_by is not None:
             return await self.ask_by(gates)
         return await open_all(partial(self._ask_now, self.request), gates)
+
+    def _check(self, gate: Gate) -> None:
+        needed = capability_of(gate)
+        if not self.can(needed):
+            raise ClientCapabilityError(
+                f"the tool {self._call.name!r} needs a client that can {_TASKS[needed]}, and this one has not declared "
+                f"the capability {needed!r}: use one that has, or do without the tool",
+                capability=needed,
+                tool=self._call.name,
+            )
+        try:
+            request_of(gate)
+        except Exception as error:
+            # Now, while somebody hears of it: once the call is parked, nobody would come back for it.
+            raise UsageError(f"a client cannot be asked {gate.reason!r}: {error}", tool=self._call.name) from error
 
     async def open_gate(self, gate: Gate) -> Any:
         """Ask one thing."""
@@ -120,9 +129,11 @@ async def _put(request: Context, gate: Gate) -> None:
             gate.reject(PermissionError("the user declined"))
             return
         said = one_line(str(error), 500)
-        gate.reject(UsageError(f"the client could not ask {_ASKED[capability_of(gate)]}: {said}"))
+        gate.reject(UsageError(f"the client could not {_TASKS[capability_of(gate)]}: {said}"))
     except ValidationError:
-        gate.reject(UsageError(f"the client's answer for {_ASKED[capability_of(gate)]} is none"))
+        gate.reject(
+            UsageError(f"the client was to {_TASKS[capability_of(gate)]}, and what it sent is no answer to that")
+        )
     else:
         settle(gate, answered)
 
