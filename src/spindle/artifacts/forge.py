@@ -110,7 +110,8 @@ def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
             parts[call.id] = {f"{call.id}#{n}": item for n, item in enumerate(listed) if queries_for(item)}
         elif queries_for(results):
             single[call.id] = results
-    return _joined(single, parts) | _retrieved(ctx, taken={*single, *parts})
+    named = _joined(single, parts)
+    return named | _retrieved(ctx, taken={*named, *parts})
 
 
 def _retrieved(ctx: ForgeContext, *, taken: Container[str]) -> dict[str, Any]:

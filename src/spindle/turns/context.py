@@ -119,7 +119,7 @@ class TurnContext:
     async def delete_retrievable(self, id: str) -> None:
         """Remove the first text with that id, and what the spool has of it."""
         await self.shelves.retrievable.delete(id)
-        if self.spool is not None:
+        if self.spool is not None and all(other.id != id for other in self.retrievables):
             await self.spool.delete(self._place(id))
 
     async def _kept(self, found: Retrievable) -> Retrievable:

@@ -1,7 +1,7 @@
 """What a turn keeps besides its calls: messages, thoughts, memories and retrieved texts, as frozen values."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
@@ -22,6 +22,8 @@ Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 
 _ROLES: tuple[str, ...] = get_args(Role)
 _A_ROLE = f"one of {', '.join(_ROLES)}"
+
+_AN_ARTIFACT_CLASS = "a class of artifacts, a function without arguments that gives one, or None"
 
 _SILENT = ("assistant", "tool")
 """A model may answer nothing, and so may a tool."""
@@ -194,6 +196,14 @@ class Retrievable(_Record):
     """Whether it is shown whole instead of as a handle."""
     source: str | None = None
     """Where it was found; nothing is concluded from it."""
+    artifact_constructor: Any = None
+    """What a text is read as when it is shown by its handle: an artifact class, or a function that gives one."""
+
+    def __post_init__(self) -> None:
+        resolver: object = self.artifact_constructor
+        if callable(resolver) and not isinstance(resolver, type):
+            object.__setattr__(self, "artifact_constructor", _resolved(resolver))
+        super().__post_init__()
 
     def _wishes(self) -> dict[str, str | None]:
         is_content = _is_text(self.content) or Artifact.is_artifact(self.content)
@@ -204,7 +214,21 @@ class Retrievable(_Record):
             "score": _unless(_is_share(self.score), "a number from 0 to 1"),
             "inline": _unless(isinstance(cast("object", self.inline), bool), "a bool"),
             "source": _unless(self.source is None or _is_text(self.source), "text that is not empty, or None"),
+            "artifact_constructor": _unless(_is_artifact_class(self.artifact_constructor), _AN_ARTIFACT_CLASS),
         }
+
+
+def _resolved(resolver: Callable[[], object]) -> object:
+    try:
+        return resolver()
+    except Exception as error:
+        raise InvalidRetrievableError(
+            f"artifact_constructor raised {type(error).__name__}: {error}", fields=("artifact_constructor",)
+        ) from error
+
+
+def _is_artifact_class(value: object) -> bool:
+    return value is None or (isinstance(value, type) and issubclass(value, Artifact))
 
 
 def _unless(holds: bool, wish: str) -> str | None:  # noqa: FBT001  reads as a sentence

@@ -17,6 +17,7 @@ from spindle.turns.records import KINDS
 _TIMES = ("created_at", "updated_at", "completed_at")
 _HOLDERS = ("results", "content", "attachments")
 """Fields that may hold artifacts or media."""
+_CLASS = "artifact_constructor"
 _ARTIFACTS = {kind.__name__: kind for kind in (Artifact, JsonArtifact, MarkdownArtifact, TableArtifact)}
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -55,6 +56,8 @@ def from_json(kind: str, text: str) -> Any:
 async def _plain(name: str, value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
+    if name == _CLASS and isinstance(value, type):
+        return _known_class(value)
     if name not in _HOLDERS or isinstance(value, str):
         return value
     if isinstance(value, tuple):
@@ -75,8 +78,7 @@ async def _described(artifact: Any) -> dict[str, Any]:
     """Describe an artifact, also one of somebody else's class, which is known by its shape."""
     if not callable(getattr(artifact, "line_count", None)):
         raise TypeError(f"{type(artifact).__name__} is neither text nor artifact nor Media")
-    bases = (base.__name__ for base in type(artifact).__mro__)
-    known = next((name for name in bases if name in _ARTIFACTS), "Artifact")
+    known = _known_class(cast("object", artifact).__class__)
     try:
         length, lines = await settled(artifact.byte_length()), await settled(artifact.line_count())
     except ArtifactGoneError:
@@ -84,9 +86,16 @@ async def _described(artifact: Any) -> dict[str, Any]:
     return {"artifact": known, "class": type(artifact).__name__, "byte_length": length, "line_count": lines}
 
 
+def _known_class(kind: type) -> str:
+    """Name a class of artifacts, or the nearest of its bases that everybody has."""
+    return next((base.__name__ for base in kind.__mro__ if base.__name__ in _ARTIFACTS), "Artifact")
+
+
 def _value(name: str, plain: Any) -> Any:
     if name in _TIMES:
         return datetime.fromisoformat(plain)
+    if name == _CLASS:
+        return None if plain is None else _ARTIFACTS[plain]
     if name not in _HOLDERS:
         return plain
     if isinstance(plain, list):

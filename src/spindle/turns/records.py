@@ -195,8 +195,8 @@ class Shelf(Generic[R]):
         self._lock: Lock | None = None
         self._show(list(shown))
 
-    async def store(self, record: R) -> R:
-        """Keep a record and show it last; one that is on the shelf already stays where it is.
+    async def store(self, record: R, *, shown: R | None = None) -> R:
+        """Keep a record and show it, or `shown` in its stead, last; one that is on the shelf already stays there.
 
         Raises:
             InvalidRecordError: It is none of this kind.
@@ -206,14 +206,17 @@ class Shelf(Generic[R]):
             if record not in self:
                 if self._records is not None:
                     await self._records.store(self._kind, cast("AnyRecord", record), turn_id=self._turn_id)
+                record = record if shown is None else shown
                 self._shown.append(record)
                 self._identities.add(id(record))
                 checksum = _checksum(record)
                 self._checksums[checksum] = self._checksums.get(checksum, 0) + 1
         return record
 
-    async def mutate(self, record: R) -> R:
+    async def mutate(self, record: R, *, shown: R | None = None) -> R:
         """Keep a record in the place of all that have its id, and show it where the first of them was, else last.
+
+        Where `shown` is given, that is shown instead.
 
         Raises:
             InvalidRecordError: It is none of this kind.
@@ -222,6 +225,7 @@ class Shelf(Generic[R]):
         async with self._writing():
             if self._records is not None:
                 await self._records.replace(self._kind, cast("AnyRecord", record), turn_id=self._turn_id)
+            record = record if shown is None else shown
             before, first = self._before(_id(record))
             self._show([*before[:first], record, *(each for each in before[first:] if _id(each) != _id(record))])
         return record
