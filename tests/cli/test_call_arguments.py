@@ -68,6 +68,10 @@ def test_a_pair_becomes_what_the_schema_wants(pairs: list[str], expected: dict[s
     assert arguments_of(pairs, None, SCHEMA) == expected
 
 
+def test_a_number_of_too_many_digits_is_left_to_the_schema() -> None:
+    assert arguments_of(["count=" + "1" * 5_000], None, SCHEMA) == {"count": "1" * 5_000}
+
+
 def test_pairs_come_on_top_of_the_json_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.json").write_text('{"text": "file"}')
 
@@ -100,6 +104,9 @@ def test_a_file_is_taken_as_text_or_as_json(tmp_path: Path) -> None:
         ([], "{"),
         ([], '"text"'),
         ([], "[" * 100_000),
+        ([], '{"text": "a", "text": "b"}'),
+        (['box:={"w": 1, "w": 2}'], None),
+        (["any:=" + "1" * 5_000], None),
     ],
     ids=lambda value: str(value)[:20] if isinstance(value, str) else None,
 )

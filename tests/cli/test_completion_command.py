@@ -9,6 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from spindle import Tool, ToolRegistry
+from spindle.cli.completing import remember
+from spindle.cli.completion_command import SOURCED_BY_ZSH
+from spindle.cli.config import load_config
 from spindle.cli.exits import OK, USAGE
 from spindle.cli.main import build_app, run
 from tests.cli.conftest import Place
@@ -38,7 +42,8 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("completion")
     written = {shell: folder / f"spindle.{shell}" for shell in SHELLS}
     for shell, path in written.items():
-        path.write_text(build_app().generate_completion(shell=cast("Any", shell)), encoding="utf-8")
+        script = build_app().generate_completion(shell=cast("Any", shell))
+        path.write_text(script + SOURCED_BY_ZSH if shell == "zsh" else script, encoding="utf-8")
     return written
 
 
@@ -160,3 +165,30 @@ def test_installing_puts_it_under_the_home_folder(
 
 def test_an_unknown_shell_is_refused(place: Place) -> None:
     assert run(["completion", "tcsh"]) == USAGE
+
+
+def test_tab_offers_the_tools_of_servers_as_they_were_last_seen(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPINDLE_STATE", str(place.state))
+    place.configure('[mcp.servers.up]\ncommand = "never-started"\n')
+    place.state.mkdir()
+
+    async def nothing(_args: object, _ctx: object, _meta: object) -> str:
+        return ""
+
+    registry = ToolRegistry()
+    for name in ("mcp__up__add", "mcp__up__$(reboot)"):
+        registry.register(
+            Tool(name=name, description="…", input_schema={"type": "object"}, handler=nothing),
+            mcp=("up", name.removeprefix("mcp__up__")),
+        )
+    remember(load_config(), registry)
+
+    run(["__complete", "call", "mcp__"])
+    here = capsys.readouterr().out
+    place.configure("[tools]\n")
+    run(["__complete", "call", "mcp__"])
+
+    assert [line.split("\t")[0] for line in here.splitlines() if line.startswith("mcp__")] == ["mcp__up__add"]
+    assert "mcp__" not in capsys.readouterr().out

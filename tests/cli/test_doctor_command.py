@@ -7,7 +7,9 @@ import pytest
 
 from spindle.cli import doctor_extras
 from spindle.cli.doctor_extras import extra_checks, extras
+from spindle.cli.doctor_servers import advice
 from spindle.cli.exits import FAILED, OK
+from spindle.mcp.spec import ServerSpec
 from tests.cli.conftest import Command, Place
 
 
@@ -93,3 +95,30 @@ def test_extras_are_those_of_the_package_and_a_missing_one_has_its_line(monkeypa
 
     assert {check.status for check in found} == {"warning"}
     assert "pip install 'spindle[cli]'" in {check.fix for check in found}
+
+
+@pytest.mark.parametrize("name", ["journal.sqlite", "journal.sqlite.damaged-20260101T000000Z"])
+def test_a_journal_that_cannot_be_used_is_told_of(spindle: Command, place: Place, name: str) -> None:
+    place.state.mkdir()
+    (place.state / name).write_text("no database")
+
+    ran = spindle("doctor", "--json")
+
+    [check] = checks(ran.out)["journal"]
+    assert (ran.code, check["status"]) == (FAILED, "failed")
+    assert str(place.state / name) in check["fix"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_advised"),
+    [
+        (ServerSpec(name="s", command="npx"), True),
+        (ServerSpec(name="s", command="/usr/bin/uvx"), True),
+        (ServerSpec(name="s", command="npx", env_passthrough=("HOME",)), False),
+        (ServerSpec(name="s", command="python"), False),
+        (ServerSpec(name="s", url="https://x.example/mcp"), False),
+    ],
+    ids=["npx", "uvx", "with a home", "another program", "an address"],
+)
+def test_a_server_that_is_fetched_at_each_start_gets_advice(spec: ServerSpec, is_advised: bool) -> None:
+    assert ("HOME" in (advice(spec) or "")) is is_advised

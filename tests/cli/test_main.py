@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cli.exits import INTERRUPTED, OK, PIPE_CLOSED, USAGE
+from spindle.cli.exits import FAILED, INTERRUPTED, NOT_FOUND, OK, PIPE_CLOSED, USAGE
 from spindle.cli.journal_reader import Journals, Wanted
 from spindle.cli.main import COMMANDS, rearranged, run
+from spindle.errors import UsageError
 from tests.cli.conftest import Command, Place
 from tests.cli.terminal import Terminal
 
@@ -71,6 +73,7 @@ def test_help_lists_the_commands_in_their_order(place: Place, capsys: pytest.Cap
         (["call", "t", "--json", "a=1"], ["call", "t", "--output=json", "a=1"]),
         (["call", "t", "--json", "{}"], ["call", "t", "--json", "{}"]),
         (["call", "t", "--json", "-"], ["call", "t", "--json", "-"]),
+        (["call", "t", "--json", "{}", "--json"], ["call", "t", "--json", "{}", "--output=json"]),
         (["list", "--json"], ["list", "--json"]),
         (["--install-completion", "bash"], ["completion", "bash", "--install"]),
         ([], []),
@@ -91,6 +94,57 @@ def test_wrong_words_are_one_line_and_a_hint(
     assert printed.out == ""
     assert lines[0].startswith("spindle: ")
     assert lines[1].startswith("hint: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["show", "calcu", "--json"], NOT_FOUND),
+        (["journal", "show", "nothing", "--json"], NOT_FOUND),
+        (["shw", "--json"], USAGE),
+        (["call", "calculate", "nonsense", "--json"], USAGE),
+        (["call", "calculate", "--json", '{"expression": ', "-o", "json"], USAGE),
+        (["call", "calculate", "--output", "json", "--timeout", "0"], USAGE),
+    ],
+)
+def test_programs_get_a_document_for_an_error_too(spindle: Command, words: list[str], code: int) -> None:
+    ran = spindle(*words)
+
+    told = json.loads(ran.out)
+    assert (ran.code, told["exit_code"], told["ok"]) == (code, code, False)
+    assert ran.err.startswith(f"spindle: {told['error']}")
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "line"),
+    [
+        (ExceptionGroup("tasks", [UsageError("the port is taken", field="port")]), USAGE, "the port is taken"),
+        (OSError(28, "No space left on device"), FAILED, "No space left on device"),
+    ],
+    ids=["of a group", "of the system"],
+)
+def test_what_is_no_bug_is_not_called_one(
+    spindle: Command, raised: Exception, code: int, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr("spindle.cli.options.load_config", broken)
+
+    ran = spindle("list")
+
+    assert (ran.code, ran.err.splitlines()[0]) == (code, f"spindle: {line}")
+    assert "this is a bug" not in ran.err
+
+
+@pytest.mark.slow
+def test_closed_standard_streams_are_no_trouble(place: Place) -> None:
+    line = f"exec {shlex.join([*SPINDLE, 'call', 'calculate', 'expression=1', '--state', str(place.state)])}"
+
+    done = subprocess.run(["sh", "-c", f"{line} <&- >&- 2>&-"], check=False, timeout=50)
+
+    assert done.returncode == OK
+    assert [entry.code for entry in Journals(place.state / "journal.sqlite").read(Wanted())] == [None]
 
 
 def test_a_bug_is_one_line_unless_the_traceback_is_wanted(

@@ -70,6 +70,10 @@ def test_grep_prints_numbered_lines_and_finds_nothing_with_code_3(spindle: Comma
     assert wrong.err.startswith("spindle: ")
 
 
+def test_a_pattern_that_is_none_is_wrong_usage(spindle: Command, kept: Place) -> None:
+    assert spindle("spool", "grep", "aa11", "(").code == USAGE
+
+
 def test_an_id_that_fits_none_or_several_is_refused(spindle: Command, kept: Place) -> None:
     assert spindle("spool", "head", "log-zz").code == NOT_FOUND
     several = spindle("spool", "head", "cli/")

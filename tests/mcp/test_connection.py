@@ -6,10 +6,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from anyio import wait_all_tasks_blocked
 
 from spindle import Err, Ok, ToolContext
 from spindle.errors import UnknownServerError, UpstreamError, UpstreamRequiredError
 from spindle.mcp.client import McpServers
+from spindle.mcp.client_opening import Opener
 from spindle.mcp.spec import ServerSpec
 from tests.mcp.upstreams import IN_TIME, HandClock, Heard, call, changed_to, connected, hostile, is_alive
 
@@ -265,3 +267,26 @@ async def test_closing_does_not_wait_for_a_server_that_is_still_starting(tmp_pat
 
     assert anyio.current_time() - begun < 10  # of the 30 s it has to start
     assert heard.warnings == []
+
+
+async def test_closing_while_the_protocol_is_loaded_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loading, go_on = anyio.Event(), anyio.Event()
+
+    async def load(_: Opener) -> None:
+        loading.set()
+        await go_on.wait()
+
+    async def release() -> None:
+        await wait_all_tasks_blocked()  # by now it is being closed
+        go_on.set()
+
+    monkeypatch.setattr(Opener, "load", load)
+    log = tmp_path / "log"
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks, McpServers([hostile(log=log, required=True)]):
+            await loading.wait()
+            tasks.start_soon(release)
+
+    assert starts(log) == 0

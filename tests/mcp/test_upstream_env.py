@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,19 @@ def test_what_is_declared_gets_through() -> None:
     env = made(env={"API_KEY": "given", "LANG": "de"}, env_passthrough=("GITHUB_TOKEN", "HOME", "UNSET"))
 
     assert env == {"PATH": "/bin", "LANG": "de", "HOME": "/her/home", "API_KEY": "given", "GITHUB_TOKEN": "hush"}
+
+
+@pytest.mark.parametrize("given", [{"env_passthrough": ("HOME",)}, {"env": {"HOME": "/her/home"}}], ids=str)
+def test_who_is_given_a_home_finds_what_is_kept_there(given: dict[str, object]) -> None:
+    spec = ServerSpec(name="s", command="x", **given)  # pyright: ignore[reportArgumentType]
+    scratch = {"HOME": "/scratch", "XDG_CACHE_HOME": "/scratch/.cache", "TMPDIR": "/scratch/tmp"}
+
+    assert environment(spec, OWN | {"LANG": "C"}, scratch, {}) == {
+        "PATH": "/bin",
+        "LANG": "C",
+        "HOME": "/her/home",
+        "TMPDIR": "/scratch/tmp",
+    }
 
 
 def test_a_pattern_does_not_cover_what_looks_secret() -> None:

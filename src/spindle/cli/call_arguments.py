@@ -57,7 +57,7 @@ def _scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
         return _BOOLEANS[text.lower()]
     if "null" in kinds and text in {"", "null"}:
         return None
-    if ("integer" in kinds or "number" in kinds) and re.fullmatch(r"[+-]?\d+", text):
+    if ("integer" in kinds or "number" in kinds) and re.fullmatch(r"[+-]?\d{1,4000}", text):
         return int(text)
     if "number" in kinds and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
         return float(text)
@@ -90,10 +90,25 @@ def _content(text: str, key: str) -> str:
 
 def _json(text: str, key: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-        raise UsageError(f"{key}: {text!r:.60} is no JSON ({why}); key=value takes plain text", field=key) from error
+        hint = "" if key == "--json" else "; key=value takes plain text"
+        raise UsageError(f"{key}: {text!r:.60} is no JSON ({_why(error)}){hint}", field=key) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object, whose every key must be there once: of two values nobody knows which is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name in found if sum(name == each for each, _ in pairs) > 1)
+        raise UsageError(f"the JSON has {twice!r:.60} twice; say it once", field=twice)
+    return found
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg}, line {error.lineno}, column {error.colno}"
+    return "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
 
 
 def _object(text: str) -> dict[str, Any]:

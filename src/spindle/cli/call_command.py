@@ -14,11 +14,11 @@ from spindle.cli.call_arguments import arguments_of
 from spindle.cli.call_output import print_json, print_raw, print_text
 from spindle.cli.completing import profile_names, tool_names
 from spindle.cli.config import Config
-from spindle.cli.exits import REFUSED, USAGE, exit_code_of
+from spindle.cli.exits import REFUSED, USAGE, EndedError, exit_code_of
 from spindle.cli.house import House, open_house
 from spindle.cli.lookup import NAMES_THEM, only_servers_of, unknown
 from spindle.cli.options import NOWHERE, Where
-from spindle.cli.output import Output, Progress, complain, warnings_to, working
+from spindle.cli.output import Output, Progress, warnings_to, working
 from spindle.events import Events, ToolProgress
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import refusal
@@ -66,8 +66,7 @@ def call_tool(
 ) -> int:
     """Call a tool; shows what became of the call, what a model would see, and where a large result is kept."""
     if timeout is not None and not 0 < timeout < 1e9:
-        complain(f"--timeout takes a number of seconds above 0, not {timeout:g}")
-        return USAGE
+        raise EndedError(USAGE, f"--timeout takes a number of seconds above 0, not {timeout:g}")
     request = _Request(
         name=name,
         pairs=arguments,
@@ -89,8 +88,7 @@ async def _call(config: Config, request: _Request) -> int:
         ) as house:
             entry = house.registry.entry(request.name)
             if entry is None:
-                progress.clear()
-                return unknown("tool", request.name, [tool.name for tool in house.registry], NAMES_THEM)
+                raise unknown("tool", request.name, [tool.name for tool in house.registry], NAMES_THEM)
             allowed = house.filter_of(request.profile)
             args = arguments_of(request.pairs, request.given, entry.tool.describe()["input_schema"])
             call = Call(f"{request.name}-{secrets.token_hex(3)}", request.name, args)

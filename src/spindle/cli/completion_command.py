@@ -9,6 +9,11 @@ from spindle.cli.output import Output, complain
 from spindle.errors import UsageError
 
 Shell = Literal["bash", "zsh", "fish"]
+SOURCED_BY_ZSH = """
+(( $+functions[compdef] )) || { autoload -U compinit && compinit }
+compdef _cyclopts_spindle spindle
+"""
+"""Without it only a file that compinit finds by its name is heard of, not one that is sourced."""
 
 
 def completion(
@@ -19,17 +24,18 @@ def completion(
 ) -> int:
     """Print the completion script of a shell, or install it.
 
-    For one session: source <(spindle completion bash)
+    For one session of bash or zsh: source <(spindle completion bash)
     """
     from spindle.cli.main import build_app  # noqa: PLC0415 - the command registers this module by its name
 
     app: Any = build_app()
     chosen = shell or _this_shell()
     if not install:
-        Output().text(app.generate_completion(shell=chosen))
+        Output().text(app.generate_completion(shell=chosen) + (SOURCED_BY_ZSH if chosen == "zsh" else ""))
         return OK
     path = app.install_completion(shell=chosen)
-    complain(f"completion for {chosen} is in {path}", "open a new shell to use it")
+    also = "; your ~/.zshrc must run compinit after the line that is new there" if chosen == "zsh" else ""
+    complain(f"completion for {chosen} is in {path}", f"open a new shell to use it{also}")
     return OK
 
 

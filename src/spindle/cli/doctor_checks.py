@@ -1,5 +1,6 @@
 """What `doctor` finds out about the machine and the configuration."""
 
+import glob
 import os
 import platform
 import sqlite3
@@ -15,6 +16,7 @@ from typing import Any, Literal
 from spindle.cli.config import Config
 from spindle.cli.house_reach import backends_of, secrets_of
 from spindle.cli.house_tools import local_registry
+from spindle.cli.journal_reader import Journals, Wanted
 from spindle.errors import SpindleError
 
 Status = Literal["ok", "warning", "failed"]
@@ -82,6 +84,8 @@ def config_checks(config: Config) -> Iterator[Check]:
         yield Check(area, "config", "ok", str(config.file))
     yield from (Check(area, "note", "warning", note) for note in config.notes)
     yield _state(area, config.state)
+    if config.journal is not None:
+        yield _journal(area, config.journal)
     yield Check(area, "workspace", "ok", str(config.root))
     try:
         registry = local_registry(config, backends_of(config))
@@ -107,6 +111,18 @@ def _state(area: str, state: Path) -> Check:
     return Check(area, "state", "ok", str(state))
 
 
+def _journal(area: str, path: Path) -> Check:
+    damaged = sorted(path.parent.glob(f"{glob.escape(path.name)}.damaged-*"))
+    if damaged and not path.exists():
+        fix = f"to begin with a fresh one, move {damaged[-1]} to another folder"
+        return Check(area, "journal", "failed", f"{path} was found damaged, and no call is made without it", fix)
+    try:
+        Journals(path).read(Wanted(limit=1))
+    except SpindleError as error:
+        return Check(area, "journal", "failed", str(error), f"move {path} to another folder, or name another")
+    return Check(area, "journal", "ok", str(path))
+
+
 def _secrets(area: str, config: Config) -> Iterator[Check]:
     named = dict.fromkeys(config.reach.secrets)
     for entry in config.servers.values():
@@ -130,5 +146,5 @@ def _secrets(area: str, config: Config) -> Iterator[Check]:
 def _profiles(area: str, config: Config) -> Iterator[Check]:
     for name, profile in config.profiles.items():
         if profile.token_env and not os.environ.get(profile.token_env):
-            fix = f"export {profile.token_env}=…; until then nobody can be {name} over HTTP"
+            fix = f"export {profile.token_env}=…; until then `spindle serve` does not start over HTTP"
             yield Check(area, "profiles", "warning", f"{name}: {profile.token_env} is not set", fix)

@@ -1,4 +1,4 @@
-"""What the command's exit codes mean."""
+"""What the command's exit codes mean, and how a command ends before its time."""
 
 from typing import Final
 
@@ -19,6 +19,15 @@ INTERRUPTED: Final = 130
 """Ctrl-C."""
 PIPE_CLOSED: Final = 141
 """Whoever read the output has left."""
+
+
+class EndedError(Exception):
+    """A command cannot go on: its exit code, why, and what to do."""
+
+    def __init__(self, code: int, message: str, hint: str | None = None) -> None:
+        super().__init__(code, message, hint)
+        self.code, self.message, self.hint = code, message, hint
+
 
 _BY_CODE = {
     "input_invalid": USAGE,

@@ -17,13 +17,13 @@ def backends_of(config: Config) -> Backends:
         MissingExtraError: Hosts are granted, and the extra `network` is not installed.
     """
     reach = config.reach
-    if reach.root is None:
-        config.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents of a new folder get the usual mode
-        config.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    elif not config.root.is_dir():
+    if reach.root is not None and not config.root.is_dir():
         raise config.error(("reach", "root"), f"{config.root} is no folder; make it, or name another")
-    if config.storage is not None:
-        config.storage.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        _make_folders(config)
+    except OSError as error:
+        what = f"{config.state} cannot be written ({error.strerror}); name another folder with --state"
+        raise config.error(("spindle", "state"), what) from error
     try:
         return Backends.local(
             config.root,
@@ -38,6 +38,14 @@ def backends_of(config: Config) -> Backends:
         )
     except CapabilityError as error:
         raise config.error(("reach",), str(error)) from error
+
+
+def _make_folders(config: Config) -> None:
+    if config.reach.root is None:
+        config.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents of a new folder get the usual mode
+        config.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if config.storage is not None:
+        config.storage.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def granted_writing(config: Config) -> tuple[str, ...]:

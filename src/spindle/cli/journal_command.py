@@ -63,7 +63,7 @@ def show(
     exact = [entry for entry in found if entry.tool_call_id == id] or found
     if not exact:
         known = [entry.tool_call_id for entry in journals.read(Wanted(limit=200))]
-        return unknown("call", id, known, "`spindle journal list` has the newest")
+        raise unknown("call", id, known, "`spindle journal list` has the newest")
     others = {entry.tool_call_id for entry in exact}
     if len(others) > 1:
         raise UsageError(f"{id!r} fits {len(others)} calls: {', '.join(sorted(others)[:3])} …", field="id")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import anyio
 from cyclopts import Parameter
 
-from spindle.cli.completing import server_names, toolset_names
+from spindle.cli.completing import remember, server_names, toolset_names
 from spindle.cli.config import Config
 from spindle.cli.exits import NOT_FOUND, OK
 from spindle.cli.house_registry import filter_of, open_registry
@@ -60,6 +60,7 @@ async def look_at(config: Config) -> list[Listed]:
     names = [name for name, entry in config.servers.items() if entry.enabled]
     with working(f"starting {', '.join(names)} …" if names else "") as progress:
         async with open_registry(config, events=warnings_to(progress)) as registry:
+            remember(config, registry)
             return [Listed(entry=entry, is_available=is_available(entry.tool)) for entry in registry.entries()]
 
 

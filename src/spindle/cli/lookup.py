@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from spindle.cli.config import Config
-from spindle.cli.exits import NOT_FOUND
-from spindle.cli.output import complain
+from spindle.cli.exits import NOT_FOUND, EndedError
 
 NAMES_THEM = "`spindle list` names them all; those of MCP servers are called mcp__server__tool"
 
@@ -18,9 +17,8 @@ def only_servers_of(config: Config, tool: str) -> Config:
     return config if tool.startswith(prefix) and not servers else replace(config, servers=servers)
 
 
-def unknown(kind: str, name: str, known: Iterable[str], otherwise: str) -> int:
-    """Say that there is no such thing and what may have been meant; gives the exit code."""
+def unknown(kind: str, name: str, known: Iterable[str], otherwise: str) -> EndedError:
+    """Say that there is no such thing, and what may have been meant."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
-    complain(f"there is no {kind} {name!r}", hint)
-    return NOT_FOUND
+    return EndedError(NOT_FOUND, f"there is no {kind} {name!r}", hint)

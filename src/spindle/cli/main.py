@@ -1,15 +1,18 @@
 """The `spindle` command: which words it knows, and what it says when something is wrong."""
 
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
 
-from spindle.cli.exits import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE
-from spindle.errors import SpindleError
+from spindle.cli.exits import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, EndedError
+from spindle.errors import JournalDamagedError, SpindleError
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -38,6 +41,7 @@ _EPILOGUE = "Exit codes: 0 ok, 1 a tool's error, 2 wrong usage or configuration,
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command and exit with a code that means something."""
+    _open_streams()
     ended_by = _end_gently()
     try:
         code = _flushed(run(sys.argv[1:] if argv is None else argv))
@@ -50,6 +54,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Put nothing in the place of standard streams that were closed: or the next file that is opened is one of them."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+            setattr(sys, name, os.fdopen(opened, mode, encoding="utf-8"))
 
 
 def _end_gently() -> list[int]:
@@ -69,47 +83,72 @@ def _end_gently() -> list[int]:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command; every failure is one line on stderr, and a hint."""
-    from spindle.cli.output import complain  # noqa: PLC0415 - so that even a broken install can say so
-
+    """Run the command; every failure is one line on stderr, and a hint; for programs a document on stdout too."""
     tokens = rearranged(argv)
     try:
         if tokens == ["--version"]:
             print_version()
             return OK
         return _dispatch(tokens)
-    except SpindleError as error:
-        if "--debug" in tokens:
-            raise
-        complain(str(error), _hint(error))
-        return USAGE if error.code.startswith(("E_INVALID", "E_USAGE", "E_MISSING", "E_TOOL_AL")) else FAILED
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return INTERRUPTED
     except BrokenPipeError:
         return _leave_quietly()
-    except Exception as error:
-        if "--debug" in tokens:
+    except (Exception, KeyboardInterrupt) as error:
+        ended = _ended_by(error)
+        if "--debug" in tokens and not isinstance(error, EndedError | KeyboardInterrupt):
             raise
-        complain(f"{type(error).__name__}: {error}", "this is a bug; --debug shows where it happened")
-        return FAILED
+        _tell(ended, as_json=wants_json(tokens))
+        return ended.code
+
+
+def _ended_by(error: BaseException) -> EndedError:
+    """What an error means for whoever typed the command."""
+    match _alone(error):
+        case EndedError() as ended:
+            return ended
+        case KeyboardInterrupt():
+            return EndedError(INTERRUPTED, "interrupted")
+        case SpindleError() as told:
+            is_usage = told.code.startswith(("E_INVALID", "E_USAGE", "E_MISSING", "E_TOOL_AL"))
+            return EndedError(USAGE if is_usage else FAILED, str(told), _hint(told))
+        case OSError() as refused if refused.strerror:
+            place = f": {refused.filename}" if refused.filename else ""
+            return EndedError(FAILED, f"{refused.strerror}{place}", "--debug shows what was attempted")
+        case other:
+            hint = "this is a bug; --debug shows where it happened"
+            return EndedError(FAILED, f"{type(other).__name__}: {other}", hint)
+
+
+def _alone(error: BaseException) -> BaseException:
+    """The one error of a group of tasks that failed with it."""
+    whole = error
+    if isinstance(error, BaseExceptionGroup):
+        first, *others = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return whole if others else _alone(first)
+    return whole
+
+
+def _tell(ended: EndedError, *, as_json: bool) -> None:
+    from spindle.cli.output import complain  # noqa: PLC0415 - so that even a broken install can say so
+
+    complain(ended.message, ended.hint)
+    if as_json:
+        told = {"ok": False, "error": ended.message, "hint": ended.hint, "exit_code": ended.code}
+        with suppress(OSError):  # it may be what is wrong
+            sys.stdout.write(f"{json.dumps(told)}\n")
 
 
 def _dispatch(tokens: list[str]) -> int:
-    from spindle.cli.output import complain  # noqa: PLC0415
-
     for package in ("cyclopts", "rich"):
         if find_spec(package) is None:
-            complain(f"the command needs {package}", "pip install 'spindle[cli]'")
-            return USAGE
+            raise EndedError(USAGE, f"the command needs {package}", "pip install 'spindle[cli]'")
     from cyclopts import CycloptsError  # noqa: PLC0415 - an extra
 
     app = build_app()
     try:
         result: Any = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        complain(_in_words(error), f"`spindle {_command_of(tokens)}--help` shows how it is used")
-        return USAGE
+        hint = f"`spindle {_command_of(tokens)}--help` shows how it is used"
+        raise EndedError(USAGE, _in_words(error), hint) from error
     return result if isinstance(result, int) else OK
 
 
@@ -152,13 +191,22 @@ def rearranged(argv: Sequence[str]) -> list[str]:
 
 def _plain_json(tokens: list[str]) -> list[str]:
     """`call … --json` without an object means that the answer is wanted as JSON."""
-    if tokens[:1] != ["call"] or "--json" not in tokens:
+    if tokens[:1] != ["call"]:
         return tokens
-    at = tokens.index("--json")
-    following = tokens[at + 1] if at + 1 < len(tokens) else ""
-    if following == "-" or following.lstrip().startswith(("{", "@", "[")):
-        return tokens
-    return [*tokens[:at], "--output=json", *tokens[at + 1 :]]
+    followed = zip(tokens, [*tokens[1:], ""], strict=True)
+    return ["--output=json" if word == "--json" and not _is_object(after) else word for word, after in followed]
+
+
+def _is_object(word: str) -> bool:
+    return word == "-" or word.lstrip().startswith(("{", "@", "["))
+
+
+def wants_json(tokens: Sequence[str]) -> bool:
+    """Whether a program reads the answer, so that an error must be a document too."""
+    if tokens[:1] != ["call"]:
+        return "--json" in tokens
+    words = [*tokens, *map("=".join, pairwise(tokens))]
+    return not {"--output=json", "-o=json", "-ojson"}.isdisjoint(words)
 
 
 def print_version() -> None:
@@ -186,6 +234,8 @@ def _command_of(tokens: list[str]) -> str:
 def _hint(error: SpindleError) -> str | None:
     if error.code == "E_INVALID_CONFIG":
         return "`spindle doctor` tells which files are read; docs/configuration.md has every key"
+    if isinstance(error, JournalDamagedError):
+        return f"to begin with a fresh journal, move {error.aside or error.path} to another folder"
     return None
 
 
@@ -194,6 +244,10 @@ def _flushed(code: int) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _leave_quietly()
+    except OSError as error:  # such as a disk that is full
+        _leave_quietly()
+        _tell(_ended_by(error), as_json=False)
+        return FAILED
     return code
 
 

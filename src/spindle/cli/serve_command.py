@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -74,7 +75,7 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
     from spindle.mcp.gateway import following  # noqa: PLC0415 - the SDK takes half a second
     from spindle.mcp.http import Door, caller_of, http_app  # noqa: PLC0415
     from spindle.mcp.server import ToolServer  # noqa: PLC0415
-    from spindle.mcp.serving import serve_http  # noqa: PLC0415
+    from spindle.mcp.serving import bound, serve_http  # noqa: PLC0415
 
     section = config.server
     door = Door(
@@ -85,7 +86,9 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
         allowed_hosts=section.allowed_hosts,
         allowed_origins=section.allowed_origins,
     )
-    async with open_house(config, interceptors=_observers(), wait_for_servers=False) as house:
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(bound(door))
+        house = await stack.enter_async_context(open_house(config, interceptors=_observers(), wait_for_servers=False))
         settled, manners = anyio.Event(), _manners(house, profile)
         server = ToolServer(house.executor, house.registry, identify=caller_of, settled=settled, **manners)
         app = http_app(server, door, health=lambda: _health(house))
@@ -95,6 +98,7 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
                 server,
                 app,
                 door,
+                listening=listening,
                 stop_seconds=section.stop_seconds,
                 on_ready=lambda address: _announce(house, where, address, has_token=bool(door.tokens)),
             )
@@ -119,7 +123,7 @@ def _tell_upstream(house: House) -> None:
     out = Output(sys.stderr)
     for each in [] if house.servers is None else house.servers.status():
         if each.state == "ready":
-            out.line(f"{out.styled('✓', 'green')} {each.name}: {each.tools} tools")
+            out.line(f"{out.styled('✓', 'green')} {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}")
     sys.stderr.flush()
 
 
@@ -201,7 +205,8 @@ def _announce(house: House, where: Where, address: str, *, has_token: bool) -> N
     if has_token:
         entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
     names = [] if house.servers is None else [each.name for each in house.servers.status()]
-    own_tools = [f"{len(house.registry)} tools"] if len(house.registry) or not names else []
+    count = len(house.registry)
+    own_tools = [f"{count} tool{'' if count == 1 else 's'}"] if count or not names else []
     theirs = [f"the tools of {' and '.join(names)}"] if names else []
     served = " and ".join([*own_tools, *theirs])
     out.line(f"{out.styled('Spindle serves', 'bold')} {served} at {out.styled(address, 'cyan')}")

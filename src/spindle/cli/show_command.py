@@ -32,7 +32,7 @@ def show_tool(
     found = {each.entry.tool.name: each for each in anyio.run(look_at, only_servers_of(config, name))}
     listed = found.get(name)
     if listed is None:
-        return unknown("tool", name, found, NAMES_THEM)
+        raise unknown("tool", name, found, NAMES_THEM)
     out, entry = Output(), listed.entry
     refused = refusal(entry, allowed)
     if json:

@@ -14,12 +14,13 @@ from spindle.artifacts.retention import SpoolEntry
 from spindle.cli.cells import byte_size, since
 from spindle.cli.completing import artifact_ids
 from spindle.cli.config import Config
-from spindle.cli.exits import NOT_FOUND, OK, USAGE
+from spindle.cli.exits import NOT_FOUND, OK, USAGE, EndedError
 from spindle.cli.house import spool_of
 from spindle.cli.lookup import unknown
 from spindle.cli.options import NOWHERE, Json, Where
 from spindle.cli.output import Output, complain
 from spindle.cli.spool_entries import kept, meant
+from spindle.errors import ArtifactQueryError, UsageError
 
 ArtifactId = Annotated[str, Parameter(help="An id of `spool list`, or its last part.", completer=artifact_ids)]
 Lines = Annotated[int, Parameter(name=("--lines", "-n"), help="How many lines; 10 unless said.")]
@@ -115,7 +116,10 @@ def grep(
 
     async def act(artifact: Artifact, entry: SpoolEntry, out: Output, _: IndexedReader) -> int:
         flags = "i" if ignore_case else ""
-        found = await artifact.grep(pattern, flags, before=before, after=after, limit=limit)
+        try:
+            found = await artifact.grep(pattern, flags, before=before, after=after, limit=limit)
+        except ArtifactQueryError as error:
+            raise UsageError(str(error), field="pattern") from error
         if json:
             out.json({"id": entry.id, "matches": [{"line": match.line, "text": match.text} for match in found]})
         for match in () if json else found:
@@ -129,15 +133,15 @@ def grep(
 def rm(*ids: ArtifactId, json: Json = False, where: Where = NOWHERE) -> int:
     """Remove artifacts."""
     if not ids:
-        complain("rm takes the ids of artifacts", "`spindle spool list` has them; `spool gc` clears away the old ones")
-        return USAGE
+        hint = "`spindle spool list` has them; `spool gc` clears away the old ones"
+        raise EndedError(USAGE, "rm takes the ids of artifacts", hint)
 
     async def remove(config: Config) -> int:
         removed: list[str] = []
         for given in ids:
             spool, entry, known = await meant(config, given)
             if entry is None:
-                return unknown("artifact", given, known, "`spindle spool list` has them all")
+                raise unknown("artifact", given, known, "`spindle spool list` has them all")
             if await spool.delete(entry.id):
                 removed.append(entry.id)
         out = Output()
@@ -174,7 +178,7 @@ def _with(where: Where, id: str, act: Act) -> int:
         spool, entry, known = await meant(config, id)
         reader = None if entry is None else await spool.read(entry.id)
         if entry is None or reader is None:
-            return unknown("artifact", id, known, _why_empty(config) if not known else "`spindle spool list` has them")
+            raise unknown("artifact", id, known, _why_empty(config) if not known else "`spindle spool list` has them")
         return await act(Artifact(reader), entry, Output(), reader)
 
     return anyio.run(find, where.load())

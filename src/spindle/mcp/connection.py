@@ -194,6 +194,8 @@ class Connection:
         """Connect, serve until it is over, and clean up; gives whether it had settled in."""
         self._set("starting")
         await self._opener.load()
+        if self._is_closing:  # while it was loaded there was no start to cancel
+            return False
         live: Live | None = None
         trouble: BaseException | None = None
         words: Callable[[], str] = str

@@ -62,15 +62,18 @@ async def serve_http(
     app: ASGIApp,
     door: Door,
     *,
+    listening: socket.socket | None = None,
     stop_seconds: float = 10,
     on_ready: Callable[[str], None] = lambda _address: None,
 ) -> None:
     """Serve over HTTP until a signal comes; `on_ready` is told the address.
 
+    `listening` is what `bound` gave, for who wants to know that the address can be had before all else is opened.
+
     Raises:
         UsageError: The address cannot be listened on.
     """
-    listening = _listen(door)
+    listening = bound(door) if listening is None else listening
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
@@ -104,18 +107,23 @@ async def serve_http(
             end()
 
 
-def _listen(door: Door) -> socket.socket:
+def bound(door: Door) -> socket.socket:
+    """Take the address; nobody can connect before the server runs.
+
+    Raises:
+        UsageError: It cannot be had.
+    """
     family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
     # Only on a socket that is said to be TCP does asyncio send at once; otherwise each answer waits 40 ms for company.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((door.host, door.port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listening.close()
+        why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
         raise UsageError(
-            f"cannot listen on {door.host}:{door.port} ({error.strerror}); choose another port with --port",
-            field="port",
+            f"cannot listen on {door.host}:{door.port} ({why}); choose another port with --port", field="port"
         ) from error
     return listening
 

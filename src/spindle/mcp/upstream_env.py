@@ -58,7 +58,10 @@ def environment(
         passed |= {name: own[name] for name in own if name == wanted or _is_covered(name, wanted)}
     # A shell function smuggled in as a variable is run by some shells.
     passed = {name: value for name, value in passed.items() if not value.startswith("()")}
-    return {**scratch, **passed, **spec.env, **secrets}
+    given = {**passed, **spec.env, **secrets}
+    if "HOME" in given:  # then what programs keep below it is found there too, such as a cache
+        scratch = {name: place for name, place in scratch.items() if not name.endswith("_HOME")}
+    return {**scratch, **given}
 
 
 def _is_covered(name: str, pattern: str) -> bool:
