@@ -168,8 +168,9 @@ def test_of_what_cannot_be_put_together_the_rest_is_told_in_words() -> None:
 
 
 def test_what_parts_say_of_each_others_properties_is_dropped_with_all_that_looks_at_it() -> None:
-    schema: dict[str, Any] = {"additionalProperties": {"type": "string"}, "unevaluatedProperties": False, "properties": {"a": {}}}
-    lowered = lower({"allOf": [schema, {"properties": {"b": {}}}]}, OPENAI_CHAT.rules)
+    closed: dict[str, Any] = {"additionalProperties": {"type": "string"}, "unevaluatedProperties": False}
+    parts: list[Any] = [{**closed, "properties": {"a": {}}}, {"properties": {"b": {}}}]
+    lowered = lower({"allOf": parts}, OPENAI_CHAT.rules)
 
     assert lowered.schema == {"type": "object", "properties": {"a": {}, "b": {}}}
     actions = {loss(lowered, word, "/allOf/0").action for word in ("additionalProperties", "unevaluatedProperties")}

@@ -36,6 +36,20 @@ def test_pieces_of_parallel_calls_are_put_together_by_their_index(as_objects: bo
     assert stream.usage == {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}
 
 
+def test_calls_stand_in_the_order_of_their_index_whatever_came_first() -> None:
+    events = [
+        call_delta(2, "c3", "now", ""),
+        call_delta(0, "c1", "add", '{"a":1'),
+        call_delta(1, "c2", "now", ""),
+        call_delta(0, arguments=',"b":2}'),
+        chunk(finish_reason="tool_calls"),
+    ]
+    stream = streamed(*events)
+
+    assert [call.tool_call_id for call in stream.calls()] == ["c1", "c2", "c3"]
+    assert [call["id"] for call in stream.answered().raw["tool_calls"]] == ["c1", "c2", "c3"]
+
+
 def test_pieces_are_told_as_they_come() -> None:
     stream = Stream(openai_chat.definitions([add]))
     pieces = [piece for event in asking(("c1", "add", {"a": 1}), text="Hm.") for piece in stream.feed(event)]

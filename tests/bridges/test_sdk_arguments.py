@@ -15,3 +15,10 @@ def test_what_the_sdk_does_not_know_goes_into_the_body() -> None:
         "model": "m",
         "extra_body": {"old": 2, "new": 1},
     }
+
+
+def test_who_stands_before_the_sdk_is_given_everything() -> None:
+    async def watched(*args: Any, **kwargs: Any) -> None:
+        del args, kwargs
+
+    assert arguments_of(watched, {"model": "m", "new": 1}) == {"model": "m", "new": 1}

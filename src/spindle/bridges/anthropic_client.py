@@ -13,7 +13,7 @@ from spindle.bridges.definitions import Definitions
 from spindle.bridges.provider import Answered, AnswerStream, Failure
 from spindle.bridges.reading import field_of, sendable, text_of
 from spindle.bridges.sdk_arguments import arguments_of
-from spindle.bridges.sdk_client import SdkClient
+from spindle.bridges.sdk_client import SdkClient, hanging_up
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import chosen
 from spindle.bridges.transcript import Step
@@ -48,10 +48,10 @@ def client_of(
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given, or the key is none.
+        UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
     """
     try:
-        from anthropic import AsyncAnthropic  # noqa: PLC0415  an extra
+        from anthropic import Anthropic, AsyncAnthropic  # noqa: PLC0415  an extra
     except ImportError as missing:
         raise MissingExtraError("asking Anthropic needs its SDK: pip install 'spindle[anthropic]'") from missing
     return SdkClient(
@@ -59,9 +59,9 @@ def client_of(
         lambda key: AsyncAnthropic(base_url=base_url, api_key=key, max_retries=0),
         base_url=base_url,
         api_key=api_key,
-        keys=lambda client: [client.api_key, client.auth_token],
+        keys=lambda client: [getattr(client, name, None) for name in ("api_key", "auth_token")],
         close=lambda client: client.close(),
-        quieten=lambda client: client.with_options(max_retries=0),
+        blocking=Anthropic,
     )
 
 
@@ -127,7 +127,7 @@ class MessagesProvider:
         create = self._create()
         for _ in range(_MAX_PAUSES + 1):
             heard: list[Any] = []
-            async with await create(**arguments_of(create, request), stream=True) as events:
+            async with hanging_up(await create(**arguments_of(create, request), stream=True)) as events:
                 async for event in events:
                     heard.append(event)
                     yield event

@@ -75,8 +75,11 @@ class Stream:
 
     @property
     def _begun_calls(self) -> Sequence[PartialCall]:
-        """Servers that know both ways may say the same call in both."""
-        return self._calls or ([self._legacy] if self._legacy is not None else ())
+        """Give them in their order, which pieces may not keep; servers that know both ways may say a call in both."""
+        if not self._calls and self._legacy is not None:
+            return [self._legacy]
+        places = [call.index for call in self._calls]
+        return self._calls if None in places else sorted(self._calls, key=lambda call: call.index or 0)
 
     def answered(self) -> Answered:
         """Give the whole answer.
@@ -187,7 +190,7 @@ class Stream:
         call = PartialCall(id, ids=self._ids)
         self._calls.append(call)
         if index is not None:
-            self._by_index[index] = call
+            call.index, self._by_index[index] = index, call
         return call
 
     def _lose(self) -> None:

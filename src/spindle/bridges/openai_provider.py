@@ -5,15 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import anyio
-
 from spindle.bridges import openai_chat, openai_responses
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.openai_failures import failure_of, raise_for_error, raise_for_response
 from spindle.bridges.provider import Answered, AnswerStream, Failure
 from spindle.bridges.reading import sendable
 from spindle.bridges.sdk_arguments import arguments_of
-from spindle.bridges.sdk_client import SdkClient
+from spindle.bridges.sdk_client import SdkClient, hanging_up
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import Choice, chosen
 from spindle.bridges.transcript import Step
@@ -30,10 +28,10 @@ def client_of(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given, or the key is none.
+        UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
     """
     try:
-        from openai import AsyncOpenAI  # noqa: PLC0415  an extra
+        from openai import AsyncOpenAI, OpenAI  # noqa: PLC0415  an extra
     except ImportError as missing:
         raise MissingExtraError("asking OpenAI needs its SDK: pip install 'spindle[openai]'") from missing
     return SdkClient(
@@ -41,9 +39,9 @@ def client_of(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str
         lambda key: AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0),
         base_url=base_url,
         api_key=api_key,
-        keys=lambda client: [client.api_key],
+        keys=lambda client: [getattr(client, "api_key", None)],
         close=lambda client: client.close(),
-        quieten=lambda client: client.with_options(max_retries=0),
+        blocking=OpenAI,
     )
 
 
@@ -102,13 +100,8 @@ class _Provider:
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
         """Send the request, and give the events of the answer."""
         create = self.create
-        stream = await create(**arguments_of(create, request), stream=True)
-        try:
+        async with hanging_up(await create(**arguments_of(create, request), stream=True)) as stream:
             yield _checked(stream)
-        finally:
-            # Hanging up takes a moment, also for who was told to stop: the server must not go on for nobody.
-            with anyio.CancelScope(shield=True):
-                await stream.close()
 
     def reader(self, definitions: Definitions, taken: Collection[str]) -> AnswerStream:
         """Give what puts these events together."""

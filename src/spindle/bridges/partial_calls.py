@@ -39,7 +39,7 @@ class CallIds:
 class PartialCall:
     """One call, while it is being written."""
 
-    __slots__ = ("_ids", "_parts", "given_id", "id", "is_custom", "is_damaged", "name")
+    __slots__ = ("_ids", "_parts", "given_id", "id", "index", "is_custom", "is_damaged", "name")
 
     def __init__(
         self, given_id: str = "", name: str = "", *, ids: CallIds | None = None, made: str | None = None
@@ -49,6 +49,8 @@ class PartialCall:
         """The provider's id for it, which it may have used before; empty where there is none."""
         self.id = self._ids.claim(given_id, made)
         self.name = name
+        self.index: int | None = None
+        """Its place among the calls of one answer, where the provider gives each of them one."""
         self.is_custom = False
         """Called with free text: no tool of ours is."""
         self.is_damaged = False

@@ -1,7 +1,10 @@
 """The client of a provider's SDK: the caller's, or one of our own for each event loop."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, TypeVar
+
+import anyio
 
 from spindle.bridges.per_loop import PerLoop
 from spindle.errors import UsageError
@@ -15,7 +18,7 @@ class SdkClient(Generic[_Client]):
     """Gives the client to ask with, and knows which keys it sends.
 
     Raises:
-        UsageError: Both a client and its address or key were given, or the key is none.
+        UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
     """
 
     def __init__(
@@ -27,16 +30,20 @@ class SdkClient(Generic[_Client]):
         api_key: str | None,
         keys: Callable[[_Client], Sequence[Any]],
         close: Callable[[_Client], Awaitable[object]],
-        quieten: Callable[[_Client], _Client] = lambda client: client,
+        blocking: type | None = None,
     ) -> None:
+        if blocking is not None and isinstance(given, blocking):
+            raise UsageError(
+                f"a client of {blocking.__name__} would block the event loop; give one of Async{blocking.__name__}",
+                field="client",
+            )
         if given is not None and (base_url is not None or api_key is not None):
             raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
         if api_key is not None:
             _check_key(api_key)
         # A key of the environment is the provider's: another server is not told it.
         key = _NO_KEY if api_key is None and base_url is not None else api_key
-        # Asking again is our work, and not also the SDK's.
-        self._given = quieten(given) if given is not None else None
+        self._given = _without_retries(given) if given is not None else None
         self._keys, self._close = keys, close
         self._own = PerLoop(lambda: self._checked(make(key)))
 
@@ -59,6 +66,25 @@ class SdkClient(Generic[_Client]):
             if isinstance(key, str):
                 _check_key(key)
         return client
+
+
+def _without_retries(client: _Client) -> _Client:
+    """Asking again is our work, and not also the SDK's; who stands in for its client may have nothing to turn off."""
+    with_options = getattr(client, "with_options", None)
+    return client if with_options is None else with_options(max_retries=0)
+
+
+@asynccontextmanager
+async def hanging_up(stream: AsyncIterator[Any]) -> AsyncGenerator[AsyncIterator[Any]]:
+    """Give the events of a stream, and close it behind them."""
+    try:
+        yield stream
+    finally:
+        # Hanging up takes a moment, also for who was told to stop: the server must not go on for nobody.
+        with anyio.CancelScope(shield=True):
+            close = getattr(stream, "close", None) or getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
 
 
 def _check_key(key: str) -> None:
