@@ -14,11 +14,12 @@ from spindle.cli.call_arguments import arguments_of
 from spindle.cli.call_output import print_json, print_raw, print_text
 from spindle.cli.completing import profile_names, tool_names
 from spindle.cli.config import Config
-from spindle.cli.exits import REFUSED, USAGE, EndedError, exit_code_of
+from spindle.cli.exits import REFUSED, exit_code_of
 from spindle.cli.house import House, open_house
 from spindle.cli.lookup import NAMES_THEM, only_servers_of, unknown
 from spindle.cli.options import NOWHERE, Where
 from spindle.cli.output import Output, Progress, warnings_to, working
+from spindle.errors import UsageError
 from spindle.events import Events, ToolProgress
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import refusal
@@ -66,7 +67,7 @@ def call_tool(
 ) -> int:
     """Call a tool; shows what became of the call, what a model would see, and where a large result is kept."""
     if timeout is not None and not 0 < timeout < 1e9:
-        raise EndedError(USAGE, f"--timeout takes a number of seconds above 0, not {timeout:g}")
+        raise UsageError(f"--timeout takes a number of seconds above 0, not {timeout:g}", field="timeout")
     request = _Request(
         name=name,
         pairs=arguments,

@@ -1,5 +1,6 @@
 """What the command's exit codes mean, and how a command ends before its time."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from spindle.calls import CallOutcome, Err
@@ -21,12 +22,13 @@ PIPE_CLOSED: Final = 141
 """Whoever read the output has left."""
 
 
-class EndedError(Exception):
-    """A command cannot go on: its exit code, why, and what to do."""
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended that could not go on: its exit code, why, and what to do."""
 
-    def __init__(self, code: int, message: str, hint: str | None = None) -> None:
-        super().__init__(code, message, hint)
-        self.code, self.message, self.hint = code, message, hint
+    code: int
+    message: str
+    hint: str | None = None
 
 
 _BY_CODE = {

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from spindle.cli.config import Config
-from spindle.cli.exits import NOT_FOUND, EndedError
+from spindle.cli.exits import NOT_FOUND
+from spindle.errors import CommandError
 
 NAMES_THEM = "`spindle list` names them all; those of MCP servers are called mcp__server__tool"
 
@@ -17,8 +18,8 @@ def only_servers_of(config: Config, tool: str) -> Config:
     return config if tool.startswith(prefix) and not servers else replace(config, servers=servers)
 
 
-def unknown(kind: str, name: str, known: Iterable[str], otherwise: str) -> EndedError:
+def unknown(kind: str, name: str, known: Iterable[str], otherwise: str) -> CommandError:
     """Say that there is no such thing, and what may have been meant."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
-    return EndedError(NOT_FOUND, f"there is no {kind} {name!r}", hint)
+    return CommandError(f"there is no {kind} {name!r}", exit_code=NOT_FOUND, hint=hint)

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
-from spindle.cli.exits import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, EndedError
-from spindle.errors import JournalDamagedError, SpindleError
+from spindle.cli.exits import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, Ended
+from spindle.errors import CommandError, JournalDamagedError, SpindleError
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -94,28 +94,28 @@ def run(argv: Sequence[str]) -> int:
         return _leave_quietly()
     except (Exception, KeyboardInterrupt) as error:
         ended = _ended_by(error)
-        if "--debug" in tokens and not isinstance(error, EndedError | KeyboardInterrupt):
+        if "--debug" in tokens and not isinstance(error, CommandError | KeyboardInterrupt):
             raise
         _tell(ended, as_json=wants_json(tokens))
         return ended.code
 
 
-def _ended_by(error: BaseException) -> EndedError:
+def _ended_by(error: BaseException) -> Ended:
     """What an error means for whoever typed the command."""
     match _alone(error):
-        case EndedError() as ended:
-            return ended
+        case CommandError() as told:
+            return Ended(told.exit_code, str(told), told.hint)
         case KeyboardInterrupt():
-            return EndedError(INTERRUPTED, "interrupted")
+            return Ended(INTERRUPTED, "interrupted")
         case SpindleError() as told:
             is_usage = told.code.startswith(("E_INVALID", "E_USAGE", "E_MISSING", "E_TOOL_AL"))
-            return EndedError(USAGE if is_usage else FAILED, str(told), _hint(told))
+            return Ended(USAGE if is_usage else FAILED, str(told), _hint(told))
         case OSError() as refused if refused.strerror:
             place = f": {refused.filename}" if refused.filename else ""
-            return EndedError(FAILED, f"{refused.strerror}{place}", "--debug shows what was attempted")
+            return Ended(FAILED, f"{refused.strerror}{place}", "--debug shows what was attempted")
         case other:
             hint = "this is a bug; --debug shows where it happened"
-            return EndedError(FAILED, f"{type(other).__name__}: {other}", hint)
+            return Ended(FAILED, f"{type(other).__name__}: {other}", hint)
 
 
 def _alone(error: BaseException) -> BaseException:
@@ -127,7 +127,7 @@ def _alone(error: BaseException) -> BaseException:
     return whole
 
 
-def _tell(ended: EndedError, *, as_json: bool) -> None:
+def _tell(ended: Ended, *, as_json: bool) -> None:
     from spindle.cli.output import complain  # noqa: PLC0415 - so that even a broken install can say so
 
     complain(ended.message, ended.hint)
@@ -140,7 +140,7 @@ def _tell(ended: EndedError, *, as_json: bool) -> None:
 def _dispatch(tokens: list[str]) -> int:
     for package in ("cyclopts", "rich"):
         if find_spec(package) is None:
-            raise EndedError(USAGE, f"the command needs {package}", "pip install 'spindle[cli]'")
+            raise CommandError(f"the command needs {package}", exit_code=USAGE, hint="pip install 'spindle[cli]'")
     from cyclopts import CycloptsError  # noqa: PLC0415 - an extra
 
     app = build_app()
@@ -148,7 +148,7 @@ def _dispatch(tokens: list[str]) -> int:
         result: Any = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         hint = f"`spindle {_command_of(tokens)}--help` shows how it is used"
-        raise EndedError(USAGE, _in_words(error), hint) from error
+        raise CommandError(_in_words(error), exit_code=USAGE, hint=hint) from error
     return result if isinstance(result, int) else OK
 
 

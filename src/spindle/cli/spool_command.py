@@ -14,13 +14,13 @@ from spindle.artifacts.retention import SpoolEntry
 from spindle.cli.cells import byte_size, since
 from spindle.cli.completing import artifact_ids
 from spindle.cli.config import Config
-from spindle.cli.exits import NOT_FOUND, OK, USAGE, EndedError
+from spindle.cli.exits import NOT_FOUND, OK, USAGE
 from spindle.cli.house import spool_of
 from spindle.cli.lookup import unknown
 from spindle.cli.options import NOWHERE, Json, Where
 from spindle.cli.output import Output, complain
 from spindle.cli.spool_entries import kept, meant
-from spindle.errors import ArtifactQueryError, UsageError
+from spindle.errors import ArtifactQueryError, CommandError, UsageError
 
 ArtifactId = Annotated[str, Parameter(help="An id of `spool list`, or its last part.", completer=artifact_ids)]
 Lines = Annotated[int, Parameter(name=("--lines", "-n"), help="How many lines; 10 unless said.")]
@@ -134,7 +134,7 @@ def rm(*ids: ArtifactId, json: Json = False, where: Where = NOWHERE) -> int:
     """Remove artifacts."""
     if not ids:
         hint = "`spindle spool list` has them; `spool gc` clears away the old ones"
-        raise EndedError(USAGE, "rm takes the ids of artifacts", hint)
+        raise CommandError("rm takes the ids of artifacts", exit_code=USAGE, hint=hint)
 
     async def remove(config: Config) -> int:
         removed: list[str] = []

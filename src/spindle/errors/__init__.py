@@ -33,6 +33,7 @@ SpindleError
 │   ├── UnknownGateError                  an id that no open gate has
 │   ├── UnsupportedMediaError             a model cannot be given that media
 │   ├── InvalidConfigError                a configuration cannot be used
+│   ├── CommandError                      the `spindle` command cannot do what it was asked
 │   ├── CannotLowerError                  a dialect cannot take a tool's schema at all
 │   ├── NameClashError                    two tools of one list would have one name on the wire
 │   ├── TooManyToolsError                 a list holds more tools than the dialect takes
@@ -147,6 +148,7 @@ from spindle.errors.run import UpstreamRequiredError as UpstreamRequiredError
 from spindle.errors.usage import AlreadySignalledError as AlreadySignalledError
 from spindle.errors.usage import ArtifactIdCollisionError as ArtifactIdCollisionError
 from spindle.errors.usage import CannotLowerError as CannotLowerError
+from spindle.errors.usage import CommandError as CommandError
 from spindle.errors.usage import InvalidArtifactError as InvalidArtifactError
 from spindle.errors.usage import InvalidBudgetError as InvalidBudgetError
 from spindle.errors.usage import InvalidConfigError as InvalidConfigError

@@ -240,6 +240,17 @@ class InvalidConfigError(UsageError):
         self.problems = tuple(problems) or (message,)
 
 
+class CommandError(UsageError):
+    """The `spindle` command cannot do what it was asked; `exit_code` says how it ends, `hint` what to do."""
+
+    code = "E_COMMAND"
+
+    def __init__(self, message: str, *, exit_code: int, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.hint = hint
+
+
 class CannotLowerError(UsageError):
     """A dialect cannot take a tool's schema at all; `path` says where, `why` what stands in the way."""
 
