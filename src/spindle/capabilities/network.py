@@ -207,8 +207,11 @@ class Network(Protocol):
         headers: Mapping[str, str] | None = None,
         content: Data | str | None = None,
         json: Any = None,
+        same_origin: bool = False,
     ) -> Response:
         """Ask `url`, following redirects that stay within reach.
+
+        With `same_origin` a redirect to another origin is not followed: it is the answer.
 
         Raises:
             CapabilityError: The request may not be made.

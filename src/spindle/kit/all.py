@@ -1,11 +1,12 @@
 """Every ready-made tool, to be registered at once or toolset by toolset."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from spindle.errors import UsageError
 from spindle.kit.arithmetic import calculate
 from spindle.kit.clock import time_now
 from spindle.kit.files import list_dir, patch_file, read_file, write_file
+from spindle.kit.http_secrets import http_request_with
 from spindle.kit.kanban import kanban_add, kanban_comment, kanban_list, kanban_move, kanban_show
 from spindle.kit.memory import memory_forget, memory_recall, memory_remember
 from spindle.kit.people import ask_user
@@ -38,11 +39,15 @@ KIT: tuple[Tool, ...] = (
 TOOLSETS: tuple[str, ...] = tuple(dict.fromkeys(str(tool.toolset) for tool in KIT))
 
 
-def kit_tools(toolsets: Iterable[str] | None = None) -> list[Tool]:
+def kit_tools(
+    toolsets: Iterable[str] | None = None, *, http_secrets: Mapping[str, Iterable[str]] | None = None
+) -> list[Tool]:
     """Give the tools of these toolsets, or all of them; each call needs the backends its tool declares.
 
+    `http_secrets` names secrets that `http_request` may send, each with the hosts it may go to.
+
     Raises:
-        UsageError: There is no such toolset.
+        UsageError: There is no such toolset, or `http_secrets` are not as they should be.
     """
     if isinstance(toolsets, str):
         raise UsageError(
@@ -52,4 +57,8 @@ def kit_tools(toolsets: Iterable[str] | None = None) -> list[Tool]:
     unknown = [name for name in wanted if name not in TOOLSETS]
     if unknown:
         raise UsageError(f"there is no toolset {unknown[0]!r}; there are {', '.join(TOOLSETS)}", field="toolsets")
-    return [tool for tool in KIT if tool.toolset in wanted]
+    kit = [tool for tool in KIT if tool.toolset in wanted]
+    if http_secrets is None:
+        return kit
+    with_secrets = http_request_with(http_secrets)
+    return [with_secrets if tool is http_request else tool for tool in kit]

@@ -84,6 +84,11 @@ async def http_request(
     response = await network.request(
         method, url, headers=headers, content=body if is_text else None, json=None if is_text else body
     )
+    return await answer_of(response)
+
+
+async def answer_of(response: Response) -> Ok:
+    """Give a whole answer, for the model as text and for programs by its parts."""
     data = await response.bytes()
     text = await _body_text(response, data, _media_type(response))
     shown_body = f"[{len(data)} bytes that are not text]" if text is None else text

@@ -186,6 +186,18 @@ async def test_a_redirect_within_reach_is_followed() -> None:
     assert (seen.headers["accept"], seen.headers["host"]) == ("a/b", f"cdn.example:{there.port}")
 
 
+async def test_a_redirect_off_its_origin_is_the_answer_where_that_is_asked_for() -> None:
+    names = Names(api_example=[["127.0.0.1"]])
+    with serving(ok) as there, serving(redirect(f"http://api.example:{there.port}/x")) as here:
+        response = await handle("api.example", names=names).request(
+            "GET", f"http://api.example:{here.port}/", same_origin=True
+        )
+        body = await response.bytes()
+
+    assert (response.status, response.headers["location"]) == (302, f"http://api.example:{there.port}/x")
+    assert (body, there.requests) == (b"", [])
+
+
 async def test_a_redirect_to_a_host_the_tool_did_not_declare_is_refused() -> None:
     names = Names(api_example=[["127.0.0.1"]], other_example=[["127.0.0.2"]])
     with (

@@ -34,8 +34,8 @@ class Exchange:
         self._limits = limits
         self._open: set[HttpBody] = set()
 
-    async def ask(self, request: Outgoing) -> Response:
-        """Send `request` and follow its redirects, judging each hop.
+    async def ask(self, request: Outgoing, *, same_origin: bool = False) -> Response:
+        """Send `request` and follow its redirects, judging each hop; with `same_origin` only those that stay there.
 
         Raises:
             CapabilityError: A hop is out of reach.
@@ -48,9 +48,10 @@ class Exchange:
             try:
                 headers = _headers(answer, request.target.host)
                 location = _location(answer.status, headers, request.target.host)
-                if location is None:
+                following = None if location is None else redirected(request, answer.status, location)
+                if following is None or (same_origin and following.target.origin != request.target.origin):
                     return self._response(answer, headers, request, deadline)
-                request = redirected(request, answer.status, location)
+                request = following
             except BaseException:
                 await _close(answer)
                 raise

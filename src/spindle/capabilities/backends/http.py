@@ -98,15 +98,18 @@ class HttpNetwork:
         headers: Mapping[str, str] | None = None,
         content: bytes | str | None = None,
         json: Any = None,
+        same_origin: bool = False,
     ) -> Response:
         """Ask `url`, following redirects that stay within reach.
+
+        With `same_origin` a redirect to another scheme, host or port is not followed: it is the answer.
 
         Raises:
             CapabilityError: The request may not be made, or a redirect leads out of reach.
             NetworkError: There is no proper answer.
         """
         try:
-            return await self._exchange.ask(outgoing(method, url, headers, content, json))
+            return await self._exchange.ask(outgoing(method, url, headers, content, json), same_origin=same_origin)
         except SpindleError as error:
             error.tool = error.tool or self._tool
             raise
