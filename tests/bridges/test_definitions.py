@@ -295,6 +295,13 @@ def test_what_the_strict_form_asked_for_is_undone_in_text_and_bytes(args: Any) -
     assert "limit" not in restored
 
 
+def test_a_call_by_the_tools_own_name_is_undone_too() -> None:
+    optional = raw("a.b", {"type": "object", "properties": {"c": {"type": "string"}}, "additionalProperties": False})
+    definitions = build(OPENAI_CHAT, [optional], wrap, strict=True)
+
+    assert [definitions.call("c1", name, {"c": None}).args for name in ("a_b", "a.b")] == [{}, {}]
+
+
 BROKEN = ['{"customer": "x", "limit": nu', '{"customer": 1, "customer": 2}', '["customer"]', "", "NaN", "null", None, 5]
 
 

@@ -74,6 +74,15 @@ def test_what_is_demanded_beside_a_union_is_demanded_in_each_alternative() -> No
     assert [each["required"] for each in told["anyOf"]] == [["kind"], ["kind"]]
 
 
+def test_what_no_alternative_can_say_is_dropped() -> None:
+    cats: dict[str, Any] = {"type": "object", "properties": {"kind": {"const": "cat"}}, "additionalProperties": False}
+    beside = {"discriminator": {"propertyName": "kind"}, "minProperties": 1}
+    told = lower({"type": "object", "properties": {"a": {"oneOf": [cats], **beside}}}, STRICT)
+
+    actions = {each.keyword: each.action for each in told.losses if each.path == "/properties/a"}
+    assert (actions["discriminator"], actions["minProperties"]) == ("dropped", "rewritten")
+
+
 def test_one_of_is_told_as_any_of_where_there_is_no_other() -> None:
     told = one({"oneOf": [{"type": "string"}, {"type": "integer"}]}, STRICT)
 

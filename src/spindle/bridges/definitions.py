@@ -89,14 +89,16 @@ class Definitions:
 
         Arguments that are no JSON object stay as they came, so that the executor refuses them.
         """
-        return Call(tool_call_id or new_call_id(), self.names.to_own(wire_name), self._restored(wire_name, args))
+        name = self.names.to_own(wire_name)
+        return Call(tool_call_id or new_call_id(), name, self._restored(name, args))
 
-    def _restored(self, wire_name: str, args: Any) -> RawArgs:
-        restore = self._restores.get(wire_name)
+    def _restored(self, name: str, args: Any) -> RawArgs:
+        # By the tool's own name: a model may know it from elsewhere, and call it so.
+        restore = self._restores.get(self.names.to_wire(name))
         if restore is None:
             return args
         try:
-            return restore(read_arguments(args, tool=wire_name, empty_ok=False))
+            return restore(read_arguments(args, tool=name, empty_ok=False))
         except (InvalidToolArgsError, RecursionError):
             return args
 

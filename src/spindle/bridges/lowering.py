@@ -107,7 +107,9 @@ class _Lowering:
             self._levels -= 1
             for target in entered:
                 self._job.refs.leave(target)
-        self._job.tally.settle([part.without(*SHELVES) for part in draft.parts], draft.told)
+        moved = {path: [word for at, word in draft.moved if at == path] for path, _ in draft.moved}
+        parts = [part.without(*SHELVES, *moved.get(part.path, ())) for part in draft.parts]
+        self._job.tally.settle(parts, draft.told)
         return Node(draft.told, None if draft.shape.is_plain else draft.shape, tuple(draft.parts))
 
 

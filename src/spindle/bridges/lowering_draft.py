@@ -88,6 +88,8 @@ class Draft:
     shape: Shape = field(default_factory=Shape)
     done: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Path and keyword of what was dealt with while the parts were gathered."""
+    moved: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Path and keyword of what is told, or lost, by the alternatives of a choice."""
     nullable_paths: set[str] = field(default_factory=set[str])
     """Of parts that need not allow null, for it is allowed beside them."""
     opened_types: Any = None

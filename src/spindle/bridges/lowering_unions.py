@@ -38,7 +38,9 @@ def tell_union(draft: Draft, keyword: str) -> None:
     if beside:
         for other, keywords in beside:
             for each in keywords:
-                draft.job.tally.take(other.path, other.alias.get(each, each), "told in each alternative")
+                # Whether an alternative can say it, is found out there.
+                draft.job.tally.lose(other.path, other.alias.get(each, each), "rewritten", "told in each alternative")
+                draft.moved.add((other.path, other.alias.get(each, each)))
                 draft.done.add((other.path, each))
     _tell_branches(draft, told_as, branches, [_only(other, keywords) for other, keywords in beside])
 
