@@ -1,14 +1,18 @@
 """Reading what providers send, whatever it is."""
 
 import json
+from importlib import import_module
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
+from spindle import Ok
 from spindle.bridges.reading import count_of, field_of, is_record, items_of, plain, sendable, text_of
 from tests.bridges.chat_wire import chunk
+from tests.bridges.outcomes import outcome
 
 ANYTHING: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()) | st.binary(),
@@ -46,3 +50,12 @@ def test_what_can_be_written_is_sent_as_it_is() -> None:
 
     assert sendable(value) == value
     assert sendable("a\ud800b") == "a?b"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock", "mcp"])
+async def test_results_can_be_sent_whatever_a_tool_wrote(name: str) -> None:
+    dialect: Any = import_module(f"spindle.bridges.{name}")
+    results = await dialect.results([outcome("c\ud800", Ok("half \ud800", trusted=True), "half \ud800")])
+
+    assert json.dumps(results, ensure_ascii=False, default=repr).encode()

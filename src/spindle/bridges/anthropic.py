@@ -9,6 +9,7 @@ from spindle.bridges.anthropic_messages import result_of, seen
 from spindle.bridges.anthropic_stream import Stream
 from spindle.bridges.asking import Asking, Retries
 from spindle.bridges.definitions import Definitions, Spec, build
+from spindle.bridges.reading import sendable
 from spindle.bridges.rendering import Sees, answer_of
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
@@ -62,7 +63,7 @@ async def results(
     """
     del definitions  # an answer is found by the id of its call alone
     able = seen(sees)
-    return [result_of(await answer_of(outcome, able)) for outcome in outcomes]
+    return [sendable(result_of(await answer_of(outcome, able))) for outcome in outcomes]
 
 
 def messages(

@@ -9,6 +9,7 @@ from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.gemini_client import GenerateProvider, client_of
 from spindle.bridges.gemini_contents import responses_of, seen
 from spindle.bridges.gemini_stream import Stream
+from spindle.bridges.reading import sendable
 from spindle.bridges.rendering import Sees, answer_of
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
@@ -63,7 +64,7 @@ async def results(
         UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
     """
     able = seen(sees)
-    return responses_of([await answer_of(outcome, able) for outcome in outcomes], definitions)
+    return sendable(responses_of([await answer_of(outcome, able) for outcome in outcomes], definitions))
 
 
 def generate(

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build, new_call_id
+from spindle.bridges.reading import sendable
 from spindle.bridges.rendering import MediaPart, Part, Sees, TextPart, answer_of, media_parts, only_names
 from spindle.calls import Call, CallOutcome, Err, Ok, RawArgs
 from spindle.events import Events
@@ -245,7 +246,7 @@ async def _result(
         result["structuredContent"] = value
     if isinstance(outcome.result, Err):
         result["_meta"] = {"spindle/code": outcome.result.code, "spindle/retryable": outcome.result.retryable}
-    return result
+    return sendable(result)
 
 
 async def _bare(outcome: CallOutcome, sees: Sees) -> Sequence[Part]:

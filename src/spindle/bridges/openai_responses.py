@@ -8,6 +8,7 @@ from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.openai_responses_stream import Stream
 from spindle.bridges.partial_calls import repeated, repeated_name
+from spindle.bridges.reading import sendable
 from spindle.bridges.rendering import IMAGES, Answer, Part, Sees, TextPart, answer_of
 from spindle.bridges.transcript import Exchange, Said, Step
 from spindle.calls import Call, CallOutcome
@@ -68,7 +69,7 @@ async def results(
     """
     del definitions  # an answer is found by the id of its call alone
     able = seen(sees or Sees())
-    return [_answered(await answer_of(outcome, able)) for outcome in outcomes]
+    return [sendable(_answered(await answer_of(outcome, able))) for outcome in outcomes]
 
 
 def seen(sees: Sees) -> Sees:
