@@ -129,6 +129,12 @@ def test_a_wrong_value_is_refused_by_its_key(tmp_path: Path, text: str, key: str
     assert caught.value.problems[0].startswith(f"{path}:1:" if text.count("\n") == 1 else str(path))
 
 
+def test_a_value_that_may_be_of_two_kinds_is_told_both(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, '[tools]\nkit = "files"\n')
+
+    assert problem.endswith(":2: tools.kit: expected true or false or a list in square brackets, not 'files'")
+
+
 @pytest.mark.parametrize("text", ["[tools\n", 'a = "\n', "a = 1\na = 2\n", "x"])
 def test_what_is_no_toml_says_where(tmp_path: Path, text: str) -> None:
     [problem] = problems(tmp_path, text)

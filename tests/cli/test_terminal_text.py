@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.cli.terminal_text import cut, padded, visible, width_of
+from spindle.cli.terminal_text import cut, padded, visible, width_of, wrapped
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,19 @@ def test_a_cut_line_fits(text: str, columns: int) -> None:
 
     assert width_of(short) <= columns
     assert short == text or short.endswith("…")
+
+
+@given(st.text("ab \n", max_size=80), st.integers(1, 30))
+def test_wrapped_lines_fit_and_no_word_is_lost(text: str, columns: int) -> None:
+    lines = wrapped(text, columns).split("\n")
+
+    assert all(len(line) <= columns for line in lines if " " in line.strip())
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_a_wrapped_line_keeps_its_indentation() -> None:
+    assert wrapped("one two three\n  - four five", 10) == "one two\nthree\n  - four\n  five"
+    assert wrapped("one two three", None) == "one two three"
 
 
 def test_wide_characters_take_two_columns_and_marks_none() -> None:

@@ -80,7 +80,8 @@ def _entry(source: Source, key: tuple[str, ...], given: Mapping[str, Any]) -> di
     transport = given.get("type") or given.get("transport")
     is_off = given.get("disabled") is True or given.get("enabled") is False
     if isinstance(transport, str) and transport not in _TRANSPORTS and not is_off:
-        raise source.error(key, f"its transport {transport!r} is not spoken here; expected stdio or http")
+        what = f"its transport {transport!r} is not spoken here; expected stdio or http"
+        raise source.error(key, f'{what}; give its address for streamable HTTP, or say "disabled": true')
     entry = {name: given[name] for name in _OURS if given.get(name) is not None}
     for other in ("serverUrl", "httpUrl"):
         if other in given:

@@ -58,8 +58,16 @@ def explained(error: ValidationError, schema: type[BaseModel]) -> list[tuple[tup
     for detail in error.errors(include_url=False):
         key = _key_of(detail["loc"])
         what = _what(cast("dict[str, Any]", detail), key, schema)
-        found.setdefault(key, what)  # a union names the same key once for each of its members
+        found[key] = what if key not in found else _either(found[key], what)
     return list(found.items())
+
+
+def _either(first: str, second: str) -> str:
+    """One sentence for a key that a union names once for each of its members."""
+    wanted, _, given = first.partition(", not ")
+    other = second.partition(", not ")[0].removeprefix("expected ")
+    is_alike = first.startswith("expected ") and second.startswith("expected ") and other not in wanted
+    return f"{wanted} or {other}{', not ' if given else ''}{given}" if is_alike else first
 
 
 def _key_of(location: tuple[int | str, ...]) -> tuple[str, ...]:

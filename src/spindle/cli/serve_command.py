@@ -101,6 +101,7 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
                 listening=listening,
                 stop_seconds=section.stop_seconds,
                 on_ready=lambda address: _announce(house, where, address, has_token=bool(door.tokens)),
+                on_stopping=lambda: _tell_stopping(server.running_calls, section.stop_seconds),
             )
             tasks.cancel_scope.cancel()
 
@@ -224,6 +225,12 @@ def _announce(house: House, where: Where, address: str, *, has_token: bool) -> N
     out.line(f"Try, in another terminal:  {out.styled(f'{typed} {first}', 'cyan')}")
     out.line(out.styled("Ctrl-C stops it; calls that run may end first.", "dim"))
     sys.stderr.flush()
+
+
+def _tell_stopping(running_calls: int, seconds: float) -> None:
+    if running_calls:
+        calls = "the call that runs" if running_calls == 1 else f"the {running_calls} calls that run"
+        complain(f"stopping; {calls} may take {seconds:g} s to end", "a second Ctrl-C does not wait")
 
 
 def _own_command() -> str:

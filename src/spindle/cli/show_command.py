@@ -14,6 +14,7 @@ from spindle.cli.lookup import NAMES_THEM, only_servers_of, unknown
 from spindle.cli.options import NOWHERE, Json, ProfileName, Where
 from spindle.cli.output import Branch, Output
 from spindle.cli.schema_text import parameters, types_of
+from spindle.cli.terminal_text import wrapped
 from spindle.tools.entry import Entry
 from spindle.tools.filters import refusal
 
@@ -57,7 +58,7 @@ def _print(out: Output, listed: Listed) -> None:
     parts = [(tool.name, "bold"), (source_of(entry), "dim"), (flags_of(listed), "yellow")]
     out.line("  ".join(out.styled(text, style) for text, style in parts).rstrip())
     out.line()
-    out.text(tool.description.strip())
+    out.text(wrapped(tool.description.strip(), out.width))
     out.line()
     schema = tool.describe()["input_schema"]
     takes = parameters(schema)

@@ -1,6 +1,7 @@
 """Text for a terminal: what could command it is shown instead, and columns are counted as it counts them."""
 
 import re
+import textwrap
 import unicodedata
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -40,6 +41,17 @@ def cut(text: str, columns: int) -> str:
         if used > columns - 1:
             break
     return f"{text[:end].rstrip()}…"
+
+
+def wrapped(text: str, columns: int | None) -> str:
+    """The text with its lines broken between words where they are too long; each keeps its indentation."""
+    if columns is None:
+        return text
+    lines: list[str] = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    return "\n".join(lines)
 
 
 def padded(text: str, columns: int) -> str:

@@ -65,8 +65,9 @@ async def serve_http(
     listening: socket.socket | None = None,
     stop_seconds: float = 10,
     on_ready: Callable[[str], None] = lambda _address: None,
+    on_stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve over HTTP until a signal comes; `on_ready` is told the address.
+    """Serve over HTTP until a signal comes; `on_ready` is told the address, `on_stopping` when the signal has come.
 
     `listening` is what `bound` gave, for who wants to know that the address can be had before all else is opened.
 
@@ -100,7 +101,7 @@ async def serve_http(
 
         tasks.start_soon(run)
         try:
-            await _stop_on_signal(server, stop_seconds)
+            await _stop_on_signal(server, stop_seconds, on_stopping)
             end()
             await anyio.sleep_forever()
         finally:
@@ -128,10 +129,11 @@ def bound(door: Door) -> socket.socket:
     return listening
 
 
-async def _stop_on_signal(server: ToolServer, seconds: float) -> None:
+async def _stop_on_signal(server: ToolServer, seconds: float, on_signal: Callable[[], None] = lambda: None) -> None:
     """Wait for a signal, then until the calls that ran have their answers; a second signal cancels them at once."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         await anext(aiter(signals))
+        on_signal()
         async with anyio.create_task_group() as tasks:
 
             async def second() -> None:
