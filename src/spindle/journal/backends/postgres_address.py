@@ -19,8 +19,8 @@ class Address:
     database: str
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """The password, in each way in which an error might spell it."""
-    settings: tuple[tuple[str, str], ...] = ()
-    """What the dsn says beyond the place, such as its `search_path`."""
+    application_name: str = "spindle journal"
+    """What the server's own lists call the connection."""
 
     def __str__(self) -> str:
         return f"{self.hosts}/{self.database}"
@@ -64,7 +64,7 @@ def _address(dsn: str, parts: SplitResult) -> Address:
         hosts=unquote(hosts) or settings.get("host") or "the default host",
         database=database or unquote(user) or settings.get("user") or "the default database",
         secrets=tuple(sorted(passwords | {quote(each, safe="") for each in passwords}, key=len, reverse=True)),
-        settings=tuple(settings.items()),
+        application_name=settings.get("application_name", "spindle journal"),
     )
 
 

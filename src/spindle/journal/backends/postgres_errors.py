@@ -4,7 +4,7 @@ from copy import copy
 
 import asyncpg
 
-from spindle.errors import JournalError
+from spindle.errors import JournalError, SpindleError
 from spindle.journal.backends.postgres_address import Address
 
 _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
@@ -22,16 +22,14 @@ _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
     (TimeoutError, "check that the server runs and can be reached"),
 )
 
-_GONE = (
-    asyncpg.InterfaceError,
+_FATAL = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
     asyncpg.IdleInTransactionSessionTimeoutError,
-    OSError,
-    TimeoutError,
 )
+"""With these words a server ends a connection, or does not take it yet."""
 
 CLASHES: tuple[type[BaseException], ...] = (
     asyncpg.DeadlockDetectedError,
@@ -43,7 +41,8 @@ CLASHES: tuple[type[BaseException], ...] = (
 
 def is_loss(error: BaseException) -> bool:
     """Whether the connection cannot be trusted any more, so that nobody knows what became of the last statement."""
-    return isinstance(error, _GONE) and not isinstance(error, asyncpg.ClientConfigurationError)
+    is_answer = isinstance(error, asyncpg.PostgresError | asyncpg.ClientConfigurationError | SpindleError)
+    return isinstance(error, _FATAL) or not is_answer
 
 
 def translated(error: BaseException, address: Address) -> JournalError:

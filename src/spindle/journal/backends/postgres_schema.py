@@ -46,7 +46,13 @@ MIGRATIONS: Sequence[Sequence[str]] = (
 
 _LOCK = 0x53504A4C
 _ENTER = "SELECT pg_advisory_xact_lock($1)"
-_IS_THERE = "SELECT to_regclass('spindle_journal') IS NOT NULL"
+# Looked up in the catalogue: `to_regclass` may remember that there was none.
+_IS_THERE = """
+    SELECT EXISTS (
+        SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE relname = 'spindle_journal' AND nspname = current_schema()
+    )
+"""
 _CREATE = "CREATE TABLE spindle_journal (version INTEGER NOT NULL)"
 _FIRST = "INSERT INTO spindle_journal VALUES (0)"
 _VERSION = "SELECT version FROM spindle_journal"

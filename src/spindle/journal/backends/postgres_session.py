@@ -84,12 +84,11 @@ class Session:
 
     async def open(self) -> None:
         """Connect, bring the tables up to date and prove that this run lives."""
-        settings = {"application_name": "spindle journal"} | dict(self._address.settings) | _SETTINGS
         connection = await _connect(
             self._address.dsn,
             timeout=CONNECT_SECONDS,
             command_timeout=COMMAND_SECONDS,
-            server_settings={name: settings[name] for name in ("application_name", *_SETTINGS)},
+            server_settings={"application_name": self._address.application_name, **_SETTINGS},
         )
         try:
             server_seconds = await self._arrive(connection)

@@ -1,0 +1,232 @@
+"""Many processes, one journal: they agree on who runs what, and only the calls of the dead are interrupted."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from threading import Event
+from typing import Any, Protocol, cast
+from urllib.parse import quote
+
+import asyncpg
+import pytest
+
+from tests.journal.conftest import execute
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+WAITING = "SELECT count(*) FROM pg_locks WHERE relation = 'spindle_calls'::regclass AND NOT granted"
+
+
+class Process:
+    """Another process that has the journal open."""
+
+    def __init__(self, process: "subprocess.Popen[str]", dsn: str, name: str) -> None:
+        self.pid = process.pid
+        self._process = process
+        self._dsn = dsn
+        self._session = f"FROM pg_stat_activity WHERE application_name = '{name}'"
+
+    def ask(self, *words: str) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(" ".join(words) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, self._process.communicate(timeout=20)[1]
+        return json.loads(line)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(10)
+        self._await_no_session()
+
+    def sessions(self) -> set[int]:
+        """The processes of the server that serve it."""
+        return {pid for (pid,) in asyncio.run(execute(self._dsn, f"SELECT pid {self._session}"))}
+
+    def cut_off(self) -> None:
+        """End its connection, from the server's side."""
+        asyncio.run(execute(self._dsn, f"SELECT pg_terminate_backend(pid) {self._session}"))
+
+    def _await_no_session(self) -> None:
+        until(lambda: not self.sessions())
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def warnings(self) -> str:
+        """End it well; gives what it logged."""
+        logged = self._process.communicate(timeout=20)[1]
+        self._await_no_session()
+        return logged
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)  # a server tells nobody who comes and goes
+
+
+class Start(Protocol):
+    """Starts a process; it takes others for gone so long after a restart."""
+
+    def __call__(self, *, grace_seconds: float = 0) -> Process: ...
+
+
+@pytest.fixture
+def start(postgres_dsn: str) -> Iterator[Start]:
+    names = (f"process {number}" for number in count())
+
+    def start(*, grace_seconds: float = 0) -> Process:
+        name = next(names)
+        dsn = f"{postgres_dsn}&application_name={quote(name)}"
+        command = [sys.executable, "-m", "tests.journal.backends.postgres_process", dsn, str(grace_seconds)]
+        process = stack.enter_context(
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+            )
+        )
+        stack.callback(process.kill)
+        return Process(process, postgres_dsn, name)
+
+    with ExitStack() as stack:
+        yield start
+
+
+def test_two_living_processes_leave_each_other_their_calls(start: Start) -> None:
+    one, other = start(), start()
+    assert one.ask("begin", "a", "b") == [None, None]
+    assert other.ask("begin", "b", "c") == ["started", None]
+
+    assert other.ask("list") == one.ask("list") == {"a": "started", "b": "started", "c": "started"}
+    assert other.ask("finish", "c", "a") == {"error": "E_JOURNAL", "field": "idempotency_key"}
+    assert one.ask("finish", "b") == "done"
+    assert other.ask("begin", "a", "b", "c") == ["started", "finished", "finished"]
+
+
+def test_a_killed_process_leaves_its_calls_interrupted_and_no_others(start: Start) -> None:
+    killed, living, later = start(), start(), start()
+    killed.ask("begin", "cut", "off", "ended")
+    killed.ask("finish", "ended")
+    living.ask("begin", "runs")
+    killed.kill()
+
+    assert living.ask("begin", "cut", "new") == ["interrupted", None]
+    assert later.ask("list") == {
+        "cut": "interrupted",
+        "off": "interrupted",
+        "ended": "finished",
+        "runs": "started",
+        "new": "started",
+    }
+    assert later.ask("finish", "cut") == "done"
+    assert later.ask("repeat", "off") == [None]
+    assert living.ask("list")["off"] == "started"
+
+
+def test_a_process_that_ended_well_leaves_what_it_did_not_finish_interrupted(start: Start) -> None:
+    ended, living = start(), start()
+    ended.ask("begin", "a", "b")
+    ended.ask("finish", "a")
+    ended.warnings()
+
+    assert living.ask("list") == {"a": "finished", "b": "interrupted"}
+
+
+def test_a_process_that_closed_its_journal_still_lives(start: Start) -> None:
+    closed, living = start(), start()
+    closed.ask("begin", "a")
+    assert closed.ask("close") == "closed"
+
+    assert living.ask("begin", "a") == ["started"]
+    closed.kill()
+    assert living.ask("begin", "a") == ["interrupted"]
+
+
+def test_of_many_processes_that_begin_the_same_calls_at_once_one_may_run_each(start: Start, postgres_dsn: str) -> None:
+    processes = [start() for _ in range(4)]
+    with ThreadPoolExecutor(len(processes) + 1) as pool:
+        list(pool.map(lambda process: process.ask("open"), processes))
+        held = Event()
+        holder = pool.submit(asyncio.run, hold_back(postgres_dsn, len(processes), held))
+        assert held.wait(10)
+        won = list(pool.map(lambda process: process.ask("race", "150"), processes))
+        holder.result(20)
+
+    assert sorted(int(name) for names in won for name in names) == list(range(150))
+    assert sum(bool(names) for names in won) > 1, "they did not race"
+
+
+async def hold_back(dsn: str, number: int, held: Event) -> None:
+    """Let nobody write until so many are trying to."""
+    connection = await cast("Any", asyncpg).connect(dsn, timeout=10)
+    async with asyncio.timeout(20), connection.transaction():
+        await connection.execute("LOCK TABLE spindle_calls IN EXCLUSIVE MODE")
+        held.set()
+        while await connection.fetchval(WAITING) < number:  # noqa: ASYNC110 - a server tells nobody who waits
+            await asyncio.sleep(0.01)
+    await connection.close()
+
+
+def test_processes_that_open_a_new_journal_at_once_make_it_together(start: Start) -> None:
+    processes = [start() for _ in range(4)]
+    with ThreadPoolExecutor(len(processes)) as pool:
+        opened = list(pool.map(lambda process: process.ask("begin", f"{process.pid}"), processes))
+
+    assert opened == [[None]] * 4
+    assert len(processes[0].ask("list")) == 4
+
+
+def test_a_forked_child_does_not_keep_its_dead_parent_alive(start: Start) -> None:
+    parent, living = start(), start()
+    parent.ask("begin", "a")
+    child = parent.ask("fork")
+    try:
+        assert parent.ask("begin", "b") == [None], "the parent still has its connection"
+        assert living.ask("begin", "a", "b") == ["started", "started"]
+        parent.kill()
+        assert living.ask("begin", "a", "b") == ["interrupted", "interrupted"]
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_process_whose_connection_was_cut_comes_back_by_itself(start: Start) -> None:
+    cut, other = start(), start()
+    cut.ask("begin", "a")
+    other.ask("open")
+    [before] = cut.sessions()
+    cut.cut_off()
+    until(lambda: not cut.sessions() <= {before})
+
+    assert other.ask("begin", "a") == ["started"]
+    assert cut.ask("finish", "a") == "done"
+
+
+def test_who_was_taken_for_gone_is_told_and_its_outcomes_are_written(start: Start) -> None:
+    paused, judge = start(), start()
+    paused.ask("begin", "a", "b")
+    paused.pause()
+    paused.cut_off()
+    assert judge.ask("list") == {"a": "interrupted", "b": "interrupted"}
+    assert judge.ask("repeat", "b") == [None]
+    paused.resume()
+
+    assert paused.ask("list") == {"a": "interrupted", "b": "started"}
+    assert paused.ask("finish", "a", "b") == {"error": "E_JOURNAL", "field": "idempotency_key"}
+    assert judge.ask("list") == {"a": "finished", "b": "started"}
+    assert judge.ask("finish", "b") == "done"
+    assert "1 of its calls" in paused.warnings()
