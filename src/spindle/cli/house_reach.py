@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from spindle.capabilities.backends.secrets import from_file
 from spindle.capabilities.resolve import Backends
 from spindle.cli.config import Config
+from spindle.cli.house_headers import header_values
 from spindle.errors import CapabilityError, SecretError
 
 
@@ -85,10 +86,10 @@ def secrets_of(config: Config, environ: Mapping[str, str] = os.environ) -> Calla
 
 def server_secrets(config: Config) -> Callable[[str], str]:
     """Look up the secrets that MCP servers are given; one that is not set is an error that names it."""
-    look_up = secrets_of(config)
+    look_up, in_headers = secrets_of(config), header_values(config.servers)
 
     def found(name: str) -> str:
-        value = look_up(name)
+        value = in_headers.get(name) or look_up(name)
         if not value:
             raise SecretError(f"the secret {name!r} is not set: export {name}=…, or put it in reach.secrets_file")
         return value

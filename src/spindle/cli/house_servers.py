@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from spindle.cli.config import Config
+from spindle.cli.house_headers import named_headers
 from spindle.errors import InvalidServerSpecError, MissingExtraError
 from spindle.tools.entry import Entry
 from spindle.tools.registry import ToolRegistry
@@ -29,8 +30,12 @@ def specs_of(config: Config) -> "list[ServerSpec]":
 
     found: list[ServerSpec] = []
     for name, entry in enabled.items():
+        secret = named_headers(name, entry)
+        given: dict[str, Any] = entry.model_dump()
+        given["headers"] = {header: value for header, value in entry.headers.items() if header not in secret}
+        given["header_secrets"] = entry.header_secrets | secret
         try:
-            found.append(ServerSpec(name=name, **entry.model_dump()))
+            found.append(ServerSpec(name=name, **given))
         except InvalidServerSpecError as error:
             raise config.error(("mcp", "servers", name, error.field or ""), str(error)) from error
     return found
