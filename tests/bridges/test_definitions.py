@@ -24,7 +24,7 @@ from spindle import (
 )
 from spindle.bridges import anthropic, bedrock, gemini, mcp, openai_chat, openai_responses
 from spindle.bridges.definitions import Spec, build, new_call_id
-from spindle.bridges.dialects import ALL, ANTHROPIC, GEMINI, OPENAI_CHAT
+from spindle.bridges.dialects import ALL, ANTHROPIC, BEDROCK, GEMINI, OPENAI_CHAT
 from spindle.errors import CannotLowerError, InvalidToolFilterError, NameClashError, TooManyToolsError
 from spindle.events import Events
 from tests.bridges.golden.comparing import agrees
@@ -255,6 +255,21 @@ def test_a_dialect_without_a_strict_form_says_so() -> None:
     [report] = build(GEMINI, [search_orders], wrap, strict=True).reports
 
     assert "strict" in {loss.keyword for loss in report.losses}
+
+
+@pytest.mark.parametrize("dialect", [ANTHROPIC, BEDROCK, OPENAI_CHAT], ids=lambda each: each.name)
+def test_what_has_no_room_among_the_strict_tools_of_a_request_is_told_in_the_loose_form(dialect: Any) -> None:
+    needed = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
+    many = [raw(f"t{number}", {**needed, "required": ["a"]}) for number in range(25)]
+    names = [f"p{number}" for number in range(25)]
+    wide = raw("wide", {**needed, "properties": {name: {"type": "string"} for name in names}})
+    definitions = build(dialect, [wide, *many], wrap, strict=True)
+
+    is_strict = [told["strict"] for told in definitions.tools]
+    assert is_strict == [each.strict_size is not None for each in definitions.listed]
+    assert is_strict == ([True] * 26 if dialect is OPENAI_CHAT else [False] + [True] * 20 + [False] * 5)
+    assert is_strict == ["strict" not in {loss.keyword for loss in report.losses} for report in definitions.reports]
+    assert build(dialect, [wide, *many], wrap, strict=True) == definitions
 
 
 # Calls

@@ -12,6 +12,7 @@ from spindle.bridges.dialect import Dialect
 from spindle.bridges.losses import Loss, LossReport, in_order
 from spindle.bridges.lowering import Lowered, lower
 from spindle.bridges.lowering_restoring import Restorer
+from spindle.bridges.lowering_strict import Size, size_of
 from spindle.bridges.names import NameMap, wire_name
 from spindle.calls import Call, RawArgs
 from spindle.errors import CannotLowerError, InvalidToolArgsError, TooManyToolsError
@@ -49,6 +50,8 @@ class Definition:
     json: bytes
     report: LossReport
     restore: Restorer | None
+    strict_size: Size | None = None
+    """How large it is in its strict form; `None` where it is not in it."""
 
 
 _made: WeakKeyDictionary[Tool, dict[tuple[str, bool, Wrap], Definition]] = WeakKeyDictionary()
@@ -127,6 +130,8 @@ def build(
     shown = _within_limit(dialect, _shown(tools, filter, events), events or _UNOBSERVED)
     key = (dialect.name, strict, wrap)
     listed = tuple([_made.get(tool, {}).get(key) or _make(dialect, tool, key) for tool in shown])
+    if strict and dialect.limits.max_strict_tools is not None:
+        listed = _within_strict_room(dialect, shown, listed, wrap)
     names = NameMap.of([(each.name, each.wire_name) for each in listed], dialect=dialect.name)
     return Definitions(dialect, listed, names, {each.wire_name: each.restore for each in listed if each.restore})
 
@@ -160,6 +165,40 @@ def _within_limit(dialect: Dialect, tools: list[Tool], events: Events) -> list[T
     return [tool for tool in tools if tool.name not in left_out]
 
 
+def _within_strict_room(
+    dialect: Dialect, tools: list[Tool], listed: tuple[Definition, ...], wrap: Wrap
+) -> tuple[Definition, ...]:
+    """Tell in the loose form what has no room among the strict tools of one request, the first having it first."""
+    limits, fitting, used = dialect.limits, list[Definition](), Size()
+    most = [limits.max_strict_tools, limits.max_strict_optional, limits.max_strict_unions]
+    count = 0
+    for tool, each in zip(tools, listed, strict=True):
+        size = each.strict_size
+        if size is None:
+            fitting.append(each)
+            continue
+        asked = [count + 1, used.optional + size.optional, used.unions + size.unions]
+        if any(limit is not None and number > limit for number, limit in zip(asked, most, strict=True)):
+            fitting.append(_loosened(dialect, tool, wrap))
+        else:
+            count, used.optional, used.unions = asked
+            fitting.append(each)
+    return tuple(fitting)
+
+
+def _loosened(dialect: Dialect, tool: Tool, wrap: Wrap) -> Definition:
+    key = (f"{dialect.name} without room", False, wrap)
+    known = _made.get(tool, {}).get(key)
+    if known is None:
+        loose = _make(dialect, tool, (dialect.name, False, wrap))
+        loss = Loss(
+            "", "strict", "dropped", "told in the loose form, for a request takes only so much in the strict one"
+        )
+        report = replace(loose.report, losses=in_order([*loose.report.losses, loss]))
+        known = _made[tool][key] = replace(loose, report=report)
+    return known
+
+
 def _make(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> Definition:
     told = tool.describe()
     _, strict, wrap = key
@@ -176,6 +215,7 @@ def _make(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> Definiti
         json=_bytes(shape),
         report=LossReport(tool.name, dialect.name, lowered.kept, lowered.losses),
         restore=lowered.restore,
+        strict_size=size_of(lowered.schema) if strict else None,
     )
     _made.setdefault(tool, {})[key] = definition
     return definition

@@ -40,6 +40,12 @@ class Limits:
     long_enum_values: int | None = None
     max_schema_chars: int | None = None
     """Characters of all property names, definition names, enum and const values together; in strict mode."""
+    max_strict_tools: int | None = None
+    """Strict tools of one request; what is beyond is told in the loose form."""
+    max_strict_optional: int | None = None
+    """Properties that are not required, in all strict tools of one request together."""
+    max_strict_unions: int | None = None
+    """Properties of more than one type, in all strict tools of one request together."""
     id_pattern: str | None = None
     """What the id of a call must match when the conversation is sent back."""
     max_id_chars: int | None = None
@@ -82,11 +88,21 @@ OPENAI_CHAT = Limits(
 OPENAI_RESPONSES = replace(OPENAI_CHAT)
 """As in Chat Completions: the function tools of both are the same."""
 
+_CLAUDE_STRICT = Source(
+    "https://github.com/camel-ai/camel/pull/4171",
+    _READ,
+    "a request takes at most 20 strict tools, with 24 optional parameters and 16 of a union type in all of them (the "
+    "API's own words for the second: https://github.com/elie222/inbox-zero/issues/2323)",
+)
+
 ANTHROPIC = Limits(
     name_pattern=r"[a-zA-Z0-9_-]{1,128}",
     max_name_chars=128,
     property_pattern=r"[a-zA-Z0-9_.-]{1,64}",
     max_property_chars=64,
+    max_strict_tools=20,
+    max_strict_optional=24,
+    max_strict_unions=16,
     id_pattern=r"[a-zA-Z0-9_-]{1,64}",
     max_id_chars=64,
     max_media_bytes=3_900_000,
@@ -106,6 +122,7 @@ ANTHROPIC = Limits(
             _READ,
             "an image of more than 5,242,880 bytes, written as base64, is refused",
         ),
+        _CLAUDE_STRICT,
     ),
 )
 
@@ -132,6 +149,9 @@ BEDROCK = Limits(
     max_name_chars=64,
     property_pattern=ANTHROPIC.property_pattern,
     max_property_chars=ANTHROPIC.max_property_chars,
+    max_strict_tools=ANTHROPIC.max_strict_tools,
+    max_strict_optional=ANTHROPIC.max_strict_optional,
+    max_strict_unions=ANTHROPIC.max_strict_unions,
     id_pattern=r"[a-zA-Z0-9_.:-]{1,64}",
     max_id_chars=64,
     max_media_bytes=3_750_000,
@@ -152,6 +172,7 @@ BEDROCK = Limits(
             _READ,
             "an image is at most 3.75 MB, a document at most 4.5 MB; the smaller is taken for both",
         ),
+        _CLAUDE_STRICT,
     ),
 )
 

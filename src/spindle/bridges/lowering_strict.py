@@ -105,13 +105,17 @@ class Size:
     """How large a lowered schema is, in what providers count."""
 
     properties: int = 0
+    optional: int = 0
+    """Properties that are not required."""
+    unions: int = 0
+    """Properties of more than one type."""
     enum_values: int = 0
     longest_enum_chars: int = 0
     chars: int = 0
     depth: int = 0
 
 
-def size_of(schema: dict[str, Any], long_enum_values: int) -> Size:
+def size_of(schema: dict[str, Any], long_enum_values: int = 0) -> Size:
     """Measure a lowered schema, each definition once."""
     size = Size()
     waiting: list[tuple[Any, int]] = [(schema, 1)]
@@ -136,9 +140,16 @@ def _is_container(value: Any) -> bool:
     return not {"object", "array"}.isdisjoint(types_of((as_object(value) or {}).get("type")))
 
 
+def _is_union(value: Any) -> bool:
+    schema = as_object(value) or {}
+    return "anyOf" in schema or len(types_of(schema.get("type", ""))) > 1
+
+
 def _count(node: dict[str, Any], size: Size, long_enum_values: int) -> None:
     names = as_object(node.get("properties")) or {}
     size.properties += len(names)
+    size.optional += len(names.keys() - set(as_list(node.get("required"))))
+    size.unions += sum(map(_is_union, names.values()))
     values = [*as_list(node.get("enum")), *([node["const"]] if "const" in node else [])]
     size.enum_values += len(as_list(node.get("enum")))
     chars = sum(len(value) for value in values if isinstance(value, str))
