@@ -376,7 +376,7 @@ async def _end_cancelled(jobs: Sequence[Job], batch: Batch) -> None:
             job.finish(Settled(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
     if batch.recording is not None:
         with anyio.move_on_after(5, shield=True):
-            await batch.recording.finish(jobs)
+            await batch.recording.finish(jobs, in_haste=True)
 
 
 def _guard_sinks(sinks: SinkPolicy, jobs: Sequence[Job], *, tainted: bool) -> None:

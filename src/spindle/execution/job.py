@@ -29,6 +29,8 @@ class Record:
     """Whether its intent is written, so that its outcome must be too."""
     is_over: bool = False
     """Whether there is nothing left to write about it."""
+    media: list[dict[str, Any]] | None = None
+    """What is written of its media, once that was looked at."""
 
     def shared(self) -> "Record":
         """The record of an equal call that has the same answer; it is written once."""

@@ -15,6 +15,7 @@ from spindle.artifacts.spool import Spool
 from spindle.calls import Err, ErrCode, Ok
 from spindle.errors import UsageError
 from spindle.execution.job import Job, Record
+from spindle.execution.media_keeping import keep_media, note_of, restored_media
 from spindle.execution.reconciling import reconciled
 from spindle.execution.settle import Settled
 from spindle.execution.written import bare_intent_of, finished_of, intent_of
@@ -120,8 +121,10 @@ class Recording:
         if entry.code is not None:
             code = cast("ErrCode", entry.code)
             return Err(code, entry.error or "", field=record.get("field"), retryable=bool(record.get("retryable")))
+        media, lost = await restored_media(record.get("media"), self._spool, self._warn)
         return Ok(
-            record.get("value", ""),
+            record.get("value", "") + note_of(lost),
+            media=media,
             structured=record.get("structured"),
             artifact=None if entry.artifact_id is None else await self._artifact(job, entry.artifact_id, record),
             cost_usd=record.get("cost_usd"),
@@ -169,26 +172,30 @@ class Recording:
             except Exception:  # noqa: BLE001  it is tried once more at the end, and told then
                 return
 
-    async def finish(self, jobs: Sequence[Job]) -> None:
-        """Write all that is not written yet; a journal that fails now is reported, the answers stand."""
+    async def finish(self, jobs: Sequence[Job], *, in_haste: bool = False) -> None:
+        """Write all that is not written yet; a journal that fails now is reported, the answers stand.
+
+        In haste, media is named and not kept.
+        """
         owed = [job for job in jobs if job.record is not None and job.record.is_begun and not job.record.is_over]
         refused = [note for job in jobs if (note := self._refusal(job)) is not None]
         try:
-            await self._write(owed)
+            await self._write(owed, in_haste=in_haste)
             await self._journal.note(refused)
         except Exception as error:  # noqa: BLE001
             self._warn(f"the outcomes of up to {len(owed) + len(refused)} calls could not be written", error)
 
-    async def _write(self, jobs: Sequence[Job]) -> None:
+    async def _write(self, jobs: Sequence[Job], *, in_haste: bool = False) -> None:
         if not jobs:
             return
+        await keep_media(jobs, None if in_haste else self._spool, self._warn)
         clock = datetime.now(UTC), time.perf_counter()
         try:
             await self._journal.finish([finished_of(job, clock) for job in jobs])
         except UsageError as error:
             if len(jobs) > 1:
                 for job in jobs:
-                    await self._write([job])
+                    await self._write([job], in_haste=in_haste)
                 return
             # A handler's own `structured` may be anything; the text is what the model was shown.
             self._warn(f"of the result of {jobs[0].call.name!r} only the text could be written", error)

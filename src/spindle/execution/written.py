@@ -86,7 +86,7 @@ def finished_of(job: Job, clock: Clock, *, key: str | None = None, text_only: bo
         idempotency_key=key,
         ended_at=ended_at,
         attempts=attempts,
-        result=_told(result, is_kept=is_kept, text_only=text_only),
+        result=_told(result, job, is_kept=is_kept, text_only=text_only),
         result_chars=len(result.value),
         cost_usd=result.cost_usd,
         trusted=result.trusted,
@@ -94,7 +94,7 @@ def finished_of(job: Job, clock: Clock, *, key: str | None = None, text_only: bo
     )
 
 
-def _told(result: Ok, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
+def _told(result: Ok, job: Job, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"value": result.value}
     if result.structured is not None and not text_only:
         told["structured"] = result.structured
@@ -102,6 +102,8 @@ def _told(result: Ok, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
         told["cost_usd"] = result.cost_usd
     if is_kept:
         told["is_json"] = isinstance(result.artifact, JsonArtifact)
+    if job.record is not None and job.record.media:
+        told["media"] = job.record.media
     return told
 
 
