@@ -89,3 +89,48 @@ async def test_an_end_of_input_is_no_answer(person: io.StringIO) -> None:
 
     with pytest.raises(GateNotSupportedError):
         await gate_opener(nothing)(Gate("ask_user", payload, timeout_seconds=5))
+
+
+FORM: Any = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name"},
+        "age": {"type": "integer", "minimum": 0},
+        "loud": {"type": "boolean", "default": False},
+        "colours": {"type": "array", "items": {"type": "string", "enum": ["red", "blue"]}},
+        "note": {"type": "string"},
+    },
+    "required": ["name", "age"],
+}
+
+
+async def test_a_form_of_an_mcp_server_is_asked_field_by_field(
+    person: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # No name at first; then an age that the schema refuses, so that it is asked anew.
+    person.write("\nAda\n-1\n\n\n\n" + "Ada\n36\n\nred, blue\n\n")
+    person.seek(0)
+    gate = Gate("The MCP server 's' asks", {"schema": FORM, "mode": "form"}, schema=FORM, timeout_seconds=5)
+
+    answer = await gate_opener(nothing)(gate)
+
+    assert answer == {"name": "Ada", "age": 36, "loud": False, "colours": ["red", "blue"]}
+    assert "Your name" in capsys.readouterr().err
+
+
+async def test_a_form_that_is_left_is_no_answer(person: io.StringIO) -> None:
+    with pytest.raises(GateNotSupportedError):
+        await gate_opener(nothing)(Gate("asks", {"schema": FORM}, schema=FORM, timeout_seconds=5))
+
+
+@pytest.mark.parametrize(("line", "agreed"), [("y\n", True), ("\n", False), ("", False)])
+async def test_a_page_is_visited_or_not(
+    person: io.StringIO, line: str, agreed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    person.write(line)
+    person.seek(0)
+
+    answer = await gate_opener(nothing)(Gate("asks", {"mode": "url", "url": "https://x.example"}, timeout_seconds=5))
+
+    assert answer is agreed
+    assert "https://x.example" in capsys.readouterr().err

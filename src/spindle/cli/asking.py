@@ -7,12 +7,15 @@ from typing import Any, cast
 
 from anyio import to_thread
 
-from spindle.cli.output import plain, stderr
-from spindle.cli.terminal_text import visible
-from spindle.errors import GateNotSupportedError
+from spindle.cli.call_arguments import scalar
+from spindle.cli.output import complain, plain, stderr
+from spindle.cli.schema_text import resolved, types_of
+from spindle.cli.terminal_text import one_line, visible
+from spindle.errors import GateNotSupportedError, InvalidGateResolutionError
 from spindle.execution.approval import ApprovalRequest, Approve
 
 _MAX_SHOWN_CHARS = 2_000
+_YES = {"y", "yes"}
 
 
 def can_ask() -> bool:
@@ -36,7 +39,7 @@ def approver(*, yes: bool, before: Callable[[], None]) -> Approve | None:
         args = json.dumps(request.args, indent=2, ensure_ascii=False, default=plain)
         out.line(f"{out.styled(request.tool.name, 'bold')} wants to run with")
         out.text(args if len(args) <= _MAX_SHOWN_CHARS else f"{args[:_MAX_SHOWN_CHARS]}\n… ({len(args)} characters)")
-        return (await _answer("Run it? [y/N] ")).strip().lower() in {"y", "yes"}
+        return (await _answer("Run it? [y/N] ")).strip().lower() in _YES
 
     return ask
 
@@ -50,21 +53,76 @@ def gate_opener(before: Callable[[], None]) -> Callable[[Any], Any]:
         before()
         given: Any = gate.payload
         payload = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-        question, options = payload.get("question") or gate.reason, payload.get("options") or ()
-        for option in options:
-            stderr().line(f"  - {visible(str(option))}")
         while True:
-            answer = await _answer(f"{visible(str(question))} ")
-            if not answer:  # the end of what can be read; asking again would ask for ever
-                raise GateNotSupportedError("nobody answers at this terminal any more")
-            if not options or answer.strip() in options:
-                return answer.strip()
+            try:
+                gate.resolve(await _settled_with(gate.reason, payload))
+            except InvalidGateResolutionError as error:
+                complain(str(error))
+            else:
+                return gate.settlement.value
 
     return open_gate
 
 
+async def _settled_with(reason: str, payload: dict[str, Any]) -> Any:
+    """What the person says: a text, one of the options, a form's fields, or whether a page was visited."""
+    schema = payload.get("schema")
+    if isinstance(schema, dict) and isinstance(cast("dict[str, Any]", schema).get("properties"), dict):
+        stderr().line(f"{visible(reason)} (Ctrl-D declines)")
+        return await _form(cast("dict[str, Any]", schema))
+    if "url" in payload:
+        stderr().line(f"{visible(reason)}\n  {visible(str(payload['url']))}")
+        return (await _answer("Go on? [y/N] ")).strip().lower() in _YES
+    question, options = payload.get("question") or reason, payload.get("options") or ()
+    for option in options:
+        stderr().line(f"  - {visible(str(option))}")
+    while True:
+        answer = (await _answer_of(f"{visible(str(question))} ")).strip()
+        if not options or answer in options:
+            return answer
+
+
+async def _form(schema: dict[str, Any]) -> dict[str, Any]:
+    """Ask for each field of a flat form; nothing means its default, or that it is left out."""
+    values: dict[str, Any] = {}
+    required = schema.get("required") or ()
+    for name, given in schema["properties"].items():
+        field = resolved(given, schema)
+        while True:
+            text = (await _answer_of(f"  {_label(name, field, is_required=name in required)}: ")).strip()
+            if text or "default" in field or name not in required:
+                break
+        if text:
+            values[name] = _typed(name, text, field, schema)
+        elif "default" in field:
+            values[name] = field["default"]
+    return values
+
+
+def _typed(name: str, text: str, field: dict[str, Any], schema: dict[str, Any]) -> Any:
+    if "array" in types_of(field, schema):
+        return [scalar(name, part.strip(), field.get("items", {}), schema) for part in text.split(",")]
+    return scalar(name, text, field, schema)
+
+
+def _label(name: str, field: dict[str, Any], *, is_required: bool) -> str:
+    named, items = field.get("title") or name, field.get("items")
+    options = field.get("enum") or (cast("dict[str, Any]", items).get("enum") if isinstance(items, dict) else None)
+    words = [str(field["description"])] if field.get("description") else []
+    words += [" | ".join(map(str, cast("list[object]", options)))] if isinstance(options, list) else []
+    words += [f"otherwise {field['default']}"] if "default" in field else [] if is_required else ["may be left out"]
+    return visible(one_line(f"{named} ({'; '.join(words)})" if words else str(named)))
+
+
 async def _always(_: ApprovalRequest) -> bool:
     return True
+
+
+async def _answer_of(question: str) -> str:
+    answer = await _answer(question)
+    if not answer:  # the end of what can be read; asking again would ask for ever
+        raise GateNotSupportedError("nobody answers at this terminal any more")
+    return answer
 
 
 async def _answer(question: str) -> str:

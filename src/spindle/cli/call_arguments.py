@@ -42,13 +42,13 @@ def _value(key: str, texts: list[str], schema: Any, whole: Mapping[str, Any]) ->
     if "array" in kinds and (len(texts) > 1 or "string" not in kinds):
         if len(texts) == 1 and texts[0].lstrip().startswith("["):
             return _json(texts[0], key)
-        return [_scalar(key, text, resolved(schema, whole).get("items", {}), whole) for text in texts]
+        return [scalar(key, text, resolved(schema, whole).get("items", {}), whole) for text in texts]
     if len(texts) > 1:
         raise UsageError(f"{key} is given {len(texts)} times, and it is no list", field=key)
-    return _scalar(key, texts[0], schema, whole)
+    return scalar(key, texts[0], schema, whole)
 
 
-def _scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
+def scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
     """The text as the first of the schema's types that it can be; a text may always stay one."""
     kinds = types_of(schema, whole)
     if not kinds or "string" in kinds:
