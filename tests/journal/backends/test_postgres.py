@@ -111,6 +111,16 @@ async def test_a_value_that_does_not_fit_costs_its_own_call_only(postgres_dsn: s
 
 @pytest.mark.slow
 @pytest.mark.anyio
+async def test_a_batch_with_one_key_many_times_is_answered_in_its_order(postgres_dsn: str) -> None:
+    batch = [intent("a"), intent("b"), intent("a"), intent("a", repeat=True), intent("a"), intent("a", repeat=True)]
+    async with Journal.postgres(postgres_dsn) as journal, Journal.memory() as memory:
+        for _ in range(2):
+            assert await journal.begin(batch) == await memory.begin(batch)
+            assert await journal.list() == await memory.list()
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
 async def test_journals_of_one_dsn_share_a_connection_and_the_last_one_closes_it(postgres_dsn: str) -> None:
     async with Journal.postgres(postgres_dsn) as one, Journal.postgres(postgres_dsn) as other:
         await one.begin([intent("a")])

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
@@ -159,16 +159,26 @@ def test_a_process_that_closed_its_journal_still_lives(start: Start) -> None:
 
 def test_of_many_processes_that_begin_the_same_calls_at_once_one_may_run_each(start: Start, postgres_dsn: str) -> None:
     processes = [start() for _ in range(4)]
-    with ThreadPoolExecutor(len(processes) + 1) as pool:
-        list(pool.map(lambda process: process.ask("open"), processes))
-        held = Event()
+    ask_all(processes, "open")
+    held = Event()
+    with ThreadPoolExecutor(1) as pool:
         holder = pool.submit(asyncio.run, hold_back(postgres_dsn, len(processes), held))
         assert held.wait(10)
-        won = list(pool.map(lambda process: process.ask("race", "150"), processes))
+        won = ask_all(processes, "race", "150")
         holder.result(20)
 
     assert sorted(int(name) for names in won for name in names) == list(range(150))
     assert sum(bool(names) for names in won) > 1, "they did not race"
+
+
+def ask_all(processes: Sequence[Process], *words: str) -> list[Any]:
+    """Ask all of them at once."""
+
+    def ask(process: Process) -> Any:
+        return process.ask(*words)
+
+    with ThreadPoolExecutor(len(processes)) as pool:
+        return list(pool.map(ask, processes))
 
 
 async def hold_back(dsn: str, number: int, held: Event) -> None:
@@ -184,10 +194,9 @@ async def hold_back(dsn: str, number: int, held: Event) -> None:
 
 def test_processes_that_open_a_new_journal_at_once_make_it_together(start: Start) -> None:
     processes = [start() for _ in range(4)]
-    with ThreadPoolExecutor(len(processes)) as pool:
-        opened = list(pool.map(lambda process: process.ask("begin", f"{process.pid}"), processes))
+    begun = ask_all(processes, "race", "4")
 
-    assert opened == [[None]] * 4
+    assert sorted(name for names in begun for name in names) == list("0123")
     assert len(processes[0].ask("list")) == 4
 
 
@@ -221,6 +230,7 @@ def test_who_was_taken_for_gone_is_told_and_its_outcomes_are_written(start: Star
     paused.ask("begin", "a", "b")
     paused.pause()
     paused.cut_off()
+    until(lambda: not paused.sessions())
     assert judge.ask("list") == {"a": "interrupted", "b": "interrupted"}
     assert judge.ask("repeat", "b") == [None]
     paused.resume()
@@ -230,3 +240,15 @@ def test_who_was_taken_for_gone_is_told_and_its_outcomes_are_written(start: Star
     assert judge.ask("list") == {"a": "finished", "b": "started"}
     assert judge.ask("finish", "b") == "done"
     assert "1 of its calls" in paused.warnings()
+
+
+def test_nobody_is_taken_for_gone_while_others_may_be_coming_back(start: Start) -> None:
+    paused, patient, hasty = start(), start(grace_seconds=3600), start()
+    paused.ask("begin", "a")
+    paused.pause()
+    paused.cut_off()
+    until(lambda: not paused.sessions())
+
+    assert patient.ask("begin", "a") == ["started"]
+    assert hasty.ask("begin", "a") == ["interrupted"]
+    paused.resume()
