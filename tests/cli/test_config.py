@@ -226,6 +226,17 @@ def test_other_files_are_imported_and_a_name_is_given_once(tmp_path: Path) -> No
     assert caught.value.path == str(tmp_path / "desktop.json")
 
 
+def test_a_server_of_another_file_that_cannot_be_filled_in_is_left_out_alone(tmp_path: Path) -> None:
+    other = tmp_path / "editor.json"
+    other.write_text('{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}, "b": {"command": "y"}}}')
+
+    config = load_config(mcp_configs=[other], cwd=tmp_path, environ=ENV)
+
+    assert {name: entry.enabled for name, entry in config.servers.items()} == {"a": False, "b": True}
+    [why] = config.left_out
+    assert why.startswith(f"{other}:1: servers.a.env: ${{input:key}} ")
+
+
 def test_a_wrong_value_in_another_file_names_that_file(tmp_path: Path) -> None:
     other = tmp_path / "desktop.json"
     other.write_text('{\n "mcpServers": {\n  "git": {\n   "command": "x",\n   "args": "not a list"\n  }\n }\n}')

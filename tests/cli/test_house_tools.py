@@ -123,3 +123,24 @@ def test_only_named_secrets_are_looked_up_the_environment_first(tmp_path: Path) 
     with pytest.raises(SecretError) as caught:
         server_secrets(config)("NOT_NAMED")
     assert "NOT_NAMED" in str(caught.value)
+
+
+def test_http_request_may_send_the_secrets_that_are_named_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "spindle.toml"
+    path.write_text(
+        '[tools]\nkit = ["web"]\nhttp_secrets = {SHOP_KEY = ["api.shop.example"]}\n'
+        '[reach]\nhosts = ["api.shop.example"]\n'
+    )
+    config = load_config(path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
+
+    request = local_registry(config, backends_of(config)).get("http_request")
+
+    assert request is not None
+    assert "SHOP_KEY" in str(request.describe())
+    assert secrets_of(config, {"SHOP_KEY": "k", "OTHER": "o"})("SHOP_KEY") == "k"
+
+    path.write_text('[tools]\nkit = ["web"]\nhttp_secrets = {SHOP_KEY = ["*"]}\n[reach]\nhosts = ["*"]\n')
+    config = load_config(path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
+    with pytest.raises(InvalidConfigError) as caught:
+        local_registry(config, backends_of(config))
+    assert caught.value.field == "tools.http_secrets"

@@ -78,7 +78,7 @@ def call_tool(
         timeout_seconds=timeout,
         profile=profile,
     )
-    return anyio.run(_call, only_servers_of(where.load(), name), request)
+    return anyio.run(_call, only_servers_of(where.load_for_tools(), name), request)
 
 
 async def _call(config: Config, request: _Request) -> int:

@@ -3,7 +3,7 @@
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -64,6 +64,8 @@ class Config:
     server: ServerSection = field(default_factory=ServerSection.model_construct)
     notes: tuple[str, ...] = ()
     """What is worth knowing and no error."""
+    left_out: tuple[str, ...] = ()
+    """Of each server in a desktop client's file that cannot be had, why."""
     source: Source | None = field(default=None, repr=False)
 
     def error(self, key: Sequence[str], what: str) -> InvalidConfigError:
@@ -93,8 +95,10 @@ def load_config(
     reading = _Reading(source=source, base=here if path is None else path.parent, environ=env)
     imported = [reading.path(("mcp", "import"), each) for each in file.mcp.imports]
     imported += [(here / each.expanduser()).absolute() for each in mcp_configs]
-    servers, notes = reading.servers(file, [read_mcp_json(each) for each in imported])
-    return reading.config(path, file, state, servers, notes)
+    foreign = [read_mcp_json(each) for each in imported]
+    servers, left_out = reading.servers(file, foreign)
+    read = reading.config(path, file, state, servers)
+    return replace(read, notes=tuple(note for each in foreign for note in each.notes), left_out=left_out)
 
 
 def _defaults() -> ConfigFile:
@@ -154,7 +158,7 @@ class _Reading:
             raise self._error(key, str(error)) from None
 
     def config(
-        self, path: Path | None, file: ConfigFile, state: Path | None, servers: dict[str, ServerEntry], notes: list[str]
+        self, path: Path | None, file: ConfigFile, state: Path | None, servers: dict[str, ServerEntry]
     ) -> Config:
         place = self._state(file.spindle, state)
         reach = file.reach
@@ -178,25 +182,32 @@ class _Reading:
             profiles=file.profiles,
             profile=file.spindle.profile,
             server=file.server,
-            notes=tuple(notes),
         )
 
-    def servers(self, file: ConfigFile, imported: Sequence[Imported]) -> tuple[dict[str, ServerEntry], list[str]]:
-        """The servers of the file itself, then those of other files; each name is given once."""
+    def servers(self, file: ConfigFile, imported: Sequence[Imported]) -> tuple[dict[str, ServerEntry], tuple[str, ...]]:
+        """The servers of the file itself, then those of other files; each name is given once.
+
+        Of those in other files that cannot be had, it says why.
+        """
         found = {
             name: self._expanded(("mcp", "servers", name), entry, self.base, self._error)
             for name, entry in file.mcp.servers.items()
         }
-        notes: list[str] = []
+        left_out: list[str] = []
         for each in imported:
-            notes += each.notes
+            left_out += each.left_out
             for name, given in each.servers.items():
                 key = (each.table, name)
                 if name in found:
                     raise each.source.error(key, "a server of this name is configured already; rename one of them")
                 entry = _entry(each.source, key, name, given)
-                found[name] = self._expanded(key, entry, each.source.path.parent, each.source.error)
-        return found, notes
+                try:
+                    found[name] = self._expanded(key, entry, each.source.path.parent, each.source.error)
+                except InvalidConfigError as problem:
+                    # Another program can fill in more than we can; its other servers are none the worse for it.
+                    found[name] = entry.model_copy(update={"enabled": False})
+                    left_out.append(f"{problem}; the server is left out")
+        return found, tuple(left_out)
 
     def _expanded(self, key: tuple[str, ...], entry: ServerEntry, base: Path, error: MakeError) -> ServerEntry:
         if not entry.enabled:

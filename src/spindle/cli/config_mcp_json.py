@@ -27,10 +27,12 @@ class Imported:
     """The key they stand under."""
     servers: Mapping[str, dict[str, Any]]
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Of each server that cannot be had, why."""
 
 
 def read_mcp_json(path: Path) -> Imported:
-    """Read a desktop client's file; what it says beyond its servers is left alone.
+    """Read a desktop client's file; what it says beyond its servers is left alone, and so are those of other kinds.
 
     Raises:
         InvalidConfigError: It cannot be read, is no JSON, or has no servers.
@@ -66,28 +68,29 @@ def _blank(comment: str) -> str:
 
 def _imported(source: Source, table: str, servers: dict[str, Any]) -> Imported:
     notes: list[str] = []
+    left_out: list[str] = []
     found: dict[str, dict[str, Any]] = {}
     for name, given in servers.items():
         if not isinstance(given, dict):
             raise source.error((table, name), "expected an object with command or url")
         entry = cast("dict[str, Any]", given)
-        found[name] = _entry(source, (table, name), entry)
+        is_off = entry.get("disabled") is True or entry.get("enabled") is False
+        transport = entry.get("type") or entry.get("transport")
+        if isinstance(transport, str) and transport not in _TRANSPORTS:
+            if not is_off:
+                why = f"is left out: its transport {transport!r} is not spoken here, only stdio and streamable HTTP"
+                left_out.append(source.problem((table, name), why))
+            continue
+        found[name] = _entry(entry) | ({"enabled": False} if is_off else {})
         notes += [source.problem((table, name), note) for note in _notes(entry)]
-    return Imported(source=source, table=table, servers=found, notes=tuple(notes))
+    return Imported(source=source, table=table, servers=found, notes=tuple(notes), left_out=tuple(left_out))
 
 
-def _entry(source: Source, key: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    transport = given.get("type") or given.get("transport")
-    is_off = given.get("disabled") is True or given.get("enabled") is False
-    if isinstance(transport, str) and transport not in _TRANSPORTS and not is_off:
-        what = f"its transport {transport!r} is not spoken here; expected stdio or http"
-        raise source.error(key, f'{what}; give its address for streamable HTTP, or say "disabled": true')
+def _entry(given: Mapping[str, Any]) -> dict[str, Any]:
     entry = {name: given[name] for name in _OURS if given.get(name) is not None}
     for other in ("serverUrl", "httpUrl"):
         if other in given:
             entry.setdefault("url", given[other])
-    if is_off:
-        entry["enabled"] = False
     return entry
 
 

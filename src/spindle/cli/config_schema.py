@@ -46,6 +46,8 @@ class ToolsSection(Section):
     """`package.module:name`: a tool, a list of tools, a registry, or a function that gives one of these."""
     python_path: Texts = ()
     """Folders that are searched for the modules first."""
+    http_secrets: dict[SecretName, Texts] = {}
+    """Secrets that `http_request` may send by their names, each with the hosts it may go to."""
 
 
 class LimitsSection(Section):

@@ -82,7 +82,7 @@ def config_checks(config: Config) -> Iterator[Check]:
         yield Check(area, "config", "ok", "no spindle.toml; the embedded defaults", fix)
     else:
         yield Check(area, "config", "ok", str(config.file))
-    yield from (Check(area, "note", "warning", note) for note in config.notes)
+    yield from (Check(area, "note", "warning", note) for note in (*config.left_out, *config.notes))
     yield _state(area, config.state)
     if config.journal is not None:
         yield _journal(area, config.journal)

@@ -62,7 +62,7 @@ def secrets_of(config: Config, environ: Mapping[str, str] = os.environ) -> Calla
     Raises:
         InvalidConfigError: The file cannot be used.
     """
-    named = set(config.reach.secrets)
+    named = {*config.reach.secrets, *config.tools.http_secrets}
     for entry in config.servers.values():
         named.update(entry.env_secrets.values(), entry.header_secrets.values())
     in_file: Callable[[str], object] | None = None

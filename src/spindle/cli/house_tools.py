@@ -10,7 +10,7 @@ from typing import Any, cast
 from spindle.capabilities.resolve import Backends, unserved
 from spindle.cli.config import Config
 from spindle.cli.house_reach import granted_writing
-from spindle.errors import InvalidConfigError, SpindleError
+from spindle.errors import InvalidConfigError, SpindleError, UsageError
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.tool import Tool
 
@@ -50,7 +50,11 @@ def _kit(config: Config, backends: Backends) -> list[Tool]:
             near = difflib.get_close_matches(name, TOOLSETS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TOOLSETS)}"
             raise config.error(("tools", "kit"), f"there is no toolset {name!r}; {hint}")
-    tools = kit_tools(tuple(each for each in TOOLSETS if each not in _ONLY_BY_NAME) if named is None else named)
+    wanted = tuple(each for each in TOOLSETS if each not in _ONLY_BY_NAME) if named is None else named
+    try:
+        tools = kit_tools(wanted, http_secrets=config.tools.http_secrets or None)
+    except UsageError as error:
+        raise config.error(("tools", "http_secrets"), str(error)) from error
     if named is not None:
         for tool in tools:
             for need in unserved(tool.capabilities, backends):

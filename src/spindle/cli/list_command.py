@@ -27,7 +27,7 @@ def list_tools(
     where: Where = NOWHERE,
 ) -> int:
     """List the tools, and say of each where it comes from and what it is for."""
-    config = where.load()
+    config = where.load_for_tools()
     allowed = filter_of(config, profile)
     found = anyio.run(look_at, config)
     shown = [each for each in found if _is_wanted(each.entry, allowed, toolset, server)]

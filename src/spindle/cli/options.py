@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from spindle.cli.config import Config, load_config
+from spindle.cli.output import complain
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
 ProfileName = Annotated[
@@ -41,6 +42,13 @@ class Where:
     def load(self) -> Config:
         """Read the configuration."""
         return load_config(self.config, mcp_configs=self.mcp_config, state=self.state)
+
+    def load_for_tools(self) -> Config:
+        """Read the configuration, and tell of the servers whose tools will be missing."""
+        config = self.load()
+        for problem in config.left_out:
+            complain(problem)
+        return config
 
 
 NOWHERE = Where()

@@ -46,7 +46,7 @@ def serve(
     missing = [name for name in ("mcp", "starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise MissingExtraError(f"serving needs {', '.join(missing)}: pip install 'spindle[server]'")
-    config = where.load()
+    config = where.load_for_tools()
     filter_of(config, profile)
     log_to_stderr(log_level, as_json=log_json)
     if stdio:

@@ -28,7 +28,7 @@ def show_tool(
     where: Where = NOWHERE,
 ) -> int:
     """Show what a tool is for, what it takes, what it needs, and how to call it."""
-    config = where.load()
+    config = where.load_for_tools()
     allowed = filter_of(config, profile)
     found = {each.entry.tool.name: each for each in anyio.run(look_at, only_servers_of(config, name))}
     listed = found.get(name)
