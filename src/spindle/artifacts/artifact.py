@@ -84,6 +84,10 @@ class Artifact:
         """Make the tools with which a model reads this turn's artifacts: this class's queries and its bases'."""
         return forge(cls, ctx, bounds or Bounds())
 
+    def over(self, reader: SpoolReader) -> Self:
+        """Make the same view of another content."""
+        return type(self)(reader)
+
     @property
     def reader(self) -> SpoolReader:
         """What the content is read through."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
 from annotated_types import MinLen
 from anyio.to_thread import run_sync
@@ -57,6 +57,10 @@ class JsonArtifact(Artifact):
         self._format = format
         self._root: list[Any] = []
         self._count: int | None = None
+
+    def over(self, reader: SpoolReader) -> Self:
+        """Make the same view of another content."""
+        return type(self)(reader, self._format)
 
     @query("artifact_json_type", "Tell the format of a JSON artifact: json, json5, jsonl or ndjson.")
     async def json_type(self) -> JsonFormat:

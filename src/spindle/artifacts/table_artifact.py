@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast, get_args
 
 from annotated_types import Ge, MinLen
 
@@ -56,6 +56,10 @@ class TableArtifact(Artifact):
         self._format = format
         self._known_source: TableSource | None = None
         self._known_columns: list[Column] | None = None
+
+    def over(self, reader: SpoolReader) -> Self:
+        """Make the same view of another content."""
+        return type(self)(reader, self._format)
 
     @query("artifact_table_columns", "List the columns of a table artifact with their types.", render=_render_columns)
     async def columns(self) -> list[Column]:

@@ -168,8 +168,11 @@ class Redactor:
         """
         return rebuilt(value, self._leaf, MASK) if self._known else value
 
-    def redact_error(self, error: BaseException) -> None:
-        """Mask the secrets in an exception's arguments, attributes and notes, and in those it was raised from."""
+    def redact_error(self, error: BaseException) -> bool:
+        """Mask the secrets in an exception and in those it was raised from; gives whether none shows any more.
+
+        Some keep what they show where nobody can change it, a model's `ValidationError` for one.
+        """
         seen: dict[int, BaseException] = {}
         waiting: list[BaseException | None] = [error] if self._known else []
         while waiting:
@@ -181,6 +184,7 @@ class Redactor:
             waiting += [one.__cause__, one.__context__]
             if isinstance(one, BaseExceptionGroup):
                 waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
+        return not any(self._shows(one) for one in seen.values())
 
     def _leaf(self, value: object) -> Any:
         if isinstance(value, str):
@@ -190,8 +194,8 @@ class Redactor:
         if isinstance(value, Secret):
             return MASK
         if isinstance(value, BaseException):
-            self.redact_error(value)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            return value if self.redact_error(value) else MASK
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
             return value if self._is_clean(value) else MASK
         return value
 
@@ -206,6 +210,13 @@ class Redactor:
         except ValueError:  # more digits than Python writes
             return True
         return self.redact(text) is text
+
+    def _shows(self, error: BaseException) -> bool:
+        try:
+            told = f"{error}\n{error!r}"
+        except Exception:  # noqa: BLE001  what cannot be told tells nothing
+            return False
+        return self.redact(told) is not told
 
     def _clean(self, error: BaseException) -> None:
         args = self.redact_value(error.args)

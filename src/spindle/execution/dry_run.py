@@ -7,7 +7,7 @@ from pydantic_core import to_json
 
 from spindle.calls import Err, Ok
 from spindle.execution.cancelling import from_outside
-from spindle.execution.failures import err_of, secrets_masked
+from spindle.execution.failures import err_of, secrets_masked, without_secrets
 from spindle.execution.job import Job
 from spindle.execution.settle import invalid_result
 from spindle.tools.masking import masked
@@ -35,7 +35,7 @@ async def _previewed(job: Job) -> Ok | Err:
         if ending is not None:
             raise ending from None
         failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
-        return Err(failed.code, _masked(job, failed.error), field=failed.field, cause=error)
+        return without_secrets(failed, job.arguments, tool.secret_fields)
     if not isinstance(text, str):
         return invalid_result(tool.name, f"its preview gave a {type(text).__name__}, and not text")
     return Ok(f"[dry-run] {_masked(job, text)}")

@@ -34,7 +34,7 @@ from spindle.execution.keeping import all_fit, fit, is_shown_whole
 from spindle.execution.lanes import Lanes
 from spindle.execution.local import Local
 from spindle.execution.recording import Recording, following
-from spindle.execution.redacting import redacted
+from spindle.execution.redacting import redacted, with_clean_artifact
 from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
 from spindle.execution.settle import Settled
 from spindle.execution.slots import Slots
@@ -156,7 +156,7 @@ class Executor:
                     self._reduce(job, self._reducers)
             new = jobs if batch.recording is None else [job for job in jobs if not job.is_from_record]
             if not all_fit(new, batch.budget):
-                await fit(new, batch.budget, self._spool)
+                await fit(new, batch.budget, self._spool, self._redactor.redact)
             if batch.recording is not None:
                 await batch.recording.finish(jobs)
         except anyio.get_cancelled_exc_class():
@@ -290,6 +290,7 @@ class Executor:
             if answer is not None:
                 return answer
         settled = redacted(await self._granted(job, batch, self._attempt), self._redactor)
+        settled = await with_clean_artifact(settled, self._redactor)
         if key is not None and tool.cache is not None:
             self._cache.put(key, settled, tool.cache.ttl_seconds)
         return settled

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from spindle.calls import Err, ErrCode
+from spindle.capabilities.secrets import Redactor
 from spindle.errors import (
     ArtifactQueryError,
     CallError,
@@ -16,6 +17,7 @@ from spindle.errors import (
     StaleWriteError,
     ToolDownstreamError,
 )
+from spindle.execution.redacting import with_clean_cause
 from spindle.tools.masking import MASK
 from spindle.tools.problems import printable
 
@@ -44,18 +46,24 @@ def err_of(error: BaseException, *, tool: str, expose: bool = False) -> Err:
 
 
 def without_secrets(err: Err, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> Err:
-    """Mask the values of secret fields in what the model is told."""
-    text = secrets_masked(err.error, arguments, secret_fields) if secret_fields else err.error
-    return err if text == err.error else replace(err, error=text)
+    """Mask the values of secret fields in what the model is told, and in what was raised."""
+    if not secret_fields:
+        return err
+    text = secrets_masked(err.error, arguments, secret_fields)
+    told = err if text == err.error else replace(err, error=text)
+    return with_clean_cause(told, Redactor(_secret_texts(arguments, secret_fields)))
 
 
 def secrets_masked(text: str, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> str:
     """Mask the values of secret fields in a text, however they are spelled there."""
-    secrets = [(arguments or {}).get(name) for name in secret_fields]
-    spellings = {spelled for secret in secrets for part in _texts(secret) for spelled in _spelled(part)}
+    spellings = {spelled for part in _secret_texts(arguments, secret_fields) for spelled in _spelled(part)}
     for spelled in sorted(spellings, key=len, reverse=True):
         text = text.replace(spelled, MASK)
     return text
+
+
+def _secret_texts(arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> list[str]:
+    return [text for name in secret_fields for text in _texts((arguments or {}).get(name))]
 
 
 def _code_of(error: CallError) -> ErrCode:

@@ -1,6 +1,6 @@
 """Keeps a batch's results inside its budget, and what does not fit whole in the spool."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -21,9 +21,9 @@ READ_WHOLE_BYTES = 8 << 20
 _NOT_WORTH_NAMING = {"artifact_byte_length", "artifact_line_count", "artifact_estimate_tokens"}
 
 
-async def fit(jobs: Sequence[Job], budget: Budget, spool: Spool | None) -> None:
+async def fit(jobs: Sequence[Job], budget: Budget, spool: Spool | None, redact: Callable[[str], str] = str) -> None:
     """Cut what is over its share, share the room small results leave, and keep the whole of all that is cut."""
-    texts = [await _text_of(job, budget) for job in jobs if not _is_foretold(job)]
+    texts = [await _text_of(job, budget, redact) for job in jobs if not _is_foretold(job)]
     wants = [budget.size(text.most) for text in texts]
     keeper = _Keeper(spool)
     for text, want, room in zip(texts, wants, allot(budget.total, wants), strict=True):
@@ -93,11 +93,11 @@ def _is_foretold(job: Job) -> bool:
     return ctx is not None and ctx.dry_run and job.entry.tool.preview is None
 
 
-async def _text_of(job: Job, budget: Budget) -> _Text:
+async def _text_of(job: Job, budget: Budget, redact: Callable[[str], str]) -> _Text:
     result = job.reduced
     if isinstance(result, Ok) and isinstance(result.artifact, Artifact) and not result.value:
         try:
-            return await _read(job, result.artifact, budget.most_chars)
+            return await _read(job, result.artifact, budget.most_chars, redact)
         except Exception as error:  # noqa: BLE001  a reader may be anyone's
             text = f"The tool {job.call.name!r} gave an artifact that cannot be read."
             job.reduced = result = Err("execution_failed", text, cause=error)
@@ -105,14 +105,16 @@ async def _text_of(job: Job, budget: Budget) -> _Text:
     return _Text(job, words, len(words))
 
 
-async def _read(job: Job, artifact: Artifact, chars: int) -> _Text:
+async def _read(job: Job, artifact: Artifact, chars: int, redact: Callable[[str], str]) -> _Text:
     """Read no more of an artifact than could be shown; a character takes up to four bytes."""
     length = await artifact.byte_length()
     if length <= max(4 * chars, READ_WHOLE_BYTES):
-        text = await artifact.as_text()
+        text = redact(await artifact.as_text())
         return _Text(job, text, len(text))
     data = await artifact.first_bytes(4 * chars + 3)
-    return _Text(job, data.decode("utf-8-sig", "ignore")[:chars], await artifact.char_count())
+    # Masked before it is cut, or the cut might leave the beginning of a secret.
+    shown = redact(data.decode("utf-8-sig", "ignore"))[:chars]
+    return _Text(job, shown, await artifact.char_count())
 
 
 async def _cut(text: _Text, room: int, budget: Budget, keeper: "_Keeper") -> Ok | Err | None:
