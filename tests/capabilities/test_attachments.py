@@ -26,6 +26,7 @@ async def test_a_tool_sees_the_kinds_it_declared_in_their_order() -> None:
     assert await opened("image").list() == [PHOTO, SCAN]
     assert await opened("document", "image").list() == [PHOTO, LETTER, SCAN]
     assert await opened("audio").list() == []
+    assert await opened("*").list() == [PHOTO, LETTER, SCAN]
     assert await opened().list() == []
 
 

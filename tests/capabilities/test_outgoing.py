@@ -1,6 +1,9 @@
+from typing import Any
+
 import pytest
 
 from spindle.capabilities.outgoing import Outgoing, outgoing, redirected
+from spindle.capabilities.secrets import Secret
 from spindle.errors import CapabilityError
 
 CALLERS = {
@@ -95,6 +98,16 @@ def test_headers_that_steer_the_connection_are_refused(name: str, value: str) ->
         outgoing("GET", "https://api.example/", {name: value}, None, None)
 
     assert caught.value.field == "headers"
+
+
+def test_a_secret_that_was_not_revealed_is_refused_rather_than_sent_as_a_mask() -> None:
+    headers: Any = {"Authorization": Secret("hunter22")}
+
+    with pytest.raises(CapabilityError) as caught:
+        outgoing("GET", "https://api.example/", headers, None, None)
+
+    assert caught.value.field == "headers"
+    assert "reveal()" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ class AddressPolicy:
         for one in (plain, *carried(plain)):
             use = special_use(one)
             if use is not None and not any(one in block for block in self.private):
-                return f"not a public address ({use})"
+                return f"not a public address ({use}); private ranges are granted with private_addresses=['<CIDR>']"
         return None
 
 

@@ -24,7 +24,8 @@ class AttachmentsBackend:
                 )
             if given.setdefault(media.id, media) is not media:
                 raise _unfit(f"two of them have the id {media.id!r}; give each its own", scope)
-        return Attachments([media for media in given.values() if media.kind in need], kinds=need, tool=scope.tool)
+        seen = [media for media in given.values() if media.kind in need or "*" in need]
+        return Attachments(seen, kinds=need, tool=scope.tool)
 
 
 class Attachments:

@@ -35,6 +35,7 @@ class Capabilities:
     files: FileReach | None
     process: tuple[str, ...] | None
     attachments: tuple[str, ...] | None
+    """Kinds of media; `*` for all of them."""
 
     def __init__(  # noqa: PLR0917  the order is that of the public surface
         self,
@@ -43,7 +44,7 @@ class Capabilities:
         storage: StorageScope | None = None,
         files: FileReach | None = None,
         process: Iterable[str] | None = None,
-        attachments: Iterable[MediaKind] | None = None,
+        attachments: Iterable[MediaKind | Literal["*"]] | None = None,
     ) -> None:
         """Check and freeze each need.
 
@@ -58,7 +59,7 @@ class Capabilities:
         put(self, "process", _names(process, "process"))
         kinds = _names(attachments, "attachments")
         for kind in kinds or ():
-            _one_of(kind, get_args(MediaKind), "attachments")
+            _one_of(kind, (*get_args(MediaKind), "*"), "attachments")
         put(self, "attachments", kinds)
 
     def declared(self) -> tuple[str, ...]:

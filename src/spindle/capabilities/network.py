@@ -63,9 +63,7 @@ def check_addresses(host: str, answers: Iterable[str], policy: AddressPolicy) ->
         why = "not a plain address" if address is None else policy.refusal(address)
         if why is not None:
             at = "" if answer == host else f" ({answer})"
-            raise HostNotAllowedError(
-                f"{host}{at} is {why}; private ranges are granted with private_addresses=['<CIDR>']", host=host
-            )
+            raise HostNotAllowedError(f"{host}{at} is {why}", host=host)
         checked[str(address)] = None
     return list(checked)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spindle.capabilities.secrets import Secret
 from spindle.capabilities.urls import Target, join_url, parse_url
 from spindle.errors import CapabilityError
 
@@ -96,14 +97,18 @@ def _without(headers: tuple[tuple[str, str], ...], names: set[str]) -> tuple[tup
     return tuple(line for line in headers if line[0] not in names)
 
 
-def _header(name: str, value: str) -> tuple[str, str]:
-    name, value = str(name), str(value)
+def _header(name: str, value: object) -> tuple[str, str]:
+    if isinstance(value, Secret):  # as text it is a mask, and that would be sent
+        raise CapabilityError(
+            f"the value of the header {name!r} is a Secret: give its reveal() where it belongs", field="headers"
+        )
+    name, text = str(name), str(value)
     if not _TOKEN.fullmatch(name) or name.lower() in _OWN_HEADERS:
         raise CapabilityError(f"the header {name!r} cannot be set; leave it out", field="headers")
-    if not _VALUE.fullmatch(value):
+    if not _VALUE.fullmatch(text):
         # Not the value itself: it may be a key.
         raise CapabilityError(f"the value of the header {name!r} has line breaks or other controls", field="headers")
-    return name.lower(), value.strip(" \t")
+    return name.lower(), text.strip(" \t")
 
 
 def _body(content: bytes | str | None, json_value: Any) -> tuple[bytes | None, str | None]:

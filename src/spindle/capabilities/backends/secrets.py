@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from inspect import isawaitable, iscoroutinefunction
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -30,7 +30,9 @@ class SecretsBackend:
     """
 
     def __init__(self, source: Source) -> None:
+        self._names: Callable[[], Iterable[str]] | None = None
         if isinstance(source, Mapping):
+            self._names = cast("Mapping[str, str]", source).keys
             self._look_up: Lookup = _of_mapping(cast("Mapping[str, str]", source))
         elif callable(source):
             self._look_up = source
@@ -40,6 +42,13 @@ class SecretsBackend:
                 "from_env() and from_file(path) make such functions",
                 field="secrets",
             )
+
+    def lacking(self, need: Iterable[str]) -> list[str]:
+        """Name the declared secrets that a mapping does not hold; a function is not asked, for it may be slow."""
+        if self._names is None:
+            return []
+        known = [*self._names()]
+        return [repr(entry) for entry in need if not any(may_read((entry,), name) for name in known)]
 
     def open(self, need: tuple[str, ...], scope: CallScope) -> "Secrets":
         """Give the handle of one call."""
