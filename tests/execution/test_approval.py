@@ -237,3 +237,16 @@ async def test_cancelling_passes_through_a_person_who_thinks() -> None:
 
     assert ended == ["left"]
     assert runs == []
+
+
+async def test_whoever_is_asked_cannot_change_what_runs() -> None:
+    tool_, runs = counting(requires_approval=True)
+
+    async def approve(request: ApprovalRequest) -> bool:
+        request.args["n"] = 99
+        request.args["list"].append(2)
+        return True
+
+    await execute_one(tool_, {"n": 1, "list": [1]}, approve=approve)
+
+    assert runs == [{"n": 1, "list": [1]}]

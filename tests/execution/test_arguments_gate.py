@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from spindle import Call, Executor, Tool, ToolContext, ToolRegistry, tool
+from spindle import Call, Events, Executor, Tool, ToolContext, ToolRegistry, tool
 from tests.execution.calling import counting, err, execute, execute_one, make, ok
 
 pytestmark = pytest.mark.anyio
@@ -282,3 +282,49 @@ async def test_a_validator_of_the_users_own_that_fails_refuses_the_call() -> Non
 
     assert [err(each).code for each in outcomes] == ["not_available"] * 2
     assert runs == []
+
+
+def spoiling(name: str = "spoil", **options: Any) -> tuple[Tool, list[str]]:
+    """A tool that changes the arguments it is given, and what it was given each time."""
+    seen: list[str] = []
+
+    async def spoil(args: Any, _ctx: Any, _meta: Any) -> str:
+        seen.append(json.dumps(args))
+        args["list"].append(2)
+        args["more"] = True
+        return "done"
+
+    return make(name, spoil, **options), seen
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+async def test_a_handler_that_changes_its_arguments_changes_neither_the_call_nor_a_sibling(as_text: bool) -> None:
+    tool_, seen = spoiling()
+    args: Any = {"list": [1]}
+    given = json.dumps(args) if as_text else args
+
+    outcomes = await execute([tool_], [Call(f"c{number}", "spoil", given) for number in range(3)])
+
+    assert seen == ['{"list": [1]}'] * 3
+    assert args == {"list": [1]}
+    assert [outcome.to_record().args for outcome in outcomes] == [{"list": [1]}] * 3
+
+
+async def test_what_the_caller_changes_later_is_not_what_was_asked() -> None:
+    tool_, _runs = counting()
+    args: dict[str, Any] = {"list": [1]}
+
+    outcome = await execute_one(tool_, args)
+    args["list"].append(2)
+
+    assert outcome.args == {"list": [1]}
+
+
+async def test_an_observer_cannot_change_what_runs() -> None:
+    tool_, runs = counting()
+    events = Events()
+    events.on("tool_execution_start", lambda told: told.args.update(n=99))
+
+    await execute_one(tool_, {"n": 1}, ctx=ToolContext(events=events))
+
+    assert runs == [{"n": 1}]

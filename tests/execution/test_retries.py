@@ -248,3 +248,16 @@ async def test_a_call_that_is_tried_again_holds_up_no_sibling() -> None:
     )
 
     assert [ok(outcome).value for outcome in outcomes] == ["at last", "fine"]
+
+
+async def test_every_try_is_of_the_same_arguments() -> None:
+    seen: list[list[int]] = []
+
+    async def work(args: Any, _ctx: Any, _meta: Any) -> str:
+        seen.append(list(args["list"]))
+        args["list"].append(2)
+        raise OSError
+
+    await execute_one(make("work", work, idempotent=True), {"list": [1]}, retries=AT_ONCE)
+
+    assert seen == [[1]] * 3

@@ -8,7 +8,7 @@ from spindle.calls import Err
 from spindle.execution.cancelling import from_outside
 from spindle.execution.job import Job
 from spindle.tools.context import ToolContext
-from spindle.tools.masking import masked
+from spindle.tools.masking import shown
 from spindle.tools.problems import printable
 from spindle.tools.tool import Tool
 
@@ -19,7 +19,7 @@ class ApprovalRequest:
 
     tool: Tool
     args: Any
-    """As the handler will get them; secret fields are masked."""
+    """As the handler will get them, in a copy; secret fields are masked."""
     checksum: str
     ctx: ToolContext
 
@@ -37,8 +37,8 @@ async def refused_by_person(job: Job, approve: Approve | None) -> Err | None:
         text = f"The tool {tool.name!r} needs a person's approval, and nobody can be asked here. It was not run."
         return Err("needs_approval", text)
     try:
-        shown = masked(job.value, tool.secret_fields)
-        request = ApprovalRequest(tool=tool, args=shown, checksum=job.checksum, ctx=job.ctx)
+        args = shown(job.value, tool.secret_fields)
+        request = ApprovalRequest(tool=tool, args=args, checksum=job.checksum, ctx=job.ctx)
         answer = cast("object", await approve(request))
     except BaseException as error:  # noqa: BLE001  a guard that raises refuses
         ending = from_outside(error)

@@ -13,6 +13,7 @@ from spindle.execution.job import Job
 from spindle.execution.local import Local
 from spindle.execution.settle import Settled, settle
 from spindle.execution.transport import Transport, carried
+from spindle.tools.arguments import own_copy
 from spindle.tools.running import Observed
 
 _MOST_DOUBLINGS = 30
@@ -71,6 +72,8 @@ class Attempts:
             if anyio.current_time() + wait >= scope.deadline:
                 return settled  # there is no time for another try, and why this one failed says more than a timeout
             await anyio.sleep(wait)
+            # The try before may have changed its arguments; this one is to be the same call.
+            job.value = job.runnable.schema.validator()(own_copy(job.arguments or {}), job.call.args)
 
     async def _once(self, job: Job, scope: anyio.CancelScope) -> Settled:
         tool, runnable = job.entry.tool, job.runnable

@@ -16,7 +16,7 @@ from spindle.execution.cancelling import from_outside
 from spindle.execution.failures import err_of, without_secrets
 from spindle.execution.job import Job
 from spindle.execution.repair import explained
-from spindle.tools.arguments import read_arguments
+from spindle.tools.arguments import own_copy, read_arguments
 from spindle.tools.availability import is_available
 from spindle.tools.entry import Entry
 from spindle.tools.filters import ToolFilter, refusal
@@ -146,9 +146,10 @@ def is_well_formed(job: Job, house: House) -> Err | None:
     try:
         job.arguments = read_arguments(call.args, tool=tool.name, empty_ok=schema.takes_nothing())
         if not isinstance(call.args, (bytes, str)) and isinstance(call.args, Mapping):
-            # A mapping may hold what JSON cannot, and then it has none; and a handler may change what it holds.
+            # A mapping may hold what JSON cannot, and then it has no checksum; and it stays its owner's, to change.
             job.known_checksum = checksum(tool.name, job.arguments)
-        job.value = schema.validator()(job.arguments, call.args)
+            job.arguments = own_copy(job.arguments)
+        job.value = schema.validator()(own_copy(job.arguments), call.args)
     except (InvalidToolArgsError, NotCanonicalError) as error:
         refused = err_of(error, tool=tool.name)
         return explained(refused, job, schema) if house.explain_repairs else refused

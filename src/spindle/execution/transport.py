@@ -14,7 +14,7 @@ from spindle.execution.failures import err_of, without_secrets
 from spindle.execution.job import Job
 from spindle.execution.local import Local
 from spindle.execution.settle import settle
-from spindle.tools.arguments import read_arguments
+from spindle.tools.arguments import own_copy, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.entry import Entry
 from spindle.tools.registry import ToolRegistry
@@ -146,7 +146,7 @@ class LocalTransport:
         tool, schema = entry.tool, runnable_of(entry.tool).schema
         job = Job(Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, runnable_of(tool))
         job.arguments = read_arguments(request.args, tool=tool.name, empty_ok=True)
-        job.value = schema.validator()(job.arguments, request.args)
+        job.value = schema.validator()(own_copy(job.arguments), request.args)
         job.ctx = _Context(request, cancel, self._events, opened)
         return job
 

@@ -74,6 +74,20 @@ def read_arguments(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
     return value
 
 
+def own_copy(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Give arguments that were read a second time: a handler may change its own, and what was asked stays as it was."""
+    return {name: value if value.__class__ in _ATOMS else _copied(value) for name, value in arguments.items()}
+
+
+def _copied(value: Any) -> Any:
+    kind = value.__class__
+    if kind is dict:
+        return {key: part if part.__class__ in _ATOMS else _copied(part) for key, part in value.items()}
+    if kind is list:
+        return [part if part.__class__ in _ATOMS else _copied(part) for part in value]
+    return value
+
+
 def _may_hide(masked: bytes) -> bool:
     """Tell whether a long text may hold an overflowing number, or an empty list one level too deep for us."""
     return masked.find(_MANY_DIGITS) >= 0 or masked.count(b"[") + masked.count(b"{") > _MAX_DEPTH

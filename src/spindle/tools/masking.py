@@ -1,6 +1,7 @@
 """Arguments as they may be shown: secret fields without their values."""
 
 from collections.abc import Collection, Mapping
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
@@ -17,6 +18,15 @@ def masked(value: Any, secret_fields: Collection[str]) -> Any:
     given = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else _fields_of(value)
     secret = set(secret_fields) | _named_otherwise(type(cast("object", value)), secret_fields)
     return {name: MASK if name in secret else part for name, part in given.items()}
+
+
+def shown(value: Any, secret_fields: Collection[str]) -> Any:
+    """Give the masked arguments as a copy: who is only told of a call cannot change what runs."""
+    told = masked(value, secret_fields)
+    try:
+        return deepcopy(told)
+    except Exception:  # noqa: BLE001  an object of others may refuse, and is told as it is
+        return told
 
 
 def _fields_of(value: object) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from spindle.events import ToolExecutionEnd, ToolExecutionStart
 from spindle.tools.arguments import read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.identity import checksum
-from spindle.tools.masking import masked
+from spindle.tools.masking import shown
 from spindle.tools.problems import Problem, printable, refusal
 from spindle.tools.schema import Schema
 
@@ -93,7 +93,7 @@ class Observed:
             turn_id=self.context.turn_id,
             tool_call_id=self.context.tool_call_id,
             checksum=self.checksum,
-            args=masked(value, self.tool.secret_fields),
+            args=shown(value, self.tool.secret_fields),
             started_at=started_at,
         )
 
