@@ -38,6 +38,8 @@ async def test_a_page_is_given_as_markdown(tmp_path: Path) -> None:
     assert result.value == f"# Hello\n\nA [link]({server.url}/docs/b)\n"
     assert result.structured["title"] == "T"
     assert not result.trusted
+    assert isinstance(result.artifact, MarkdownArtifact)
+    assert [heading.text for heading in await result.artifact.headings()] == ["Hello"]
 
 
 async def test_a_long_page_is_kept_whole_as_a_markdown_artifact(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ async def web_fetch(url: Url, *, ctx: ToolContext) -> Ok | Err:
     html = await _html_text(response, data)
     page = await anyio.to_thread.run_sync(read_page, html, response.url, abandon_on_cancel=True)
     cut = "\n[the page goes on; the rest is left out]\n" if page.is_cut else ""
-    return Ok(page.markdown + cut, structured=facts | {"title": page.title})
+    return _page(page.markdown + cut, facts | {"title": page.title}, room=ctx.result_budget_chars)
 
 
 @tool(toolset="web", capabilities=ANY_HOST, timeout_seconds=90, max_result_chars=40_000)
@@ -123,6 +123,12 @@ async def _html_text(response: Response, data: bytes) -> str:
         except (LookupError, ValueError):  # no charset, or none for text
             pass
     return await response.text() if found is None else found.text
+
+
+def _page(markdown: str, facts: dict[str, Any], *, room: int | None) -> Ok:
+    """Give a page as an artifact; one that is too long to show becomes one in the spool, where it outlives memory."""
+    fits = room is None or len(markdown) <= room
+    return Ok(markdown, structured=facts, artifact=MarkdownArtifact.from_text(markdown) if fits else None)
 
 
 def _failed(response: Response, text: str | None) -> Err:
