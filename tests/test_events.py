@@ -1,11 +1,11 @@
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from anyio.lowlevel import checkpoint
 
 from spindle import Events
-from spindle.errors import UnknownEventError
+from spindle.errors import UnknownEventError, UsageError
 
 pytestmark = pytest.mark.anyio
 
@@ -44,6 +44,22 @@ async def test_nobody_listening_is_known() -> None:
     stop = events.on("log", print)
     assert events.heard("log")
     stop()
+    assert not events.heard("log")
+
+
+@pytest.mark.parametrize("name", [None, 5], ids=["none", "number"])
+def test_an_event_that_is_no_name_is_refused(name: Any) -> None:
+    with pytest.raises(UnknownEventError):
+        Events().on(name, print)
+
+
+def test_an_observer_that_cannot_be_called_is_refused() -> None:
+    events = Events()
+
+    with pytest.raises(UsageError) as caught:
+        events.on("log", cast("Any", None))
+
+    assert caught.value.field == "fn"
     assert not events.heard("log")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import anyio
 
-from spindle.errors import UnknownEventError
+from spindle.errors import UnknownEventError, UsageError
 
 Observer: TypeAlias = Callable[[Any], Awaitable[object] | object]
 Audience: TypeAlias = Literal["internal", "user", "dashboard"]
@@ -221,11 +221,14 @@ class Events:
 
         Raises:
             UnknownEventError: No such event is ever emitted.
+            UsageError: `fn` cannot be called.
         """
         if name not in EVENT_NAMES:
-            near = difflib.get_close_matches(name, EVENT_NAMES, n=1)
+            near = difflib.get_close_matches(str(name), EVENT_NAMES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the events are: {', '.join(EVENT_NAMES)}"
             raise UnknownEventError(f"no event is called {name!r}; {hint}", field="name")
+        if not callable(cast("object", fn)):
+            raise UsageError(f"{name!r} is told to a function, got {type(fn).__name__}; give on(name, fn)", field="fn")
 
         # A wrapper of its own, so that the same function observed twice is unsubscribed once each.
         def observe(payload: Any) -> Awaitable[object] | object:

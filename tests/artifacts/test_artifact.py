@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.reader import Match, SpoolReader
 from spindle.artifacts.tokens import register_counter
-from spindle.errors import ArtifactQueryError, NotASpoolReaderError
+from spindle.errors import ArtifactQueryError, InvalidArtifactError, NotASpoolReaderError
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +112,25 @@ async def test_grep_stops_at_its_limit_and_adds_context(artifact: Artifact) -> N
 async def test_a_pattern_outside_the_dialect_is_an_error(artifact: Artifact, pattern: str, flags: str) -> None:
     with pytest.raises(ArtifactQueryError):
         await artifact.grep(pattern, flags)
+
+
+@pytest.mark.parametrize("kind", ["pattern", "flags"])
+async def test_a_pattern_or_a_flag_that_is_no_text_is_an_error(kind: str) -> None:
+    with pytest.raises(ArtifactQueryError) as caught:
+        await Artifact.from_text("x").grep(**cast("Any", {"pattern": "x", kind: 5}))
+    assert caught.value.field == kind
+
+
+@pytest.mark.parametrize("given", [None, 5, b"bytes"], ids=["none", "number", "bytes"])
+def test_what_is_no_text_makes_no_artifact(given: Any) -> None:
+    with pytest.raises(InvalidArtifactError):
+        Artifact.from_text(given)
+
+
+@pytest.mark.parametrize("given", [None, 5, "text"], ids=["none", "number", "text"])
+def test_what_is_no_bytes_makes_no_artifact(given: Any) -> None:
+    with pytest.raises(InvalidArtifactError):
+        Artifact.from_bytes(given)
 
 
 async def test_a_bad_pattern_is_an_error_even_where_nothing_is_to_be_found() -> None:

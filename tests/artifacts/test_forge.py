@@ -230,6 +230,7 @@ async def test_records_of_an_outline_are_read_as_json() -> None:
         ("artifact_grep", {"call_id": "t", "pattern": ""}),
         ("artifact_grep", {"call_id": "t", "pattern": "x", "flags": "g"}),
         ("artifact_cat", {"call_id": "t", "start": -1}),
+        ("artifact_estimate_tokens", {"call_id": "t", "encoding": "nobody's"}),
         ("artifact_json_get", {"call_id": "t", "path": "$"}),
         ("artifact_json_get", {"call_id": "j", "path": "$", "limit": 5}),
         ("artifact_md_headings", {"call_id": "m", "depth": 7}),
@@ -251,7 +252,6 @@ async def test_what_cannot_be_answered_is_an_error_and_no_text() -> None:
     for name, args in [
         ("artifact_grep", {"call_id": "t", "pattern": "("}),
         ("artifact_grep", {"call_id": "t", "pattern": "(?=x)"}),
-        ("artifact_estimate_tokens", {"call_id": "t", "encoding": "nobody's"}),
         ("artifact_json_get", {"call_id": "j", "path": "id"}),
         ("artifact_json_keys", {"call_id": "b"}),
         ("artifact_table_sort", {"call_id": "s", "column": "zzz"}),

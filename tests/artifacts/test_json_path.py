@@ -98,6 +98,12 @@ def test_a_pattern_outside_the_dialect_is_refused(pattern: str) -> None:
         PathQuery(f"$.items[?search(@.name, '{pattern}')]").select(SHOP)
 
 
+def test_a_path_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ArtifactQueryError) as caught:
+        PathQuery(cast("str", 5))
+    assert caught.value.field == "path"
+
+
 def test_a_pattern_made_to_explode_answers_at_once() -> None:
     began = time.monotonic()
     assert PathQuery("$[?match(@, '(a+)+$')]").select(["a" * 50_000 + "b"]) == []

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from spindle import Events, Stash, ToolContext
-from spindle.errors import CapabilityError, GateNotSupportedError
+from spindle.errors import CapabilityError, GateNotSupportedError, InvalidContextError
 from spindle.events import ToolProgress
 
 pytestmark = pytest.mark.anyio
@@ -18,6 +18,24 @@ def test_a_light_context_needs_nothing() -> None:
     assert isinstance(ctx.stash, Stash)
     assert (ctx.tool_call_id, ctx.checksum, ctx.idempotency_key, ctx.deadline) == (None, None, None, None)
     assert ctx.seconds_left is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("session_id", None),
+        ("turn_id", 5),
+        ("events", 5),
+        ("result_budget_chars", -1),
+        ("result_budget_chars", "x"),
+        ("result_budget_chars", True),
+        ("result_budget_chars", float("nan")),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_where_it_is_given(field: str, value: Any) -> None:
+    with pytest.raises(InvalidContextError) as caught:
+        ToolContext(**{field: value})
+    assert caught.value.field == field
 
 
 def test_a_dict_will_do_for_a_stash_and_a_stash_is_shared() -> None:

@@ -73,6 +73,16 @@ async def test_options_are_those_of_a_tool() -> None:
     assert (anything.trusted, anything.toolset, anything.timeout_seconds) == (True, "orders", 30)
 
 
+async def test_what_a_function_returns_need_not_be_known() -> None:
+    def greet(name: str) -> Any:
+        """Greet."""
+        return name
+
+    greet.__annotations__["return"] = "Nowhere"
+
+    assert await call(tool(greet), name="a") == "a"
+
+
 async def test_postponed_annotations_find_local_names() -> None:
     namespace: dict[str, Any] = {}
     exec(  # a module of its own, with the future import

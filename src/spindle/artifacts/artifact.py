@@ -15,8 +15,8 @@ from spindle.artifacts.plain_search import search_lines
 from spindle.artifacts.query import query
 from spindle.artifacts.reader import Match, Search, SpoolReader
 from spindle.artifacts.render import Bounds
-from spindle.artifacts.tokens import counter_for, estimate, is_prose
-from spindle.errors import NotASpoolReaderError
+from spindle.artifacts.tokens import counter_for, estimate, is_prose, known_encodings
+from spindle.errors import InvalidArtifactError, NotASpoolReaderError
 from spindle.tools.registry import ToolRegistry
 
 T = TypeVar("T")
@@ -64,12 +64,26 @@ class Artifact:
 
     @classmethod
     def from_text(cls, text: str, **options: Any) -> Self:
-        """Make an artifact of a text in memory; `options` are those of the class."""
+        """Make an artifact of a text in memory; `options` are those of the class.
+
+        Raises:
+            InvalidArtifactError: It is no text.
+        """
+        if not isinstance(cast("object", text), str):
+            kind = type(text).__name__
+            raise InvalidArtifactError(f"from_text takes text, got {kind}; from_bytes takes bytes", field="text")
         return cls.from_bytes(encode_text(text), **options)
 
     @classmethod
     def from_bytes(cls, data: bytes, **options: Any) -> Self:
-        """Make an artifact of bytes in memory; `options` are those of the class."""
+        """Make an artifact of bytes in memory; `options` are those of the class.
+
+        Raises:
+            InvalidArtifactError: They are no bytes.
+        """
+        if not isinstance(cast("object", data), bytes | bytearray | memoryview):
+            kind = type(data).__name__
+            raise InvalidArtifactError(f"from_bytes takes bytes, got {kind}; from_text takes text", field="data")
         from spindle.artifacts.backends.memory import BytesReader  # noqa: PLC0415 - a port's factory method
 
         return cls(BytesReader(data), **options)
@@ -161,6 +175,7 @@ class Artifact:
         "artifact_estimate_tokens",
         "Estimate how many tokens the whole artifact would take. encoding names a tokenizer; leave it out for a "
         "general estimate.",
+        choices={"encoding": known_encodings},
     )
     async def estimate_tokens(self, encoding: str | None = None) -> int:
         """Estimate the tokens of the whole text, or count them where a counter is registered for `encoding`.

@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 from spindle.artifacts.query import Query, queries_for, queries_of
 from spindle.artifacts.render import UNDEFINED, Bounds, answer
 from spindle.errors import ArtifactIdCollisionError, ArtifactQueryError, InvalidContextError, SpindleError
+from spindle.tools.context import HasToolContext, ToolContext, turn_of
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.schema import Schema, schema_of
 from spindle.tools.tool import Tool
@@ -146,9 +147,9 @@ def _forge(queries: Mapping[str, Query], ctx: ForgeContext, bounds: Bounds) -> T
 
 
 def _reader_tool(asked: Query, readable: list[str] | None, ctx: ForgeContext, bounds: Bounds) -> ReaderTool:
-    async def read(args: dict[str, Any], tool_ctx: Any, _meta: Any) -> str:
-        within = _fitted(bounds, getattr(tool_ctx, "result_budget_chars", None))
-        return await _read(asked.name, dict(args), ctx, within, names_others=readable is not None)
+    async def read(args: dict[str, Any], tool_ctx: ToolContext, _meta: Any) -> str:
+        within, calls = _fitted(bounds, tool_ctx.result_budget_chars), _calls_at(ctx, tool_ctx)
+        return await _read(asked.name, dict(args), calls, within, names_others=readable is not None)
 
     return ReaderTool(
         name=asked.name,
@@ -167,17 +168,31 @@ def _reader_tool(asked: Query, readable: list[str] | None, ctx: ForgeContext, bo
     )
 
 
+def _calls_at(forged_for: ForgeContext, called_in: ToolContext) -> ForgeContext:
+    """Choose whose calls are read: those of the turn that asks, for a reader forged in one turn must not open another.
+
+    What was forged for a holder of calls that is no turn, such as a server's session, belongs to that holder.
+    """
+    turn = turn_of(called_in)
+    return forged_for if turn is None or not isinstance(forged_for, HasToolContext) else cast("ForgeContext", turn)
+
+
 def _schema(asked: Query, readable: list[str] | None) -> dict[str, Any]:
     call_id: dict[str, Any] = {"type": "string", "description": "The call whose result to read."}
     if readable is not None:
         call_id["enum"] = readable
+    chosen = {name: _one_of(choices()) for name, choices in asked.choices.items()}
     return {
         "type": "object",
         **asked.schema,
-        "properties": {"call_id": call_id, **asked.schema["properties"]},
+        "properties": {"call_id": call_id, **asked.schema["properties"], **chosen},
         "required": ["call_id", *asked.schema.get("required", ())],
         "additionalProperties": False,
     }
+
+
+def _one_of(texts: Sequence[str]) -> dict[str, Any]:
+    return {"anyOf": [{"type": "string", "enum": list(texts)}, {"type": "null"}]}
 
 
 def _fitted(bounds: Bounds, budget_chars: int | None) -> Bounds:

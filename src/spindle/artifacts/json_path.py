@@ -57,6 +57,8 @@ class PathQuery:
     """
 
     def __init__(self, path: str, limits: PathLimits | None = None) -> None:
+        if not isinstance(cast("object", path), str):
+            raise ArtifactQueryError(f"a path is text such as '$.name', got {type(path).__name__}", field="path")
         if len(path) > MAX_PATH_CHARS:
             raise ArtifactQueryError(
                 f"a path has at most {MAX_PATH_CHARS} characters, this one {len(path)}", field="path"

@@ -60,6 +60,9 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
     Raises:
         ArtifactQueryError: The pattern or a flag is not of the dialect.
     """
+    if not isinstance(cast("object", text), str):
+        kind = type(text).__name__
+        raise ArtifactQueryError(f"a pattern is text, got {kind}. The dialect: {DIALECT}", field="pattern")
     _check_flags(flags)
     try:
         needle = text.encode()
@@ -76,6 +79,8 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
 
 
 def _check_flags(flags: str) -> None:
+    if not isinstance(cast("object", flags), str):
+        raise ArtifactQueryError(f"flags are text such as 'i', got {type(flags).__name__}", field="flags")
     unknown = sorted(set(flags) - _FLAGS)
     if unknown:
         raise ArtifactQueryError(

@@ -5,7 +5,7 @@ about it comes from its signature, so a subclass adds a question by writing a me
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
@@ -45,6 +45,8 @@ class Query:
     """Whether `None` means that there is nothing, and not JSON's `null`."""
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """More JSON Schema for a parameter than its type can say."""
+    choices: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict[str, Callable[[], Sequence[str]]])
+    """The texts an optional parameter may be, where they are known only when a tool is forged."""
 
     @cached_property
     def arguments(self) -> "type[BaseModel]":
@@ -91,6 +93,7 @@ def query(
     render: Callable[[Any], str] = serialise,
     none_is_absent: bool = True,
     told: Mapping[str, Mapping[str, Any]] | None = None,
+    choices: Mapping[str, Callable[[], Sequence[str]]] | None = None,
 ) -> Callable[[Method], Method]:
     """Mark a method of an artifact as a question that a model may ask through the tool `name`."""
     if not name or not description:
@@ -108,6 +111,7 @@ def query(
             render=render,
             none_is_absent=none_is_absent,
             told=told or {},
+            choices=choices or {},
         )
         setattr(method, _MARK, marked)
         return method

@@ -39,6 +39,11 @@ def register_counter(encoding: str, count: TokenCounter) -> Callable[[], None]:
     return undo
 
 
+def known_encodings() -> list[str]:
+    """List every encoding that is answered for now."""
+    return sorted(KNOWN_ENCODINGS | _counters.keys())
+
+
 def counter_for(encoding: str | None) -> TokenCounter | None:
     """Give the counter of an encoding, or `None` where the estimate must do.
 
@@ -49,7 +54,7 @@ def counter_for(encoding: str | None) -> TokenCounter | None:
         return _counters.get(encoding) if encoding else None
     if encoding in KNOWN_ENCODINGS:
         return None
-    known = ", ".join(sorted(KNOWN_ENCODINGS | _counters.keys()))
+    known = ", ".join(known_encodings())
     raise ArtifactQueryError(f"unknown encoding {encoding!r}; leave it out for an estimate, or use one of: {known}")
 
 

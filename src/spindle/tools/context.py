@@ -20,7 +20,11 @@ Post: TypeAlias = Callable[[Callable[[], None]], None]
 
 
 class ToolContext:
-    """One call's surroundings: who asks, how long it has, what it may reach, and whom to tell."""
+    """One call's surroundings: who asks, how long it has, what it may reach, and whom to tell.
+
+    Raises:
+        InvalidContextError: A value is of the wrong kind; found here, not in the middle of a batch.
+    """
 
     __slots__ = (
         "_cancelled",
@@ -29,6 +33,7 @@ class ToolContext:
         "_open_gate",
         "_post",
         "_redact",
+        "_turn",
         "checksum",
         "client",
         "deadline",
@@ -65,7 +70,9 @@ class ToolContext:
         open_gate: GateOpener | None = None,
         handles: Mapping[str, Any] | None = None,
         client: Any = None,
+        turn: object = None,
     ) -> None:
+        _check(session_id=session_id, turn_id=turn_id, events=events, result_budget_chars=result_budget_chars)
         self.session_id = session_id
         self.turn_id = turn_id
         self.working_dir = working_dir
@@ -85,6 +92,7 @@ class ToolContext:
         """The MCP client the call was made for, as `spindle.mcp.asking` uses it; `None` elsewhere."""
         self._open_gate = open_gate
         self._handles = handles
+        self._turn = turn
         self._identify: Identify | None = None
         self._post: Post | None = None
         self._redact: Callable[[str], str] | None = None
@@ -108,6 +116,7 @@ class ToolContext:
         own.tool_name, own.tool_call_id, own.deadline = tool_name, tool_call_id, deadline
         own.result_budget_chars, own.client = result_budget_chars, self.client
         own._open_gate, own._handles, own._identify, own._post = self._open_gate, None, identify, None
+        own._turn = self._turn
         own._redact = redact
         own._cancelled = False
         return own  # `checksum` and `idempotency_key` stay empty until someone looks
@@ -215,6 +224,26 @@ class ToolContext:
                 field=name,
             )
         return handles[name]
+
+
+def turn_of(ctx: ToolContext) -> object:
+    """Give the larger context that `ctx` was taken from, or `None`: for who reads a turn's calls, not for handlers."""
+    return ctx._turn  # pyright: ignore[reportPrivateUsage]
+
+
+def _check(*, session_id: object, turn_id: object, events: object, result_budget_chars: object) -> None:
+    if not isinstance(session_id, str):
+        raise _unfit("session_id", "text", session_id)
+    if turn_id is not None and not isinstance(turn_id, str):
+        raise _unfit("turn_id", "text or None", turn_id)
+    if events is not None and not isinstance(events, Events):
+        raise _unfit("events", "Events() or None", events)
+    if result_budget_chars is not None and (type(result_budget_chars) is not int or result_budget_chars < 0):
+        raise _unfit("result_budget_chars", "a whole number of characters, or None", result_budget_chars)
+
+
+def _unfit(field: str, expected: str, given: object) -> InvalidContextError:
+    return InvalidContextError(f"ToolContext({field}=…) takes {expected}, got {given!r:.80}", field=field)
 
 
 @runtime_checkable

@@ -173,7 +173,7 @@ def _is_filled(cell: types.CellType) -> bool:
 
 def _read_parameters(function: Function) -> Parameters:
     try:
-        hints = typing.get_type_hints(function.plain, localns=dict(function.namespace), include_extras=True)
+        hints = _parameter_hints(function)
     except Exception as error:
         message = (
             f"tool {function.name!r}: an annotation cannot be resolved ({error}); import what it names at module level"
@@ -190,6 +190,15 @@ def _read_parameters(function: Function) -> Parameters:
         else:
             shown.append(parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY))
     return Parameters(shown=tuple(shown), contexts=tuple(contexts))
+
+
+def _parameter_hints(function: Function) -> dict[str, Any]:
+    # What it returns may be named for type checkers only, or in a place we cannot see; a model is not told of it.
+    plain = function.plain
+    given: dict[str, Any] = getattr(plain, "__annotations__", {})
+    parameters = types.SimpleNamespace(__annotations__={name: given[name] for name in given if name != "return"})
+    names = getattr(plain, "__globals__", {})
+    return typing.get_type_hints(parameters, names, dict(function.namespace), include_extras=True)
 
 
 def _is_context(hint: Any) -> bool:

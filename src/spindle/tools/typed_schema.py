@@ -14,6 +14,7 @@ from spindle.tools.identity import canonical_json
 from spindle.tools.problems import Problem, did_you_mean, path_text, refusal, sentence
 from spindle.tools.pydantic_problems import from_pydantic
 from spindle.tools.schema import Validate
+from spindle.tools.typed_dicts import made_readable
 
 _NUMBERS = {"int", "float", "decimal", "complex"}
 _OBJECTS = {"model", "dataclass", "typed-dict"}
@@ -49,7 +50,7 @@ class TypedSchema:
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
         try:
-            return TypeAdapter(self._types())
+            return _adapter_of(self._types())
         except _BUILD_ERRORS as error:
             raise self._cannot("be understood", error) from error
 
@@ -138,6 +139,15 @@ class TypedSchema:
         reason = f": {str(error).splitlines()[0]}" if error is not None and str(error) else ""
         message = f"tool {self._tool!r}: its parameters cannot {what}{reason}"
         return InvalidToolError(message, tool=self._tool, field="input_schema")
+
+
+def _adapter_of(source: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(source)
+    except PydanticUserError as error:
+        if error.code != "typed-dict-version":  # before Python 3.12 it reads only the kind of typing_extensions
+            raise
+    return TypeAdapter(made_readable(source))
 
 
 def _hiding_causes(validate: Validate) -> Validate:

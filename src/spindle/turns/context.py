@@ -312,6 +312,7 @@ class DispatchContext:
                 working_dir=self.working_dir,
                 dry_run=self.dry_run,
                 open_gate=self.wait_for,
+                turn=self,
             )
         self._tool_context.turn_count = self.iteration
         strangers = any(found.trust_tier != "first-party" for found in self.retrievables)
