@@ -356,6 +356,17 @@ async def test_a_wrong_context_or_filter_is_the_developers_mistake() -> None:
         {"timeout_seconds": float("nan")},
         {"batch_timeout_seconds": -1},
         {"repair": "run"},
+        {"backends": 5},
+        {"reducers": 5},
+        {"budget": 80_000},
+        {"spool": "folder"},
+        {"journal": "file.db"},
+        {"transport": 5},
+        {"approve": True},
+        {"interceptors": 5},
+        {"interceptors": [5]},
+        {"sinks": ["send_mail"]},
+        {"retries": 3},
     ],
 )
 async def test_bad_settings_are_refused_when_an_executor_is_made(settings: dict[str, Any]) -> None:

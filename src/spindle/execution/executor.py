@@ -24,7 +24,7 @@ from spindle.execution.batch import Batch, run_all
 from spindle.execution.budget import Budget, fair_share
 from spindle.execution.caching import ResultCache
 from spindle.execution.cancelling import from_outside, pass_on
-from spindle.execution.checking import checked_settings
+from spindle.execution.checking import checked_parts, checked_settings
 from spindle.execution.dry_run import foretold
 from spindle.execution.failures import err_of
 from spindle.execution.gates import House, admit, refused_by_checks
@@ -38,6 +38,7 @@ from spindle.execution.redacting import redacted, with_clean_artifact
 from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
 from spindle.execution.settle import Settled
 from spindle.execution.slots import Slots
+from spindle.execution.stopping import run_until_stopped
 from spindle.execution.transport import Transport
 from spindle.execution.witnesses import Watch, Witness, close_watches, told_apart, watched, watches_of
 from spindle.journal.journal import Journal
@@ -77,6 +78,8 @@ class Executor:
         repair: Literal["explain"] | None = None,
     ) -> None:
         checked_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
+        checked_parts(backends=backends, reducers=reducers, budget=budget, spool=None if spool is _MEMORY else spool)
+        checked_parts(journal=journal, transport=transport, approve=approve, sinks=sinks, retries=retries)
         self._registry = registry
         self._backends = backends or NO_BACKENDS
         self._reducers = reducers
@@ -94,8 +97,7 @@ class Executor:
         self._cache = ResultCache(time.monotonic)
         self._redactor = Redactor()
         self._lanes = Lanes()
-        self._concurrency = concurrency
-        self._slots = Slots(concurrency)
+        self._concurrency, self._slots = concurrency, Slots(concurrency)
 
     @property
     def abandoned_threads(self) -> int:
@@ -149,7 +151,8 @@ class Executor:
         if self._sinks is not None:
             _guard_sinks(self._sinks, waiting, tainted=context.tainted)
         try:
-            await self._run_all(waiting, batch, watches)
+            run, stop = partial(self._run_all, waiting, batch, watches), getattr(ctx, "abort_signal", None)
+            await (run() if stop is None else run_until_stopped(run, waiting, stop))
             batch.share_results()
             if self._reducers is not None:
                 for job in jobs:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, cast
 
+from spindle.errors import UsageError
 from spindle.events import Events
 from spindle.execution.batch import Batch, Run
 from spindle.execution.interceptors import Interceptor
@@ -37,15 +38,24 @@ class Witness(Protocol):
 def told_apart(
     given: Iterable[Interceptor | Witness],
 ) -> tuple[tuple[Interceptor, ...], tuple[Witness, ...]]:
-    """Give those who may answer calls, and those who only look on."""
+    """Give those who may answer calls, and those who only look on.
+
+    Raises:
+        UsageError: One can do neither.
+    """
+    if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        raise UsageError("interceptors must be a list of async (call, ctx, next)", field="interceptors")
     interceptors: list[Interceptor] = []
     witnesses: list[Witness] = []
     for one in given:
         # By its class: some interceptors, such as test doubles, answer to any name.
         if hasattr(type(one), "watch"):
             witnesses.append(cast("Witness", one))
+        elif callable(one):
+            interceptors.append(one)
         else:
-            interceptors.append(cast("Interceptor", one))
+            kind = type(cast("object", one)).__name__
+            raise UsageError(f"an interceptor is an async (call, ctx, next), not a {kind}", field="interceptors")
     return tuple(interceptors), tuple(witnesses)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 import anyio
 
 from spindle.artifacts.forge import ReaderTool, forge_all
-from spindle.calls import Call, CallOutcome, Err, Ok
+from spindle.calls import Call, Ok
 from spindle.errors import ExecutorCallbackError, InvalidDispatchInputError, LimitError
 from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationStart
 from spindle.execution.executor import Executor
@@ -246,7 +246,7 @@ class _Loop:
         for call in calls:
             check_call_id(call.tool_call_id, self._ctx.turn.shelves)
         self._refuse_repeats(calls)
-        outcomes = await self._execute(calls)
+        outcomes = await self._executor.execute_parallel(calls, self._ctx, self._ctx.filter)
         for outcome in outcomes:
             await self._ctx.store_tool_call(outcome.to_record())
             if isinstance(outcome.result, Ok) and outcome.result.cost_usd is not None:
@@ -274,17 +274,6 @@ class _Loop:
             if times == most - 1:
                 message = f"the same call of {call.name!r} was asked for {times + 1} times; once more ends the turn"
                 self._ctx.events.warn(message, source="max_repeats")
-
-    async def _execute(self, calls: Sequence[Call]) -> list[CallOutcome]:
-        ctx = self._ctx
-        with anyio.CancelScope() as scope:
-            forget = ctx.abort_signal.on_abort(scope.cancel)
-            try:
-                return await self._executor.execute_parallel(calls, ctx, ctx.filter)
-            finally:
-                forget()
-        cancelled = Err("cancelled", "The call was cancelled: the turn was aborted.")
-        return [CallOutcome(each.tool_call_id, each.name, call_checksum(each), cancelled) for each in calls]
 
 
 def _reply(answer: Any) -> Reply:
