@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.trace import NoOpTracerProvider
 
 from spindle import Artifact, Backends, Capabilities, Err, Executor, Tool, ToolContext, ToolRegistry
@@ -25,6 +26,25 @@ async def test_without_an_sdk_nothing_is_watched() -> None:
     assert witness.watch(ToolContext()) is None
     (outcome,) = await execute([giving("fine")], [call("give")], interceptors=[witness])
     assert ok(outcome).value == "fine"
+
+
+async def test_nobody_need_ask_for_telemetry_where_an_sdk_is_set_up(
+    sdk: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: sdk.tracers)
+
+    await execute([giving("")], [call("give"), call("nobody")])
+
+    assert [span.name for span in sdk.spans] == ["execute_tool give", "execute_tool"]
+    assert ARGUMENTS not in attributes(sdk.spans[0])
+
+
+async def test_who_gives_their_own_telemetry_has_no_other(sdk: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: sdk.tracers)
+
+    await execute([giving("")], [call("give")], interceptors=[telemetry(contents=True)])
+
+    assert RESULT in attributes(sdk.span)
 
 
 async def test_spans_without_metrics_and_metrics_without_spans(sdk: Collected) -> None:

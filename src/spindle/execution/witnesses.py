@@ -1,6 +1,8 @@
 """Who sees every call of a batch, whatever becomes of it, and changes none: telemetry."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Protocol, cast
 
 from spindle.errors import UsageError
@@ -9,6 +11,9 @@ from spindle.execution.batch import Batch, Run
 from spindle.execution.interceptors import Interceptor
 from spindle.execution.job import Job
 from spindle.tools.context import ToolContext
+
+_SDK = "opentelemetry.sdk"
+_TELEMETRY = "spindle.telemetry.spans"
 
 
 class Watch(Protocol):
@@ -35,10 +40,26 @@ class Witness(Protocol):
         ...
 
 
+class Unasked:
+    """OpenTelemetry, told of every call once the program has set up an SDK; before that, a look into a dict."""
+
+    def __init__(self) -> None:
+        self._telemetry: Witness | None = None
+
+    def watch(self, context: ToolContext) -> Watch | None:
+        """Give what telemetry gives, as soon as an SDK is loaded."""
+        if self._telemetry is None:
+            if _SDK not in sys.modules:
+                return None
+            # By its name, and not before it is needed: it is further out, and knows of libraries that we do not.
+            self._telemetry = cast("Witness", import_module(_TELEMETRY).telemetry())
+        return self._telemetry.watch(context)
+
+
 def told_apart(
     given: Iterable[Interceptor | Witness],
 ) -> tuple[tuple[Interceptor, ...], tuple[Witness, ...]]:
-    """Give those who may answer calls, and those who only look on.
+    """Give those who may answer calls, and those who only look on: telemetry too, unless somebody gave their own.
 
     Raises:
         UsageError: One can do neither.
@@ -56,6 +77,8 @@ def told_apart(
         else:
             kind = type(cast("object", one)).__name__
             raise UsageError(f"an interceptor is an async (call, ctx, next), not a {kind}", field="interceptors")
+    if not any(getattr(type(one), "is_telemetry", False) for one in witnesses):
+        witnesses.insert(0, Unasked())
     return tuple(interceptors), tuple(witnesses)
 
 

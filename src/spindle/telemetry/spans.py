@@ -1,6 +1,6 @@
-"""Tells OpenTelemetry of every call: `Executor(registry, interceptors=[telemetry()])` is all there is to do.
+"""Tells OpenTelemetry of every call, once the program has set up an SDK; until then it costs next to nothing.
 
-It is off, and costs next to nothing, until the program sets up an OpenTelemetry SDK.
+An executor does so by itself; `Executor(registry, interceptors=[telemetry(…)])` is for one's own providers, or contents.
 """
 
 from typing import TYPE_CHECKING

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextvars import Token
 from dataclasses import dataclass
 from time import perf_counter, time_ns
+from typing import ClassVar
 
 from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.metrics import MeterProvider
@@ -20,6 +21,9 @@ from spindle.tools.context import ToolContext
 
 class Telemetry:
     """What `telemetry()` gives: stands among an executor's interceptors and sees every call."""
+
+    is_telemetry: ClassVar = True
+    """An executor that has been given one makes none of its own."""
 
     def __init__(
         self,
