@@ -1,6 +1,6 @@
 """Tells OpenTelemetry of every call, once the program has set up an SDK; until then it costs next to nothing.
 
-An executor does so by itself; `Executor(registry, interceptors=[telemetry(…)])` is for one's own providers, or contents.
+An executor does so by itself; `Executor(registry, interceptors=[telemetry(…)])` is for own providers, or for contents.
 """
 
 from typing import TYPE_CHECKING
