@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from spindle import Call, CallOutcome, Executor, Tool, ToolContext, ToolRegistry
-from spindle.errors import InvalidContextError, InvalidToolFilterError, UsageError
+from spindle.errors import InvalidContextError, InvalidToolFilterError
 from tests.execution.calling import call, counting, err, execute, execute_one, giving, make, ok, raising
 
 pytestmark = pytest.mark.anyio
@@ -345,35 +345,6 @@ async def test_a_wrong_context_or_filter_is_the_developers_mistake() -> None:
         await executor.execute_parallel([call("give")], wrong)
     with pytest.raises(InvalidToolFilterError):
         await executor.execute_parallel([call("give")], ToolContext("s1"), filter=wrong)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"concurrency": 0},
-        {"concurrency": True},
-        {"timeout_seconds": 0},
-        {"timeout_seconds": float("nan")},
-        {"batch_timeout_seconds": -1},
-        {"repair": "run"},
-        {"backends": 5},
-        {"reducers": 5},
-        {"budget": 80_000},
-        {"spool": "folder"},
-        {"journal": "file.db"},
-        {"transport": 5},
-        {"approve": True},
-        {"interceptors": 5},
-        {"interceptors": [5]},
-        {"sinks": ["send_mail"]},
-        {"retries": 3},
-    ],
-)
-async def test_bad_settings_are_refused_when_an_executor_is_made(settings: dict[str, Any]) -> None:
-    with pytest.raises(UsageError) as caught:
-        Executor(ToolRegistry(), **settings)
-
-    assert caught.value.field in settings
 
 
 async def test_two_batches_of_one_executor_do_not_see_each_other() -> None:

@@ -93,6 +93,19 @@ async def test_a_failed_call_ends_with_its_code_and_its_attempts(place: Place) -
     assert (denied.code, denied.error, denied.attempts, denied.trusted) == ("denied", "no", 1, False)
 
 
+async def test_a_tool_that_repeats_a_secret_field_does_not_write_it_down() -> None:
+    journal = Journal.memory()
+
+    async def login(args: Any, _ctx: Any, _meta: Any) -> Ok:
+        return Ok(f"{args['password']} is right", structured={"was": [args["password"]]})
+
+    tool = make("login", login, input_schema=SCHEMA, secret_fields=["password"])
+    outcome = await execute_one(tool, {"password": "correct horse"}, journal=journal)
+
+    assert ok(outcome).value == "correct horse is right"
+    assert (await entry_of(journal)).result == {"value": "*** is right", "structured": {"was": ["***"]}}
+
+
 async def test_secret_fields_are_never_written(place: Place) -> None:
     tool = giving("hello", "login", input_schema=SCHEMA, secret_fields=["password"])
     secret = "correct horse battery"

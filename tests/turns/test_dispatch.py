@@ -17,8 +17,15 @@ from spindle import (
     tool,
 )
 from spindle.artifacts.forge import ReaderTool
-from spindle.errors import ExecutorCallbackError, InvalidDispatchInputError, LimitError
-from spindle.testing.scripted import ScriptedModel
+from spindle.errors import (
+    ExecutorCallbackError,
+    InvalidDispatchContextError,
+    InvalidDispatchInputError,
+    LimitError,
+    PipelineShortCircuitedError,
+)
+from spindle.testing import ScriptedModel
+from spindle.tools.identity import checksum
 
 pytestmark = pytest.mark.anyio
 
@@ -294,3 +301,94 @@ async def test_a_dispatch_shares_the_turns_registry_and_stash() -> None:
     assert report.text == "1 True"
     assert turn.stash.get("b") == 2
     assert turn.tools.has("verses")
+
+
+async def test_an_abort_loses_no_answer_of_a_call_that_had_ended() -> None:
+    started, sent = anyio.Event(), list[str]()
+
+    @tool
+    async def send() -> str:
+        """Send."""
+        sent.append("mail")
+        return "sent"
+
+    @tool
+    async def hang() -> None:
+        """Hang."""
+        started.set()
+        await anyio.sleep_forever()
+
+    ctx = DispatchContext(tools=[send, hang])
+
+    async def run() -> None:
+        model = ScriptedModel([Call("c1", "send"), Call("c2", "hang")])
+        await DispatchRunner.dispatch(raw=ctx, executor_callback=model)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await started.wait()
+            await anyio.wait_all_tasks_blocked()
+            ctx.abort()
+
+    assert sent == ["mail"]
+    assert [(call.id, call.is_error) for call in ctx.tool_calls] == [("c1", False), ("c2", True)]
+    assert ctx.tool_calls[0].results == "sent"
+
+
+async def test_output_middleware_that_forgets_next_is_found_after_a_final_answer_too() -> None:
+    async def forget(_ctx: Any, _next: Any) -> None: ...
+
+    with pytest.raises(PipelineShortCircuitedError) as caught:
+        await dispatch("done", dispatch_output_pipeline=[forget])
+
+    assert caught.value.field == "dispatch-output"
+
+
+async def test_secret_fields_are_masked_in_what_is_told_of_a_call() -> None:
+    @tool(secret_fields=["password"])
+    async def login(user: str, password: str) -> str:
+        """Log in."""
+        return f"{user}{len(password)}"
+
+    events, told = Events(), list[Any]()
+    events.on("tool_call", told.append)
+    secret = {"user": "ada", "password": "correct horse"}
+
+    async def callback(_ctx: Any, helpers: Any) -> str:
+        helpers.report_tool_call("c1", tool="login", args='{"user": "ada", "password": "corr')
+        helpers.report_tool_call("c1", args=secret)
+        return "done"
+
+    await DispatchRunner.dispatch(raw={"tools": [login], "events": events}, executor_callback=callback)
+
+    assert [delta.args for delta in told] == ["***", {"user": "ada", "password": "***"}]
+    assert told[1].checksum == checksum("login", secret)
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("max_iterations", {"max_iterations": 0}),
+        ("max_repeats", {"max_repeats": "x"}),
+        ("executor_callback", {"executor_callback": 5}),
+        ("executor", {"executor": 5}),
+        ("raw", {"raw": 5}),
+        ("source", {"raw": None, "source": 5}),
+    ],
+)
+async def test_a_dispatch_names_a_bad_setting(field: str, settings: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"raw": {}, "executor_callback": ScriptedModel("x")}
+
+    with pytest.raises(InvalidDispatchInputError) as caught:
+        await DispatchRunner.dispatch(**(given | settings))
+
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("values", [{"system_prompt": 5}, {"turn_id": 5}, {"tool_calls": [5]}])
+def test_a_context_names_a_bad_value(values: dict[str, Any]) -> None:
+    with pytest.raises(InvalidDispatchContextError) as caught:
+        DispatchContext(**values)
+
+    assert caught.value.field in values

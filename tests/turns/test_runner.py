@@ -15,6 +15,7 @@ from spindle.errors import (
     InvalidTurnContextError,
     InvalidTurnRunnerConfigError,
     LimitError,
+    NackError,
     OutputPipelineError,
     ToolAlreadyRegisteredError,
     TurnAbortedError,
@@ -211,7 +212,23 @@ def test_duplicate_tools_are_refused_when_the_runner_is_built() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("executor_callback", "x"), ("turn_input_pipeline", 5), ("dispatch_output_pipeline", ["x"])]
+    ("field", "value"),
+    [
+        ("executor_callback", "x"),
+        ("turn_input_pipeline", 5),
+        ("dispatch_output_pipeline", ["x"]),
+        ("tools", [5]),
+        ("max_iterations", 0),
+        ("max_iterations", True),
+        ("max_repeats", "many"),
+        ("timeout_seconds", 0),
+        ("abort_grace_seconds", float("inf")),
+        ("spool", "folder"),
+        ("journal", "file.db"),
+        ("records", 5),
+        ("executor", 5),
+        ("concurrency", 0),
+    ],
 )
 def test_bad_settings_are_named(field: str, value: Any) -> None:
     settings: dict[str, Any] = {"executor_callback": ScriptedModel("x")}
@@ -219,6 +236,28 @@ def test_bad_settings_are_named(field: str, value: Any) -> None:
         TurnRunner(**(settings | {field: value}))
 
     assert caught.value.field == field
+
+
+async def test_middleware_that_waits_in_an_aborted_turn_is_no_failure() -> None:
+    async def wait(ctx: TurnContext, next: Any) -> None:
+        ctx.abort()
+        await ctx.wait_for(Gate("May I?", timeout_seconds=None))
+
+    runner = TurnRunner(executor_callback=ScriptedModel("x"), turn_input_pipeline=[wait])
+    seen = listen(runner, "error", "turn_end")
+
+    report = await runner.run()
+
+    assert (report.status, report.error) == ("aborted", None)
+    assert [name for name, _ in seen] == ["turn_end"]
+
+
+async def test_a_dispatch_that_is_refused_with_a_text_ends_the_turn_with_it() -> None:
+    report = await TurnRunner(executor_callback=ScriptedModel(lambda ctx: ctx.nack("not today"))).run()  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType]
+
+    assert report.status == "nack"
+    assert isinstance(report.error, NackError)
+    assert str(report.error) == "not today"
 
 
 async def test_a_turn_with_a_bad_value_is_not_started() -> None:

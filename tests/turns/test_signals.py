@@ -1,6 +1,8 @@
+from typing import Any
+
 import pytest
 
-from spindle.errors import AlreadySignalledError, NackError
+from spindle.errors import AlreadySignalledError, NackError, UsageError
 from spindle.turns.signals import Signals
 
 
@@ -79,3 +81,10 @@ def test_a_handler_added_after_the_ack_never_fires() -> None:
     signals.on_ack(lambda: seen.append("late"))
 
     assert seen == []
+
+
+def test_only_a_function_can_be_called_on_acknowledgement() -> None:
+    nothing: Any = None
+
+    with pytest.raises(UsageError):
+        Signals().on_ack(nothing)

@@ -155,7 +155,7 @@ class ExecutorCallbackError(RunError):
 
 
 class NackError(RunError):
-    """The dispatch was refused without a reason of its own."""
+    """The dispatch was refused, with a text for a reason or without any."""
 
     code = "E_LLM_EXECUTION_NACK"
 

@@ -181,7 +181,7 @@ class InvalidDispatchContextError(UsageError):
 
 
 class InvalidDispatchInputError(UsageError):
-    """A dispatch was given none or two things to start from."""
+    """A dispatch was given none or two things to start from, or a setting that it cannot use."""
 
     code = "E_INVALID_LLM_DISPATCH_INPUT"
     status = 529

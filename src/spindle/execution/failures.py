@@ -23,6 +23,7 @@ from spindle.tools.problems import printable
 
 _MAX_WORDS = 2_000
 _MAX_CLASS_NAME = 100
+_NO_SECRETS = Redactor()
 _CODES: tuple[tuple[type[SpindleError], ErrCode], ...] = (
     (InvalidToolArgsError, "input_invalid"),
     (NotCanonicalError, "input_invalid"),
@@ -51,7 +52,12 @@ def without_secrets(err: Err, arguments: Mapping[str, Any] | None, secret_fields
         return err
     text = secrets_masked(err.error, arguments, secret_fields)
     told = err if text == err.error else replace(err, error=text)
-    return with_clean_cause(told, Redactor(_secret_texts(arguments, secret_fields)))
+    return with_clean_cause(told, redactor_of(arguments, secret_fields))
+
+
+def redactor_of(arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> Redactor:
+    """Give what masks the values of secret fields; where there are none it masks nothing."""
+    return Redactor(_secret_texts(arguments, secret_fields)) if secret_fields else _NO_SECRETS
 
 
 def secrets_masked(text: str, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> str:

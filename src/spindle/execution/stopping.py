@@ -30,8 +30,11 @@ async def run_until_stopped(run: Callable[[], Awaitable[None]], jobs: Sequence[J
         with anyio.CancelScope() as scope:
 
             def end() -> None:
-                # What fails from now on fails because it is cancelled.
-                ended.update(job for job in jobs if job.settled is not None)
+                for job in jobs:
+                    if job.settled is None:
+                        job.ctx.cancel()  # first, so that a handler that hears of it can find out why
+                    else:
+                        ended.add(job)
                 scope.cancel()
 
             forget = stop.on_abort(end)
@@ -42,6 +45,7 @@ async def run_until_stopped(run: Callable[[], Awaitable[None]], jobs: Sequence[J
         if not scope.cancel_called:
             return
     for job in jobs:
+        # What fails after the word to stop fails because of it.
         if job not in ended and (job.settled is None or not job.settled.result.ok):
             job.ctx.cancel()
             job.finish(Settled(Err("cancelled", "The call was cancelled: the turn was aborted.")))

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, cast
 from spindle.artifacts.json_artifact import JsonArtifact
 from spindle.calls import Err, Ok
 from spindle.errors import UsageError
+from spindle.execution.failures import redactor_of
 from spindle.execution.job import Job, Record
 from spindle.execution.settle import Settled
 from spindle.journal.entries import Finished, Intent, idempotency_key
@@ -95,9 +96,11 @@ def finished_of(job: Job, clock: Clock, *, key: str | None = None, text_only: bo
 
 
 def _told(result: Ok, job: Job, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {"value": result.value}
+    # A tool may repeat what it was told in confidence; that is for the one who asked, not for the record.
+    secrets = redactor_of(job.arguments, job.entry.tool.secret_fields)
+    told: dict[str, Any] = {"value": secrets.redact(result.value)}
     if result.structured is not None and not text_only:
-        told["structured"] = result.structured
+        told["structured"] = secrets.redact_value(result.structured)
     if result.cost_usd is not None:
         told["cost_usd"] = result.cost_usd
     if is_kept:

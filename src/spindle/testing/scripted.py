@@ -12,10 +12,13 @@ Step: TypeAlias = str | Reply | Call | Sequence[Call] | Callable[[Any], Any] | B
 
 
 class ScriptedModel:
-    """An executor callback that gives one step of its script for each trip to the model."""
+    """An executor callback that gives one step of its script for each trip to the model.
 
-    def __init__(self, *script: Step) -> None:
-        self._script = script
+    The steps are its arguments, or one list of them.
+    """
+
+    def __init__(self, *script: Step | Sequence[Step]) -> None:
+        self._script = _steps(script)
         self.seen: list[list[str]] = []
         """The names of the tools the model was shown, trip by trip."""
 
@@ -29,7 +32,7 @@ class ScriptedModel:
         if ctx.iteration >= len(self._script):
             message = f"the script has {len(self._script)} steps and the model was asked once more; end it with a text"
             raise UsageError(message, field="script")
-        step = cast("Any", self._script[ctx.iteration])
+        step = self._script[ctx.iteration]
         if callable(step):
             step = step(ctx)
         if isinstance(step, BaseException):
@@ -37,3 +40,11 @@ class ScriptedModel:
         if isinstance(step, str):
             helpers.report_message(f"m{ctx.iteration}", step, is_complete=True)
         return [step] if isinstance(step, Call) else step
+
+
+def _steps(script: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tell a list of steps from a list of calls, which is one step."""
+    if len(script) != 1 or not isinstance(script[0], (list, tuple)):
+        return script
+    steps = cast("Sequence[Any]", script[0])
+    return script if all(isinstance(step, Call) for step in steps) else tuple(steps)

@@ -158,15 +158,15 @@ class DispatchContext:
         working_dir: Any = None,
         dry_run: bool = False,
     ) -> None:
-        if not isinstance(system_prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise InvalidDispatchContextError("system_prompt must be text", field="system_prompt")
+        calls = tuple(tool_calls)
+        _check(system_prompt, turn_id, calls)
         self.turn = turn or TurnContext(
             id=turn_id,
             session_id=session_id,
             system_prompt=system_prompt,
             tools=tools,
             messages=messages,
-            tool_calls=tool_calls,
+            tool_calls=calls,
             retrievables=retrievables,
             events=events,
             stash=stash,
@@ -261,8 +261,8 @@ class DispatchContext:
         """End the dispatch well; handlers of `on_ack` run now, in order."""
         self._signals.ack()
 
-    def nack(self, err: BaseException | None = None) -> None:
-        """End the dispatch badly."""
+    def nack(self, err: BaseException | str | None = None) -> None:
+        """End the dispatch badly, with an error or a text that says why."""
         self._signals.nack(err)
 
     def on_ack(self, fn: Callable[[], object]) -> Callable[[], None]:
@@ -323,3 +323,12 @@ class DispatchContext:
     def is_dispatch_context(value: object) -> bool:
         """Whether `value` is a dispatch context."""
         return isinstance(value, DispatchContext)
+
+
+def _check(system_prompt: object, turn_id: object, calls: tuple[object, ...]) -> None:
+    if not isinstance(system_prompt, str):
+        raise InvalidDispatchContextError("system_prompt must be text", field="system_prompt")
+    if turn_id is not None and not isinstance(turn_id, str):
+        raise InvalidDispatchContextError("turn_id must be text, or None for a new one", field="turn_id")
+    if not all(isinstance(call, ToolCallRecord) for call in calls):
+        raise InvalidDispatchContextError("tool_calls must be ToolCallRecords", field="tool_calls")

@@ -21,6 +21,7 @@ from spindle.turns.pipeline import Middleware, run_pipeline
 from spindle.turns.records import Message
 from spindle.turns.reporting import Helpers, Usage
 from spindle.turns.retrieving import check_call_id
+from spindle.turns.wiring import refuse, wrong_callables, wrong_limits, wrong_parts
 
 ExecutorCallback: TypeAlias = Callable[..., Awaitable[Any]]
 """`async (ctx)` or `async (ctx, helpers)`: gives the final text, calls, a `Reply`, or `None`."""
@@ -69,13 +70,28 @@ class DispatchRunner:
         """Loop until the dispatch is acknowledged, refused or aborted.
 
         Raises:
-            InvalidDispatchInputError: Not exactly one of `source` and `raw` was given.
+            InvalidDispatchInputError: Not exactly one of `source` and `raw` was given, or a setting is wrong.
             ExecutorCallbackError: The callback raised, or gave no answer.
             DispatchPipelineError: Middleware raised.
             LimitError: A limit was reached.
             Exception: What the dispatch was refused with.
         """
         ctx = _context(source, raw)
+        pipelines = {
+            "dispatch_input_pipeline": dispatch_input_pipeline,
+            "dispatch_output_pipeline": dispatch_output_pipeline,
+        }
+        wrong = (
+            wrong_callables(executor_callback, pipelines)
+            | wrong_parts(executor=executor)
+            | wrong_limits(
+                max_iterations=max_iterations,
+                max_repeats=max_repeats,
+                abort_grace_seconds=abort_grace_seconds,
+                timeout_seconds=None,
+            )
+        )
+        refuse(wrong, what="a dispatch", error=InvalidDispatchInputError)
         loop = _Loop(
             ctx,
             executor_callback,
@@ -90,14 +106,18 @@ class DispatchRunner:
 
 
 def _context(source: TurnContext | None, raw: DispatchContext | Mapping[str, Any] | None) -> DispatchContext:
-    if (source is None) == (raw is None):
+    if (source is None) == (raw is None) or not (isinstance(source, TurnContext) or _can_start(raw)):
         raise InvalidDispatchInputError(
             "a dispatch starts from exactly one of source (a TurnContext) and raw (a DispatchContext, or its values)",
-            field="source",
+            field="source" if raw is None else "raw",
         )
     if source is not None:
         return DispatchContext(turn=source)
     return raw if isinstance(raw, DispatchContext) else DispatchContext(**cast("Mapping[str, Any]", raw))
+
+
+def _can_start(raw: object) -> bool:
+    return isinstance(raw, (DispatchContext, Mapping))
 
 
 class _Loop:

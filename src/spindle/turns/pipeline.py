@@ -5,6 +5,7 @@ from typing import Any, Protocol, TypeAlias
 
 from spindle.errors import (
     DispatchPipelineError,
+    GateAbortedError,
     InputPipelineError,
     OutputPipelineError,
     PipelineError,
@@ -36,11 +37,11 @@ async def run_pipeline(middleware: Sequence[Middleware], ctx: Abortable, stage: 
 
     Raises:
         PipelineError: A layer raised; the stage's own class, with the cause.
-        PipelineShortCircuitedError: A layer ended without calling `next`, though nobody signalled or aborted.
+        PipelineShortCircuitedError: A layer ended without calling `next`, though none of them signalled or aborted.
     """
     if not middleware:
         return
-    reached = False
+    reached, was_signalled = False, _is_signalled(ctx)
 
     async def go_on(index: int) -> None:
         nonlocal reached
@@ -54,8 +55,15 @@ async def run_pipeline(middleware: Sequence[Middleware], ctx: Abortable, stage: 
     try:
         await go_on(0)
     except Exception as error:
+        if ctx.aborted and isinstance(error, GateAbortedError):
+            return  # the abort gave up what a layer waited for, and is no failure
         raise _ERRORS[stage](f"middleware of {stage} raised {type(error).__name__}: {error}", field=stage) from error
-    if not reached and not ctx.aborted and not getattr(ctx, "is_signalled", False):
+    # A signal from before, such as the ack of a final answer, is no reason to leave layers out.
+    if not reached and not ctx.aborted and _is_signalled(ctx) is was_signalled:
         raise PipelineShortCircuitedError(
             f"middleware of {stage} ended without calling next(); call it, or ack, nack or abort", field=stage
         )
+
+
+def _is_signalled(ctx: Abortable) -> bool:
+    return bool(getattr(ctx, "is_signalled", False))  # a turn is never signalled, only its dispatch is

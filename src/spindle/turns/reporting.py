@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
-from spindle.errors import UsageError
+from spindle.errors import InvalidToolArgsError, UsageError
 from spindle.events import Events, Logged, TextDelta, ToolCallDelta
+from spindle.tools.arguments import read_arguments
 from spindle.tools.identity import checksum
+from spindle.tools.masking import MASK, shown
 
 
 @dataclass(slots=True)
@@ -93,7 +95,10 @@ class Helpers:
         self._report_text("thought", id, delta, is_complete=is_complete)
 
     def report_tool_call(self, id: str, **partial: Any) -> None:
-        """Tell a piece of a call: `tool`, `args`, `is_complete`, `is_error`, `results`; earlier pieces are kept."""
+        """Tell a piece of a call: `tool`, `args`, `is_complete`, `is_error`, `results`; earlier pieces are kept.
+
+        Secret fields of the tool are masked in what observers are told.
+        """
         growing = self._grow("tool_call", id)
         growing.facts |= partial
         growing.is_complete = bool(growing.facts.get("is_complete"))
@@ -107,7 +112,7 @@ class Helpers:
                 id=id,
                 turn_id=self._ctx.turn_id,
                 tool=facts.get("tool", ""),
-                args=facts.get("args"),
+                args=self._shown(facts.get("tool", ""), facts.get("args")),
                 checksum=_checksum(facts["tool"], facts["args"]) if known else "",
                 is_complete=growing.is_complete,
                 is_error=bool(facts.get("is_error")),
@@ -156,6 +161,16 @@ class Helpers:
                 completed_at=now if is_complete else None,
             ),
         )
+
+    def _shown(self, tool: str, args: Any) -> Any:
+        found = self._ctx.tools.get(tool)
+        secret = () if found is None else found.secret_fields
+        if not secret:
+            return shown(args, ())
+        try:
+            return shown(read_arguments(args, tool=tool, empty_ok=True), secret)
+        except InvalidToolArgsError:
+            return MASK  # half a call may hold half a secret
 
     def _grow(self, kind: str, id: str) -> _Growing:
         growing = self._growing.setdefault((kind, id), _Growing())

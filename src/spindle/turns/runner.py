@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 import anyio
 
@@ -30,6 +30,7 @@ from spindle.turns.dispatch import DispatchReport, DispatchRunner, ExecutorCallb
 from spindle.turns.pipeline import Middleware, run_pipeline
 from spindle.turns.records import Records
 from spindle.turns.waits import GateDesk
+from spindle.turns.wiring import baseline_of, executor_of, refuse, wrong_callables, wrong_limits, wrong_parts
 
 Status: TypeAlias = Literal["ok", "nack", "aborted", "error", "limit"]
 
@@ -101,28 +102,31 @@ class TurnRunner:
         abort_grace_seconds: float = 5,
         **executor_settings: Any,
     ) -> None:
-        _check(
-            executor_callback,
-            {
-                "turn_input_pipeline": turn_input_pipeline,
-                "turn_output_pipeline": turn_output_pipeline,
-                "dispatch_input_pipeline": dispatch_input_pipeline,
-                "dispatch_output_pipeline": dispatch_output_pipeline,
-            },
-        )
-        self._callback = executor_callback
-        self._baseline = ToolRegistry(tools)
-        self._turn_inputs, self._turn_outputs = tuple(turn_input_pipeline), tuple(turn_output_pipeline)
-        self._inputs, self._outputs = tuple(dispatch_input_pipeline), tuple(dispatch_output_pipeline)
-        self._spool = spool
-        self._journal = journal
-        self._records = records
-        self._executor = executor or Executor(self._baseline, journal=journal, spool=None, **executor_settings)
+        pipelines = {
+            "turn_input_pipeline": turn_input_pipeline,
+            "turn_output_pipeline": turn_output_pipeline,
+            "dispatch_input_pipeline": dispatch_input_pipeline,
+            "dispatch_output_pipeline": dispatch_output_pipeline,
+        }
         self._limits: dict[str, Any] = {
             "max_iterations": max_iterations,
             "max_repeats": max_repeats,
             "abort_grace_seconds": abort_grace_seconds,
         }
+        wrong = (
+            wrong_callables(executor_callback, pipelines)
+            | wrong_parts(spool=spool, journal=journal, records=records, executor=executor)
+            | wrong_limits(**self._limits, timeout_seconds=timeout_seconds)
+        )
+        refuse(wrong, what="a TurnRunner", error=InvalidTurnRunnerConfigError)
+        self._callback = executor_callback
+        self._baseline = baseline_of(tools)
+        self._turn_inputs, self._turn_outputs = tuple(turn_input_pipeline), tuple(turn_output_pipeline)
+        self._inputs, self._outputs = tuple(dispatch_input_pipeline), tuple(dispatch_output_pipeline)
+        self._spool = spool
+        self._journal = journal
+        self._records = records
+        self._executor = executor or executor_of(self._baseline, {"journal": journal, **executor_settings})
         self._timeout_seconds = timeout_seconds
         self._events = Events()
         self.gates = GateDesk()
@@ -296,17 +300,3 @@ async def _forward(name: str, send: Any, to: Events, payload: Any) -> None:
 def _tell(send: Any, name: str, payload: Any) -> None:
     with suppress(anyio.BrokenResourceError):  # nobody reads the stream any more
         send.send_nowait(StreamedEvent(name, payload))
-
-
-def _check(callback: object, pipelines: Mapping[str, object]) -> None:
-    wrong = [] if callable(callback) else ["executor_callback"]
-    for name, layers in pipelines.items():
-        is_list = isinstance(layers, (list, tuple))
-        if not is_list or not all(map(callable, cast("Sequence[object]", layers))):
-            wrong.append(name)
-    if wrong:
-        raise InvalidTurnRunnerConfigError(
-            f"a TurnRunner cannot work with {', '.join(wrong)}: the callback is async (ctx) or (ctx, helpers), "
-            "and a pipeline is a list of async (ctx, next)",
-            field=wrong[0],
-        )

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 
-from spindle.errors import AlreadySignalledError, NackError
+from spindle.errors import AlreadySignalledError, NackError, UsageError
 
 
 class Signals:
@@ -43,18 +44,26 @@ class Signals:
             with suppress(Exception):
                 handler()
 
-    def nack(self, error: BaseException | None = None) -> None:
-        """Refuse; without an error of its own a general one is kept.
+    def nack(self, error: BaseException | str | None = None) -> None:
+        """Refuse; a text becomes an error, and without any a general one is kept.
 
         Raises:
             AlreadySignalledError: It was signalled before.
         """
         self._refuse_second()
-        self._nack_error = error if error is not None else NackError("the dispatch was refused without a reason")
+        if not isinstance(error, BaseException):
+            error = NackError("the dispatch was refused without a reason" if error is None else str(error))
+        self._nack_error = error
         self._on_ack = []
 
     def on_ack(self, handler: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called on acknowledgement; gives back the function that takes it off again."""
+        """Have a function called on acknowledgement; gives back the function that takes it off again.
+
+        Raises:
+            UsageError: It cannot be called.
+        """
+        if not callable(cast("object", handler)):
+            raise UsageError(f"on_ack takes a function of nothing, got {type(handler).__name__}", field="fn")
 
         def mine() -> object:
             return handler()
