@@ -2,6 +2,7 @@
 
 import pytest
 
+from spindle import kit
 from spindle.errors import UsageError
 from spindle.kit.all import KIT, TOOLSETS, kit_tools
 from spindle.tools.registry import ToolRegistry
@@ -29,6 +30,14 @@ def test_the_kit_registers_whole_and_in_parts() -> None:
     assert {tool.toolset for tool in kit_tools(["files", "web"])} == {"files", "web"}
     assert kit_tools([]) == []
     assert len(TOOLSETS) == 8
+
+
+def test_a_tool_is_found_by_its_name() -> None:
+    found = [tool for tool in KIT if tool.name in dir(kit)]
+
+    assert [getattr(kit, tool.name) for tool in found] == found
+    assert [tool.name for tool in KIT if tool not in found] == ["terminal"]  # a file has that name
+    assert not hasattr(kit, "format_disk")
 
 
 @pytest.mark.parametrize("wrong", ["files", ["filse"]])
