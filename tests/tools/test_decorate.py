@@ -73,6 +73,24 @@ async def test_options_are_those_of_a_tool() -> None:
     assert (anything.trusted, anything.toolset, anything.timeout_seconds) == (True, "orders", 30)
 
 
+async def test_a_function_that_takes_any_name_says_so_to_the_model() -> None:
+    @tool
+    def anything(a: int, **rest: Any) -> Any:
+        """Take."""
+        return a, rest
+
+    @tool
+    def numbers(**rest: int) -> Any:
+        """Take."""
+        return rest
+
+    assert schema(anything)["additionalProperties"] is True
+    assert await call(anything, a=1, b=[2]) == (1, {"b": [2]})
+    assert schema(numbers)["additionalProperties"] == {"type": "integer"}
+    with pytest.raises(InvalidToolArgsError):
+        await call(numbers, b="x")
+
+
 async def test_what_a_function_returns_need_not_be_known() -> None:
     def greet(name: str) -> Any:
         """Greet."""

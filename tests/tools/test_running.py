@@ -33,6 +33,19 @@ async def double(n: int) -> int:
     return 2 * n
 
 
+async def test_a_handler_that_changes_its_arguments_changes_nobody_elses() -> None:
+    def spoil(args: Any, _ctx: Any, _meta: Any) -> str:
+        args["list"].append("mine")
+        args["new"] = 1
+        return "done"
+
+    it = Tool(name="spoil", description="Spoils.", input_schema={"type": "object"}, handler=spoil)
+    asked: dict[str, Any] = {"list": []}
+
+    assert await it.executor(ToolContext())(asked) == "done"
+    assert asked == {"list": []}
+
+
 async def test_a_call_gives_the_handlers_value_untouched() -> None:
     thing = object()
 

@@ -27,6 +27,12 @@ class _Generator(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
 
+    def kw_arguments_schema(self, arguments: Any, var_kwargs_schema: Any) -> JsonSchemaValue:
+        schema = super().kw_arguments_schema(arguments, var_kwargs_schema)
+        if var_kwargs_schema is not None:
+            schema.setdefault("additionalProperties", True)  # left out where `**rest` takes anything
+        return schema
+
     def encode_default(self, dft: Any) -> Any:
         # Pydantic builds a whole adapter for each default; for most of them there is nothing to do.
         if type(dft) in _PLAIN:

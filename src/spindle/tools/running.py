@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from spindle.calls import Err, RawArgs
 from spindle.errors import InvalidToolArgsError, ToolDownstreamError
 from spindle.events import ToolExecutionEnd, ToolExecutionStart
-from spindle.tools.arguments import read_arguments
+from spindle.tools.arguments import own_copy, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.identity import checksum
 from spindle.tools.masking import shown
@@ -44,6 +44,8 @@ def executor_of(tool: Runnable, context: ToolContext) -> Execute:
         # JSON text always has a checksum, so it is only made if someone looks; a mapping may hold what JSON cannot.
         known = None if args is None or isinstance(args, (str, bytes)) else checksum(name, args)
         arguments = read_arguments(args, tool=name, empty_ok=empty_ok)
+        if known is not None:  # a mapping stays its owner's, whatever the handler does with its arguments
+            arguments = own_copy(arguments)
         value = validate(arguments, args)
         if checks:
             await run_checks(checks, value, context, tool=name)
