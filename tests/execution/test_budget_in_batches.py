@@ -76,8 +76,11 @@ async def test_a_context_without_any_room_shows_nothing_but_the_marker() -> None
 
 @pytest.mark.parametrize("bad", [-1, "many", 1.5])
 async def test_a_contexts_budget_that_is_no_number_is_refused_before_anything_runs(bad: Any) -> None:
+    ctx = ToolContext("s1")
+    ctx.result_budget_chars = bad
+
     with pytest.raises(InvalidBudgetError):
-        await execute_one(giving("text"), ctx=ToolContext("s1", result_budget_chars=bad))
+        await execute_one(giving("text"), ctx=ctx)
 
 
 async def test_a_result_is_cut_after_exactly_its_share_and_the_marker_comes_on_top() -> None:

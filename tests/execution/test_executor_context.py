@@ -217,8 +217,11 @@ async def test_a_structure_that_is_not_json_does_not_disturb_the_journal() -> No
 
 @pytest.mark.parametrize("chars", [-1, True, "many", 2.5])
 async def test_a_budget_that_is_none_is_the_developers_mistake(chars: Any) -> None:
+    ctx = ToolContext("s1")
+    ctx.result_budget_chars = chars
+
     with pytest.raises(InvalidBudgetError):
-        await execute_one(giving("x"), ctx=ToolContext("s1", result_budget_chars=chars))
+        await execute_one(giving("x"), ctx=ctx)
 
 
 async def test_an_unknown_tool_has_a_time_and_a_checksum_too() -> None:

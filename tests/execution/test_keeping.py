@@ -273,3 +273,20 @@ async def test_two_executors_and_sessions_share_a_spool_without_mixing() -> None
 
     assert [await each.as_text() for each in kept] == ["s1" * 100, "s2" * 100]
     assert await spool.delete_turn("t1") == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "is_kept"),
+    [
+        pytest.param(b"\x89PNG\xff\x00", True, id="bytes-that-are-no-text"),
+        pytest.param("half \ud83d", True, id="half-a-character"),
+        pytest.param(b"\xef\xbb\xbfplain", False, id="text-with-a-mark"),
+        pytest.param("already \ufffd".encode(), False, id="a-replacement-of-old"),
+    ],
+)
+async def test_what_no_text_can_say_is_kept_although_it_fits(given: Any, is_kept: bool) -> None:
+    result = ok(await execute_one(giving(given)))
+
+    assert (result.artifact is not None) is is_kept
+    if isinstance(given, bytes) and result.artifact is not None:
+        assert await result.artifact.as_bytes() == given

@@ -63,9 +63,10 @@ class Job:
     """Only where there is a journal, and it has been asked about the call."""
 
     @property
-    def is_reduced(self) -> bool:
-        """Whether a reducer left something out."""
-        return self.settled is not None and self.reduced is not self.settled.result
+    def shows_less(self) -> bool:
+        """Whether the text says less than the handler gave, so that the whole is kept although all of it fits."""
+        settled = self.settled
+        return settled is not None and (self.reduced is not settled.result or settled.is_lossy)
 
     @property
     def is_from_record(self) -> bool:

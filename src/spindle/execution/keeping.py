@@ -32,14 +32,14 @@ async def fit(jobs: Sequence[Job], budget: Budget, spool: Spool | None, redact: 
             job.reduced = await _cut(text, room, budget, keeper)
             job.is_trimmed = True
         elif isinstance(job.reduced, Ok):
-            result = await keeper.with_whole(job) if job.is_reduced else job.reduced
+            result = await keeper.with_whole(job) if job.shows_less else job.reduced
             job.reduced = result if result.value == text.shown else replace(result, value=text.shown)
 
 
 def is_shown_whole(job: Job, budget: Budget, share: int) -> bool:
     """Whether a result is known to be shown as it is, whatever its siblings give: it fits into its fair share."""
     result = job.reduced
-    if result is None or (isinstance(result, Ok) and result.artifact is not None):
+    if result is None or job.shows_less or (isinstance(result, Ok) and result.artifact is not None):
         return False
     text, cap = result.value if isinstance(result, Ok) else result.error, _cap(job)
     return (cap is None or len(text) <= cap) and budget.size(text) <= share
@@ -75,7 +75,7 @@ def all_fit(jobs: Sequence[Job], budget: Budget) -> bool:
     for job in jobs:
         result = job.reduced
         if isinstance(result, Ok):
-            if result.artifact is not None or job.is_reduced:
+            if result.artifact is not None or job.shows_less:
                 return False
             length = len(result.value)
         else:

@@ -1,6 +1,7 @@
 """What a handler gave, as the one kind of result there is."""
 
 import math
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from inspect import iscoroutine
@@ -24,6 +25,14 @@ class Settled(NamedTuple):
     result: Ok | Err
     whole: bytes | None = None
     """What is to be kept if the text gets cut; `None` when that is the text itself."""
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether the text could not say all: the handler gave bytes that are no text, or half of a character."""
+        result, whole = self.result, self.whole
+        if whole is None or not isinstance(result, Ok) or "\ufffd" not in result.value:
+            return False
+        return whole.removeprefix(BOM_UTF8) != result.value.encode()
 
 
 def given_again(settled: Settled) -> Settled:

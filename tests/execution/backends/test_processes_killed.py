@@ -275,8 +275,15 @@ def wait(link):
     link.send("ready")
     return os.read(reading, 1)
 
+async def tick():
+    while True:  # a signal that comes just before the loop waits is handled when it wakes
+        await anyio.sleep(0.05)
+
 async def main():
-    print(await ProcessLane(1).run(wait, on_message=lambda text: print(text, flush=True)))
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(tick)
+        print(await ProcessLane(1).run(wait, on_message=lambda text: print(text, flush=True)))
+        beside.cancel_scope.cancel()
 
 anyio.run(main)
 """
