@@ -363,7 +363,7 @@ async def test_answers_are_bounded_and_say_how_to_go_on() -> None:
     for name, args in asked:
         text = await call(forged, name, call_id="c", **args)
         assert len(text.split("\n")) == 4
-        assert "more follow" in text
+        assert ("more come before" if name == "artifact_tail" else "more follow") in text
     assert "start=10" in await call(forged, "artifact_cat", call_id="c", start=7)
 
 

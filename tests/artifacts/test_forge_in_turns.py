@@ -40,6 +40,17 @@ async def test_a_reader_of_a_holder_that_is_no_turn_reads_that_holder_everywhere
     assert await head.executor(turn_with("other"))({"call_id": "c"}) == "held"
 
 
+async def test_a_tail_that_is_cut_still_has_the_last_line() -> None:
+    turn = turn_with("\n".join(f"{number} {'x' * 200}" for number in range(1_000)))
+    tail = Artifact.forge_tools(turn).get("artifact_tail")
+    assert tail is not None
+
+    *lines, note = (await tail.executor(turn)({"call_id": "c", "n": 900})).split("\n")
+    assert lines[-1].startswith("999 ")
+    assert lines[0].startswith(f"{1_000 - len(lines)} ")
+    assert note.startswith(f"[{len(lines)} items shown, more come before")
+
+
 def test_an_encoding_with_a_counter_of_its_own_can_be_asked_for() -> None:
     def told() -> list[str]:
         tool = Artifact.forge_tools(turn_with("text")).get("artifact_estimate_tokens")

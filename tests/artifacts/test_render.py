@@ -79,6 +79,17 @@ def test_an_item_that_is_too_long_alone_is_shown_in_part() -> None:
     assert "from 1" in text
 
 
+def test_from_the_end_the_last_items_stay_and_the_note_says_what_came_before() -> None:
+    def ending(items: list[str], bounds: Bounds) -> str:
+        return answer(items, bounds, rest=rest, from_end=True)
+
+    assert ending(["a", "b", "c"], Bounds(max_items=2)) == "b\nc\n[2 items shown, more come before; from 2]"
+    assert ending(["aaa", "bbb", "ccc"], Bounds(max_chars=8)).startswith("bbb\nccc\n[2 items")
+    assert ending(["a", "xxEND"], Bounds(max_chars=3)).startswith("END\n[3 characters shown, more come before")
+    assert ending(["a", "b"], Bounds()) == "a\nb"
+    assert ending([], Bounds()) == "(empty list)"
+
+
 def test_half_a_surrogate_pair_does_not_spoil_an_answer() -> None:
     assert answer(["\ud800"], Bounds(), rest=rest).encode()
 

@@ -115,7 +115,7 @@ class Artifact:
         """Give the first `n` lines."""
         return await self._lines(0, n)
 
-    @query("artifact_tail", "Read the last lines of an artifact.", rest=_PAGING, clamp=_clamp_count)
+    @query("artifact_tail", "Read the last lines of an artifact.", rest=_PAGING, clamp=_clamp_count, from_end=True)
     async def tail(self, n: Count = 10) -> list[str]:
         """Give the last `n` lines, in their order."""
         count = await self.line_count()

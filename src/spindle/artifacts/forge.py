@@ -214,9 +214,8 @@ async def _read(tool: str, args: dict[str, Any], ctx: ForgeContext, bounds: Boun
         def rest(shown: int) -> str:
             return asked.rest.replace("{next}", str(first + shown))
 
-        return answer(
-            UNDEFINED if value is None and asked.none_is_absent else value, bounds, rest=rest, render=asked.render
-        )
+        given = UNDEFINED if value is None and asked.none_is_absent else value
+        return answer(given, bounds, rest=rest, render=asked.render, from_end=asked.from_end)
     except ArtifactQueryError:
         raise
     except SpindleError as error:

@@ -41,6 +41,8 @@ class Query:
     hidden: Mapping[str, BoundName] = field(default_factory=dict[str, BoundName])
     """Parameters the model does not see: each is given one more than this bound, so that a cut answer shows."""
     render: Callable[[Any], str] = field(default=serialise, repr=False)
+    from_end: bool = False
+    """Whether an answer that must leave something out keeps its last items, not its first."""
     none_is_absent: bool = True
     """Whether `None` means that there is nothing, and not JSON's `null`."""
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
@@ -91,6 +93,7 @@ def query(
     clamp: Clamp | None = None,
     hidden: Mapping[str, BoundName] | None = None,
     render: Callable[[Any], str] = serialise,
+    from_end: bool = False,
     none_is_absent: bool = True,
     told: Mapping[str, Mapping[str, Any]] | None = None,
     choices: Mapping[str, Callable[[], Sequence[str]]] | None = None,
@@ -109,6 +112,7 @@ def query(
             clamp=clamp,
             hidden=hidden or {},
             render=render,
+            from_end=from_end,
             none_is_absent=none_is_absent,
             told=told or {},
             choices=choices or {},

@@ -54,21 +54,45 @@ def serialise_rows(value: Any) -> str:
     return "\n".join(json.dumps(row, ensure_ascii=False, default=_plain) for row in rows)
 
 
-def answer(value: Any, bounds: Bounds, *, rest: Callable[[int], str], render: Callable[[Any], str] = serialise) -> str:
-    """Write a result within `bounds`; `rest(shown)` says how to get what follows the first `shown` items."""
+def answer(
+    value: Any,
+    bounds: Bounds,
+    *,
+    rest: Callable[[int], str],
+    render: Callable[[Any], str] = serialise,
+    from_end: bool = False,
+) -> str:
+    """Write a result within `bounds`; `rest(shown)` says how to get what was left out.
+
+    What is left out follows the first `shown` items; or, with `from_end`, it comes before the last ones.
+    """
     if isinstance(value, list | tuple):
-        return _answer_list(cast("Sequence[Any]", value), bounds, rest, render)
-    return _cut(_encodable(render(value)), bounds, rest(0))
+        return _answer_list(cast("Sequence[Any]", value), bounds, rest, render, from_end=from_end)
+    return _cut(_encodable(render(value)), bounds, rest(0), from_end=from_end)
 
 
-def _answer_list(items: Sequence[Any], bounds: Bounds, rest: Callable[[int], str], render: Callable[[Any], str]) -> str:
-    shown = _how_many_fit(items, bounds, render)
-    text = _encodable(render(list(items[: max(shown, 1)])))
+def _answer_list(
+    items: Sequence[Any],
+    bounds: Bounds,
+    rest: Callable[[int], str],
+    render: Callable[[Any], str],
+    *,
+    from_end: bool,
+) -> str:
+    shown = _how_many_fit(items[::-1] if from_end else items, bounds, render)
+    kept = max(shown, 1)
+    text = _encodable(render(list(items[-kept:] if from_end else items[:kept])))
     if shown == 0 and items:
-        return _cut(text, bounds, f"look inside this first item with artifact_grep; for the next, {rest(1)}")
+        which, others = ("last", "those before it") if from_end else ("first", "the next")
+        inside = f"look inside this {which} item with artifact_grep; for {others}, {rest(1)}"
+        return _cut(text, bounds, inside, from_end=from_end)
     if shown == len(items):
         return text
-    return f"{text}\n[{shown} items shown, more follow; {rest(shown)}]"
+    return f"{text}\n[{shown} items shown, {_where(from_end=from_end)}; {rest(shown)}]"
+
+
+def _where(*, from_end: bool) -> str:
+    return "more come before" if from_end else "more follow"
 
 
 def _how_many_fit(items: Sequence[Any], bounds: Bounds, render: Callable[[Any], str]) -> int:
@@ -80,10 +104,11 @@ def _how_many_fit(items: Sequence[Any], bounds: Bounds, render: Callable[[Any], 
     return min(len(items), bounds.max_items)
 
 
-def _cut(text: str, bounds: Bounds, rest: str) -> str:
+def _cut(text: str, bounds: Bounds, rest: str, *, from_end: bool) -> str:
     if len(text) <= bounds.max_chars:
         return text
-    return f"{text[: bounds.max_chars]}\n[{bounds.max_chars} characters shown, more follow; {rest}]"
+    shown = text[-bounds.max_chars :] if from_end else text[: bounds.max_chars]
+    return f"{shown}\n[{bounds.max_chars} characters shown, {_where(from_end=from_end)}; {rest}]"
 
 
 def _serialise_list(items: Sequence[Any]) -> str:
