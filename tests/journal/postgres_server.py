@@ -27,9 +27,7 @@ class Server:
         self._folder = folder
         self._account = account
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = _free_port()
 
     def dsn(self, *, schema: str = "public", password: str = PASSWORD, database: str = "postgres") -> str:
         """How to reach one of its databases."""
@@ -44,6 +42,16 @@ class Server:
             shutil.chown(password, self._account)
         options = ["--username", USER, "--pwfile", str(password), "--auth", "scram-sha-256", "--no-sync"]
         self._run("initdb", "--pgdata", str(self._folder / "data"), "--encoding", "UTF8", "--locale", "C", *options)
+
+    def start_somewhere(self) -> None:
+        """Start on a free port, or on another when somebody takes it first."""
+        for _ in range(4):
+            try:
+                return self.start()
+            except RuntimeError:
+                self.stop(signal.SIGQUIT)
+                self.port = _free_port()
+        return self.start()
 
     def start(self) -> None:
         settings = {
@@ -73,7 +81,7 @@ class Server:
 
     def _await_start(self, process: "subprocess.Popen[bytes]") -> None:
         ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "5"]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
             if subprocess.run(ready, check=False, timeout=10).returncode == 0:
                 return
@@ -102,11 +110,17 @@ def running_server() -> Generator[Server]:
     server = Server(programs, folder, account)
     try:
         server.make_cluster()
-        server.start()
+        server.start_somewhere()
         yield server
     finally:
         server.stop(signal.SIGQUIT)
         shutil.rmtree(folder)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def _programs() -> Path:
