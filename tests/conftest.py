@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.journal.postgres_fixtures"]
+
 # No law is about how busy the machine is.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # On CI the same examples each time: a red run means a change, and a developer's run goes on looking for new ones.

@@ -1,14 +1,10 @@
 """The journals that the port suite runs over."""
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
-from uuid import uuid4
 
-import asyncpg
 import pytest
 
 from spindle.journal.backends.memory import MemoryStore
@@ -16,7 +12,6 @@ from spindle.journal.backends.postgres import PostgresStore
 from spindle.journal.backends.postgres_portals import end_all
 from spindle.journal.backends.sqlite import SqliteStore
 from spindle.journal.journal import Journal
-from tests.journal.postgres_server import Server, running_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,31 +22,6 @@ class Place:
     """Another journal of the same place, in the same process."""
     restarted: Callable[[], Journal]
     """The same, as a process sees it that was started after the one before had died."""
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    """A PostgreSQL server of our own."""
-    with running_server() as server:
-        yield server
-
-
-@pytest.fixture
-def postgres_dsn(postgres: Server) -> Iterator[str]:
-    """A schema of its own in that server; what a test left open is closed."""
-    schema = f"test_{uuid4().hex}"
-    asyncio.run(execute(postgres.dsn(), f"CREATE SCHEMA {schema}"))
-    yield postgres.dsn(schema=schema)
-    end_all()
-
-
-async def execute(dsn: str, statement: str) -> list[Any]:
-    """Say something to the server, as another program would."""
-    connection = await cast("Any", asyncpg).connect(dsn, timeout=10)
-    try:
-        return await connection.fetch(statement)
-    finally:
-        await connection.close()
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)])

@@ -16,7 +16,7 @@ from spindle.journal.backends.memory import MemoryStore
 from spindle.journal.backends.postgres import PostgresStore
 from spindle.journal.backends.postgres_portals import end_all
 from spindle.journal.journal import Journal
-from tests.journal.conftest import execute
+from tests.journal.postgres_fixtures import execute
 from tests.journal.postgres_server import PASSWORD, Server
 from tests.journal.sample_calls import finished, intent, states
 from tests.journal.test_journal_model import act

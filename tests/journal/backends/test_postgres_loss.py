@@ -13,7 +13,7 @@ from spindle.journal.backends import postgres_portal
 from spindle.journal.backends.postgres import PostgresStore
 from spindle.journal.journal import Journal
 from tests.journal.backends.meddling_line import KEY_DATA, meddling_line
-from tests.journal.conftest import execute
+from tests.journal.postgres_fixtures import execute
 from tests.journal.postgres_server import Server
 from tests.journal.sample_calls import finished, intent, states
 

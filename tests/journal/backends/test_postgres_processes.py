@@ -19,7 +19,7 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 
-from tests.journal.conftest import execute
+from tests.journal.postgres_fixtures import execute
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from spindle.errors import JournalError
 from spindle.journal.backends.postgres_schema import MIGRATIONS, migrate
 from spindle.journal.journal import Journal
-from tests.journal.conftest import execute
+from tests.journal.postgres_fixtures import execute
 from tests.journal.sample_calls import intent
 
 pytestmark = pytest.mark.slow
