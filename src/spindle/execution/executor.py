@@ -151,7 +151,8 @@ class Executor:
         if self._sinks is not None:
             _guard_sinks(self._sinks, waiting, tainted=context.tainted)
         try:
-            run, stop = partial(self._run_all, waiting, batch, watches), getattr(ctx, "abort_signal", None)
+            stop = None if context is ctx else getattr(ctx, "abort_signal", None)
+            run = partial(self._run_all, waiting, batch, watches)
             await (run() if stop is None else run_until_stopped(run, waiting, stop))
             batch.share_results()
             if self._reducers is not None:
