@@ -54,7 +54,7 @@ class JsonArtifact(Artifact):
         super().__init__(reader)
         if format is not None and format not in JSON_FORMATS:
             raise InvalidArtifactError(f"format is one of {', '.join(JSON_FORMATS)}, not {format!r}", field="format")
-        self._format = format
+        self._format: JsonFormat | None = format
         self._root: list[Any] = []
         self._count: int | None = None
 
@@ -71,7 +71,7 @@ class JsonArtifact(Artifact):
         """
         if self._format is None:
             self._format = await self._infer()
-        return cast("JsonFormat", self._format)
+        return self._format
 
     @query(
         "artifact_json_keys",

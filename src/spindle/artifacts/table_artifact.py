@@ -53,7 +53,7 @@ class TableArtifact(Artifact):
         super().__init__(reader)
         if format is not None and format not in TABLE_FORMATS:
             raise InvalidArtifactError(f"format is one of {', '.join(TABLE_FORMATS)}, not {format!r}", field="format")
-        self._format = format
+        self._format: TableFormat | None = format
         self._known_source: TableSource | None = None
         self._known_columns: list[Column] | None = None
 

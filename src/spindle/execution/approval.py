@@ -1,6 +1,6 @@
 """Whether a person agrees to a call."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -11,6 +11,7 @@ from spindle.tools.context import ToolContext
 from spindle.tools.masking import shown
 from spindle.tools.problems import printable
 from spindle.tools.tool import Tool
+from spindle.trust.sinks import SinkPolicy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,3 +51,9 @@ async def refused_by_person(job: Job, approve: Approve | None) -> Err | None:
         return None
     reason = f" The reason: {printable(answer)}" if isinstance(answer, str) and answer else ""
     return Err("denied", f"The tool {tool.name!r} was not approved, so it was not run.{reason}")
+
+
+def guard_sinks(sinks: SinkPolicy, jobs: Sequence[Job], *, tainted: bool) -> None:
+    """Have a person asked where strangers' words may have written a call that can do harm."""
+    for job, is_risky in zip(jobs, sinks.judge([job.entry.tool for job in jobs], tainted=tainted), strict=True):
+        job.needs_approval = job.needs_approval or is_risky

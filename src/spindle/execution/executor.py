@@ -5,7 +5,7 @@ Read `execute_parallel`, then `_perform`: one call, top to bottom.
 
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -15,10 +15,9 @@ from spindle.artifacts.forge import ReaderTool
 from spindle.artifacts.spool import Spool
 from spindle.calls import Call, CallOutcome, Err
 from spindle.capabilities.declare import NO_CAPABILITIES
-from spindle.capabilities.resolve import NO_BACKENDS, Backends, close_handles, handles
-from spindle.capabilities.scope import CallScope
+from spindle.capabilities.resolve import NO_BACKENDS, Backends
 from spindle.capabilities.secrets import Redactor
-from spindle.execution.approval import Approve, refused_by_person
+from spindle.execution.approval import Approve, guard_sinks, refused_by_person
 from spindle.execution.attempts import Attempts, Retries
 from spindle.execution.batch import Batch, run_all
 from spindle.execution.budget import Budget, fair_share
@@ -28,6 +27,7 @@ from spindle.execution.checking import checked_parts, checked_settings
 from spindle.execution.dry_run import foretold
 from spindle.execution.failures import err_of
 from spindle.execution.gates import House, admit, refused_by_checks
+from spindle.execution.granting import Run, with_handles
 from spindle.execution.interceptors import Interceptor, intercepted
 from spindle.execution.job import Job, identity_of
 from spindle.execution.keeping import all_fit, fit, is_shown_whole
@@ -38,7 +38,7 @@ from spindle.execution.redacting import redacted, with_clean_artifact
 from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
 from spindle.execution.settle import Settled
 from spindle.execution.slots import Slots
-from spindle.execution.stopping import run_until_stopped
+from spindle.execution.stopping import end_cancelled, run_until_stopped
 from spindle.execution.transport import Transport
 from spindle.execution.witnesses import Watch, Witness, close_watches, told_apart, watched, watches_of
 from spindle.journal.journal import Journal
@@ -149,7 +149,7 @@ class Executor:
         watches = watches_of(self._witnesses, context) if self._witnesses else ()
         waiting = [job for job in jobs if self._is_admitted(job, batch)]
         if self._sinks is not None:
-            _guard_sinks(self._sinks, waiting, tainted=context.tainted)
+            guard_sinks(self._sinks, waiting, tainted=context.tainted)
         try:
             stop = None if context is ctx else getattr(ctx, "abort_signal", None)
             run = partial(self._run_all, waiting, batch, watches)
@@ -164,7 +164,7 @@ class Executor:
             if batch.recording is not None:
                 await batch.recording.finish(jobs)
         except anyio.get_cancelled_exc_class():
-            await _end_cancelled(waiting, batch)
+            await end_cancelled(waiting, batch)
             raise
         finally:
             batch.leave_queues()
@@ -299,34 +299,10 @@ class Executor:
             self._cache.put(key, settled, tool.cache.ttl_seconds)
         return settled
 
-    async def _granted(
-        self, job: Job, batch: Batch, run: Callable[[Job, Batch], Coroutine[Any, Any, Settled]]
-    ) -> Settled:
-        """Open the handles the tool declared, run it, and close them again."""
-        tool = job.entry.tool
-        if tool.capabilities is NO_CAPABILITIES:
-            return await run(job, batch)
-        ctx = job.ctx
-        scope = CallScope(
-            tool=tool.name,
-            session_id=ctx.session_id,
-            turn_id=ctx.turn_id,
-            toolset=tool.toolset,
-            spool=self._spool,
-            events=ctx.events,
-            attachments=tuple(batch.attachments),
-            redactor=self._redactor,
-        )
-        try:
-            opened = handles(tool.capabilities, self._backends, scope)
-        except Exception as error:  # noqa: BLE001  a guard that raises refuses
-            text = f"The tool {tool.name!r} cannot be used now: what it needs could not be opened."
-            return Settled(Err("not_available", text, cause=error))
-        ctx.grant(opened)
-        try:
-            return await run(job, batch)
-        finally:
-            await close_handles(opened)
+    def _granted(self, job: Job, batch: Batch, run: Run) -> Awaitable[Settled]:
+        if job.entry.tool.capabilities is NO_CAPABILITIES:
+            return run(job, batch)
+        return with_handles(job, batch, run, backends=self._backends, spool=self._spool, redactor=self._redactor)
 
     async def _attempt(self, job: Job, batch: Batch) -> Settled:
         """Wait for the call's turn, then run it within its time."""
@@ -371,23 +347,6 @@ class Executor:
 
 async def _foretell(job: Job, batch: Batch) -> Settled:  # noqa: ARG001
     return Settled(await foretold(job))
-
-
-async def _end_cancelled(jobs: Sequence[Job], batch: Batch) -> None:
-    """Tell every call that it is over, and write that down, although the caller is leaving."""
-    for job in jobs:
-        job.ctx.cancel()
-        if job.settled is None:
-            job.finish(Settled(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
-    if batch.recording is not None:
-        with anyio.move_on_after(5, shield=True):
-            await batch.recording.finish(jobs, in_haste=True)
-
-
-def _guard_sinks(sinks: SinkPolicy, jobs: Sequence[Job], *, tainted: bool) -> None:
-    """Have a person asked where strangers' words may have written a call that can do harm."""
-    for job, is_risky in zip(jobs, sinks.judge([job.entry.tool for job in jobs], tainted=tainted), strict=True):
-        job.needs_approval = job.needs_approval or is_risky
 
 
 def _timed_out(tool: str) -> Err:

@@ -66,16 +66,16 @@ def with_clean_cause(err: Err, redactor: Redactor) -> Err:
     try:
         cause = _clean(err.cause, redactor)
     except Exception:  # noqa: BLE001  whatever a stranger's exception does when it is looked at
-        cause = _described(type(err.cause), "(its message cannot be shown)")
+        cause = _described(err.cause, "(its message cannot be shown)")
     return err if cause is err.cause else replace(err, cause=cause)
 
 
 def _clean(cause: Any, redactor: Redactor) -> Any:
     if not isinstance(cause, BaseException):
         return redactor.redact_value(cause)
-    return cause if redactor.redact_error(cause) else _described(type(cause), redactor.redact(str(cause)))
+    return cause if redactor.redact_error(cause) else _described(cause, redactor.redact(str(cause)))
 
 
-def _described(kind: type, text: str) -> HandlerFailedError:
-    message = f"a handler raised {kind.__name__}, which holds a secret"
-    return HandlerFailedError(message, class_name=kind.__name__, text=text)
+def _described(cause: object, text: str) -> HandlerFailedError:
+    name = type(cause).__name__
+    return HandlerFailedError(f"a handler raised {name}, which holds a secret", class_name=name, text=text)

@@ -6,6 +6,7 @@ from typing import Protocol
 import anyio
 
 from spindle.calls import Err
+from spindle.execution.batch import Batch
 from spindle.execution.job import Job
 from spindle.execution.settle import Settled
 
@@ -49,3 +50,14 @@ async def run_until_stopped(run: Callable[[], Awaitable[None]], jobs: Sequence[J
         if job not in ended and (job.settled is None or not job.settled.result.ok):
             job.ctx.cancel()
             job.finish(Settled(Err("cancelled", "The call was cancelled: the turn was aborted.")))
+
+
+async def end_cancelled(jobs: Sequence[Job], batch: Batch) -> None:
+    """Tell every call that it is over, and write that down, although the caller is leaving."""
+    for job in jobs:
+        job.ctx.cancel()
+        if job.settled is None:
+            job.finish(Settled(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
+    if batch.recording is not None:
+        with anyio.move_on_after(5, shield=True):
+            await batch.recording.finish(jobs, in_haste=True)
