@@ -65,7 +65,7 @@ class Root:
     """A folder or a file that the client names; that it does so grants nothing."""
 
     uri: str
-    """Such as `file:///home/ann/notes`."""
+    """Such as `file:///notes`."""
     name: str | None = None
 
 
