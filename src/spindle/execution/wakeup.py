@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from threading import get_ident
 from typing import Any, TypeAlias
 
 from anyio import Event
-from anyio.lowlevel import current_token
+from anyio.lowlevel import EventLoopToken, current_token
 
 Schedule: TypeAlias = Callable[[Callable[[], object]], object]
+
+home_loop: ContextVar[EventLoopToken | None] = ContextVar("home_loop", default=None)
+"""In the thread of a sync handler: the event loop that its call belongs to."""
 
 
 def schedule_here() -> Schedule:

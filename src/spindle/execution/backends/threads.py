@@ -13,11 +13,11 @@ from threading import Lock, Thread
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from anyio import Event, get_cancelled_exc_class
-from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
 from spindle.errors import UsageError
 from spindle.execution.backends.raised import steering_failure
-from spindle.execution.wakeup import schedule_here
+from spindle.execution.wakeup import home_loop, schedule_here
 
 T = TypeVar("T")
 Post: TypeAlias = Callable[[Callable[[], object]], None]
@@ -246,8 +246,9 @@ _Mailbox: TypeAlias = "SimpleQueue[_AnyJob]"
 
 
 def _context_of_a_thread() -> Context:
-    """Copy the caller's context variables, without the word that an event loop is running: here is none."""
+    """Copy the caller's context variables; no event loop is running here, but the way home to the caller's is known."""
     context = copy_context()
+    context.run(home_loop.set, current_token())
     sniffio: Any = sys.modules.get("sniffio")
     if sniffio is not None:
         context.run(sniffio.current_async_library_cvar.set, None)

@@ -1,0 +1,171 @@
+"""The sync door: the names of the async core, for programs and handlers without an event loop of their own.
+
+All of a program goes to one event loop in the background. It starts with the first call and ends with the program, so
+that clients and connections stay open between calls. A sync handler goes to the loop that its own call runs on.
+"""
+
+import atexit
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar, cast
+
+import anyio
+from anyio.from_thread import BlockingPortal
+from anyio.from_thread import run as run_from_thread
+from anyio.lowlevel import current_token
+
+from spindle.calls import Call, CallOutcome
+from spindle.errors import UsageError
+from spindle.events import Observer
+from spindle.execution.executor import Executor as AsyncExecutor
+from spindle.execution.wakeup import home_loop
+from spindle.stash import Stash
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
+from spindle.turns.runner import TurnReport
+from spindle.turns.runner import TurnRunner as AsyncTurnRunner
+
+__all__ = ["Executor", "TurnRunner", "run"]
+
+T = TypeVar("T")
+_LEAVE_SECONDS = 5.0
+
+
+def run(function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
+    """Call an async function and wait for what it gives; an interrupted wait, such as by Ctrl-C, cancels it.
+
+    Raises:
+        UsageError: An event loop runs in this thread, which waiting here would stop: `await` it instead.
+    """
+    name = getattr(function, "__qualname__", repr(function))
+    if _is_in_a_loop():
+        raise UsageError(
+            f"an event loop runs in this thread, and would stop: await {name}(…) instead", field="function"
+        )
+    home = home_loop.get()
+    if home is not None:
+        return run_from_thread(partial(_awaited, function, args, kwargs), token=home)
+    return _background.run(partial(_awaited, function, args, kwargs))
+
+
+class Executor:
+    """The executor without `await`; what it is made with is what `spindle.Executor` is made with."""
+
+    def __init__(self, registry: ToolRegistry, **settings: Any) -> None:
+        self.executor = AsyncExecutor(registry, **settings)
+        """The async one that does the work."""
+
+    def execute_parallel(
+        self, calls: Iterable[Call], ctx: Any, filter: ToolFilter | None = None, attachments: Sequence[Any] = ()
+    ) -> list[CallOutcome]:
+        """Run calls side by side, and give one outcome for each, in their order.
+
+        Raises:
+            InvalidContextError: `ctx` is no context.
+            UsageError: An event loop runs in this thread.
+        """
+        return run(self.executor.execute_parallel, calls, ctx, filter, attachments)
+
+
+class TurnRunner:
+    """The turn runner without `await`; what it is made with is what `spindle.TurnRunner` is made with."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.runner = AsyncTurnRunner(**settings)
+        """The async one that does the work."""
+
+    def on(self, event: str, fn: Observer) -> Callable[[], None]:
+        """Call `fn` with each event of every turn, on the event loop in the background; gives what stops it."""
+        return self.runner.on(event, fn)
+
+    def run(
+        self,
+        *,
+        system_prompt: str = "",
+        messages: Iterable[Any] = (),
+        stash: Stash | Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> TurnReport:
+        """Run one turn.
+
+        Raises:
+            InvalidTurnContextError: A value is not what it should be; nothing was started.
+            UsageError: An event loop runs in this thread.
+        """
+        return run(self.runner.run, system_prompt=system_prompt, messages=messages, stash=stash, session_id=session_id)
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        current_token()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _awaited(function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+    return await function(*args, **kwargs)
+
+
+class _Background:
+    """An event loop in a thread of its own, for everybody in this process."""
+
+    def __init__(self) -> None:
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)  # a child has the memory of the thread, but not the thread
+
+    def _forget(self) -> None:
+        self._lock = Lock()
+        self._portal: BlockingPortal | None = None
+        self._thread: Thread | None = None
+
+    def run(self, function: Callable[[], Awaitable[T]]) -> T:
+        future = self._started().start_task_soon(_caught, function)
+        try:
+            value, error = future.result()
+        except BaseException:
+            future.cancel()
+            raise
+        if error is not None:
+            raise error
+        return cast("T", value)
+
+    def _started(self) -> BlockingPortal:
+        with self._lock:
+            if self._portal is None:
+                begun: SimpleQueue[BlockingPortal] = SimpleQueue()
+                self._thread = Thread(target=anyio.run, args=(_serve, begun), name="spindle-blocking", daemon=True)
+                self._thread.start()
+                self._portal = begun.get()
+                atexit.register(self._leave)
+            return self._portal
+
+    def _leave(self) -> None:
+        """End with the program: what still runs is cancelled, and has a moment to clean up."""
+        with self._lock:
+            portal, thread, self._portal = self._portal, self._thread, None
+        if portal is not None and thread is not None:
+            portal.start_task_soon(portal.stop, True)  # noqa: FBT003  the portal's own signature
+            thread.join(_LEAVE_SECONDS)
+
+
+async def _serve(begun: "SimpleQueue[BlockingPortal]") -> None:
+    async with BlockingPortal() as portal:
+        begun.put(portal)
+        await portal.sleep_until_stopped()
+
+
+async def _caught(function: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
+    """Give what a function gave or raised: whatever it is, it is the caller's, and not the loop's."""
+    try:
+        return await function(), None
+    except anyio.get_cancelled_exc_class():
+        raise
+    except BaseException as error:  # noqa: BLE001  SystemExit too
+        return None, error
+
+
+_background = _Background()
