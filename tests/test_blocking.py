@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from typing import Any
 
 import anyio
@@ -140,7 +141,11 @@ def test_a_forked_child_has_a_loop_of_its_own() -> None:
 
     assert run(pid) == os.getpid()
     reading, writing = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # newer Pythons warn of threads, and of them the child is rid
+        child = os.fork()
     if not child:
         os.write(writing, str(run(pid)).encode())
         os._exit(0)
