@@ -142,9 +142,7 @@ def test_a_forked_child_has_a_loop_of_its_own() -> None:
     assert run(pid) == os.getpid()
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # newer Pythons warn of threads, and of them the child is rid
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads
         child = os.fork()
     if not child:
         os.write(writing, str(run(pid)).encode())
