@@ -217,6 +217,7 @@ def check_host(text: str) -> None:
 
 @given(st.integers(0, 2**64))
 @settings(max_examples=10_000, deadline=None)
+@pytest.mark.slow
 def test_ten_thousand_hosts_are_names_or_addresses_but_never_both(seed: int) -> None:
     check_host(some_host(seed))
 

@@ -202,6 +202,7 @@ def check_forbidden(seed: int) -> None:
 
 @given(st.integers(0, 2**64))
 @settings(max_examples=10_000, deadline=None)
+@pytest.mark.slow
 def test_no_spelling_of_a_forbidden_address_passes(seed: int) -> None:
     check_forbidden(seed)
 
@@ -289,6 +290,7 @@ def check_covered(text: str) -> None:
 
 @given(st.integers(0, 2**64))
 @settings(max_examples=10_000, deadline=None)
+@pytest.mark.slow
 def test_what_passes_is_covered_by_a_pattern_and_read_alike_by_others(seed: int) -> None:
     check_covered(some_url(seed))
 

@@ -4,7 +4,7 @@ import re
 import sys
 import unicodedata
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spindle.trust.invisible import INVISIBLE, reveal
@@ -70,6 +70,7 @@ def test_revealing_twice_reveals_nothing_more(text: str) -> None:
 
 
 @given(MIXED)
+@example("\u180b\u200c\u1160")
 def test_what_is_kept_never_stands_in_a_row(text: str) -> None:
     flags = re.compile("🏴[\U000e0061-\U000e007a]{5}\U000e007f")
 

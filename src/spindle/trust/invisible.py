@@ -61,8 +61,10 @@ def reveal(text: str) -> str:
 
 def _revealed(found: re.Match[str]) -> str:
     run, text = found[0], found.string
-    before = text[max(found.start() - 1, 0) : found.start()]
-    if len(run) <= 8 and _AT_HOME.fullmatch(f"{before}{run}{text[found.end() : found.end() + 1]}"):
+    # Where there is no neighbour something must stand, or a part of the run would pass for one.
+    before = text[max(found.start() - 1, 0) : found.start()] or "\n"
+    after = text[found.end() : found.end() + 1] or "\n"
+    if len(run) <= 8 and _AT_HOME.fullmatch(f"{before}{run}{after}"):
         return run
     told = _NOT_SHOWN.sub("", run)
     # A long run is told in short, so that hidden text cannot make a result many times as long.
