@@ -1,18 +1,17 @@
 """A journal in a PostgreSQL database (the extra `postgres`), which many processes and machines may write at once."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from secrets import randbits
-from threading import Lock
 from typing import TypeVar
-from weakref import finalize
 
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError
+from spindle.journal.backends.lending import Loan
 from spindle.journal.backends.postgres_address import checked_address
 from spindle.journal.backends.postgres_calls import Bid, Calls
 from spindle.journal.backends.postgres_errors import translated
-from spindle.journal.backends.postgres_portal import Portal
 from spindle.journal.backends.postgres_portals import borrow
 from spindle.journal.backends.postgres_session import GRACE_SECONDS
 from spindle.journal.backends.postgres_tickets import Ticket
@@ -27,15 +26,14 @@ class PostgresStore:
 
     def __init__(self, dsn: str, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._address = checked_address(dsn)
-        self._grace_seconds = grace_seconds
-        self._lock = Lock()
-        self._portal: Portal | None = None
-        self._leaving: finalize[[], PostgresStore] | None = None
-        self._is_closed = False
+        closed = f"the journal in PostgreSQL at {self._address} is closed; enter it with `async with` to use it again"
+        self._loan = Loan(
+            partial(borrow, self._address, grace_seconds=grace_seconds), closed=partial(JournalError, closed)
+        )
 
     async def open(self) -> None:
         """Connect now rather than on first use."""
-        self._is_closed = False
+        self._loan.open()
         await self._answers(self._submitted(Calls.find, ()))
 
     async def aclose(self) -> None:
@@ -43,12 +41,8 @@ class PostgresStore:
 
         The connection stays as long as this process has calls that did not end: it is the proof that they are running.
         """
-        with self._lock:
-            self._is_closed = True
-            portal, self._portal = self._portal, None
-            if self._leaving is not None:
-                self._leaving.detach()
-        if portal is None or not portal.is_ours:
+        portal = self._loan.close()
+        if portal is None:
             return
         farewell = Ticket(Calls.find, ())
         portal.leave(farewell)
@@ -98,25 +92,8 @@ class PostgresStore:
         self, operation: Callable[[Calls, Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]
     ) -> Ticket[Item, Answer]:
         ticket = Ticket(operation, items)
-        with self._lock:
-            if self._is_closed:
-                raise JournalError(
-                    f"the journal in PostgreSQL at {self._address} is closed; enter it with `async with` to use it "
-                    "again"
-                )
-            # A portal ends when it could not connect, and a forked child has none: then try afresh.
-            while self._portal is None or not self._portal.submit(ticket):
-                self._portal = self._borrowed()
+        self._loan.submit(ticket)
         return ticket
-
-    def _borrowed(self) -> Portal:
-        if self._leaving is not None:
-            self._leaving.detach()
-        portal = borrow(self._address, grace_seconds=self._grace_seconds)
-        # For a journal that is forgotten rather than closed.
-        self._leaving = finalize(self, portal.leave)
-        self._leaving.atexit = False
-        return portal
 
     async def _answers(self, ticket: Ticket[Item, Answer]) -> list[Answer]:
         await ticket.wait()
@@ -126,6 +103,4 @@ class PostgresStore:
 
     def _abandon(self, ticket: Ticket[Bid, Row | None]) -> None:
         """See to it that no call stays begun which nobody is going to run."""
-        portal = self._portal
-        if portal is not None and not portal.withdraw(ticket):
-            portal.submit(Ticket(Calls.disown, ticket.items))
+        self._loan.withdraw(ticket, undo=Ticket(Calls.disown, ticket.items))

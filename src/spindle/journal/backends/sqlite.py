@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from threading import Lock
 from typing import TypeVar, get_args
-from weakref import finalize
 
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError, UsageError
+from spindle.journal.backends.lending import Loan
 from spindle.journal.backends.shared_writers import borrow, process_run_id
 from spindle.journal.backends.sqlite_database import Database
 from spindle.journal.backends.sqlite_errors import translated
@@ -30,26 +29,22 @@ class SqliteStore:
         if on_damage not in get_args(OnDamage):
             raise UsageError(f"on_damage is one of {get_args(OnDamage)}, not {on_damage!r}", field="on_damage")
         self._path = _checked_path(path)
-        self._on_damage: OnDamage = on_damage
-        self._run_id = run_id
-        self._lock = Lock()
-        self._writer: Writer | None = None
-        self._leaving: finalize[[], SqliteStore] | None = None
-        self._is_closed = False
+        self._loan = Loan(
+            partial(_writer_of, self._path, run_id, on_damage),
+            closed=partial(
+                JournalError, f"the journal {self._path} is closed; enter it with `async with` to use it again"
+            ),
+        )
 
     async def open(self) -> None:
         """Open the file now rather than on first use."""
-        self._is_closed = False
+        self._loan.open()
         await self._answers(self._submitted(Database.find, ()))
 
     async def aclose(self) -> None:
         """Write what is still waiting and let go of the file, also for a caller that is being cancelled."""
-        with self._lock:
-            self._is_closed = True
-            writer, self._writer = self._writer, None
-            if self._leaving is not None:
-                self._leaving.detach()
-        if writer is None or not writer.is_ours:
+        writer = self._loan.close()
+        if writer is None:
             return
         farewell = Ticket(Database.find, (), is_synced=False)
         writer.leave(farewell)
@@ -90,23 +85,8 @@ class SqliteStore:
         is_synced: bool = False,
     ) -> Ticket[Item, Answer]:
         ticket = Ticket(operation, items, is_synced=is_synced)
-        with self._lock:
-            if self._is_closed:
-                raise JournalError(f"the journal {self._path} is closed; enter it with `async with` to use it again")
-            # A writer ends when its file could not be opened, and a forked child has none: then try afresh.
-            while self._writer is None or not self._writer.submit(ticket):
-                self._writer = self._borrowed()
+        self._loan.submit(ticket)
         return ticket
-
-    def _borrowed(self) -> Writer:
-        if self._leaving is not None:
-            self._leaving.detach()
-        run_id = self._run_id or process_run_id()
-        writer = borrow(self._path, partial(open_database, self._path, run_id, self._on_damage))
-        # For a journal that is forgotten rather than closed.
-        self._leaving = finalize(self, writer.leave)
-        self._leaving.atexit = False
-        return writer
 
     async def _answers(self, ticket: Ticket[Item, Answer]) -> list[Answer]:
         await ticket.done.wait()
@@ -116,9 +96,11 @@ class SqliteStore:
 
     def _abandon(self, ticket: Ticket[Claim, Row | None]) -> None:
         """See to it that no call stays begun which nobody is going to run."""
-        writer = self._writer
-        if writer is not None and not writer.withdraw(ticket):
-            writer.submit(Ticket(_end_unheard, [ticket], is_synced=False))
+        self._loan.withdraw(ticket, undo=Ticket(_end_unheard, [ticket], is_synced=False))
+
+
+def _writer_of(path: Path, run_id: str | None, on_damage: OnDamage) -> Writer:
+    return borrow(path, partial(open_database, path, run_id or process_run_id(), on_damage))
 
 
 def _end_unheard(database: Database, tickets: Sequence[Ticket[Claim, Row | None]]) -> list[bool]:

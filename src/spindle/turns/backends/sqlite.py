@@ -3,15 +3,15 @@
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeVar, cast
-from weakref import finalize
 
 from anyio import CancelScope
 
 from spindle.errors import JournalError, RecordsError, SpindleError, UsageError
+from spindle.journal.backends.lending import Loan
 from spindle.journal.backends.shared_writers import borrow
 from spindle.journal.backends.sqlite_errors import is_damage
 from spindle.journal.backends.writer import Ticket, Writer
@@ -28,10 +28,8 @@ class SqliteStore:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._path = _checked_path(path)
-        self._lock = Lock()
-        self._writer: Writer | None = None
-        self._leaving: finalize[[], SqliteStore] | None = None
-        self._is_closed = False
+        closed = f"the records {self._path} are closed; make them again with Records.sqlite(path)"
+        self._loan = Loan(partial(_writer_of, self._path), closed=partial(RecordsError, closed))
 
     async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
         """Add a record behind all others."""
@@ -55,12 +53,8 @@ class SqliteStore:
 
     async def aclose(self) -> None:
         """Let go of the file once all that was asked is written, also for a caller that is being cancelled."""
-        with self._lock:
-            self._is_closed = True
-            writer, self._writer = self._writer, None
-            if self._leaving is not None:
-                self._leaving.detach()
-        if writer is None or not writer.is_ours:
+        writer = self._loan.close()
+        if writer is None:
             return
         farewell: Ticket[Any, Any] = Ticket(_nothing, ())
         writer.leave(farewell)
@@ -70,7 +64,7 @@ class SqliteStore:
     async def _done(self, operation: Callable[[Any, Any], list[Answer]], items: Sequence[Any]) -> list[Answer]:
         ticket: Ticket[Any, Answer] = Ticket(operation, items)
         try:
-            self._submit(ticket)
+            self._loan.submit(ticket)
             # Cancelled or not, the caller must know whether it was written: what is kept is shown, and nothing else.
             with CancelScope(shield=True):
                 await ticket.done.wait()
@@ -79,23 +73,6 @@ class SqliteStore:
         if ticket.error is not None:
             raise self._translated(ticket.error) from ticket.error
         return ticket.answers
-
-    def _submit(self, ticket: Ticket[Any, Any]) -> None:
-        with self._lock:
-            if self._is_closed:
-                raise RecordsError(f"the records {self._path} are closed; make them again with Records.sqlite(path)")
-            # A writer ends when its file could not be opened, and a forked child has none: then try afresh.
-            while self._writer is None or not self._writer.submit(ticket):
-                self._writer = self._borrowed()
-
-    def _borrowed(self) -> Writer:
-        if self._leaving is not None:
-            self._leaving.detach()
-        # A name that no journal has: the same file for both is refused when it is opened.
-        writer = borrow(self._path.with_name(f"{self._path.name}#records"), _opener(self._path))
-        self._leaving = finalize(self, writer.leave)
-        self._leaving.atexit = False
-        return writer
 
     def _translated(self, error: BaseException) -> RecordsError:
         if isinstance(error, RecordsError):
@@ -107,9 +84,10 @@ class SqliteStore:
         )
 
 
-def _opener(path: Path) -> Callable[[], Any]:
-    # Not a method: the thread must not keep a store alive that everyone else has forgotten.
-    return lambda: open_records(path)
+def _writer_of(path: Path) -> Writer:
+    # A name that no journal has: the same file for both is refused when it is opened.
+    # The writer asks of a database only what one of records has too.
+    return borrow(path.with_name(f"{path.name}#records"), cast("Any", partial(open_records, path)))
 
 
 def _nothing(_database: object, _items: Sequence[Any]) -> list[Any]:
