@@ -148,7 +148,7 @@ class _Background:
         with self._lock:
             portal, thread, self._portal = self._portal, self._thread, None
         if portal is not None and thread is not None:
-            portal.start_task_soon(portal.stop, True)  # noqa: FBT003  the portal's own signature
+            portal.start_task_soon(partial(portal.stop, cancel_remaining=True))
             thread.join(_LEAVE_SECONDS)
 
 
@@ -164,7 +164,7 @@ async def _caught(function: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseE
         return await function(), None
     except anyio.get_cancelled_exc_class():
         raise
-    except BaseException as error:  # noqa: BLE001  SystemExit too
+    except BaseException as error:  # noqa: BLE001  SystemExit too would end the loop that all share
         return None, error
 
 
