@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 WORKERS ?= 2
 PORT ?= 8765
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 READY := $(VENV)/.ready
@@ -18,10 +18,10 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve demo test test-all coverage check format lint types imports docs bench corpus lock dist clean
+.PHONY: help setup serve demo test test-all test-pythons coverage check format lint types imports docs bench corpus lock dist clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## install everything, pinned and hash-checked, into .venv
 
@@ -33,14 +33,17 @@ $(shell if [ -e $(READY) ] && ! { [ "$$(cat $(READY))" = "$(CURDIR)" ] && $(PY) 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; say which one: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Set-up 1/3: creating $(VENV) with $$($(PYTHON) --version). All three steps take about a minute the first time."
 	@if [ -e $(BUILDING) ] || ! $(PY) -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --clear $(VENV); fi
 	@rm -f $@ && touch $(BUILDING)
 	@awk '/^uv==/ {on = 1} on; on && !/\\$$/ {exit}' requirements.lock >$(VENV)/uv.txt
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(VENV)/uv.txt
+	@echo "Set-up 2/3: installing $$(grep -c '^[a-z0-9].*==' requirements.lock) pinned packages from requirements.lock."
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(VENV)/uv.txt
 	@# Behind a company's own certificate uv must be told to look where pip looks: at the system's.
-	$(PY) -m uv pip sync --quiet --python $(PY) --require-hashes requirements.lock \
+	@$(PY) -m uv pip sync --quiet --python $(PY) --require-hashes requirements.lock \
 		|| $(PY) -m uv pip sync --quiet --system-certs --python $(PY) --require-hashes requirements.lock
-	$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
+	@echo "Set-up 3/3: installing spindle itself in editable mode."
+	@$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
 	@rm -f $(BUILDING) && echo '$(CURDIR)' >$@
 
 serve: $(READY) ## serve the kit's tools to MCP clients from a scratch folder (PORT=8765)
@@ -51,6 +54,12 @@ demo: $(READY) ## six hostile calls, and what became of each (PEERS=1: in other 
 
 test: $(READY) ## the tests, without the slow ones
 	$(PYTEST) -m "not slow"
+
+test-pythons: ## the quick tests on every other supported Python that is installed
+	@bash .ci/pythons $(PYTHON) | while read -r version python; do \
+		echo "Running the quick tests on Python $$version"; \
+		$(MAKE) --no-print-directory test PYTHON=$$python VENV=.venv-$$version </dev/null || exit 1; \
+	done
 
 test-all: $(READY) ## every test, the slow ones too
 	@bash .ci/servers
@@ -93,5 +102,5 @@ dist: $(READY) ## build the wheel and the source archive into dist/
 	$(PY) -m build --no-isolation
 
 clean: ## remove everything that make has made
-	rm -rf $(VENV) .peers .npm-tools site dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* .peers .npm-tools site dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .ruff_cache .pytest_cache
 	find . -type d -name __pycache__ -prune -exec rm -rf {} +
