@@ -226,7 +226,7 @@ def test_where_mounts_are_refused_landlock_still_holds_and_the_report_says_so(ro
     code = (
         "kernel.no_new_privileges()\n"
         "landlock.restrict(read=['/'], write=['/'], devices=['/dev'], network=True)\n"
-        "report(sys.argv[1], 'ls -d .', 'cat ../secret', 'exec cat /proc/self/comm')"
+        "report(sys.argv[1], 'git init -q . && git status', 'cat ../secret', 'exec cat /proc/self/comm')"
     )
 
     told = report_from(code, root)
