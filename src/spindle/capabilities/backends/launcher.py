@@ -9,7 +9,7 @@ import marshal
 import os
 import sys
 
-from spindle.capabilities.backends import kernel, landlock, limits, namespaces
+from spindle.capabilities.backends import kernel, landlock, limits, namespaces, private_root
 from spindle.capabilities.backends.supervise import Supervisor
 
 TYPE_CHECKING = False  # pyright takes it for true; typing would cost more than the rest of the imports together
@@ -72,8 +72,7 @@ def _live(plan: "Plan", report: Report, control: int) -> None:
         enforced += namespaces.enter(network=plan["network"])
     if "pids" in enforced and plan["namespaces"]:
         _become_first_process(report, control)
-        if namespaces.own_proc():
-            enforced.append("proc")
+        enforced += _enter_private_root(plan, report)
     elif kernel.IS_LINUX:
         kernel.adopt_orphans()
     if kernel.IS_LINUX:
@@ -97,6 +96,14 @@ def _become_first_process(report: Report, control: int) -> None:
     _let_go_of_streams()
     os.waitpid(first, 0)
     os._exit(0)
+
+
+def _enter_private_root(plan: "Plan", report: Report) -> list[str]:
+    try:
+        return private_root.enter(plan["root"], plan["files"])
+    except OSError as error:
+        report.say("missing", "root", error.strerror)
+    return ["proc"] if namespaces.own_proc() else []
 
 
 def _run(plan: "Plan", report: Report, supervisor: Supervisor, enforced: list[str]) -> "NoReturn":
@@ -147,7 +154,7 @@ def _enter_folder(plan: "Plan", report: Report) -> None:
 
 
 def _confine(plan: "Plan", report: Report, enforced: list[str]) -> None:
-    rules = plan["landlock"]
+    files = plan["files"]
     processes = plan["limits"].get("processes")
     # First of all: to count the user's processes, /proc must still be in sight.
     if processes is not None and limits.limit_processes(processes, own_user_namespace=_has_own_user_namespace(plan)):
@@ -158,14 +165,15 @@ def _confine(plan: "Plan", report: Report, enforced: list[str]) -> None:
     if plan["confine"] and kernel.IS_LINUX:
         kernel.drop_capabilities()
         enforced.append("capabilities")
-    if rules is not None:
+    if files is not None:
         try:
-            enforced += landlock.restrict(
-                read=[*rules["read"], *(("/proc",) if "proc" in enforced else rules["own_proc"])],
-                write=rules["write"],
-                devices=rules["devices"],
+            restricted = landlock.restrict(
+                read=[*files["read"], *(("/proc",) if "proc" in enforced else files["own_proc"])],
+                write=files["write"],
+                devices=files["devices"],
                 network=plan["network"],
             )
+            enforced += [name for name in restricted if name not in enforced]
         except OSError as error:
             report.say("missing", "landlock", error.strerror)
     report.say("enforced", *enforced)

@@ -2,11 +2,10 @@
 
 import os
 
-from spindle.capabilities.backends.kernel import mount, unshare
+from spindle.capabilities.backends.kernel import MS_NODEV, MS_NOEXEC, MS_NOSUID, make_mounts_private, mount, unshare
 
 _MOUNTS, _HOSTNAME, _IPC = 0x00020000, 0x04000000, 0x08000000
 _USER, _PIDS, _NETWORK = 0x10000000, 0x20000000, 0x40000000
-_NOSUID, _NODEV, _NOEXEC, _RECURSIVE, _PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
 
 
 def enter(*, network: bool) -> list[str]:
@@ -39,8 +38,8 @@ def _try_to_enter(flags: int) -> bool:
 def own_proc() -> bool:
     """Show only the namespace's own processes under /proc; to be called by its first process."""
     try:
-        mount("none", "/", None, _RECURSIVE | _PRIVATE)
-        mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+        make_mounts_private()
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     except OSError:
         return False  # inside a container whose own /proc is masked
     return True

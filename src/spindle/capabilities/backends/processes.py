@@ -86,7 +86,7 @@ class ProcessBackend:
         self.env = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", **check_env(env, pinned=False)}
         self.programs = Programs(self.env["PATH"])
         Path(root).mkdir(parents=True, exist_ok=True)
-        self.view = View.of(os.path.realpath(root), read_paths, write_paths, network=network)
+        self.view = View.of(os.fspath(root), read_paths, write_paths, network=network)
         self._kinds = tuple(sandbox_kinds)
         self._sandbox: Sandbox | None = None
         self._finding = Lock()
@@ -121,9 +121,10 @@ class ProcessBackend:
         processes = "rlimit" if os.getuid() else self._cgroup_or_none()
         if processes is None and self.limits.processes is not None:
             missing["processes"] = "root is bound by no rlimit, and no pids cgroup can be made here"
-        if "files" in sandbox.enforced and sandbox.kind != "bubblewrap":
+        if "files" in sandbox.enforced and "root" not in sandbox.enforced:
             missing["unix_sockets"] = (
-                "Landlock lets a command connect to sockets in the file system; bubblewrap does not"
+                "Landlock alone lets a command connect to sockets in the file system; without a root of its own they "
+                "are not absent"
             )
         if "pids" not in sandbox.enforced:
             missing["daemons"] = "no pid namespace; what leaves the process group is adopted and killed by the launcher"

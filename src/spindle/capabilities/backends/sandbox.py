@@ -32,6 +32,11 @@ class Sandbox:
     missing: dict[str, str] = field(default_factory=dict[str, str])
     """What could not be had, and why."""
 
+    @property
+    def is_confining(self) -> bool:
+        """Whether a command is confined at all."""
+        return self.kind not in {"off", "none"}
+
     def front(self, view: View) -> list[str]:
         """Give the command line that stands before the launcher's."""
         bwrap = program() if self.kind == "bubblewrap" else None
@@ -39,9 +44,14 @@ class Sandbox:
 
     def plan(self, view: View, *, cwd: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
         """Give the launcher's plan, still without a command."""
-        is_confined = self.kind not in {"off", "none"}
-        given = ("files", "pids", "proc", *(() if view.network else ("network",)))
-        rules = {"read": view.read, "write": view.write, "devices": DEVICES, "own_proc": OWN_PROC}
+        given = ("root", "files", "pids", "proc", *(() if view.network else ("network",)))
+        files = {
+            "read": view.read,
+            "write": view.write,
+            "aliases": view.aliases,
+            "devices": DEVICES,
+            "own_proc": OWN_PROC,
+        }
         return {
             "path": None,
             "argv": (),
@@ -52,8 +62,8 @@ class Sandbox:
             "network": view.network,
             "namespaces": self.kind == "namespaces",
             "given": given if self.kind == "bubblewrap" else (),
-            "landlock": rules if is_confined else None,
-            "confine": is_confined,
+            "files": files if self.is_confining else None,
+            "confine": self.is_confining,
             "required": required,
             "limits": {},
             "grace_seconds": 1.0,

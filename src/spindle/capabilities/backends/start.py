@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
 
+from spindle.capabilities.backends.configuration import add_configuration, skip_configuration
 from spindle.capabilities.backends.launching import Launched, launch
 from spindle.capabilities.backends.pids_cgroup import PidsCgroup
 from spindle.capabilities.backends.sandbox import Sandbox, needed
@@ -50,7 +51,8 @@ class Start:
             SandboxUnavailableError: A sandbox was required, and there is none.
         """
         sandbox = self._settings.sandbox()
-        view = self._settings.view.with_program(self._path)
+        # Looked at for every command: a file that holds no secret now may hold one later.
+        view = add_configuration(self._settings.view.with_program(self._path))
         with self._lock:
             if self._is_over:
                 raise ProcessLookupError("it was cancelled before it started")
@@ -64,10 +66,11 @@ class Start:
     def _plan(self, sandbox: Sandbox, view: View, scratch: str) -> dict[str, Any]:
         settings = self._settings
         required = needed(view) if settings.mode == "required" else ()
+        skipping = skip_configuration(view, self._variables, scratch) if sandbox.is_confining else {}
         return sandbox.plan(view, cwd=self._folder, required=required) | {
             "path": self._path,
             "argv": self._words,
-            "env": {"HOME": scratch, "TMPDIR": scratch, **self._variables},
+            "env": {"HOME": scratch, "TMPDIR": scratch, **skipping, **self._variables},
             "limits": asdict(settings.limits),
             "grace_seconds": float(settings.grace_seconds),
             "wait": self._group is not None,
