@@ -1,11 +1,11 @@
 """Spindle: the tool layer between a language model and the world.
 
-Every public name is here, and loads its part of the house when it is first looked at.
+Every public name is here and loads its module on first use. Each package below has a door of its own.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from spindle.doors import open_door
 
+TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle import errors as errors
     from spindle.artifacts.artifact import Artifact as Artifact
@@ -40,89 +40,5 @@ if TYPE_CHECKING:
     from spindle.turns.gate import Gate as Gate
     from spindle.turns.runner import TurnReport as TurnReport
     from spindle.turns.runner import TurnRunner as TurnRunner
-
-_HOMES = {
-    "Artifact": "spindle.artifacts.artifact",
-    "Backends": "spindle.capabilities.resolve",
-    "Budget": "spindle.execution.budget",
-    "Call": "spindle.calls",
-    "CallOutcome": "spindle.calls",
-    "Capabilities": "spindle.capabilities.declare",
-    "DispatchContext": "spindle.turns.context",
-    "DispatchRunner": "spindle.turns.dispatch",
-    "Err": "spindle.calls",
-    "Events": "spindle.events",
-    "Executor": "spindle.execution.executor",
-    "Gate": "spindle.turns.gate",
-    "Journal": "spindle.journal.journal",
-    "JsonArtifact": "spindle.artifacts.json_artifact",
-    "MarkdownArtifact": "spindle.artifacts.markdown_artifact",
-    "Media": "spindle.media",
-    "Ok": "spindle.calls",
-    "Reducer": "spindle.execution.reduce",
-    "ReducerRegistry": "spindle.execution.reduce",
-    "Reply": "spindle.turns.dispatch",
-    "Spool": "spindle.artifacts.spool",
-    "Stash": "spindle.stash",
-    "TableArtifact": "spindle.artifacts.table_artifact",
-    "Tool": "spindle.tools.tool",
-    "ToolCallRecord": "spindle.records",
-    "ToolContext": "spindle.tools.context",
-    "ToolFilter": "spindle.tools.filters",
-    "ToolRegistry": "spindle.tools.registry",
-    "TurnContext": "spindle.turns.context",
-    "TurnReport": "spindle.turns.runner",
-    "TurnRunner": "spindle.turns.runner",
-    "tool": "spindle.tools.decorate",
-}
-
-__all__ = [
-    "Artifact",
-    "Backends",
-    "Budget",
-    "Call",
-    "CallOutcome",
-    "Capabilities",
-    "DispatchContext",
-    "DispatchRunner",
-    "Err",
-    "Events",
-    "Executor",
-    "Gate",
-    "Journal",
-    "JsonArtifact",
-    "MarkdownArtifact",
-    "Media",
-    "Ok",
-    "Reducer",
-    "ReducerRegistry",
-    "Reply",
-    "Spool",
-    "Stash",
-    "TableArtifact",
-    "Tool",
-    "ToolCallRecord",
-    "ToolContext",
-    "ToolFilter",
-    "ToolRegistry",
-    "TurnContext",
-    "TurnReport",
-    "TurnRunner",
-    "errors",
-    "tool",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Open the part of the house that has a public name."""
-    if name == "errors":
-        return import_module("spindle.errors")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'spindle' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+else:
+    __getattr__, __dir__ = open_door(__name__)

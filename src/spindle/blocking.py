@@ -18,10 +18,10 @@ from anyio.from_thread import run as run_from_thread
 from anyio.lowlevel import current_token
 
 from spindle.calls import Call, CallOutcome
+from spindle.concurrency import owner_loop
 from spindle.errors import UsageError
 from spindle.events import Observer
 from spindle.execution.executor import Executor as AsyncExecutor
-from spindle.execution.wakeup import home_loop
 from spindle.stash import Stash
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
@@ -45,7 +45,7 @@ def run(function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> 
         raise UsageError(
             f"an event loop runs in this thread, and would stop: await {name}(…) instead", field="function"
         )
-    home = home_loop.get()
+    home = owner_loop.get()
     if home is not None:
         return run_from_thread(partial(_awaited, function, args, kwargs), token=home)
     return _background.run(partial(_awaited, function, args, kwargs))

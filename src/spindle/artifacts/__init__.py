@@ -1,1 +1,24 @@
-"""Large outputs, kept whole and read in parts; open `artifact.py` first."""
+"""Large outputs, kept whole in a spool and read in parts; open `artifact.py` first."""
+
+from spindle.doors import open_door
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.artifacts.artifact import Artifact as Artifact
+    from spindle.artifacts.backends.memory import BytesReader as BytesReader
+    from spindle.artifacts.backends.memory import MemoryStore as MemoryStore
+    from spindle.artifacts.forge import ReaderTool as ReaderTool
+    from spindle.artifacts.forge import forge_all as forge_all
+    from spindle.artifacts.json_artifact import JsonArtifact as JsonArtifact
+    from spindle.artifacts.lines import BLOCK_BYTES as BLOCK_BYTES
+    from spindle.artifacts.markdown_artifact import MarkdownArtifact as MarkdownArtifact
+    from spindle.artifacts.pattern import compile_pattern as compile_pattern
+    from spindle.artifacts.query import query as query
+    from spindle.artifacts.reader import IndexedReader as IndexedReader
+    from spindle.artifacts.reader import Match as Match
+    from spindle.artifacts.reader import Search as Search
+    from spindle.artifacts.reader import SpoolReader as SpoolReader
+    from spindle.artifacts.spool import Spool as Spool
+    from spindle.artifacts.table_artifact import TableArtifact as TableArtifact
+else:
+    __getattr__, __dir__ = open_door(__name__)

@@ -9,7 +9,7 @@ from spindle.artifacts.excerpts import MAX_TEXT_BYTES, cut_line
 from spindle.artifacts.lines import LineIndex, decode_text
 from spindle.artifacts.reader import Match, Search
 from spindle.artifacts.search import LineSearch, windows
-from spindle.artifacts.threads import in_thread
+from spindle.concurrency import spool_threads
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -117,4 +117,4 @@ class BlockReader:
         return cut_line(part, at_start=line == 0, total=stop - begin)
 
     async def _run(self, func: Callable[[*Args], T], *args: *Args) -> T:
-        return await in_thread(func, *args)
+        return await spool_threads.run(func, *args)

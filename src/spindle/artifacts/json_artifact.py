@@ -8,7 +8,6 @@ from annotated_types import MinLen
 from anyio.to_thread import run_sync
 
 from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
-from spindle.artifacts.extras import needs_extra
 from spindle.artifacts.json_formats import (
     JSON_FORMATS,
     MAX_JSON5_CHARS,
@@ -21,6 +20,7 @@ from spindle.artifacts.json_formats import (
 from spindle.artifacts.query import query
 from spindle.artifacts.reader import SpoolReader
 from spindle.errors import InvalidArtifactError
+from spindle.extras import needs_extra
 
 if TYPE_CHECKING:
     from spindle.artifacts.json_path import PathLimits, PathQuery

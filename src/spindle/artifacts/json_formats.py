@@ -4,8 +4,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import jiter
 
-from spindle.artifacts.extras import needs_extra
 from spindle.errors import InvalidArtifactError
+from spindle.extras import needs_extra
 
 JsonFormat: TypeAlias = Literal["json", "json5", "jsonl", "ndjson"]
 

@@ -7,7 +7,6 @@ from annotated_types import Ge, Le
 from anyio.to_thread import run_sync
 
 from spindle.artifacts.artifact import Artifact, LineNumber
-from spindle.artifacts.extras import needs_extra
 from spindle.artifacts.markdown_growing import GrowingTree, Node, as_compact_json
 from spindle.artifacts.markdown_index import (
     MAX_FRONTMATTER_LINES,
@@ -18,6 +17,7 @@ from spindle.artifacts.markdown_index import (
 from spindle.artifacts.markdown_records import CodeBlock, Heading, Image, Link, Section
 from spindle.artifacts.query import query
 from spindle.artifacts.reader import SpoolReader
+from spindle.extras import needs_extra
 
 if TYPE_CHECKING:
     from spindle.artifacts.markdown_parse import MarkdownParser

@@ -8,13 +8,13 @@ from annotated_types import Ge, MinLen
 
 from spindle.artifacts import table_query
 from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
-from spindle.artifacts.extras import needs_extra
 from spindle.artifacts.json_formats import is_json
 from spindle.artifacts.query import query
 from spindle.artifacts.reader import SpoolReader
 from spindle.artifacts.render import Bounds, serialise_rows
 from spindle.artifacts.table_query import CellValue, Column, Operator, Statement
 from spindle.errors import ArtifactQueryError, InvalidArtifactError
+from spindle.extras import needs_extra
 
 if TYPE_CHECKING:
     from spindle.artifacts.backends.duckdb import TableSource

@@ -1,5 +1,19 @@
-"""Bridges to models and frameworks: wire shapes in and out, one dialect a file.
+"""Bridges to model APIs and agent frameworks.
 
-Start at `definitions.py` (what a model is told), then any dialect such as `openai_chat.py` (what it asks for, and what
-it is answered). `openai.py`, `anthropic.py` and `gemini.py` hold the ready executor callbacks.
+Start at `definitions.py` (what a model is shown), then the package of any provider, such as `openai`.
 """
+
+from spindle.doors import open_door
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.bridges.definitions import Spec as Spec
+    from spindle.bridges.definitions import build as build
+    from spindle.bridges.dialect import Dialect as Dialect
+    from spindle.bridges.dialects import ALL as ALL
+    from spindle.bridges.lowering import Lowered as Lowered
+    from spindle.bridges.lowering import lower as lower
+    from spindle.bridges.rules import Rules as Rules
+    from spindle.bridges.standing import system_text as system_text
+else:
+    __getattr__, __dir__ = open_door(__name__)

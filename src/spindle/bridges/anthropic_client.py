@@ -17,7 +17,8 @@ from spindle.bridges.sdk_client import SdkClient, hanging_up
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import MissingExtraError, ModelStoppedError
+from spindle.errors import ModelStoppedError
+from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
@@ -50,10 +51,8 @@ def client_of(
         MissingExtraError: The SDK is not installed.
         UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
     """
-    try:
+    with needs_extra("anthropic", purpose="the Anthropic callback"):
         from anthropic import Anthropic, AsyncAnthropic  # noqa: PLC0415  an extra
-    except ImportError as missing:
-        raise MissingExtraError("asking Anthropic needs its SDK: pip install 'spindle[anthropic]'") from missing
     return SdkClient(
         given,
         lambda key: AsyncAnthropic(base_url=base_url, api_key=key, max_retries=0),

@@ -24,8 +24,9 @@ from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import chosen
 from spindle.bridges.transcript import Step
 from spindle.calls import Call, CallOutcome
-from spindle.errors import MissingExtraError, UsageError
+from spindle.errors import UsageError
 from spindle.events import Events
+from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.tool import Tool
@@ -176,11 +177,9 @@ class _Converse:
 
 
 def _client(client: Any, region: str | None, endpoint_url: str | None) -> Any:
-    try:
+    with needs_extra("bedrock", purpose="the Bedrock callback"):
         from boto3.session import Session  # noqa: PLC0415  an extra
         from botocore.config import Config  # noqa: PLC0415
-    except ImportError as missing:
-        raise MissingExtraError("asking Bedrock needs boto3: pip install 'spindle[bedrock]'") from missing
     if client is not None:
         if region is not None or endpoint_url is not None:
             raise UsageError("a client has its own region and endpoint; give either it or them", field="client")

@@ -20,7 +20,8 @@ from spindle.bridges.sdk_client import SdkClient
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import BrokenAnswerError, InvalidConfigError, MissingExtraError, ModelStoppedError
+from spindle.errors import BrokenAnswerError, InvalidConfigError, ModelStoppedError
+from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
@@ -37,10 +38,8 @@ def client_of(given: "GenaiClient | None", *, base_url: str | None, api_key: str
         MissingExtraError: The SDK is not installed.
         UsageError: Both a client and its address or key were given, or the key is none.
     """
-    try:
+    with needs_extra("gemini", purpose="the Gemini callback"):
         from google import genai  # noqa: PLC0415  an extra
-    except ImportError as missing:
-        raise MissingExtraError("asking Gemini needs its SDK: pip install 'spindle[gemini]'") from missing
     options = genai.types.HttpOptions(base_url=base_url)
     return SdkClient(
         given,

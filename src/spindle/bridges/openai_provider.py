@@ -15,7 +15,7 @@ from spindle.bridges.sdk_client import SdkClient, hanging_up
 from spindle.bridges.standing import system_text
 from spindle.bridges.tool_choice import Choice, chosen
 from spindle.bridges.transcript import Step
-from spindle.errors import MissingExtraError
+from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
 from spindle.turns.context import DispatchContext
 
@@ -30,10 +30,8 @@ def client_of(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str
         MissingExtraError: The SDK is not installed.
         UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
     """
-    try:
+    with needs_extra("openai", purpose="the OpenAI callback"):
         from openai import AsyncOpenAI, OpenAI  # noqa: PLC0415  an extra
-    except ImportError as missing:
-        raise MissingExtraError("asking OpenAI needs its SDK: pip install 'spindle[openai]'") from missing
     return SdkClient(
         given,
         lambda key: AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0),

@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import anyio
 
-from spindle.bridges.per_loop import PerLoop
+from spindle.concurrency import PerLoop
 from spindle.errors import UsageError
 
 _Client = TypeVar("_Client")

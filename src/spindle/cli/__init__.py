@@ -1,1 +1,11 @@
-"""What is run from a terminal; open `demo.py` first."""
+"""The `spindle` command; open `main.py` first."""
+
+from spindle.doors import open_door
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.cli.config import load_config as load_config
+    from spindle.cli.house import House as House
+    from spindle.cli.house import open_house as open_house
+else:
+    __getattr__, __dir__ = open_door(__name__)

@@ -13,7 +13,7 @@ import anyio
 
 from spindle.cli.demo_calls import every_call, six_calls
 from spindle.cli.demo_run import demonstrate
-from spindle.errors import MissingExtraError
+from spindle.extras import needs_extra
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -25,10 +25,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = ArgumentParser(prog="python -m spindle.cli.demo", description="Hostile calls, and what became of each.")
     parser.add_argument("--all", action="store_true", help="good and hostile calls of every kind, not only the six")
     options = parser.parse_args(argv)
-    try:
+    with needs_extra("cli", purpose="the demonstration"):
         from spindle.cli.demo_table import show  # noqa: PLC0415 - rich is an extra
-    except ModuleNotFoundError as missing:
-        raise MissingExtraError(f"the demonstration needs {missing.name}: pip install 'spindle[cli]'") from missing
     if hasattr(sys.stdout, "reconfigure"):
         cast("Any", sys.stdout).reconfigure(errors="replace")  # a terminal that knows only ASCII gets a table too
     show(anyio.run(partial(demonstrate, every_call() if options.all else six_calls())))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from spindle.cli.doctor_checks import Check
+from spindle.extras import install_command
 
 _REQUIREMENT = re.compile(
     r"^(?P<name>[A-Za-z0-9._-]+)(?P<extras>\[[^\]]*\])?.*;.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"]"
@@ -16,7 +17,7 @@ def extra_checks() -> Iterator[Check]:
     for extra, packages in sorted(extras().items()):
         missing = [name for name in packages if _version(name) is None]
         if missing:
-            fix = f"pip install 'spindle[{extra}]'"
+            fix = install_command(extra)
             yield Check("extras", extra, "warning", f"needs {', '.join(missing)}", fix)
         else:
             yield Check("extras", extra, "ok", ", ".join(f"{name} {_version(name)}" for name in packages))

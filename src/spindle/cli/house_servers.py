@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from spindle.cli.config import Config
 from spindle.cli.house_headers import named_headers
-from spindle.errors import InvalidServerSpecError, MissingExtraError
+from spindle.errors import InvalidServerSpecError
+from spindle.extras import missing_extra
 from spindle.tools.entry import Entry
 from spindle.tools.registry import ToolRegistry
 
@@ -25,7 +26,7 @@ def specs_of(config: Config) -> "list[ServerSpec]":
     if not enabled:
         return []
     if find_spec("mcp") is None:
-        raise MissingExtraError(f"the servers {', '.join(enabled)} need mcp: pip install 'spindle[mcp]'")
+        raise missing_extra("mcp", purpose=f"the configured servers ({', '.join(enabled)})", package="mcp")
     from spindle.mcp.spec import ServerSpec  # noqa: PLC0415 - only where there are servers
 
     found: list[ServerSpec] = []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from spindle.cli.exits import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, Ended
 from spindle.errors import CommandError, JournalDamagedError, SpindleError
+from spindle.extras import install_command
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -140,7 +141,7 @@ def _tell(ended: Ended, *, as_json: bool) -> None:
 def _dispatch(tokens: list[str]) -> int:
     for package in ("cyclopts", "rich"):
         if find_spec(package) is None:
-            raise CommandError(f"the command needs {package}", exit_code=USAGE, hint="pip install 'spindle[cli]'")
+            raise CommandError(f"the command needs {package}", exit_code=USAGE, hint=install_command("cli"))
     from cyclopts import CycloptsError  # noqa: PLC0415 - an extra
 
     app = build_app()

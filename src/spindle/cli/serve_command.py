@@ -23,7 +23,8 @@ from spindle.cli.house_tools import found
 from spindle.cli.options import NOWHERE, ProfileName, Where
 from spindle.cli.output import Output, complain
 from spindle.cli.serve_log import LogLevel, log_to_stderr
-from spindle.errors import MissingExtraError, UpstreamRequiredError
+from spindle.errors import UpstreamRequiredError
+from spindle.extras import missing_extra
 from spindle.tools.filters import ToolFilter
 
 SETTLE_SECONDS = 10.0
@@ -45,7 +46,7 @@ def serve(
     """Serve the tools to MCP clients until Ctrl-C: calls that run may end, and are recorded."""
     missing = [name for name in ("mcp", "starlette", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise MissingExtraError(f"serving needs {', '.join(missing)}: pip install 'spindle[server]'")
+        raise missing_extra("server", purpose="spindle serve", package=missing[0])
     config = where.load_for_tools()
     filter_of(config, profile)
     log_to_stderr(log_level, as_json=log_json)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import cast
 
+from spindle.concurrency import ThreadsafeEvent
 from spindle.errors import UsageError
-from spindle.execution.wakeup import Wakeup
 
 
 class Lanes:
@@ -68,7 +68,7 @@ class Ticket:
 
     def __init__(self, lanes: Lanes, resources: tuple[str, ...], *, shared: bool) -> None:
         self._lanes = lanes
-        self._wakeup: Wakeup | None = None
+        self._wakeup: ThreadsafeEvent | None = None
         self.resources = resources
         self.shared = shared
         self.missing = 0
@@ -88,7 +88,7 @@ class Ticket:
         """
         if self.missing and not self.has_left:
             if self._wakeup is None:
-                self._wakeup = Wakeup()
+                self._wakeup = ThreadsafeEvent()
             # Looked at again: another thread may have let this ticket in before it could have woken us.
             if self.missing and not self.has_left:
                 await self._wakeup.wait()

@@ -6,7 +6,8 @@ from sys import maxsize
 from types import TracebackType
 from typing import Protocol, TypeAlias, cast, get_args
 
-from spindle.errors import JournalError, MissingExtraError, UsageError
+from spindle.errors import JournalError, UsageError
+from spindle.extras import needs_extra
 from spindle.journal.entries import EntryState, Finished, Intent, JournalEntry, OnDamage
 from spindle.journal.rows import Claim, Outcome, Row, Selection, claim_of, entry_of, noted_row, outcome_of
 
@@ -91,14 +92,8 @@ class Journal:
             MissingExtraError: The extra `postgres` is not installed.
             UsageError: The dsn is none.
         """
-        try:
+        with needs_extra("postgres", purpose="a journal in PostgreSQL"):
             from spindle.journal.backends.postgres import PostgresStore  # noqa: PLC0415 - a port's factory method
-        except ModuleNotFoundError as missing:
-            if missing.name != "asyncpg":
-                raise
-            raise MissingExtraError(
-                "a journal in PostgreSQL needs asyncpg: pip install 'spindle[postgres]'"
-            ) from missing
 
         return cls(PostgresStore(dsn))
 

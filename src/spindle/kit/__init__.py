@@ -1,12 +1,8 @@
-"""Ready-made tools and the reducers that know their output; open `reducers.py` first.
+"""Ready-made tools, and the reducers that know their output; open `all.py` first."""
 
-A tool's name here loads the part that has it. `terminal` alone is asked of its own file, which has the same name:
-`from spindle.kit.terminal import terminal`.
-"""
+from spindle.doors import open_door
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.kit.all import kit_tools as kit_tools
     from spindle.kit.arithmetic import calculate as calculate
@@ -25,39 +21,8 @@ if TYPE_CHECKING:
     from spindle.kit.memory import memory_remember as memory_remember
     from spindle.kit.people import ask_user as ask_user
     from spindle.kit.search import search_files as search_files
+    from spindle.kit.terminal import terminal as terminal
     from spindle.kit.web import http_request as http_request
     from spindle.kit.web import web_fetch as web_fetch
-
-_HOMES = {
-    "ask_user": "people",
-    "calculate": "arithmetic",
-    "http_request": "web",
-    "kanban_add": "kanban",
-    "kanban_comment": "kanban",
-    "kanban_list": "kanban",
-    "kanban_move": "kanban",
-    "kanban_show": "kanban",
-    "kit_tools": "all",
-    "list_dir": "files",
-    "memory_forget": "memory",
-    "memory_recall": "memory",
-    "memory_remember": "memory",
-    "patch_file": "files",
-    "read_file": "files",
-    "search_files": "search",
-    "time_now": "clock",
-    "web_fetch": "web",
-    "write_file": "files",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Open the part of the kit that has a tool."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'spindle.kit' has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(f"spindle.kit.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
+else:
+    __getattr__, __dir__ = open_door(__name__)

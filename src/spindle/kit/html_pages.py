@@ -6,7 +6,7 @@ from html import unescape
 from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
 
-from spindle.artifacts.extras import needs_extra
+from spindle.extras import needs_extra
 
 MAX_HTML_CHARS = 1_000_000
 """What is parsed of a page, once scripts, styles and comments are out."""

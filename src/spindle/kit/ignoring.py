@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from spindle.artifacts.extras import needs_extra
+from spindle.extras import needs_extra
 
 IGNORE_FILES = (".ignore", ".gitignore")
 """In the order of who has the last word."""

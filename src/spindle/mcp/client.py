@@ -15,7 +15,6 @@ from spindle.calls import Err, Ok
 from spindle.capabilities.secrets import Redactor, Secret
 from spindle.errors import (
     InvalidServerSpecError,
-    MissingExtraError,
     SecretError,
     UnknownServerError,
     UpstreamError,
@@ -25,6 +24,7 @@ from spindle.errors import (
 from spindle.events import Events
 from spindle.execution.redacting import redacted
 from spindle.execution.settle import Settled
+from spindle.extras import missing_extra
 from spindle.mcp.client_backoff import Clock, LoopClock
 from spindle.mcp.client_calls import Forwarder
 from spindle.mcp.client_headers import CallHeaders, headers_of
@@ -82,7 +82,7 @@ class McpServers:
         if self._group is not None:
             raise UsageError("these MCP servers are entered already; make another McpServers", field="servers")
         if find_spec("mcp") is None and any(spec.enabled for spec in self._specs):
-            raise MissingExtraError("MCP servers need a package that is not installed: pip install 'spindle[mcp]'")
+            raise missing_extra("mcp", purpose="the MCP client", package="mcp")
         self._connections = {spec.name: self._connection(spec) for spec in self._specs}
         self._group = anyio.create_task_group()
         await self._group.__aenter__()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from spindle.errors import MissingExtraError
 from spindle.events import Logged
+from spindle.extras import needs_extra
 from spindle.mcp.client_gate import Action, Content, RunningCalls
 from spindle.mcp.client_life import House
 from spindle.mcp.client_words import reason_of
@@ -113,10 +113,6 @@ class Opener:
 
 def load_sdk() -> None:
     """Import the SDK, or say how to get it."""
-    try:
+    with needs_extra("mcp", purpose="the MCP client"):
         for name in ("upstream_session", "upstream_http", "upstream_stdio"):
             import_module(f"spindle.mcp.{name}")
-    except ImportError as missing:
-        raise MissingExtraError(
-            "MCP servers are reached with a package that is not installed: pip install 'spindle[mcp]'", field="mcp"
-        ) from missing

@@ -1,24 +1,18 @@
-"""Bytes that a provider can render, with where they came from and what decoding them may do.
+"""Bytes that a provider can render, labelled with their origin and the risk of decoding them; open `media.py` first."""
 
-Start with `media.py`. `labels.py` has the words that describe media and their rules, `readers.py` where the bytes come
-from, `sniff.py` what they really are, `claims.py` whether the declared type agrees, `names.py` what they may be called.
-"""
+from spindle.doors import open_door
 
-from spindle.media.claims import MimeCheck
-from spindle.media.labels import DerivedText, Kind, ModalityHazard, TrustTier
-from spindle.media.media import Media
-from spindle.media.names import safe_filename, safe_mime_type
-from spindle.media.readers import MediaReader, MediaStream
-
-__all__ = [
-    "DerivedText",
-    "Kind",
-    "Media",
-    "MediaReader",
-    "MediaStream",
-    "MimeCheck",
-    "ModalityHazard",
-    "TrustTier",
-    "safe_filename",
-    "safe_mime_type",
-]
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.media.claims import MimeCheck as MimeCheck
+    from spindle.media.labels import DerivedText as DerivedText
+    from spindle.media.labels import Kind as Kind
+    from spindle.media.labels import ModalityHazard as ModalityHazard
+    from spindle.media.labels import TrustTier as TrustTier
+    from spindle.media.media import Media as Media
+    from spindle.media.names import safe_filename as safe_filename
+    from spindle.media.names import safe_mime_type as safe_mime_type
+    from spindle.media.readers import MediaReader as MediaReader
+    from spindle.media.readers import MediaStream as MediaStream
+else:
+    __getattr__, __dir__ = open_door(__name__)

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import jiter
 
-from spindle.errors import MissingExtraError
+from spindle.extras import needs_extra
 from spindle.media.names import UNKNOWN_MIME_TYPE
 
 HEAD_BYTES: Final = 8192
@@ -100,12 +100,8 @@ def _is_json(text: str, *, is_whole: bool) -> bool:
 
 
 def _sniff_signature(head: bytes) -> str | None:
-    try:
+    with needs_extra("media", purpose="detecting the type of media"):
         import filetype  # noqa: PLC0415 -- an extra
-    except ImportError as missing:
-        raise MissingExtraError(
-            "the type of media is told by a package that is not installed: pip install 'spindle[media]'"
-        ) from missing
     found = cast("str | None", cast("Any", filetype).guess_mime(head))
     if found is None and b"%PDF-" in head[:1024]:
         return "application/pdf"  # a PDF may have something in front

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from spindle.artifacts.extras import needs_extra
 from spindle.execution.executor import Executor
 from spindle.execution.job import Job
+from spindle.extras import needs_extra
 from spindle.telemetry import facts, names
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ An executor does so by itself; `Executor(registry, interceptors=[telemetry(…)]
 
 from typing import TYPE_CHECKING
 
-from spindle.artifacts.extras import needs_extra
 from spindle.errors import UsageError
+from spindle.extras import needs_extra
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

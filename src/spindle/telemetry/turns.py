@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spindle.artifacts.extras import needs_extra
 from spindle.events import Observer
+from spindle.extras import needs_extra
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

@@ -1,7 +1,13 @@
-"""What tests and examples need, shipped; open `calling.py` first."""
+"""Helpers for the tests of programs that use Spindle; open `calling.py` first."""
 
-from spindle.testing.calling import call as call
-from spindle.testing.clock import FakeClock as FakeClock
-from spindle.testing.recording import RecordingSink as RecordingSink
-from spindle.testing.recording import Told as Told
-from spindle.testing.scripted import ScriptedModel as ScriptedModel
+from spindle.doors import open_door
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.testing.calling import call as call
+    from spindle.testing.clock import FakeClock as FakeClock
+    from spindle.testing.recording import RecordingSink as RecordingSink
+    from spindle.testing.recording import Told as Told
+    from spindle.testing.scripted import ScriptedModel as ScriptedModel
+else:
+    __getattr__, __dir__ = open_door(__name__)

@@ -1,1 +1,15 @@
-"""What a model may believe: labels, and fences that what they hold cannot leave; open `envelope.py` first."""
+"""What a model may believe: labels, fences around untrusted text, and the sanitiser; open `envelope.py` first."""
+
+from spindle.doors import open_door
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.trust.envelope import fence as fence
+    from spindle.trust.envelope import render_outcome as render_outcome
+    from spindle.trust.envelope import render_record as render_record
+    from spindle.trust.labels import Label as Label
+    from spindle.trust.labels import join as join
+    from spindle.trust.labels import label_of as label_of
+    from spindle.trust.sinks import SinkPolicy as SinkPolicy
+else:
+    __getattr__, __dir__ = open_door(__name__)

@@ -12,9 +12,9 @@ from typing import Any
 from anyio import create_task_group, current_time, move_on_after
 from anyio.lowlevel import checkpoint
 
+from spindle.concurrency import ThreadsafeEvent
 from spindle.errors import InvalidGateError, UnknownGateError
 from spindle.events import Events
-from spindle.execution.wakeup import Wakeup
 from spindle.tools.problems import kind_of, quoted
 from spindle.turns.gate import Gate, GateClosed, GateInfo, Settlement
 
@@ -135,7 +135,7 @@ class GateDesk:
         if opened is None:
             await checkpoint()
             return gate.outcome()
-        wakeup = Wakeup()
+        wakeup = ThreadsafeEvent()
         forget = gate.watch(wakeup.set)
         try:
             with move_on_after(opened.seconds_left()):
@@ -207,7 +207,7 @@ class GateDesk:
         )
 
 
-async def _announced(opened: _Open, wakeup: Wakeup, events: Events) -> None:
+async def _announced(opened: _Open, wakeup: ThreadsafeEvent, events: Events) -> None:
     """Tell that a gate is open and wait for its end; an observer that takes its time never holds up the waiter."""
     events.notify("turn_gate_open", opened.info())
     async with create_task_group() as observers:

@@ -32,7 +32,7 @@ from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.lines import LineIndexer
 from spindle.artifacts.manifest import Manifest, safe_name
 from spindle.artifacts.retention import SpoolEntry
-from spindle.artifacts.threads import in_thread
+from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactGoneError, SpoolError
 
 REPLACED_SECONDS = 3600.0
@@ -52,31 +52,31 @@ class FileStore:
         self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None, created_at: float
     ) -> BlockReader:
         """Keep everything `content` gives, or nothing at all."""
-        draft = await in_thread(self._begin, id)
+        draft = await spool_threads.run(self._begin, id)
         try:
             async for piece in content:
-                await in_thread(draft.append, piece)
+                await spool_threads.run(draft.append, piece)
             manifest = Manifest(
                 id=id, turn_id=turn_id, created_at=created_at, version=draft.version, index=draft.index.finish()
             )
-            await in_thread(self._publish, draft, manifest)
+            await spool_threads.run(self._publish, draft, manifest)
         finally:
             with anyio.CancelScope(shield=True):
-                await in_thread(draft.close)
+                await spool_threads.run(draft.close)
         return self._lend(manifest)
 
     async def read(self, id: str) -> BlockReader | None:
         """Open what was last written under an id, if it is there whole."""
-        manifest = await in_thread(self._load, id)
+        manifest = await spool_threads.run(self._load, id)
         return None if manifest is None else self._lend(manifest)
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
         """Remove every version of an id, or nothing if its version is another by now."""
-        return await in_thread(self._delete, id, version)
+        return await spool_threads.run(self._delete, id, version)
 
     async def entries(self) -> list[SpoolEntry]:
         """List what is kept, and sweep away what dead writers and replaced versions left."""
-        return await in_thread(self._entries)
+        return await spool_threads.run(self._entries)
 
     def _begin(self, id: str) -> "_Draft":
         name = safe_name(id)

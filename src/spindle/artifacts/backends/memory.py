@@ -13,7 +13,7 @@ from spindle.artifacts.backends.temporary import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.lines import encode_text, index_of
 from spindle.artifacts.retention import SpoolEntry
-from spindle.artifacts.threads import in_thread
+from spindle.concurrency import spool_threads
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -32,7 +32,7 @@ class BytesReader(BlockReader):
 
     async def _run(self, func: Callable[[*Args], T], *args: *Args) -> T:
         if not self._is_quick:
-            return await in_thread(func, *args)
+            return await spool_threads.run(func, *args)
         await checkpoint()
         return func(*args)
 
@@ -61,7 +61,7 @@ class MemoryStore:
     ) -> BytesReader:
         """Keep everything `content` gives."""
         data = b"".join([piece async for piece in content])
-        reader = await in_thread(BytesReader, data) if len(data) > _INLINE_BYTES else BytesReader(data)
+        reader = await spool_threads.run(BytesReader, data) if len(data) > _INLINE_BYTES else BytesReader(data)
         entry = SpoolEntry(
             id=id,
             turn_id=turn_id,

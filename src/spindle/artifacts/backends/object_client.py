@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from spindle.artifacts.extras import needs_extra
 from spindle.errors import SpoolError, UsageError
+from spindle.extras import needs_extra
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, WritableFile

@@ -21,7 +21,7 @@ from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.lines import LineIndexer
 from spindle.artifacts.manifest import Manifest, safe_name
 from spindle.artifacts.retention import SpoolEntry
-from spindle.artifacts.threads import in_thread
+from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactGoneError, SpoolError
 
 REPLACED_SECONDS = 3600.0
@@ -50,10 +50,10 @@ class ObjectStore:
         self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None, created_at: float
     ) -> BlockReader:
         """Keep everything `content` gives, or nothing at all."""
-        upload = await in_thread(_Upload, self._objects, safe_name(id))
+        upload = await spool_threads.run(_Upload, self._objects, safe_name(id))
         try:
             async for piece in content:
-                await in_thread(upload.append, piece)
+                await spool_threads.run(upload.append, piece)
             manifest = Manifest(
                 id=id,
                 turn_id=turn_id,
@@ -61,26 +61,26 @@ class ObjectStore:
                 version=upload.version,
                 index=upload.index.finish(),
             )
-            await in_thread(upload.publish, manifest)
+            await spool_threads.run(upload.publish, manifest)
         finally:
             with anyio.CancelScope(shield=True):
-                await in_thread(upload.close)
+                await spool_threads.run(upload.close)
         return self._lend(manifest)
 
     async def read(self, id: str) -> BlockReader | None:
         """Open what was last written under an id, if it is there whole."""
-        manifest = await in_thread(self._load, id)
+        manifest = await spool_threads.run(self._load, id)
         return None if manifest is None else self._lend(manifest)
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
         """Remove every version of an id, or nothing if its version is another by now."""
-        return await in_thread(self._delete, id, version)
+        return await spool_threads.run(self._delete, id, version)
 
     async def entries(self) -> list[SpoolEntry]:
         """List what is kept, and sweep away versions that were replaced or never finished."""
         # Listed before the notes are read: what is uploaded meanwhile is not looked at.
-        stored = await in_thread(self._objects.listing, "data")
-        notes = await in_thread(self._objects.listing, "notes")
+        stored = await spool_threads.run(self._objects.listing, "data")
+        notes = await spool_threads.run(self._objects.listing, "notes")
         found: list[Manifest] = []
         failed: list[SpoolError] = []
         async with anyio.create_task_group() as tasks:
@@ -88,12 +88,12 @@ class ObjectStore:
                 tasks.start_soon(self._collect, key, found, failed)
         if failed:
             raise failed[0]
-        await in_thread(self._sweep, stored, found)
+        await spool_threads.run(self._sweep, stored, found)
         return [_entry(manifest) for manifest in found]
 
     async def _collect(self, key: str, found: list[Manifest], failed: list[SpoolError]) -> None:
         try:
-            manifest = await in_thread(self._load_note, key.rpartition("/")[2])
+            manifest = await spool_threads.run(self._load_note, key.rpartition("/")[2])
         except SpoolError as error:
             failed.append(error)
             return

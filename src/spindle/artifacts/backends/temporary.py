@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from spindle.artifacts.threads import in_thread
+from spindle.concurrency import spool_threads
 
 _CHUNK_BYTES = 8 << 20
 
@@ -16,14 +16,14 @@ _CHUNK_BYTES = 8 << 20
 @asynccontextmanager
 async def temporary_copy(read: Callable[[int, int], bytes], byte_length: int) -> AsyncGenerator[Path]:
     """Lend a file, readable by this user only, with the bytes that `read(start, end)` gives."""
-    handle, name = await in_thread(tempfile.mkstemp, ".spool", "spindle-")
+    handle, name = await spool_threads.run(tempfile.mkstemp, ".spool", "spindle-")
     try:
         for start in range(0, byte_length, _CHUNK_BYTES):
-            await in_thread(_copy_range, read, handle, start, min(start + _CHUNK_BYTES, byte_length))
+            await spool_threads.run(_copy_range, read, handle, start, min(start + _CHUNK_BYTES, byte_length))
         yield Path(name)
     finally:
         with anyio.CancelScope(shield=True):
-            await in_thread(_discard, handle, name)
+            await spool_threads.run(_discard, handle, name)
 
 
 def _copy_range(read: Callable[[int, int], bytes], handle: int, start: int, end: int) -> None:

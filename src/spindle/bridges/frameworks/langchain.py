@@ -7,12 +7,12 @@ from typing import Any, Final, cast
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from spindle.bridges.frameworks.packages import needs_package
 from spindle.bridges.frameworks.running import Session, Sessions, answered, facts_of
 from spindle.bridges.frameworks.theirs import Said, adopt, outside_asyncio, plain, refused
 from spindle.bridges.rendering import Answer, MediaPart
 from spindle.calls import Call, CallOutcome, Err, RawArgs
 from spindle.execution.executor import Executor
+from spindle.extras import needs_package
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.masking import masked

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from spindle.artifacts.forge import ReaderTool
-from spindle.bridges.frameworks.packages import needs_package
 from spindle.bridges.frameworks.running import Session, answered, is_sound
 from spindle.bridges.frameworks.theirs import Said, adopt, outside_asyncio, plain, refused
 from spindle.bridges.rendering import Answer, MediaPart
 from spindle.calls import Call
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
+from spindle.extras import needs_package
 from spindle.tools.availability import is_available
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter

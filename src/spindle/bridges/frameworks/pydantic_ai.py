@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from typing_extensions import override
 
-from spindle.bridges.frameworks.packages import needs_package
 from spindle.bridges.frameworks.running import Session, answered, facts_of
 from spindle.bridges.frameworks.theirs import Said, adopt, plain, refused
 from spindle.bridges.rendering import MediaPart, Part
@@ -18,6 +17,7 @@ from spindle.calls import Call, Err, RawArgs
 from spindle.errors import InvalidToolArgsError
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
+from spindle.extras import needs_package
 from spindle.tools.arguments import read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from spindle.capabilities.backends.descending import open_root
 from spindle.capabilities.backends.disk import Disk
 from spindle.capabilities.backends.disk_errors import not_possible
-from spindle.capabilities.backends.disk_threads import changing, looking
 from spindle.capabilities.declare import FileReach
 from spindle.capabilities.files import Entries, FileStat, OneWay, Place, Places, parse_path
 from spindle.capabilities.scope import CallScope
 from spindle.capabilities.seen import NOTHING, Seen, SeenFiles, SessionFile
+from spindle.concurrency import file_threads
 from spindle.errors import CapabilityError, FileMissingError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -100,7 +100,7 @@ class FilesHandle:
             FileMissingError: It does not exist.
         """
         place = self.reading.judge(path)
-        return await looking(_decoded, place, await self._read(place), encoding, errors)
+        return await file_threads.run_abandonable(_decoded, place, await self._read(place), encoding, errors)
 
     async def write_bytes(self, path: str, data: bytes) -> None:
         """Put `data` in the place of a file at once, or make it, with the folders it needs.
@@ -111,7 +111,7 @@ class FilesHandle:
         place = self.writing.judge(path)
         if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
             raise TypeError(f"write_bytes: expected bytes, got {type(data).__name__}")
-        await changing(self._write, place, bytes(data))
+        await file_threads.run(self._write, place, bytes(data))
 
     async def write_text(self, path: str, text: str, *, encoding: str = "utf-8", errors: str = "strict") -> None:
         """Put `text` in the place of a file at once, or make it, with the folders it needs.
@@ -122,12 +122,12 @@ class FilesHandle:
         place = self.writing.judge(path)
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
             raise TypeError(f"write_text: expected text, got {type(text).__name__}")
-        await changing(lambda: self._write(place, _encoded(place, text, encoding, errors)))
+        await file_threads.run(lambda: self._write(place, _encoded(place, text, encoding, errors)))
 
     async def stat(self, path: str) -> FileStat | None:
         """Look at a file or folder; `None` if nothing is there."""
         place = self.reading.judge(path)
-        return await looking(lambda: self.backend.disk.stat(place))
+        return await file_threads.run_abandonable(lambda: self.backend.disk.stat(place))
 
     async def exists(self, path: str) -> bool:
         """Whether a file or folder is there."""
@@ -141,23 +141,23 @@ class FilesHandle:
             FileMissingError: It does not exist.
         """
         place = self.writing.judge(path)
-        await changing(self._remove, place)
+        await file_threads.run(self._remove, place)
 
     async def make_dir(self, path: str) -> None:
         """Make a folder and those above it; one that exists is left as it is."""
         place = self.writing.judge(path)
-        await changing(lambda: self.backend.disk.make_folder(place, may_make=self.writing.granted.covers))
+        await file_threads.run(lambda: self.backend.disk.make_folder(place, may_make=self.writing.granted.covers))
 
     async def list(self, path: str = ".") -> Entries:
         """List a folder by name; one that does not exist is empty."""
         place = self.reading.judge(path)
-        return await looking(lambda: self.backend.disk.entries(place))
+        return await file_threads.run_abandonable(lambda: self.backend.disk.entries(place))
 
     async def _read(self, place: Place) -> bytes:
         memory, known_as = self.backend.memory, self._known_as(place)
         began = memory.begin()
         try:
-            data, seen = await looking(self._read_now, place)
+            data, seen = await file_threads.run_abandonable(self._read_now, place)
         except FileMissingError:
             memory.read(known_as, NOTHING, began=began)
             raise

@@ -9,7 +9,8 @@ from spindle.capabilities.hosts import HostList
 from spindle.capabilities.network import Reach, Response
 from spindle.capabilities.outgoing import outgoing
 from spindle.capabilities.scope import CallScope
-from spindle.errors import CapabilityError, MissingExtraError, SpindleError
+from spindle.errors import CapabilityError, SpindleError
+from spindle.extras import needs_extra
 
 if TYPE_CHECKING:
     from spindle.capabilities.backends.exchange import Exchange
@@ -47,13 +48,9 @@ class NetworkBackend:
         _at_least(0, max_redirects=max_redirects)
         if not timeout_seconds > 0:
             raise CapabilityError(f"timeout_seconds: expected more than 0, got {timeout_seconds!r}", field="network")
-        try:
+        with needs_extra("network", purpose="the network capability"):
             from spindle.capabilities.backends.connections import Connections  # noqa: PLC0415 - an extra
             from spindle.capabilities.backends.exchange import Exchange, Limits  # noqa: PLC0415 - an extra
-        except ModuleNotFoundError as missing:
-            raise MissingExtraError(
-                f"the network needs {missing.name}, which is not installed: pip install 'spindle[network]'"
-            ) from missing
         self._exchange = Exchange
         self._limits = Limits(
             max_response_bytes=max_response_bytes, timeout_seconds=timeout_seconds, max_redirects=max_redirects

@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from spindle.capabilities.backends.storage_threads import in_thread
 from spindle.capabilities.storage import StorageQuota, Write, admit
-from spindle.errors import MissingExtraError, StorageError
+from spindle.concurrency import storage_threads
+from spindle.errors import StorageError
+from spindle.extras import needs_extra
 
 T = TypeVar("T")
 
@@ -119,14 +120,12 @@ class RedisStore:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         with _told():
-            return await in_thread(work, abandon_on_cancel=True)
+            return await storage_threads.run_abandonable(work)
 
 
 def _redis() -> Any:
-    try:
+    with needs_extra("redis", purpose="storage in Redis"):
         import redis  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise MissingExtraError("storage in Redis needs a package: pip install 'spindle[redis]'") from error
     return cast("Any", redis)
 
 

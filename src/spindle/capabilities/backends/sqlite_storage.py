@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from spindle.capabilities.backends.storage_threads import in_thread
 from spindle.capabilities.storage import StorageQuota, Write, admit
+from spindle.concurrency import storage_threads
 from spindle.errors import StorageError
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class SqliteStore:
 
     async def _in_thread(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # Not abandoned when cancelled: a step is short, and whole.
-        return await in_thread(lambda: self._run(work))
+        return await storage_threads.run(lambda: self._run(work))
 
     def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._turn(), _told(self._path), closing(self._connect()) as db:

@@ -15,13 +15,13 @@ from typing import Any, Generic, TypeVar
 
 from anyio import get_cancelled_exc_class, move_on_after
 
+from spindle.concurrency import ThreadsafeEvent
 from spindle.errors import HandlerFailedError, UsageError, WorkerDiedError
 from spindle.execution.backends.child import ChildLink, live, not_sendable
 from spindle.execution.backends.exits import ChildExit, kill_group, reap
 from spindle.execution.backends.fork import fork
 from spindle.execution.backends.frames import MESSAGE, RESULT, UNSENDABLE, Failure, FrameReader, Kind
 from spindle.execution.backends.threads import Post, ThreadLane
-from spindle.execution.wakeup import Wakeup
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ class _Worker(Generic[T]):
         self._lock = Lock()
         self._pid: int | None = None
         self.is_doomed = False
-        self.gone = Wakeup()
+        self.gone = ThreadsafeEvent()
 
     def kill(self) -> None:
         """Kill the process with its group: now, or as soon as there is one."""

@@ -15,9 +15,9 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 from anyio import Event, get_cancelled_exc_class
 from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
+from spindle.concurrency import owner_loop, schedule_here
 from spindle.errors import UsageError
 from spindle.execution.backends.raised import steering_failure
-from spindle.execution.wakeup import home_loop, schedule_here
 
 T = TypeVar("T")
 Post: TypeAlias = Callable[[Callable[[], object]], None]
@@ -248,7 +248,7 @@ _Mailbox: TypeAlias = "SimpleQueue[_AnyJob]"
 def _context_of_a_thread() -> Context:
     """Copy the caller's context variables; no event loop is running here, but the way home to the caller's is known."""
     context = copy_context()
-    context.run(home_loop.set, current_token())
+    context.run(owner_loop.set, current_token())
     sniffio: Any = sys.modules.get("sniffio")
     if sniffio is not None:
         context.run(sniffio.current_async_library_cvar.set, None)

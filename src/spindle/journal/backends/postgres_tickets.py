@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from anyio import Event
-from anyio.lowlevel import current_token
 
+from spindle.concurrency import schedule_here
 from spindle.journal.backends.postgres_calls import Calls
 
 Item = TypeVar("Item")
@@ -24,10 +24,7 @@ class Ticket(Generic[Item, Answer]):
         self.answers: list[Answer] = []
         self.error: BaseException | None = None
         self._done = Event()
-        loop: Any = current_token().native_token
-        self._schedule: Callable[[Callable[[], object]], object] = (
-            loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
-        )
+        self._schedule = schedule_here()
 
     async def wait(self) -> None:
         """Wait until it is answered."""

@@ -9,14 +9,13 @@ from threading import Condition, Thread
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from anyio import Event
-from anyio.lowlevel import current_token
 
+from spindle.concurrency import Schedule, schedule_here
 from spindle.errors import JournalError
 from spindle.journal.backends.sqlite_database import Database
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-Schedule: TypeAlias = Callable[[Callable[[], object]], object]
 
 MAX_GROUP = 256
 """So many callers share one commit at most, so that none waits for a long row of others."""
@@ -39,7 +38,7 @@ class Ticket(Generic[Item, Answer]):
         self.answers: list[Answer] = []
         self.error: BaseException | None = None
         self.done = Event()
-        self.schedule = _schedule_here()
+        self.schedule = schedule_here()
 
     def perform(self, database: Database) -> None:
         """Do what is asked, inside a transaction."""
@@ -185,9 +184,3 @@ def _wake(tickets: Iterable[AnyTicket]) -> None:
 def _set_all(events: list[Event]) -> None:
     for event in events:
         event.set()
-
-
-def _schedule_here() -> Schedule:
-    """What runs a function soon in the event loop of the caller, from any thread, without waiting for it."""
-    loop: Any = current_token().native_token
-    return loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
