@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from pydantic_core import ValidationError
+from pydantic import ValidationError
 
 from spindle.tools.problems import Problem, path_text
 
