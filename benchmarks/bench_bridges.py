@@ -10,8 +10,8 @@ from benchmarks.harness import Benchmark
 from spindle.bridges import anthropic, bedrock, gemini, mcp, openai_chat, openai_responses
 from spindle.bridges.definitions import Spec, build
 from spindle.bridges.dialect import Dialect
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -3,10 +3,10 @@
 from pydantic import BaseModel
 
 from benchmarks.harness import Benchmark
+from spindle.tools.declaration import Tool
 from spindle.tools.entry import Entry
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 
 class Query(BaseModel):

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from spindle.records import ToolCallRecord as ToolCallRecord
     from spindle.stash import Stash as Stash
     from spindle.tools.context import ToolContext as ToolContext
+    from spindle.tools.declaration import Tool as Tool
     from spindle.tools.decorate import tool as tool
     from spindle.tools.filters import ToolFilter as ToolFilter
     from spindle.tools.registry import ToolRegistry as ToolRegistry
-    from spindle.tools.tool import Tool as Tool
     from spindle.turns.context import DispatchContext as DispatchContext
     from spindle.turns.context import TurnContext as TurnContext
     from spindle.turns.dispatch import DispatchRunner as DispatchRunner

@@ -1,6 +1,6 @@
 import pytest
-
 from spindle.artifacts.extras import needs_extra
+
 from spindle.errors import MissingExtraError
 
 

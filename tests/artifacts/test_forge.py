@@ -9,7 +9,7 @@ from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.forge import ReaderTool, addresses, forge_all
 from spindle.artifacts.json_artifact import JsonArtifact
 from spindle.artifacts.markdown_artifact import MarkdownArtifact
-from spindle.artifacts.query import query
+from spindle.artifacts.queries import query
 from spindle.artifacts.render import Bounds
 from spindle.artifacts.table_artifact import TableArtifact
 from spindle.errors import (
@@ -20,8 +20,8 @@ from spindle.errors import (
     ToolDownstreamError,
 )
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 pytestmark = pytest.mark.anyio
 

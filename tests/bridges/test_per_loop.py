@@ -2,7 +2,6 @@
 
 import anyio
 import pytest
-
 from spindle.bridges.per_loop import PerLoop
 
 

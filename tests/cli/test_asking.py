@@ -10,7 +10,7 @@ from spindle.cli.asking import approver, gate_opener
 from spindle.errors import GateNotSupportedError
 from spindle.execution.approval import ApprovalRequest
 from spindle.tools.context import ToolContext
-from spindle.tools.tool import Tool
+from spindle.tools.declaration import Tool
 from spindle.turns.gate import Gate
 
 pytestmark = pytest.mark.anyio

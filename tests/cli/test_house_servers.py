@@ -8,8 +8,8 @@ import pytest
 from spindle.cli.config import load_config
 from spindle.cli.house_servers import Follower, specs_of
 from spindle.errors import InvalidConfigError
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 
 def answer(args: Any, ctx: Any, meta: Any) -> str:

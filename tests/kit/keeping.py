@@ -6,7 +6,7 @@ from spindle.calls import Err
 from spindle.capabilities.scope import CallScope
 from spindle.capabilities.storage import StorageBackend
 from spindle.tools.context import ToolContext
-from spindle.tools.tool import Tool
+from spindle.tools.declaration import Tool
 
 
 class Kept:

@@ -5,8 +5,8 @@ import pytest
 from spindle import kit
 from spindle.errors import UsageError
 from spindle.kit.all import KIT, TOOLSETS, kit_tools
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 OWN_WORDS = {"ask_user", "time_now", "calculate"}
 CHANGING = {

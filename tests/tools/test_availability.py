@@ -6,9 +6,9 @@ import pytest
 from pydantic import BaseModel
 
 from spindle.events import Events, Warned
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 
 class Query(BaseModel):

@@ -4,8 +4,8 @@ import pytest
 from pydantic import BaseModel
 
 from spindle.errors import InvalidContextError
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 
 class Context:

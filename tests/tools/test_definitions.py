@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from spindle.errors import InvalidToolError
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 
 class Query(BaseModel):
@@ -100,7 +100,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
+from spindle.tools.declaration import Tool
 
 class Colour(enum.Enum):
     red = "red"

@@ -1,8 +1,8 @@
 import pytest
 from pydantic import BaseModel
 
+from spindle.tools.declaration import Tool
 from spindle.tools.entry import make_entry, mcp_provenance
-from spindle.tools.tool import Tool
 
 
 class Query(BaseModel):

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from spindle.errors import InvalidToolFilterError
+from spindle.tools.declaration import Tool
 from spindle.tools.entry import Entry
 from spindle.tools.filters import ToolFilter, both, checked_filter, refusal
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 
 class Query(BaseModel):

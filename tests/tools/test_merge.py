@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from spindle.errors import ToolAlreadyRegisteredError, UsageError
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 Policy = Literal["throw", "replace", "keep"]
 POLICIES: tuple[Policy, ...] = ("throw", "replace", "keep")

@@ -5,8 +5,8 @@ import pytest
 from pydantic import BaseModel
 
 from spindle.errors import InvalidToolError, ToolAlreadyRegisteredError, UnknownToolError, UsageError
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 
 class Query(BaseModel):

@@ -8,12 +8,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from spindle import Err, Events, Tool, ToolContext, tool
-from spindle.errors import (
-    InvalidContextError,
-    InvalidToolArgsError,
-    NotCanonicalError,
-    ToolDownstreamError,
-)
+from spindle.errors import InvalidContextError, InvalidToolArgsError, NotCanonicalError, ToolDownstreamError
 from spindle.events import ToolExecutionEnd, ToolExecutionStart
 from spindle.tools.identity import checksum
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spindle.calls import CallOutcome, Err, Ok
 from spindle.errors import InvalidTrustError
-from spindle.tools.tool import Tool
+from spindle.tools.declaration import Tool
 from spindle.trust.sinks import SinkPolicy, taints
 
 

@@ -5,17 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from spindle import (
-    Artifact,
-    Call,
-    DispatchContext,
-    DispatchRunner,
-    Events,
-    Reply,
-    ToolRegistry,
-    TurnContext,
-    tool,
-)
+from spindle import Artifact, Call, DispatchContext, DispatchRunner, Events, Reply, ToolRegistry, TurnContext, tool
 from spindle.artifacts.forge import ReaderTool
 from spindle.errors import (
     ExecutorCallbackError,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spindle.artifacts.lines import BLOCK_BYTES as BLOCK_BYTES
     from spindle.artifacts.markdown_artifact import MarkdownArtifact as MarkdownArtifact
     from spindle.artifacts.pattern import compile_pattern as compile_pattern
-    from spindle.artifacts.query import query as query
+    from spindle.artifacts.queries import query as query
     from spindle.artifacts.reader import IndexedReader as IndexedReader
     from spindle.artifacts.reader import Match as Match
     from spindle.artifacts.reader import Search as Search

@@ -12,7 +12,7 @@ from spindle.artifacts.forge import ForgeContext, forge
 from spindle.artifacts.lines import decode_text, encode_text
 from spindle.artifacts.pattern import DIALECT
 from spindle.artifacts.plain_search import search_lines
-from spindle.artifacts.query import query
+from spindle.artifacts.queries import query
 from spindle.artifacts.reader import Match, Search, SpoolReader
 from spindle.artifacts.render import Bounds
 from spindle.artifacts.tokens import counter_for, estimate, is_prose, known_encodings

@@ -17,7 +17,7 @@ from spindle.artifacts.json_formats import (
     parse_json5,
     parse_record,
 )
-from spindle.artifacts.query import query
+from spindle.artifacts.queries import query
 from spindle.artifacts.reader import SpoolReader
 from spindle.errors import InvalidArtifactError
 from spindle.extras import needs_extra

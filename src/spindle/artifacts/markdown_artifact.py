@@ -8,14 +8,9 @@ from anyio.to_thread import run_sync
 
 from spindle.artifacts.artifact import Artifact, LineNumber
 from spindle.artifacts.markdown_growing import GrowingTree, Node, as_compact_json
-from spindle.artifacts.markdown_index import (
-    MAX_FRONTMATTER_LINES,
-    MarkdownIndex,
-    MarkdownIndexer,
-    frontmatter_end,
-)
+from spindle.artifacts.markdown_index import MAX_FRONTMATTER_LINES, MarkdownIndex, MarkdownIndexer, frontmatter_end
 from spindle.artifacts.markdown_records import CodeBlock, Heading, Image, Link, Section
-from spindle.artifacts.query import query
+from spindle.artifacts.queries import query
 from spindle.artifacts.reader import SpoolReader
 from spindle.extras import needs_extra
 

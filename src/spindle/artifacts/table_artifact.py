@@ -9,7 +9,7 @@ from annotated_types import Ge, MinLen
 from spindle.artifacts import table_query
 from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
 from spindle.artifacts.json_formats import is_json
-from spindle.artifacts.query import query
+from spindle.artifacts.queries import query
 from spindle.artifacts.reader import SpoolReader
 from spindle.artifacts.render import Bounds, serialise_rows
 from spindle.artifacts.table_query import CellValue, Column, Operator, Statement

@@ -13,9 +13,9 @@ from spindle.bridges.reading import sendable
 from spindle.bridges.rendering import Sees, answer_of
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

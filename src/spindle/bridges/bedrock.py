@@ -27,9 +27,9 @@ from spindle.calls import Call, CallOutcome
 from spindle.errors import UsageError
 from spindle.events import Events
 from spindle.extras import needs_extra
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 from spindle.turns.context import DispatchContext
 
 __all__ = ["DIALECT", "SEES", "Stream", "calls", "converse", "definitions", "results"]

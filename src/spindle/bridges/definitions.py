@@ -19,9 +19,9 @@ from spindle.errors import CannotLowerError, InvalidToolArgsError, TooManyToolsE
 from spindle.events import Events
 from spindle.tools.arguments import read_arguments
 from spindle.tools.availability import is_available
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter, checked_filter, refusing_rule
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)

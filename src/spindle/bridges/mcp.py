@@ -19,9 +19,9 @@ from spindle.bridges.rendering import MediaPart, Part, Sees, TextPart, answer_of
 from spindle.calls import Call, CallOutcome, Err, Ok, RawArgs
 from spindle.events import Events
 from spindle.media.media import Media
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 from spindle.trust.handles import handle
 
 DIALECT: Final = dialects.MCP

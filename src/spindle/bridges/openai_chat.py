@@ -13,9 +13,9 @@ from spindle.bridges.rendering import IMAGES, Answer, MediaPart, Part, Sees, Tex
 from spindle.bridges.transcript import Exchange, Said, Step
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 __all__ = ["DIALECT", "Stream", "calls", "definitions", "messages", "results", "seen"]
 

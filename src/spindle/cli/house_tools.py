@@ -11,8 +11,8 @@ from spindle.capabilities.resolve import Backends, unserved
 from spindle.cli.config import Config
 from spindle.cli.house_reach import granted_writing
 from spindle.errors import InvalidConfigError, SpindleError, UsageError
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 _ONLY_BY_NAME = ("people",)
 """Toolsets that `kit = true` leaves out: there must be somebody who can answer."""

@@ -8,9 +8,9 @@ from spindle.calls import Err
 from spindle.execution.cancelling import from_outside
 from spindle.execution.job import Job
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.masking import shown
 from spindle.tools.problems import printable
-from spindle.tools.tool import Tool
 from spindle.trust.sinks import SinkPolicy
 
 

@@ -18,13 +18,13 @@ from spindle.execution.job import Job
 from spindle.execution.repair import explained
 from spindle.tools.arguments import own_copy, read_arguments
 from spindle.tools.availability import is_available
+from spindle.tools.declaration import runnable_of
 from spindle.tools.entry import Entry
 from spindle.tools.filters import ToolFilter, refusal
 from spindle.tools.identity import checksum
 from spindle.tools.problems import listed, nearest, printable
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.running import run_checks
-from spindle.tools.tool import runnable_of
 
 _MAX_NAME = 60
 _MAX_COMPARED = 1000

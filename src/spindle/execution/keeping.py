@@ -7,7 +7,7 @@ from typing import Any, cast
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.forge import ReaderTool
 from spindle.artifacts.json_artifact import JsonArtifact
-from spindle.artifacts.query import queries_of
+from spindle.artifacts.queries import queries_of
 from spindle.artifacts.spool import Spool
 from spindle.calls import Err, Ok
 from spindle.execution.budget import Budget, allot, first_chars, kept_line, truncation_marker

@@ -16,9 +16,9 @@ from spindle.execution.local import Local
 from spindle.execution.settle import settle
 from spindle.tools.arguments import own_copy, read_arguments
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool, runnable_of
 from spindle.tools.entry import Entry
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool, runnable_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping
 from spindle.errors import UsageError
 from spindle.kit.arithmetic import calculate
 from spindle.kit.clock import time_now
+from spindle.kit.commands import terminal
 from spindle.kit.files import list_dir, patch_file, read_file, write_file
 from spindle.kit.http_secrets import http_request_with
 from spindle.kit.kanban import kanban_add, kanban_comment, kanban_list, kanban_move, kanban_show
 from spindle.kit.memory import memory_forget, memory_recall, memory_remember
 from spindle.kit.people import ask_user
 from spindle.kit.search import search_files
-from spindle.kit.terminal import terminal
 from spindle.kit.web import http_request, web_fetch
-from spindle.tools.tool import Tool
+from spindle.tools.declaration import Tool
 
 KIT: tuple[Tool, ...] = (
     read_file,

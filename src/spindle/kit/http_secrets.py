@@ -14,7 +14,7 @@ from spindle.capabilities.urls import Target, parse_url
 from spindle.errors import CapabilityError, HostNotAllowedError, UsageError
 from spindle.kit.web import Url, answer_of
 from spindle.tools.context import ToolContext
-from spindle.tools.tool import Tool
+from spindle.tools.declaration import Tool
 
 _DESCRIPTION = (
     "Send an HTTP request, for example to an API, and give the status, the headers and the body of the answer. "

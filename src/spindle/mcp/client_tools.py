@@ -11,9 +11,9 @@ from spindle.mcp.client_output import OutputCheck, output_check
 from spindle.mcp.client_schema import with_defs
 from spindle.mcp.spec import ServerSpec
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.problems import printable
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ForeignTool

@@ -8,8 +8,8 @@ from spindle.capabilities.resolve import Backends
 from spindle.errors import UsageError
 from spindle.execution.executor import Executor
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 
 
 async def call(

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from spindle.tools.arguments import read_arguments as read_arguments
     from spindle.tools.cache import CachePolicy as CachePolicy
     from spindle.tools.context import ToolContext as ToolContext
+    from spindle.tools.declaration import Tool as Tool
     from spindle.tools.decorate import tool as tool
     from spindle.tools.entry import Entry as Entry
     from spindle.tools.filters import ToolFilter as ToolFilter
@@ -15,6 +16,5 @@ if TYPE_CHECKING:
     from spindle.tools.raw_mend import mend as mend
     from spindle.tools.raw_schema import RawSchema as RawSchema
     from spindle.tools.registry import ToolRegistry as ToolRegistry
-    from spindle.tools.tool import Tool as Tool
 else:
     __getattr__, __dir__ = open_door(__name__)

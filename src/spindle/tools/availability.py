@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 
 from spindle.events import Events
-from spindle.tools.tool import Tool
+from spindle.tools.declaration import Tool
 
 _UNOBSERVED = Events()
 """Warnings sent here end in the log."""

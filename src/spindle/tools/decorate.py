@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from spindle.errors import InvalidToolError
+from spindle.tools.declaration import Tool
 from spindle.tools.signature import read_function
-from spindle.tools.tool import Tool
 
 
 @overload

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, TypedDict
 
 from spindle.errors import InvalidToolError
-from spindle.tools.tool import Tool
+from spindle.tools.declaration import Tool
 
 
 class ToolDefinition(TypedDict):

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from inspect import isroutine
 
 from spindle.errors import InvalidToolError, UsageError
+from spindle.tools.declaration import Tool
 from spindle.tools.definitions import Definition
-from spindle.tools.tool import Tool
 
 _MCP_PREFIX = "mcp__"
 

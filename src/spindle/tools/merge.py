@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from spindle.errors import ToolAlreadyRegisteredError
+from spindle.tools.declaration import Collision
 from spindle.tools.entry import Entry
-from spindle.tools.tool import Collision
 
 
 def merge_entries(tables: Iterable[Mapping[str, Entry]], on_collision: Collision) -> dict[str, Entry]:

@@ -9,11 +9,11 @@ from spindle.errors import InvalidToolError, UnknownToolError, UsageError
 from spindle.events import Events
 from spindle.tools.availability import is_available
 from spindle.tools.binding import AckSource, bind_to_ack
+from spindle.tools.declaration import Collision, Tool
 from spindle.tools.definitions import Definition, ToolDefinition, fresh, join
 from spindle.tools.entry import Entry, make_entry
 from spindle.tools.filters import ToolFilter, checked_filter, refusing_rule
 from spindle.tools.merge import clash, merge_entries
-from spindle.tools.tool import Collision, Tool
 
 
 class ToolRegistry:

@@ -12,9 +12,9 @@ from spindle.journal.journal import Journal
 from spindle.records import ToolCallRecord
 from spindle.stash import Stash
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 from spindle.turns.aborting import Abort
 from spindle.turns.record_kinds import Retrievable
 from spindle.turns.records import Records, Shelves

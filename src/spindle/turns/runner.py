@@ -23,8 +23,8 @@ from spindle.execution.executor import Executor
 from spindle.journal.journal import Journal
 from spindle.records import ToolCallRecord
 from spindle.stash import Stash
+from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 from spindle.turns.context import DispatchContext, TurnContext
 from spindle.turns.dispatch import DispatchReport, DispatchRunner, ExecutorCallback
 from spindle.turns.pipeline import Middleware, run_pipeline

@@ -2,8 +2,8 @@ import importlib
 import sys
 
 import pytest
-
 from spindle.bridges.frameworks.packages import needs_package
+
 from spindle.errors import MissingExtraError
 
 

@@ -14,10 +14,10 @@ from spindle.calls import Call, CallOutcome, Err, RawArgs
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.masking import masked
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 from spindle.turns.context import DispatchContext
 
 with needs_package("langchain-core"):

@@ -18,10 +18,10 @@ from spindle.extras import needs_package
 from spindle.records import ToolCallRecord
 from spindle.tools.arguments import read_arguments
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.masking import masked
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 from spindle.turns.context import DispatchContext
 
 with needs_package("langgraph"):

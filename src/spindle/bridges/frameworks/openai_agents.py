@@ -15,9 +15,9 @@ from spindle.execution.executor import Executor
 from spindle.extras import needs_package
 from spindle.tools.availability import is_available
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 from spindle.turns.context import DispatchContext
 
 with needs_package("openai-agents"):

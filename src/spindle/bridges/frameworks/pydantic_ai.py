@@ -20,10 +20,10 @@ from spindle.execution.executor import Executor
 from spindle.extras import needs_package
 from spindle.tools.arguments import read_arguments
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.masking import masked
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 from spindle.trust.envelope import fence
 from spindle.turns.context import DispatchContext
 

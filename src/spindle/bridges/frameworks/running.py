@@ -17,7 +17,7 @@ from anyio.from_thread import BlockingPortalProvider
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.forge import ReaderTool, addresses, forge_all, forge_open
 from spindle.artifacts.json_artifact import JsonArtifact
-from spindle.artifacts.query import queries_for
+from spindle.artifacts.queries import queries_for
 from spindle.bridges.rendering import Answer, Sees, answer_of
 from spindle.calls import Call, CallOutcome, Ok, RawArgs
 from spindle.execution.approval import Approve
@@ -25,10 +25,10 @@ from spindle.execution.budget import fair_share
 from spindle.execution.executor import Executor
 from spindle.records import ToolCallRecord
 from spindle.tools.context import ToolContext, as_tool_context
+from spindle.tools.declaration import Tool
 from spindle.tools.definitions import ToolDefinition
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.tool import Tool
 from spindle.trust.sinks import taints
 from spindle.turns.context import DispatchContext
 

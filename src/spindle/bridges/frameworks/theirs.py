@@ -13,7 +13,7 @@ from spindle.calls import Err, Ok
 from spindle.errors import InvalidToolError
 from spindle.media.labels import Kind
 from spindle.media.media import Media
-from spindle.tools.tool import Tool
+from spindle.tools.declaration import Tool
 
 _KINDS: tuple[Kind, ...] = ("image", "audio", "video")
 
