@@ -50,7 +50,7 @@ serve: $(READY) ## serve the kit's tools to MCP clients from a scratch folder (P
 	@$(BIN)/spindle --state scratch/state serve --port $(PORT)
 
 demo: $(READY) ## six hostile calls, and what became of each (PEERS=1: in other libraries too)
-	@$(PY) -m $(if $(filter-out 0,$(PEERS)),benchmarks.peers,spindle.cli.demo)
+	@$(PY) -m $(if $(filter-out 0,$(PEERS)),benchmarks.peers,spindle.cli.commands.demo)
 
 test: $(READY) ## the tests, without the slow ones
 	$(PYTEST) -m "not slow"

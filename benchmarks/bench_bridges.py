@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.harness import Benchmark
-from spindle.bridges import anthropic, bedrock, gemini, mcp, openai_chat, openai_responses
-from spindle.bridges.definitions import Spec, build
-from spindle.bridges.dialect import Dialect
-from spindle.tools.declaration import Tool
-from spindle.tools.registry import ToolRegistry
+from spindle import Tool, ToolRegistry
+from spindle.bridges import Dialect, Spec, anthropic, bedrock, build, gemini, mcp
+from spindle.bridges.openai import chat_completions, responses_api
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -71,10 +69,10 @@ def again(dialect: Dialect, *, strict: bool) -> Callable[[], bytes]:
 def benchmarks() -> list[Benchmark]:
     """Two for each form; without the provider's own limit on how many tools a list has."""
     listed: list[Benchmark] = []
-    for module in (openai_chat, openai_responses, anthropic, gemini, bedrock, mcp):
+    for module in (chat_completions, responses_api, anthropic, gemini, bedrock, mcp):
         dialect = replace(module.DIALECT, limits=replace(module.DIALECT.limits, max_tools=None))
         # The other strict forms are the same work again.
-        for strict in (False, True) if module in (openai_chat, anthropic) else (False,):
+        for strict in (False, True) if module in (chat_completions, anthropic) else (False,):
             form = f"{dialect.name}{', strict' if strict else ''}"
             listed += [
                 Benchmark(

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from benchmarks.harness import Benchmark
-from spindle.bridges import openai_chat, openai_responses
+from spindle.bridges.openai import chat_completions, responses_api
 
 DELTAS = 1_000
 PIECE = '"word": 1, '
@@ -49,14 +49,14 @@ def read_responses() -> str:
 
 
 def stream_chat() -> Any:
-    stream = openai_chat.Stream()
+    stream = chat_completions.Stream()
     for data in CHAT:
         stream.feed(json.loads(data))
     return stream.calls()
 
 
 def stream_responses() -> Any:
-    stream = openai_responses.Stream()
+    stream = responses_api.Stream()
     for data in RESPONSES:
         stream.feed(json.loads(data))
     return stream.calls()

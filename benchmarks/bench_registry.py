@@ -3,10 +3,8 @@
 from pydantic import BaseModel
 
 from benchmarks.harness import Benchmark
-from spindle.tools.declaration import Tool
-from spindle.tools.entry import Entry
-from spindle.tools.filters import ToolFilter
-from spindle.tools.registry import ToolRegistry
+from spindle import Tool, ToolFilter, ToolRegistry
+from spindle.tools import Entry
 
 
 class Query(BaseModel):

@@ -20,8 +20,8 @@ from typing import Any
 import anyio
 
 from benchmarks.harness import Benchmark
-from spindle.artifacts.reader import IndexedReader, Search
-from spindle.artifacts.spool import Spool
+from spindle import Spool
+from spindle.artifacts import IndexedReader, Search
 
 LINES = 1_500_000
 WORDS = [

@@ -11,7 +11,7 @@ from benchmarks.bench_executor import batch_of, ctx
 from benchmarks.bench_tool import search_orders
 from benchmarks.harness import Benchmark
 from spindle import Executor, ToolRegistry
-from spindle.telemetry.spans import telemetry
+from spindle.telemetry import telemetry
 
 REGISTRY = ToolRegistry([search_orders])
 

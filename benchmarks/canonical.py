@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from spindle.tools.identity import canonical_json
+from spindle.tools import canonical
 
 WITH_FLOATS: dict[str, Any] = {
     "customer": {
@@ -47,7 +47,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def ours(argument: Any) -> bytes:
-    return canonical_json(argument)
+    return canonical(argument)
 
 
 def floor(argument: Any) -> str:

@@ -12,11 +12,9 @@ from typing import Any
 
 import jsonschema_rs
 
-from spindle.bridges.dialects import ALL
-from spindle.bridges.lowering import Lowered, lower
-from spindle.bridges.rules import Rules
+from spindle.bridges import ALL, Lowered, Rules, lower
 from spindle.errors import CannotLowerError
-from spindle.tools.raw_mend import mend
+from spindle.tools import mend
 
 
 @dataclass(frozen=True, slots=True)

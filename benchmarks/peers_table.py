@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.peer_adapters.driving import SYNC_CALLS, SYNC_SECONDS, TRIVIAL_CALLS, Line, Seen, Speed
-from spindle.cli.cells import duration, one_line
-from spindle.cli.hostile import CASES, CLASH_TITLE, DEADLINE_SECONDS, LOG_CHARS
+from spindle.cli.demo_cases import CASES, CLASH_TITLE, DEADLINE_SECONDS, LOG_CHARS
+from spindle.cli.output import duration, one_line
 
 GOOD, BAD, PLAIN = "green", "red", ""
 SLACK_SECONDS = 0.5

@@ -14,7 +14,7 @@ import pytest
 from spindle import Backends, Call, Capabilities, Ok, ToolContext, ToolRegistry, tool
 from spindle import Executor as AsyncExecutor
 from spindle.blocking import Executor, TurnRunner, run
-from spindle.capabilities.declare import FileReach
+from spindle.capabilities import FileReach
 from spindle.errors import InvalidContextError, UsageError
 from spindle.testing import ScriptedModel
 

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from spindle.cli.hostile import (
+from spindle.cli.demo_cases import (
     CASES,
     CLASH_CALL,
     DEADLINE_SECONDS,

@@ -10,34 +10,34 @@ if TYPE_CHECKING:
     from spindle import errors as errors
     from spindle.artifacts.artifact import Artifact as Artifact
     from spindle.artifacts.json_artifact import JsonArtifact as JsonArtifact
-    from spindle.artifacts.markdown_artifact import MarkdownArtifact as MarkdownArtifact
+    from spindle.artifacts.markdown.artifact import MarkdownArtifact as MarkdownArtifact
     from spindle.artifacts.spool import Spool as Spool
     from spindle.artifacts.table_artifact import TableArtifact as TableArtifact
     from spindle.calls import Call as Call
     from spindle.calls import CallOutcome as CallOutcome
     from spindle.calls import Err as Err
     from spindle.calls import Ok as Ok
+    from spindle.calls import ToolCallRecord as ToolCallRecord
     from spindle.capabilities.declare import Capabilities as Capabilities
     from spindle.capabilities.resolve import Backends as Backends
     from spindle.events import Events as Events
     from spindle.execution.budget import Budget as Budget
     from spindle.execution.executor import Executor as Executor
-    from spindle.execution.reduce import Reducer as Reducer
-    from spindle.execution.reduce import ReducerRegistry as ReducerRegistry
+    from spindle.execution.reducers import Reducer as Reducer
+    from spindle.execution.reducers import ReducerRegistry as ReducerRegistry
     from spindle.journal.journal import Journal as Journal
     from spindle.media import Media as Media
-    from spindle.records import ToolCallRecord as ToolCallRecord
     from spindle.stash import Stash as Stash
     from spindle.tools.context import ToolContext as ToolContext
     from spindle.tools.declaration import Tool as Tool
-    from spindle.tools.decorate import tool as tool
+    from spindle.tools.declaration import tool as tool
     from spindle.tools.filters import ToolFilter as ToolFilter
     from spindle.tools.registry import ToolRegistry as ToolRegistry
     from spindle.turns.context import DispatchContext as DispatchContext
     from spindle.turns.context import TurnContext as TurnContext
     from spindle.turns.dispatch import DispatchRunner as DispatchRunner
     from spindle.turns.dispatch import Reply as Reply
-    from spindle.turns.gate import Gate as Gate
+    from spindle.turns.gates import Gate as Gate
     from spindle.turns.runner import TurnReport as TurnReport
     from spindle.turns.runner import TurnRunner as TurnRunner
 else:

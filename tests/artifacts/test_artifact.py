@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.reader import Match, SpoolReader
+from spindle.artifacts.readers import Match, SpoolReader
 from spindle.artifacts.tokens import register_counter
 from spindle.errors import ArtifactQueryError, InvalidArtifactError, NotASpoolReaderError
 

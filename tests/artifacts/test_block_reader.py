@@ -2,8 +2,7 @@ import anyio
 import pytest
 
 from spindle.artifacts.backends.memory import BytesReader
-from spindle.artifacts.excerpts import MAX_TEXT_BYTES
-from spindle.artifacts.reader import Match, Search, SpoolReader
+from spindle.artifacts.readers import MAX_TEXT_BYTES, Match, Search, SpoolReader
 
 pytestmark = pytest.mark.anyio
 

@@ -5,12 +5,12 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
+from spindle import Tool, ToolContext, ToolRegistry
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.forge import ReaderTool, addresses, forge_all
 from spindle.artifacts.json_artifact import JsonArtifact
-from spindle.artifacts.markdown_artifact import MarkdownArtifact
-from spindle.artifacts.queries import query
-from spindle.artifacts.render import Bounds
+from spindle.artifacts.markdown.artifact import MarkdownArtifact
+from spindle.artifacts.queries import Bounds, query
 from spindle.artifacts.table_artifact import TableArtifact
 from spindle.errors import (
     ArtifactIdCollisionError,
@@ -19,9 +19,6 @@ from spindle.errors import (
     InvalidToolArgsError,
     ToolDownstreamError,
 )
-from spindle.tools.context import ToolContext
-from spindle.tools.declaration import Tool
-from spindle.tools.registry import ToolRegistry
 
 pytestmark = pytest.mark.anyio
 

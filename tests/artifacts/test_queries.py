@@ -5,8 +5,7 @@ from pydantic import BaseModel, Field
 
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.json_artifact import JsonArtifact
-from spindle.artifacts.queries import queries_of, query
-from spindle.artifacts.render import Bounds
+from spindle.artifacts.queries import Bounds, queries_of, query
 from spindle.errors import ArtifactQueryError, UsageError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.console import Console
 from benchmarks.peer_adapters.driving import HANG_SECONDS, Line, Seen, Speed
 from benchmarks.peers import LIBRARIES, Missing, main, measure
 from benchmarks.peers_table import BAD, GOOD, ran, saw, show, siblings
-from spindle.cli.hostile import CASES, DEADLINE_SECONDS, LOG_CHARS
+from spindle.cli.demo_cases import CASES, DEADLINE_SECONDS, LOG_CHARS
 
 KEYS = {*(case.key for case in CASES), "clash"}
 

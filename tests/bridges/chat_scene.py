@@ -3,7 +3,7 @@
 from typing import Any
 
 from spindle import Call, Err, Executor, Tool, ToolContext, ToolRegistry, tool
-from spindle.bridges.openai_chat import Stream
+from spindle.bridges.openai.chat_completions import Stream
 
 
 @tool

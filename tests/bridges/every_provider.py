@@ -14,8 +14,9 @@ from google.genai import Client as GenaiClient
 from google.genai import types as genai_types
 from openai import AsyncOpenAI
 
-from spindle.bridges import anthropic, bedrock, gemini, openai, openai_chat, openai_responses
-from spindle.bridges.asking import Asking, Retries
+from spindle.bridges import anthropic, bedrock, gemini, openai
+from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.openai import chat_completions, responses_api
 from tests.bridges import chat_wire, responses_wire
 from tests.bridges.wire import generating, messages
 from tests.bridges.wire.event_stream import events_answer
@@ -101,7 +102,7 @@ async def _openai_client(url: str) -> AsyncGenerator[AsyncOpenAI]:
 
 CHAT = Scene(
     name="openai_chat",
-    dialect=openai_chat,
+    dialect=chat_completions,
     callback=openai.chat,
     client=_openai_client,
     events=_chat_events,
@@ -133,7 +134,7 @@ def _items(calls: Sequence[Asked], text: str) -> list[dict[str, Any]]:
 
 RESPONSES = Scene(
     name="openai_responses",
-    dialect=openai_responses,
+    dialect=responses_api,
     callback=openai.responses,
     client=_openai_client,
     events=lambda calls, text: responses_wire.events(*_items(calls, text)),

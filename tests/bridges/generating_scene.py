@@ -8,8 +8,8 @@ import anyio
 from google.genai import Client, types
 
 from spindle import TurnReport, TurnRunner, tool
-from spindle.bridges.asking import Retries
 from spindle.bridges.gemini import generate
+from spindle.bridges.model_callback import Retries
 from spindle.errors import ExecutorCallbackError
 from tests.bridges.wire.generating import chunk, streamed
 from tests.bridges.wire.server import Answer, WireServer

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from spindle import TurnReport, TurnRunner, tool
 from spindle.bridges.anthropic import messages
-from spindle.bridges.asking import Retries
+from spindle.bridges.model_callback import Retries
 from spindle.errors import ExecutorCallbackError
 from tests.bridges.wire import messages as wire
 from tests.bridges.wire.server import Answer, WireServer

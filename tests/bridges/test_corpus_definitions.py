@@ -19,16 +19,17 @@ from pydantic import TypeAdapter
 
 from benchmarks.corpus import CorpusTool, corpus
 from spindle import Tool
-from spindle.bridges import anthropic, bedrock, gemini, mcp, openai_chat, openai_responses
+from spindle.bridges import anthropic, bedrock, gemini, mcp
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.names import wire_name
+from spindle.bridges.openai import chat_completions, responses_api
+from spindle.bridges.provider_limits import wire_name
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from google.genai.types import FunctionDeclaration
 
 DIALECTS: dict[str, ModuleType] = {
-    module.DIALECT.name: module for module in (openai_chat, openai_responses, anthropic, gemini, bedrock, mcp)
+    module.DIALECT.name: module for module in (chat_completions, responses_api, anthropic, gemini, bedrock, mcp)
 }
 MOST = 100
 

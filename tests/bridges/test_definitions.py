@@ -14,6 +14,7 @@ from spindle import (
     Artifact,
     CallOutcome,
     DispatchContext,
+    Events,
     Executor,
     Ok,
     Tool,
@@ -22,14 +23,14 @@ from spindle import (
     ToolRegistry,
     tool,
 )
-from spindle.bridges import anthropic, bedrock, gemini, mcp, openai_chat, openai_responses
+from spindle.bridges import anthropic, bedrock, gemini, mcp
 from spindle.bridges.definitions import Spec, build, new_call_id
 from spindle.bridges.dialects import ALL, ANTHROPIC, BEDROCK, GEMINI, OPENAI_CHAT
+from spindle.bridges.openai import chat_completions, responses_api
 from spindle.errors import CannotLowerError, InvalidToolFilterError, NameClashError, TooManyToolsError
-from spindle.events import Events
 from tests.bridges.golden.comparing import agrees
 
-MODULES = {module.DIALECT.name: module for module in (openai_chat, openai_responses, anthropic, gemini, bedrock, mcp)}
+MODULES = {module.DIALECT.name: module for module in (chat_completions, responses_api, anthropic, gemini, bedrock, mcp)}
 
 
 class Filter(BaseModel):
@@ -214,12 +215,13 @@ PROGRAM = """
 import sys
 from typing import Literal
 from spindle import tool
-from spindle.bridges import anthropic, gemini, openai_chat
+from spindle.bridges import anthropic, gemini
+from spindle.bridges.openai import chat_completions
 @tool
 def find(text: str, kinds: set[Literal["a", "b", "c"]] | None = None, deep: dict[str, int] | None = None) -> str:
     "Find text."
     return text
-for module in (anthropic, gemini, openai_chat):
+for module in (anthropic, gemini, chat_completions):
     for strict in (False, True):
         sys.stdout.buffer.write(module.definitions([find], strict=strict).json)
 """

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.corpus import CorpusTool, corpus
 from spindle.bridges.dialects import ALL, ANTHROPIC, GEMINI, OPENAI_CHAT
-from spindle.bridges.lowering import lower
-from spindle.bridges.rules import Rules
+from spindle.bridges.provider_limits import Rules
+from spindle.bridges.schema_lowering.lowering import lower
 from spindle.errors import CannotLowerError
 from tests.bridges.loss_walk import is_object
 

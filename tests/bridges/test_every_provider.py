@@ -24,7 +24,7 @@ from spindle import (
     tool,
 )
 from spindle.bridges import anthropic, gemini, openai
-from spindle.bridges.asking import Retries
+from spindle.bridges.model_callback import Retries
 from spindle.bridges.rendering import Sees
 from spindle.errors import UsageError
 from tests.bridges.every_provider import BEDROCK, KEY, SCENES, Asked, Scene

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.bridges.openai_chat import definitions
+from spindle.bridges.openai.chat_completions import definitions
 from spindle.bridges.partial_calls import NAMELESS, CallIds, PartialCall, is_object, repeated, repeated_input
 from spindle.errors import InvalidToolArgsError
-from spindle.tools.arguments import read_arguments
+from spindle.tools import read_arguments
 from tests.bridges.chat_scene import dotted
 
 

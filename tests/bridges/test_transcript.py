@@ -8,7 +8,7 @@ import pytest
 from spindle import Call, CallOutcome, DispatchContext, Media, Ok, ToolCallRecord
 from spindle.bridges.rendering import MediaPart, Sees
 from spindle.bridges.transcript import Exchange, Said, Step, Transcript
-from spindle.turns.record_kinds import Message
+from spindle.turns import Message
 from tests.bridges.outcomes import PNG
 
 pytestmark = pytest.mark.anyio

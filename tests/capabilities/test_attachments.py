@@ -6,7 +6,7 @@ import pytest
 
 from spindle import Capabilities, Media
 from spindle.capabilities.attachments import Attachments, AttachmentsBackend
-from spindle.capabilities.scope import CallScope
+from spindle.capabilities.declare import CallScope
 from spindle.errors import CapabilityError, UnknownAttachmentError
 
 pytestmark = pytest.mark.anyio

@@ -3,9 +3,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from spindle.calls import Call, CallOutcome, Err, Ok
+from spindle import Call, CallOutcome, Err, Ok
+from spindle.cli.commands.demo import Answer, Demonstration
 from spindle.cli.demo_calls import SIBLING, Asked
-from spindle.cli.demo_run import Answer, Demonstration
 from spindle.cli.demo_table import show
 from spindle.errors import ToolAlreadyRegisteredError
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cli.exits import FAILED, INTERRUPTED, NOT_FOUND, OK, PIPE_CLOSED, USAGE
-from spindle.cli.journal_reader import Journals, Wanted
-from spindle.cli.main import COMMANDS, rearranged, run
+from spindle.cli.commands.journal import Journals, Wanted
+from spindle.cli.main import COMMANDS, FAILED, INTERRUPTED, NOT_FOUND, OK, PIPE_CLOSED, USAGE, rearranged, run
 from spindle.errors import UsageError
 from tests.cli.conftest import Command, Place
 from tests.cli.terminal import Terminal
@@ -200,7 +199,7 @@ def test_a_missing_extra_is_one_line(place: Place) -> None:
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=50)
 
     assert done.returncode == USAGE
-    assert done.stderr == "spindle: the command needs cyclopts\nhint: pip install 'spindle[cli]'\n"
+    assert done.stderr == "spindle: the command needs cyclopts\nhint: pip install '.[cli]' in a clone of Spindle\n"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spindle.cli import main as command
-from spindle.cli.exits import INTERRUPTED
+from spindle.cli.main import INTERRUPTED
 from tests.cli.conftest import Place
 
 DEAF = "import os, sys, time, pathlib; pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(60)"

@@ -4,8 +4,7 @@ import io
 
 import pytest
 
-from spindle.cli.output import Output
-from spindle.cli.terminal_text import width_of
+from spindle.cli.output import Output, width_of
 
 HEAD = ["tool", "from", "", "what it does"]
 ROWS = [

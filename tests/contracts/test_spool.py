@@ -9,9 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from spindle.artifacts.lines import BLOCK_BYTES
-from spindle.artifacts.reader import Match, Search, SpoolReader
-from spindle.artifacts.spool import Spool
+from spindle import Spool
+from spindle.artifacts import BLOCK_BYTES, Match, Search, SpoolReader
 from spindle.errors import ArtifactQueryError, UsageError
 
 pytestmark = pytest.mark.anyio

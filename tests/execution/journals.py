@@ -6,8 +6,7 @@ import anyio
 
 from spindle import Journal
 from spindle.errors import JournalError
-from spindle.journal.backends.memory import MemoryStore
-from spindle.journal.rows import Claim, Outcome, Row
+from spindle.journal import Claim, MemoryStore, Outcome, Row
 
 
 class WatchedStore(MemoryStore):

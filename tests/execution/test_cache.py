@@ -18,9 +18,9 @@ from spindle import (
     ToolFilter,
     ToolRegistry,
 )
-from spindle.execution.caching import MAX_ENTRIES, ResultCache
-from spindle.execution.settle import Settled
-from spindle.tools.cache import CachePolicy
+from spindle.execution.cache import MAX_ENTRIES, ResultCache
+from spindle.execution.results import Settled
+from spindle.tools import CachePolicy
 from tests.execution.calling import call, err, giving, hearing, make, ok
 
 pytestmark = pytest.mark.anyio

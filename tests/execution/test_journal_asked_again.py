@@ -6,8 +6,20 @@ from typing import Any
 import anyio
 import pytest
 
-from spindle import Budget, Call, Err, Executor, Journal, Ok, ReducerRegistry, Spool, Tool, ToolContext, ToolRegistry
-from spindle.calls import CallOutcome
+from spindle import (
+    Budget,
+    Call,
+    CallOutcome,
+    Err,
+    Executor,
+    Journal,
+    Ok,
+    ReducerRegistry,
+    Spool,
+    Tool,
+    ToolContext,
+    ToolRegistry,
+)
 from tests.execution.calling import call, counting, err, execute, giving, hearing, make, ok
 from tests.journal.conftest import Place, place
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from spindle import Budget, Call, CallOutcome, Err, Executor, Journal, Ok, Spool, ToolContext, ToolFilter, ToolRegistry
-from spindle.execution.attempts import Retries
-from spindle.journal.entries import JournalEntry, idempotency_key
-from spindle.tools.identity import checksum
+from spindle.execution.invoke import Retries
+from spindle.journal import JournalEntry, idempotency_key
+from spindle.tools import checksum
 from tests.execution.calling import call, counting, err, execute, execute_one, giving, hearing, make, ok, raising
 from tests.execution.journals import WatchedStore
 from tests.journal.conftest import Place, place

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from spindle import Err, Journal, ToolContext
-from spindle.execution.attempts import Retries
+from spindle.execution.invoke import Retries
 from tests.execution.calling import call, counting, err, execute, giving, make, ok, raising
 from tests.execution.journals import WatchedStore
 from tests.journal.conftest import Place, place

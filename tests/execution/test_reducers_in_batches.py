@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spindle import Budget, Call, Err, Executor, Media, Ok, Reducer, ReducerRegistry, Tool, ToolContext, ToolRegistry
-from spindle.execution.reduce import ReduceInfo
+from spindle.execution.reducers import ReduceInfo
 from spindle.kit.reducers import default_reducers
 from tests.execution.calling import call, err, execute, execute_one, giving, hearing, make, ok
 

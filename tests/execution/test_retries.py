@@ -11,7 +11,7 @@ import trio.testing
 
 from spindle import Err, Events, Executor, Ok, Tool, ToolContext, ToolRegistry
 from spindle.errors import InvalidToolArgsError
-from spindle.execution.attempts import Retries
+from spindle.execution.invoke import Retries
 from tests.execution.calling import call, err, execute, execute_one, make, ok
 
 pytestmark = pytest.mark.anyio

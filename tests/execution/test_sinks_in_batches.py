@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from spindle import Call, DispatchContext, DispatchRunner, Err, Executor, ToolContext, ToolRegistry, tool
-from spindle.testing.scripted import ScriptedModel
-from spindle.trust.sinks import SinkPolicy
+from spindle.testing import ScriptedModel
+from spindle.trust import SinkPolicy
 
 pytestmark = pytest.mark.anyio
 

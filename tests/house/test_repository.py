@@ -1,6 +1,5 @@
 """What must be in the repository, and what must never get into it."""
 
-import ast
 import re
 import sys
 from pathlib import Path
@@ -23,9 +22,6 @@ REQUIRED = [
     "docs/decisions/index.md",
     "src/spindle/py.typed",
 ]
-
-RE_EXPORTING = {"spindle/errors", "spindle", "spindle/capabilities", "spindle/kit", "spindle/media", "spindle/testing"}
-"""Folders whose `__init__.py` is a door; every other one holds a docstring only. This list only shrinks."""
 
 VAGUE_NAMES = re.compile(r"(^|_)(utils?|helpers?|common|misc|managers?)($|_)")
 
@@ -65,19 +61,6 @@ def test_no_file_names_a_folder_of_somebodys_machine(root: Path, own_files: list
 
 def test_no_file_names_the_host_of_a_package_registry(own_files: list[Path]) -> None:
     assert not found(REGISTRY_HOSTS, own_files)
-
-
-def test_the_file_of_a_folder_holds_its_docstring_only(root: Path) -> None:
-    source = root / "src"
-    talkative: list[str] = []
-    for path in sorted(source.rglob("__init__.py")):
-        folder = path.parent.relative_to(source).as_posix()
-        body = ast.parse(path.read_text(encoding="utf-8"))
-        assert ast.get_docstring(body), f"{path} does not say what the folder is for"
-        if len(body.body) > 1 and folder not in RE_EXPORTING:
-            talkative.append(folder)
-
-    assert not talkative
 
 
 def test_no_module_has_a_name_that_says_nothing(root: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from spindle.journal.backends.memory import MemoryStore
 from spindle.journal.backends.postgres import PostgresStore
-from spindle.journal.backends.postgres_portals import end_all
+from spindle.journal.backends.postgres_worker import end_all
 from spindle.journal.backends.sqlite import SqliteStore
 from spindle.journal.journal import Journal
 

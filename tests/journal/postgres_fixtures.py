@@ -8,7 +8,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from spindle.journal.backends.postgres_portals import end_all
+from spindle.journal.backends.postgres_worker import end_all
 from tests.journal.postgres_server import Server, running_server
 
 

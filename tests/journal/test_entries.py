@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.journal.entries import idempotency_key
-from spindle.tools.identity import canonical_json
+from spindle.tools import canonical_json
 
 texts = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(["", "a", '"', ",", '","', "\ud800", "null"])
 parts = st.tuples(st.none() | texts, st.none() | texts, texts, texts)

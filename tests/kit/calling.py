@@ -3,13 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from spindle.calls import Call, Err, Ok
-from spindle.capabilities.resolve import Backends
-from spindle.execution.executor import Executor
-from spindle.kit.all import kit_tools
+from spindle import Backends, Call, Err, Executor, Ok, ToolContext, ToolRegistry
+from spindle.kit.default_tools import kit_tools
 from spindle.kit.reducers import default_reducers
-from spindle.tools.context import ToolContext
-from spindle.tools.registry import ToolRegistry
 
 
 class Workshop:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.calls import Ok
-from spindle.execution.reduce import ReduceInfo
+from spindle import Ok
+from spindle.execution import ReduceInfo
 from spindle.kit.reducers import terminal_reducer
 
 

@@ -2,11 +2,8 @@
 
 from typing import Any
 
-from spindle.calls import Err
-from spindle.capabilities.scope import CallScope
-from spindle.capabilities.storage import StorageBackend
-from spindle.tools.context import ToolContext
-from spindle.tools.declaration import Tool
+from spindle import Err, Tool, ToolContext
+from spindle.capabilities import CallScope, StorageBackend
 
 
 class Kept:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.calls import Ok
+from spindle import Ok, ToolContext
 from spindle.errors import CommandNotAllowedError
-from spindle.tools.context import ToolContext
 from tests.kit.calling import Workshop
 
 pytestmark = pytest.mark.anyio

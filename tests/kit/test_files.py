@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from spindle import ToolContext
 from spindle.errors import PathNotReachableError, StaleWriteError
-from spindle.tools.context import ToolContext
 from tests.kit.calling import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -182,7 +182,7 @@ async def test_a_patch_replaces_all_of_as_many_as_were_said(tmp_path: Path) -> N
 
 
 async def test_two_patches_of_one_file_in_a_batch_both_happen(tmp_path: Path) -> None:
-    from spindle.calls import Call
+    from spindle import Call
 
     (tmp_path / "a.txt").write_text("one two")
     calls = [

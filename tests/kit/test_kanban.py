@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.calls import Ok
-from spindle.execution.reduce import ReduceInfo
+from spindle import Ok
+from spindle.execution import ReduceInfo
 from spindle.kit.kanban import kanban_add, kanban_comment, kanban_list, kanban_move, kanban_show
 from spindle.kit.reducers import kanban_list_reducer
 from tests.kit.calling import Workshop

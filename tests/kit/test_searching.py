@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.pattern import compile_pattern
-from spindle.kit.searching import MAX_LINE_CHARS, matches
+from spindle.artifacts import compile_pattern
+from spindle.kit.search import MAX_LINE_CHARS, matches
 
 
 @given(st.text("ab\n", max_size=40), st.sampled_from(["a", "b", "ab", "^a", "b$", "a.b", "a*", r"\Aa", r"b\z", "^$"]))

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spindle.artifacts.markdown_artifact import MarkdownArtifact
-from spindle.calls import Ok
+from spindle import MarkdownArtifact, Ok
 from spindle.errors import HostNotAllowedError, NetworkError
-from tests.capabilities.backends.loopback import Request, Server, answer, redirect, serving
+from tests.capabilities.loopback import Request, Server, answer, redirect, serving
 from tests.kit.calling import Workshop
 
 pytestmark = pytest.mark.anyio

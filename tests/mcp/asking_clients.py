@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp.client.client import Client
 
 from spindle import Backends, Executor, Tool, ToolRegistry
-from spindle.mcp.server import Caller, ToolServer
+from spindle.mcp.server.tool_server import Caller, ToolServer
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 YES = types.ElicitResult(action="accept", content={"answer": "yes"})

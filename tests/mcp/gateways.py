@@ -14,10 +14,9 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from spindle.cli.config import load_config
-from spindle.cli.house import House, open_house
-from spindle.mcp.gateway import following
-from spindle.mcp.server import ToolServer
+from spindle.cli import House, load_config, open_house
+from spindle.mcp.server.serve import following
+from spindle.mcp.server.tool_server import ToolServer
 from tests.mcp.serving import COMMAND, served_over_http
 from tests.mcp.upstreams import Heard
 

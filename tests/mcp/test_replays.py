@@ -12,8 +12,8 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from spindle import Executor, Gate, Journal, ToolContext, ToolRegistry, tool
-from spindle.mcp import running
-from spindle.mcp.server import Caller, ToolServer
+from spindle.mcp.server import parked_calls
+from spindle.mcp.server.tool_server import Caller, ToolServer
 
 pytestmark = pytest.mark.anyio
 
@@ -217,7 +217,7 @@ async def test_an_answer_that_comes_too_late_is_told_so() -> None:
 
 
 async def test_a_client_that_leaves_many_questions_open_gives_up_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "MAX_PARKED_OF_ONE", 3)
+    monkeypatch.setattr(parked_calls, "MAX_PARKED_OF_ONE", 3)
     async with desk() as at:
         kept = (await at.erase("/alice")).request_state
         at.who[0] = Caller(key="mallory")

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from spindle import Call, CallOutcome, Events, Executor, ToolContext
-from spindle.mcp.client import McpServers
+from spindle.mcp.client.servers import McpServers
 from spindle.mcp.spec import ServerSpec
 
 SERVERS = Path(__file__).parent / "servers"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.spool import Spool
+from spindle import Spool
 from spindle.errors import InvalidMediaError, MediaUnreadableError
 from spindle.media import DerivedText, Media, MimeCheck
 from spindle.media.readers import CHUNK_BYTES, BytesReader

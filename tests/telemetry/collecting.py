@@ -9,8 +9,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from spindle.telemetry.spans import telemetry
-from spindle.telemetry.witness import Telemetry
+from spindle.telemetry.instrumentation import telemetry
+from spindle.telemetry.instruments import Telemetry
 
 
 class Collected:

@@ -10,8 +10,7 @@ import anyio
 import pytest
 
 from spindle import Call, Events, Executor, ToolContext, ToolRegistry
-from spindle.execution.logs import log_events
-from spindle.telemetry.logs import JsonFormatter, json_logs, log_calls
+from spindle.telemetry.logs import JsonFormatter, json_logs, log_calls, log_events
 from tests.execution.calling import call, execute, giving, make, raising
 from tests.telemetry.collecting import Collected, span_id
 

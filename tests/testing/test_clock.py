@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from spindle import Backends, Capabilities, Spool, ToolContext, tool
-from spindle.capabilities.storage import StorageBackend
+from spindle.capabilities import StorageBackend
 from spindle.errors import UsageError
-from spindle.mcp.client_backoff import Clock
+from spindle.mcp import Clock
 from spindle.testing import FakeClock, call
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from spindle import Capabilities, Tool, ToolContext
 from spindle.calls import RawArgs
 from spindle.errors import InvalidToolArgsError, InvalidToolError
-from spindle.tools.cache import CachePolicy
+from spindle.tools.tool_fields import CachePolicy
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.json_artifact import JsonArtifact
-from spindle.calls import CallOutcome, Err, Ok
+from spindle import Artifact, CallOutcome, Err, JsonArtifact, Ok
 from spindle.errors import ArtifactGoneError, InvalidTrustError
 from spindle.media import Media
 from spindle.trust.envelope import EnvelopeKind, fence, render_outcome, render_record

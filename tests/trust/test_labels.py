@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.calls import Err, Ok
+from spindle import Err, Ok
 from spindle.errors import InvalidTrustError
-from spindle.media import Media
-from spindle.media.labels import TrustTier
+from spindle.media import Media, TrustTier
 from spindle.trust.labels import Label, derived_trust, is_trusted, join, label_of, media_label
 
 LABELS: tuple[Label, ...] = get_args(Label)

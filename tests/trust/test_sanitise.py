@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spindle.trust.folding import BREAK
-from spindle.trust.sanitise import sanitise
+from spindle.trust.sanitise import BREAK, sanitise
 
 LISTED = """
 <|im_start|> <|im_end|> <|im_sep|> <|endoftext|> <|begin_of_text|> <|end_of_text|> <|start_header_id|>

@@ -5,8 +5,8 @@ from typing import Any
 
 import anyio
 
-from spindle.events import Events
-from spindle.turns.waits import Gate, GateClosed, GateDesk, GateInfo
+from spindle import Events
+from spindle.turns.gate_desk import Gate, GateClosed, GateDesk, GateInfo
 
 
 class Scene:

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from spindle import Artifact, Call, DispatchContext, DispatchRunner, Events, Reply, ToolRegistry, TurnContext, tool
-from spindle.artifacts.forge import ReaderTool
+from spindle.artifacts import ReaderTool
 from spindle.errors import (
     ExecutorCallbackError,
     InvalidDispatchContextError,
@@ -15,7 +15,7 @@ from spindle.errors import (
     PipelineShortCircuitedError,
 )
 from spindle.testing import ScriptedModel
-from spindle.tools.identity import checksum
+from spindle.tools import checksum
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from spindle import Call, ToolContext, TurnRunner, tool
-from spindle.testing.scripted import ScriptedModel
+from spindle.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 

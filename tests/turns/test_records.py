@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spindle import ToolCallRecord
 from spindle.errors import InvalidMessageError, InvalidRecordError, UsageError
-from spindle.records import ToolCallRecord
-from spindle.turns.record_kinds import Memory, Message, Retrievable, Thought
+from spindle.turns.record_types import Memory, Message, Retrievable, Thought
 from spindle.turns.records import Kind, Records, RecordSet, Shelf, Shelves
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,7 @@ from spindle.errors import (
     ToolAlreadyRegisteredError,
     TurnAbortedError,
 )
-from spindle.testing.scripted import ScriptedModel
+from spindle.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 

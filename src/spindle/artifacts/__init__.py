@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from spindle.artifacts.backends.memory import MemoryStore as MemoryStore
     from spindle.artifacts.forge import ReaderTool as ReaderTool
     from spindle.artifacts.forge import forge_all as forge_all
+    from spindle.artifacts.grep import compile_pattern as compile_pattern
     from spindle.artifacts.json_artifact import JsonArtifact as JsonArtifact
-    from spindle.artifacts.lines import BLOCK_BYTES as BLOCK_BYTES
-    from spindle.artifacts.markdown_artifact import MarkdownArtifact as MarkdownArtifact
-    from spindle.artifacts.pattern import compile_pattern as compile_pattern
+    from spindle.artifacts.markdown.artifact import MarkdownArtifact as MarkdownArtifact
     from spindle.artifacts.queries import query as query
-    from spindle.artifacts.reader import IndexedReader as IndexedReader
-    from spindle.artifacts.reader import Match as Match
-    from spindle.artifacts.reader import Search as Search
-    from spindle.artifacts.reader import SpoolReader as SpoolReader
+    from spindle.artifacts.readers import BLOCK_BYTES as BLOCK_BYTES
+    from spindle.artifacts.readers import IndexedReader as IndexedReader
+    from spindle.artifacts.readers import Match as Match
+    from spindle.artifacts.readers import Search as Search
+    from spindle.artifacts.readers import SpoolReader as SpoolReader
     from spindle.artifacts.spool import Spool as Spool
     from spindle.artifacts.table_artifact import TableArtifact as TableArtifact
 else:

@@ -5,10 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol, TypeVar, TypeVarTuple
 
-from spindle.artifacts.excerpts import MAX_TEXT_BYTES, cut_line
-from spindle.artifacts.lines import LineIndex, decode_text
-from spindle.artifacts.reader import Match, Search
-from spindle.artifacts.search import LineSearch, windows
+from spindle.artifacts.grep import LineSearch, windows
+from spindle.artifacts.readers import MAX_TEXT_BYTES, LineIndex, Match, Search, cut_line, decode_text
 from spindle.concurrency import spool_threads
 
 T = TypeVar("T")

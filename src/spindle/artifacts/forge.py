@@ -10,13 +10,12 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol, cast
 
-from spindle.artifacts.queries import Query, queries_for, queries_of
-from spindle.artifacts.render import UNDEFINED, Bounds, answer
+from spindle.artifacts.queries import UNDEFINED, Bounds, Query, answer, queries_for, queries_of
 from spindle.errors import ArtifactIdCollisionError, ArtifactQueryError, InvalidContextError, SpindleError
 from spindle.tools.context import HasToolContext, ToolContext, turn_of
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.schema import Schema, schema_of
+from spindle.tools.schema.base import Schema, schema_of
 
 _ROOM_FOR_A_NOTE = 400
 

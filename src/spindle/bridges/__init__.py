@@ -9,11 +9,11 @@ TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.bridges.definitions import Spec as Spec
     from spindle.bridges.definitions import build as build
-    from spindle.bridges.dialect import Dialect as Dialect
     from spindle.bridges.dialects import ALL as ALL
-    from spindle.bridges.lowering import Lowered as Lowered
-    from spindle.bridges.lowering import lower as lower
-    from spindle.bridges.rules import Rules as Rules
-    from spindle.bridges.standing import system_text as system_text
+    from spindle.bridges.dialects import Dialect as Dialect
+    from spindle.bridges.provider_limits import Rules as Rules
+    from spindle.bridges.schema_lowering.lowering import Lowered as Lowered
+    from spindle.bridges.schema_lowering.lowering import lower as lower
+    from spindle.bridges.system_prompt import system_text as system_text
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -8,18 +8,18 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from spindle.artifacts.forge import ReaderTool
-from spindle.bridges.dialect import Dialect
-from spindle.bridges.losses import Loss, LossReport, in_order
-from spindle.bridges.lowering import Lowered, lower
-from spindle.bridges.lowering_restoring import Restorer
-from spindle.bridges.lowering_strict import Size, size_of
-from spindle.bridges.names import NameMap, wire_name
+from spindle.bridges.dialects import Dialect
+from spindle.bridges.provider_limits import NameMap, wire_name
+from spindle.bridges.schema_lowering.lowering import Lowered, lower
+from spindle.bridges.schema_lowering.report import Loss, LossReport, in_order
+from spindle.bridges.schema_lowering.restore import Restorer
+from spindle.bridges.schema_lowering.strict import Size, size_of
 from spindle.calls import Call, RawArgs
 from spindle.errors import CannotLowerError, InvalidToolArgsError, TooManyToolsError
 from spindle.events import Events
 from spindle.tools.arguments import read_arguments
-from spindle.tools.availability import is_available
 from spindle.tools.declaration import Tool
+from spindle.tools.entry import is_available
 from spindle.tools.filters import ToolFilter, checked_filter, refusing_rule
 from spindle.tools.registry import ToolRegistry
 

@@ -1,12 +1,21 @@
-"""The six dialects as data; a dialect's own module offers its one as `DIALECT`.
+"""A dialect as data: its name, its limits, and how schemas are lowered to it."""
 
-Each set of rules says where it was learnt; limits with their sources are in `limits.py`.
-"""
+from dataclasses import dataclass
 
-from spindle.bridges import limits
-from spindle.bridges.dialect import Dialect
-from spindle.bridges.limits import Limits
-from spindle.bridges.rules import Rules
+from spindle.bridges import provider_limits
+from spindle.bridges.provider_limits import Limits, Rules
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialect:
+    """One provider's way to be told about tools."""
+
+    name: str
+    limits: Limits
+    rules: Rules
+    strict_rules: Rules | None = None
+    """Of the form whose arguments the provider guarantees; `None` where there is no such form."""
+
 
 _BASE = frozenset(("type", "properties", "required", "items", "enum", "description", "title", "anyOf"))
 _REFS = frozenset(("$ref", "$defs", "definitions"))
@@ -50,30 +59,30 @@ _CLAUDE_STRICT = Rules(
     any_value=False,
     needs_items=True,
     closed=True,
-    strict_limits=limits.ANTHROPIC,
-    name_limits=limits.ANTHROPIC,
+    strict_limits=provider_limits.ANTHROPIC,
+    name_limits=provider_limits.ANTHROPIC,
 )
 
 OPENAI_CHAT = Dialect(
     name="openai_chat",
-    limits=limits.OPENAI_CHAT,
+    limits=provider_limits.OPENAI_CHAT,
     rules=_OPENAI,
-    strict_rules=_openai_strict(limits.OPENAI_CHAT),
+    strict_rules=_openai_strict(provider_limits.OPENAI_CHAT),
 )
 
 OPENAI_RESPONSES = Dialect(
     name="openai_responses",
-    limits=limits.OPENAI_RESPONSES,
+    limits=provider_limits.OPENAI_RESPONSES,
     rules=_OPENAI,
-    strict_rules=_openai_strict(limits.OPENAI_RESPONSES),
+    strict_rules=_openai_strict(provider_limits.OPENAI_RESPONSES),
 )
 
 ANTHROPIC = Dialect(
     name="anthropic",
-    limits=limits.ANTHROPIC,
+    limits=provider_limits.ANTHROPIC,
     rules=Rules(
         root_banned=frozenset(("anyOf", "oneOf", "allOf")),
-        name_limits=limits.ANTHROPIC,
+        name_limits=provider_limits.ANTHROPIC,
     ),
     strict_rules=_CLAUDE_STRICT,
 )
@@ -81,7 +90,7 @@ ANTHROPIC = Dialect(
 # The `parameters` of a FunctionDeclaration: https://ai.google.dev/api/caching#Schema
 GEMINI = Dialect(
     name="gemini",
-    limits=limits.GEMINI,
+    limits=provider_limits.GEMINI,
     rules=Rules(
         keywords=_BASE
         | {"minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
@@ -95,7 +104,7 @@ GEMINI = Dialect(
         needs_type=True,
         needs_items=True,
         needs_properties=True,
-        name_limits=limits.GEMINI,
+        name_limits=provider_limits.GEMINI,
     ),
 )
 
@@ -103,15 +112,15 @@ GEMINI = Dialect(
 # https://docs.aws.amazon.com/nova/latest/userguide/tool-use-definition.html
 BEDROCK = Dialect(
     name="bedrock",
-    limits=limits.BEDROCK,
+    limits=provider_limits.BEDROCK,
     rules=Rules(
         root_keywords=frozenset(("type", "properties", "required")),
         inline=True,
-        name_limits=limits.BEDROCK,
+        name_limits=provider_limits.BEDROCK,
     ),
     strict_rules=_CLAUDE_STRICT,
 )
 
-MCP = Dialect(name="mcp", limits=limits.MCP, rules=Rules(as_written=True))
+MCP = Dialect(name="mcp", limits=provider_limits.MCP, rules=Rules(as_written=True))
 
 ALL = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI, BEDROCK, MCP)

@@ -14,15 +14,15 @@ from urllib.parse import quote
 
 from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build, new_call_id
-from spindle.bridges.reading import sendable
 from spindle.bridges.rendering import MediaPart, Part, Sees, TextPart, answer_of, media_parts, only_names
+from spindle.bridges.wire import sendable
 from spindle.calls import Call, CallOutcome, Err, Ok, RawArgs
 from spindle.events import Events
 from spindle.media.media import Media
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.trust.handles import handle
+from spindle.trust.envelope import handle
 
 DIALECT: Final = dialects.MCP
 

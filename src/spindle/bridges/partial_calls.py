@@ -5,9 +5,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
 from spindle.bridges.definitions import Definitions, new_call_id
-from spindle.bridges.limits import Limits
-from spindle.bridges.names import wire_name
 from spindle.bridges.provider import Piece
+from spindle.bridges.provider_limits import Limits, wire_name
 from spindle.calls import Call
 from spindle.errors import InvalidToolArgsError
 from spindle.tools.arguments import read_arguments

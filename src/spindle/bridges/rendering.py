@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from spindle.calls import CallOutcome, Err
+from spindle.calls import CallOutcome, Err, ToolCallRecord
 from spindle.errors import UnsupportedMediaError, UsageError
 from spindle.media.media import Media
-from spindle.records import ToolCallRecord
 from spindle.trust.envelope import enclose, fence, one_line, render_outcome, render_record
 from spindle.trust.labels import media_label
 

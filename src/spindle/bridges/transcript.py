@@ -13,11 +13,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from spindle.bridges.rendering import Answer, Part, Sees, TextPart, answer_of_record, media_parts, unanswered
-from spindle.calls import Call
-from spindle.records import ToolCallRecord
+from spindle.calls import Call, ToolCallRecord
 from spindle.trust.envelope import fence
 from spindle.turns.context import DispatchContext
-from spindle.turns.record_kinds import Message
+from spindle.turns.record_types import Message
 
 
 @dataclass(frozen=True, slots=True)

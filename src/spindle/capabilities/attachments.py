@@ -1,6 +1,6 @@
 """What the user sent with the turn, as far as a tool declared its kinds. No I/O: the content is read by `Media`."""
 
-from spindle.capabilities.scope import CallScope
+from spindle.capabilities.declare import CallScope
 from spindle.errors import CapabilityError, UnknownAttachmentError
 from spindle.media import Media
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from spindle.errors import CapabilityError
 
@@ -97,3 +97,20 @@ def _reach(value: FileReach | None) -> FileReach | None:
 
 
 NO_CAPABILITIES = Capabilities()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallScope:
+    """The call a handle is opened for."""
+
+    tool: str
+    session_id: str
+    turn_id: str | None = None
+    toolset: str | None = None
+    """Its tools share their storage."""
+    spool: Any = None
+    events: Any = None
+    attachments: tuple[Any, ...] = ()
+    """What the user sent with the turn."""
+    redactor: Any = None
+    """Is told every secret that is handed out, to mask it wherever it turns up."""

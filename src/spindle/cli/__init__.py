@@ -4,8 +4,8 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
-    from spindle.cli.config import load_config as load_config
-    from spindle.cli.house import House as House
-    from spindle.cli.house import open_house as open_house
+    from spindle.cli.config.loader import load_config as load_config
+    from spindle.cli.runtime import House as House
+    from spindle.cli.runtime import open_house as open_house
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import Field
 
 from spindle.calls import Call, RawArgs
-from spindle.cli.hostile import CASES, DEADLINE_SECONDS, Note, Sent, hostile_tools
+from spindle.cli.demo_cases import CASES, DEADLINE_SECONDS, Note, Sent, hostile_tools
 from spindle.tools.context import ToolContext
-from spindle.tools.decorate import tool
+from spindle.tools.declaration import tool
 from spindle.tools.registry import ToolRegistry
 
 SIBLING = "a good sibling"

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from spindle.calls import Call, CallOutcome, Err, Ok
-from spindle.cli.cells import duration, one_line
+from spindle.cli.commands.demo import Answer, Demonstration
 from spindle.cli.demo_calls import SIBLING
-from spindle.cli.demo_run import Answer, Demonstration
-from spindle.cli.hostile import CLASH_TITLE
+from spindle.cli.demo_cases import CLASH_TITLE
+from spindle.cli.output import duration, one_line
 from spindle.errors import ToolAlreadyRegisteredError
 
 _MAX_SENT_CHARS, _MAX_TOLD_CHARS = 60, 400

@@ -7,27 +7,69 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from spindle.cli.exits import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, Ended
+from spindle.calls import CallOutcome, Err
 from spindle.errors import CommandError, JournalDamagedError, SpindleError
 from spindle.extras import install_command
 
 if TYPE_CHECKING:
     from cyclopts import App
 
+
+OK: Final = 0
+FAILED: Final = 1
+"""The tool answered with an error, or something is wrong with this machine."""
+USAGE: Final = 2
+"""The command line, the configuration or the arguments of a call are wrong."""
+NOT_FOUND: Final = 3
+"""There is no such tool, artifact or call."""
+REFUSED: Final = 4
+"""The call was refused, or waits for somebody's approval."""
+ENDED: Final = 5
+"""The call timed out or was cancelled."""
+INTERRUPTED: Final = 130
+"""Ctrl-C."""
+PIPE_CLOSED: Final = 141
+"""Whoever read the output has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended that could not go on: its exit code, why, and what to do."""
+
+    code: int
+    message: str
+    hint: str | None = None
+
+
+_BY_CODE = {
+    "input_invalid": USAGE,
+    "denied": REFUSED,
+    "needs_approval": REFUSED,
+    "timed_out": ENDED,
+    "cancelled": ENDED,
+}
+
+
+def exit_code_of(outcome: CallOutcome) -> int:
+    """The exit code of a call's outcome."""
+    return _BY_CODE.get(outcome.result.code, FAILED) if isinstance(outcome.result, Err) else OK
+
+
 COMMANDS = (
-    ("list", "spindle.cli.list_command:list_tools", "List the tools."),
-    ("show", "spindle.cli.show_command:show_tool", "Show one tool: what it takes, what it needs."),
-    ("call", "spindle.cli.call_command:call_tool", "Call a tool and see what became of it."),
-    ("serve", "spindle.cli.serve_command:serve", "Serve the tools to MCP clients."),
-    ("spool", "spindle.cli.spool_command:spool", "Read large results that were kept whole."),
-    ("journal", "spindle.cli.journal_command:journal", "See which calls were made, and what became of them."),
-    ("doctor", "spindle.cli.doctor_command:doctor", "See what this machine can do, and how to get the rest."),
-    ("demo", "spindle.cli.demo_command:demo", "Watch hostile calls among good ones."),
-    ("completion", "spindle.cli.completion_command:completion", "Print or install completion for your shell."),
+    ("list", "spindle.cli.commands.list:list_tools", "List the tools."),
+    ("show", "spindle.cli.commands.show:show_tool", "Show one tool: what it takes, what it needs."),
+    ("call", "spindle.cli.commands.call:call_tool", "Call a tool and see what became of it."),
+    ("serve", "spindle.cli.commands.serve:serve", "Serve the tools to MCP clients."),
+    ("spool", "spindle.cli.commands.spool:spool", "Read large results that were kept whole."),
+    ("journal", "spindle.cli.commands.journal:journal", "See which calls were made, and what became of them."),
+    ("doctor", "spindle.cli.commands.doctor:doctor", "See what this machine can do, and how to get the rest."),
+    ("demo", "spindle.cli.commands.demo:demo", "Watch hostile calls among good ones."),
+    ("completion", "spindle.cli.commands.completion:completion", "Print or install completion for your shell."),
 )
 """Each is imported when it is used: starting must not cost what only some commands need."""
 

@@ -1,13 +1,17 @@
 """Options that most commands share."""
 
-from dataclasses import dataclass
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from spindle.cli.config import Config, load_config
+from spindle.cli.config.loader import Config, load_config
+from spindle.cli.main import NOT_FOUND
 from spindle.cli.output import complain
+from spindle.errors import CommandError
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
 ProfileName = Annotated[
@@ -52,3 +56,20 @@ class Where:
 
 
 NOWHERE = Where()
+
+
+NAMES_THEM = "`spindle list` names them all; those of MCP servers are called mcp__server__tool"
+
+
+def only_servers_of(config: Config, tool: str) -> Config:
+    """The configuration with no other MCP servers than those that may have a tool: why start the rest?"""
+    prefix = "mcp__"
+    servers = {name: entry for name, entry in config.servers.items() if tool.startswith(f"{prefix}{name}__")}
+    return config if tool.startswith(prefix) and not servers else replace(config, servers=servers)
+
+
+def unknown(kind: str, name: str, known: Iterable[str], otherwise: str) -> CommandError:
+    """Say that there is no such thing, and what may have been meant."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
+    return CommandError(f"there is no {kind} {name!r}", exit_code=NOT_FOUND, hint=hint)

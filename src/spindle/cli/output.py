@@ -2,16 +2,79 @@
 
 import json
 import os
+import re
 import shutil
 import sys
+import textwrap
+import unicodedata
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from spindle.cli.terminal_text import cut, one_line, padded, visible, width_of
 from spindle.events import Events, Warned
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """The text with every character shown that would move the cursor, colour, hide or turn round what follows."""
+    return _CONTROL.sub(_shown, text.replace("\r\n", "\n"))
+
+
+def _shown(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def flatten(text: str) -> str:
+    """The text on one line, nothing left out."""
+    return " ".join(text.split())
+
+
+def width_of(text: str) -> int:
+    """How many columns a terminal needs for a line."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(char) for char in text)
+
+
+def cut(text: str, columns: int) -> str:
+    """The beginning of a line that fits, with an ellipsis where something is left out."""
+    if width_of(text) <= columns:
+        return text
+    used, end = 0, 0
+    for end, char in enumerate(text):  # noqa: B007
+        used += _columns(char)
+        if used > columns - 1:
+            break
+    return f"{text[:end].rstrip()}…"
+
+
+def wrapped(text: str, columns: int | None) -> str:
+    """The text with its lines broken between words where they are too long; each keeps its indentation."""
+    if columns is None:
+        return text
+    lines: list[str] = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    return "\n".join(lines)
+
+
+def padded(text: str, columns: int) -> str:
+    """The text with blanks up to a width."""
+    return text + " " * (columns - width_of(text))
+
+
+def _columns(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
 
 _GAP = "  "
 Branch: TypeAlias = "tuple[str, Sequence[Branch]]"
@@ -79,7 +142,7 @@ class Output:
 
             print_table(self, head, rows, styles)
             return
-        lines = [[one_line(visible(cell)) for cell in row] for row in (head, *rows)]
+        lines = [[flatten(visible(cell)) for cell in row] for row in (head, *rows)]
         widths = [max(width_of(row[column]) for row in lines) for column in range(len(head))]
         for row in lines:
             self.line(_GAP.join(padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip())
@@ -122,7 +185,7 @@ class Output:
 def indented(branches: Sequence[Branch], depth: int) -> Iterator[str]:
     """The lines of a tree in a pipe."""
     for text, below in branches:
-        yield "  " * depth + one_line(text)
+        yield "  " * depth + flatten(text)
         yield from indented(below, depth + 1)
 
 
@@ -180,7 +243,7 @@ class Progress:
     def say(self, what: str) -> None:
         """Tell how far it is."""
         if what and self._out.is_tty and self._out.width:
-            line = cut(one_line(visible(what)), self._out.width - 2)
+            line = cut(flatten(visible(what)), self._out.width - 2)
             self._write(f"\r\x1b[K{self._out.styled(line, 'dim')}")
             self._is_shown = True
 
@@ -209,3 +272,34 @@ def warnings_to(progress: Progress) -> Events:
     events = Events()
     events.on("warning", warn)
     return events
+
+
+def one_line(text: str, max_chars: int) -> str:
+    """The text on one line, cut with an ellipsis where it is too long."""
+    flat = re.sub(r"\s+", " ", text[: 4 * max_chars + 200]).strip()
+    return flat if len(flat) <= max_chars else f"{flat[: max_chars - 1].rstrip()}…"
+
+
+def duration(seconds: float) -> str:
+    """A duration in the unit in which it reads best."""
+    if seconds >= 0.1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.1f} ms" if seconds >= 0.001 else f"{seconds * 1e6:.0f} µs"
+
+
+def byte_size(count: int) -> str:
+    """A number of bytes in the unit in which it reads best."""
+    size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{size:.0f} {units[0]}" if units[0] == "B" or size >= 100 else f"{size:.1f} {units[0]}"
+
+
+def since(moment: float, now: float) -> str:
+    """How long ago something was, roughly; both in seconds since 1970."""
+    seconds = max(0.0, now - moment)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

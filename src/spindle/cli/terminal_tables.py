@@ -9,8 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from spindle.cli.output import Branch, Output
-from spindle.cli.terminal_text import one_line, visible, width_of
+from spindle.cli.output import Branch, Output, flatten, visible, width_of
 
 _GAP_COLUMNS = 3
 _ROOM_COLUMNS = 20
@@ -33,7 +32,7 @@ def console_of(out: Output) -> Console:
 
 def print_table(out: Output, head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
     """Write a table whose last column takes what room there is."""
-    cells = [[one_line(visible(cell)) for cell in row] for row in rows]
+    cells = [[flatten(visible(cell)) for cell in row] for row in rows]
     if _is_narrow(out, [list(head), *cells]):
         _print_cards(out, cells, styles)
         return
@@ -76,4 +75,4 @@ def print_tree(out: Output, root: str, branches: Sequence[Branch]) -> None:
 
 def _grow(tree: Tree, branches: Sequence[Branch]) -> None:
     for text, below in branches:
-        _grow(tree.add(Text(one_line(visible(text)))), below)
+        _grow(tree.add(Text(flatten(visible(text)))), below)

@@ -5,14 +5,13 @@ from spindle.doors import open_door
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.execution.approval import ApprovalRequest as ApprovalRequest
-    from spindle.execution.attempts import Retries as Retries
     from spindle.execution.budget import Budget as Budget
     from spindle.execution.executor import Executor as Executor
-    from spindle.execution.logs import log_events as log_events
-    from spindle.execution.reduce import ReduceInfo as ReduceInfo
-    from spindle.execution.reduce import Reducer as Reducer
-    from spindle.execution.reduce import ReducerRegistry as ReducerRegistry
-    from spindle.execution.reduce import safe_reduce as safe_reduce
+    from spindle.execution.invoke import Retries as Retries
+    from spindle.execution.reducers import ReduceInfo as ReduceInfo
+    from spindle.execution.reducers import Reducer as Reducer
+    from spindle.execution.reducers import ReducerRegistry as ReducerRegistry
+    from spindle.execution.reducers import safe_reduce as safe_reduce
     from spindle.execution.transport import Request as Request
     from spindle.execution.transport import Transport as Transport
 else:

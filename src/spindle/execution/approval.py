@@ -1,17 +1,21 @@
 """Whether a person agrees to a call."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from spindle.calls import Err
-from spindle.execution.cancelling import from_outside
-from spindle.execution.job import Job
+from pydantic_core import to_json
+
+from spindle.calls import Err, Ok
+from spindle.execution.call_state import Job
+from spindle.execution.cancellation import from_outside
+from spindle.execution.results import err_of, invalid_result, secrets_masked, without_secrets
+from spindle.tools.arguments import masked, shown
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
-from spindle.tools.masking import shown
-from spindle.tools.problems import printable
-from spindle.trust.sinks import SinkPolicy
+from spindle.tools.invocation import is_awaitable
+from spindle.tools.schema.problems import printable
+from spindle.trust.labels import SinkPolicy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,3 +61,45 @@ def guard_sinks(sinks: SinkPolicy, jobs: Sequence[Job], *, tainted: bool) -> Non
     """Have a person asked where strangers' words may have written a call that can do harm."""
     for job, is_risky in zip(jobs, sinks.judge([job.entry.tool for job in jobs], tainted=tainted), strict=True):
         job.needs_approval = job.needs_approval or is_risky
+
+
+_MAX_TEXT = 500
+
+
+async def foretold(job: Job) -> Ok | Err:
+    """Answer with the tool's own preview, or with the call as it would be made."""
+    tool = job.entry.tool
+    if tool.preview is not None:
+        return await _previewed(job)
+    shown = _shortened(masked(job.arguments or {}, tool.secret_fields))
+    return Ok(f"[dry-run] {tool.name} would be called with: {to_json(shown).decode()}")
+
+
+async def _previewed(job: Job) -> Ok | Err:
+    tool = job.entry.tool
+    try:
+        said: Any = cast("Any", tool.preview)(job.value, job.ctx)
+        text: object = await said if is_awaitable(said) else said
+    except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
+        ending = from_outside(error)
+        if ending is not None:
+            raise ending from None
+        failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
+        return without_secrets(failed, job.arguments, tool.secret_fields)
+    if not isinstance(text, str):
+        return invalid_result(tool.name, f"its preview gave a {type(text).__name__}, and not text")
+    return Ok(f"[dry-run] {_masked(job, text)}")
+
+
+def _masked(job: Job, text: str) -> str:
+    return secrets_masked(text, job.arguments, job.entry.tool.secret_fields)
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _MAX_TEXT:
+        return f"{value[:_MAX_TEXT]}...[truncated, {len(value)} chars]"
+    if isinstance(value, Mapping):
+        return {key: _shortened(part) for key, part in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_shortened(part) for part in cast("list[Any]", value)]
+    return value

@@ -1,20 +1,21 @@
 """A batch: some workers that take calls from a queue; equal calls run once, shared resources are used in turn."""
 
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from spindle.calls import Err
+from spindle.execution.admission import House
 from spindle.execution.budget import Budget, fair_share
-from spindle.execution.cancelling import asyncio_task, forgive_cancel_requests, is_scope_cancelled
-from spindle.execution.gates import House
-from spindle.execution.job import Job
-from spindle.execution.lanes import Lanes, Ticket
-from spindle.execution.recording import Recording
-from spindle.execution.settle import Settled, given_again
+from spindle.execution.call_state import Job
+from spindle.execution.cancellation import asyncio_task, forgive_cancel_requests, is_scope_cancelled
+from spindle.execution.journaling import Recording
+from spindle.execution.resource_locks import Lanes, Ticket
+from spindle.execution.results import Settled, given_again
 from spindle.tools.context import ToolContext
 
 
@@ -178,3 +179,94 @@ class _Crew:
         for job in self._queue:
             self._waiting -= 1
             await _run_in_own_task(run, job, batch)
+
+
+class Slots:
+    """Counted places, given out in the order they were asked for; a free one costs no wait and no switch."""
+
+    __slots__ = ("_free", "_waiting")
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: deque[anyio.Event] = deque()
+
+    def take_free(self) -> bool:
+        """Take a place if one is free and nobody waits for it; tells whether."""
+        if not self._free or self._waiting:
+            return False
+        self._free -= 1
+        return True
+
+    async def take(self) -> None:
+        """Take a place, waiting for one where none is free."""
+        if self.take_free():
+            return
+        mine = anyio.Event()
+        self._waiting.append(mine)
+        try:
+            await mine.wait()
+        except BaseException:
+            if mine.is_set():
+                self.give()  # it was handed over while we were leaving
+            else:
+                self._waiting.remove(mine)
+            raise
+
+    def give(self) -> None:
+        """Give the place back, or on to who has waited longest."""
+        if self._waiting:
+            self._waiting.popleft().set()
+        else:
+            self._free += 1
+
+
+class Stop(Protocol):
+    """The word to stop, such as the abort of a turn."""
+
+    @property
+    def aborted(self) -> bool:
+        """Whether it was given."""
+        ...
+
+    def on_abort(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Have a function called when it is given; gives back the function that takes it off again."""
+        ...
+
+
+async def run_until_stopped(run: Callable[[], Awaitable[None]], jobs: Sequence[Job], stop: Stop) -> None:
+    """Run calls until they are done or `stop` is given; then each that had not ended is answered as cancelled."""
+    ended: set[Job] = set()
+    if not stop.aborted:
+        with anyio.CancelScope() as scope:
+
+            def end() -> None:
+                for job in jobs:
+                    if job.settled is None:
+                        job.ctx.cancel()  # first, so that a handler that hears of it can find out why
+                    else:
+                        ended.add(job)
+                scope.cancel()
+
+            forget = stop.on_abort(end)
+            try:
+                await run()
+            finally:
+                forget()
+        if not scope.cancel_called:
+            return
+    for job in jobs:
+        # What fails after the word to stop fails because of it.
+        if job not in ended and (job.settled is None or not job.settled.result.ok):
+            job.ctx.cancel()
+            job.finish(Settled(Err("cancelled", "The call was cancelled: the turn was aborted.")))
+
+
+async def end_cancelled(jobs: Sequence[Job], batch: Batch) -> None:
+    """Tell every call that it is over, and write that down, although the caller is leaving."""
+    for job in jobs:
+        job.ctx.cancel()
+        if job.settled is None:
+            job.finish(Settled(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
+    if batch.recording is not None:
+        with anyio.move_on_after(5, shield=True):
+            await batch.recording.finish(jobs, in_haste=True)

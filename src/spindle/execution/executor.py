@@ -16,36 +16,37 @@ from spindle.artifacts.spool import Spool
 from spindle.calls import Call, CallOutcome, Err
 from spindle.capabilities.declare import NO_CAPABILITIES
 from spindle.capabilities.resolve import NO_BACKENDS, Backends
-from spindle.capabilities.secrets import Redactor
-from spindle.execution.approval import Approve, guard_sinks, refused_by_person
-from spindle.execution.attempts import Attempts, Retries
-from spindle.execution.batch import Batch, run_all
+from spindle.capabilities.secrets.secret import Redactor
+from spindle.execution.admission import House, admit, refused_by_checks
+from spindle.execution.approval import Approve, foretold, guard_sinks, refused_by_person
+from spindle.execution.batch import Batch, Slots, end_cancelled, run_all, run_until_stopped
 from spindle.execution.budget import Budget, fair_share
-from spindle.execution.caching import ResultCache
-from spindle.execution.cancelling import from_outside, pass_on
-from spindle.execution.checking import checked_parts, checked_settings
-from spindle.execution.dry_run import foretold
-from spindle.execution.failures import err_of
-from spindle.execution.gates import House, admit, refused_by_checks
-from spindle.execution.granting import Run, with_handles
-from spindle.execution.interceptors import Interceptor, intercepted
-from spindle.execution.job import Job, identity_of
-from spindle.execution.keeping import all_fit, fit, is_shown_whole
-from spindle.execution.lanes import Lanes
-from spindle.execution.local import Local
-from spindle.execution.recording import Recording, following
-from spindle.execution.redacting import redacted, with_clean_artifact
-from spindle.execution.reduce import ReduceInfo, ReducerRegistry, safe_reduce
-from spindle.execution.settle import Settled
-from spindle.execution.slots import Slots
-from spindle.execution.stopping import end_cancelled, run_until_stopped
-from spindle.execution.transport import Transport
-from spindle.execution.witnesses import Watch, Witness, close_watches, told_apart, watched, watches_of
+from spindle.execution.cache import ResultCache
+from spindle.execution.call_state import Job, identity_of
+from spindle.execution.cancellation import from_outside, pass_on
+from spindle.execution.fit_results import all_fit, fit, is_shown_whole
+from spindle.execution.interceptors import (
+    Interceptor,
+    Watch,
+    Witness,
+    close_watches,
+    intercepted,
+    told_apart,
+    watched,
+    watches_of,
+)
+from spindle.execution.invoke import Attempts, Retries, Run, with_handles
+from spindle.execution.journaling import Recording, following
+from spindle.execution.reducers import ReduceInfo, ReducerRegistry, safe_reduce
+from spindle.execution.resource_locks import Lanes
+from spindle.execution.results import Settled, err_of, redacted, with_clean_artifact
+from spindle.execution.settings import check_executor_parts, check_executor_settings
+from spindle.execution.transport import Local, Transport
 from spindle.journal.journal import Journal
 from spindle.tools.context import ToolContext, as_tool_context
 from spindle.tools.filters import ToolFilter, checked_filter
 from spindle.tools.registry import ToolRegistry
-from spindle.trust.sinks import SinkPolicy
+from spindle.trust.labels import SinkPolicy
 
 _MEMORY: Any = object()
 _SAME: Any = object()
@@ -77,9 +78,11 @@ class Executor:
         retries: Retries | None = None,
         repair: Literal["explain"] | None = None,
     ) -> None:
-        checked_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
-        checked_parts(backends=backends, reducers=reducers, budget=budget, spool=None if spool is _MEMORY else spool)
-        checked_parts(journal=journal, transport=transport, approve=approve, sinks=sinks, retries=retries)
+        check_executor_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
+        check_executor_parts(
+            backends=backends, reducers=reducers, budget=budget, spool=None if spool is _MEMORY else spool
+        )
+        check_executor_parts(journal=journal, transport=transport, approve=approve, sinks=sinks, retries=retries)
         self._registry = registry
         self._backends = backends or NO_BACKENDS
         self._reducers = reducers

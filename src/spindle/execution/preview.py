@@ -5,14 +5,254 @@ Plain text is its beginning. JSON keeps its structure (`preview_json.py`), a tab
 """
 
 import csv
+import json
 import re
-from itertools import islice
-from typing import Any, Final, Literal, TypeAlias
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, Final, Literal, TypeAlias, cast
 
-from spindle.artifacts.json_formats import is_json
-from spindle.execution.budget import first_chars
-from spindle.execution.preview_json import BLANK, preview_json
-from spindle.execution.preview_table import preview_table
+from spindle.artifacts.json_artifact import is_json, parse_json
+from spindle.execution.budget import allot, first_chars
+
+MAX_DEPTH: Final = 24
+"""What is nested deeper is only counted."""
+MAX_PARSED_CHARS: Final = 32 << 20
+"""A longer text would take gigabytes as values."""
+MAX_KEY_CHARS: Final = 100
+HUGE_BITS: Final = 10_000
+"""Python refuses to write integers of more than 4,300 digits."""
+
+LEAST_ROOM: Final = 24
+"""Enough for each note that stands in for a value."""
+LEFT_OUT: Final = '"…"'
+BLANK: Final = "\ufeff \t\r\n"
+"""May come before the first bracket."""
+
+Container: TypeAlias = dict[str, Any] | list[Any] | tuple[Any, ...]
+_CONTAINERS = (dict, list, tuple)
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class _NotJsonError(Exception):
+    """A value that JSON has no words for; only plain types are trusted to behave."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One entry of a container that will be shown."""
+
+    lead: str
+    """The key and its colon; nothing in an array."""
+    value: Any
+    wants: int
+    """Its size, or one more than it was measured to."""
+    measured_to: int
+
+
+def preview_json(text: str, cap: int, structured: Any = None) -> str | None:
+    """Show a JSON text in at most `cap` characters, or `None` where that cannot be done.
+
+    `structured` spares reading the text, when it is the value that the text says.
+    """
+    if cap < LEAST_ROOM:
+        return None
+    for value in _readings(text, structured):
+        try:
+            return _shown(value, cap, depth=0)
+        except _NotJsonError:
+            continue
+    return None
+
+
+def _readings(text: str, structured: Any) -> Iterator[Any]:
+    begins = text[:64].lstrip(BLANK)[:1]
+    if (begins == "{" and type(structured) is dict) or (begins == "[" and type(structured) in (list, tuple)):
+        yield structured
+    if len(text) <= MAX_PARSED_CHARS:
+        try:
+            value = parse_json(text.removeprefix("\ufeff"))
+        except ValueError:
+            return
+        yield value
+
+
+def _shown(value: Any, room: int, depth: int) -> str:
+    if type(value) is str:
+        return _string(value, room)
+    if type(value) in _CONTAINERS:
+        return _encode(value) if _size(value, room) <= room else _container(value, room, depth)
+    written = _scalar(value)
+    return written if len(written) <= room else LEFT_OUT
+
+
+def _scalar(value: Any) -> str:
+    if type(value) is int:
+        bits = value.bit_length()
+        return repr(value) if bits <= HUGE_BITS else f'"… integer of about {bits * 30103 // 100_000} digits"'
+    if value is None or type(value) in (bool, float):
+        return _encode(value)
+    raise _NotJsonError
+
+
+def _string(text: str, room: int) -> str:
+    if len(text) + 2 <= room:
+        whole = _encode(text)
+        if len(whole) <= room:
+            return whole
+    note = f"… ({len(text)} chars)"
+    keep = room - len(note) - 2
+    if keep < 0:
+        return LEFT_OUT
+
+    def escaped(count: int) -> str:
+        return _encode(first_chars(text, count))[1:-1]
+
+    # Nearly always the first guess; escapes make a text longer, up to six times.
+    count = keep if len(escaped(keep)) <= keep else bisect_right(range(keep), keep, key=lambda n: len(escaped(n))) - 1
+    return f'"{escaped(count)}{note}"'
+
+
+def _container(value: Container, room: int, depth: int) -> str:
+    """Show the parts that fit, each in its fair share of the room, and count the others."""
+    is_object = isinstance(value, dict)
+    note_room = len(_part_note(len(value) - 1, len(value), is_object=is_object)) + 1
+    inner = room - note_room - 2
+    parts = _pick(value, inner) if depth < MAX_DEPTH else []
+    left = len(value) - len(parts)
+    if left == 0:
+        inner += note_room
+    shares = _shares(parts, inner - sum(len(part.lead) + 1 for part in parts))
+    shown = [part.lead + _shown(part.value, share, depth + 1) for part, share in zip(parts, shares, strict=True)]
+    if left:
+        shown.append(_part_note(left, len(value), is_object=is_object))
+    inside = ",".join(shown)
+    written = f"{{{inside}}}" if is_object else f"[{inside}]"
+    return written if len(written) <= room else LEFT_OUT
+
+
+def _part_note(left: int, total: int, *, is_object: bool) -> str:
+    says = f"{left} more of {total}" if left < total else f"{total} left out"
+    return f'"…":"{says}"' if is_object else f'"… {says}"'
+
+
+def _pick(value: Container, room: int) -> list[_Part]:
+    """Choose the first parts: of an object as many keys as fit, of an array as many items as can say something."""
+    some = max(room // 4, LEAST_ROOM)
+    if not isinstance(value, dict):
+        return _fitting((("", item) for item in value), room, some)
+    keys = _fitting(_entries(value), room, LEAST_ROOM)
+    if len(keys) * 2 >= len(value):
+        return keys
+    # Most of the keys do not fit: that is a map of many records, and a few whole ones tell more than bare keys.
+    return _fitting(_entries(value), room, some) or _fitting(_entries(value), room, len(LEFT_OUT))
+
+
+def _entries(value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        if type(key) is not str:
+            raise _NotJsonError
+        yield _string(key, MAX_KEY_CHARS) + ":", item
+
+
+def _fitting(entries: Iterable[tuple[str, Any]], room: int, some: int) -> list[_Part]:
+    """Take entries as long as each can have `some` room, or all it wants if that is less."""
+    parts: list[_Part] = []
+    for lead, item in entries:
+        wants = _size(item, some)
+        room -= len(lead) + min(wants, some) + 1
+        if room < 0:
+            break
+        parts.append(_Part(lead, item, wants, some))
+    return parts
+
+
+def _shares(parts: list[_Part], room: int) -> list[int]:
+    """Allot `room`, measuring no part much further than what it can get."""
+    wants = [part.wants for part in parts]
+    measured_to = max((part.measured_to for part in parts), default=room)
+    while sum(wants) < room and measured_to < room:
+        before, measured_to = measured_to, min(measured_to * 2, room)
+        wants = [
+            _size(part.value, measured_to) if want > before else want for part, want in zip(parts, wants, strict=True)
+        ]
+    return allot(room, wants)
+
+
+def _size(value: Any, limit: int) -> int:
+    """The characters of `value` as compact JSON; `limit` and one if there are more, or it is nested too deeply."""
+    left = limit
+    open_containers: list[Iterator[Any]] = [iter((value,))]
+    while open_containers:
+        item: Any = next(open_containers[-1], _END)
+        if item is _END:
+            open_containers.pop()
+            continue
+        if type(item) in _CONTAINERS:
+            left -= _frame(item)
+            if left < 0 or len(open_containers) > MAX_DEPTH:
+                return limit + 1
+            open_containers.append(_inside(item))
+            continue
+        left -= _flat_size(item, left)
+        if left < 0:
+            return limit + 1
+    return limit - left
+
+
+_END = object()
+
+
+def _frame(container: Container) -> int:
+    """The brackets, commas and colons."""
+    count = len(container)
+    return max(count * 2, 1) + 1 if isinstance(container, dict) else max(count, 1) + 1
+
+
+def _inside(container: Container) -> Iterator[Any]:
+    if not isinstance(container, dict):
+        return iter(container)
+    if any(type(key) is not str for key in cast("dict[Any, Any]", container)):
+        raise _NotJsonError
+    return chain.from_iterable(container.items())
+
+
+def _flat_size(value: Any, enough: int) -> int:
+    if type(value) is str:
+        return len(value) + 2 if len(value) > enough else len(_encode(value))
+    if type(value) is int and value.bit_length() > HUGE_BITS:
+        return enough + 1  # never part of what is written in one go
+    return len(_scalar(value))
+
+
+def preview_table(text: str, cap: int) -> str | None:
+    """Show CSV, TSV or JSON Lines longer than `cap` in at most `cap` characters, or `None` where no row fits."""
+    header_lines = 0 if text[:64].lstrip(BLANK)[:1] in ("{", "[") else 1
+    end = len(text) - text.endswith("\n")
+    rows = text.count("\n", 0, end) + 1 - header_lines
+    # A quoted cell may span lines, and nobody counts cells here.
+    unit = "lines" if header_lines and '"' in text else "rows"
+    room = cap - len(_row_note(rows, rows, unit)) - 1
+    last = _last_line(text, end, max(room // 3, 0))
+    shown = text[: text.rfind("\n", 0, max(room - len(last), 0)) + 1]
+    shown_rows = shown.count("\n") - header_lines
+    if shown_rows < 0 or (shown_rows == 0 and not last):
+        return None
+    note = _row_note(rows - shown_rows - bool(last), rows, unit)
+    return f"{shown}{note}\n{last}" if last else shown + note
+
+
+def _row_note(left: int, rows: int, unit: str) -> str:
+    return f"[… {left} more of {rows} {unit}]"
+
+
+def _last_line(text: str, end: int, room: int) -> str:
+    """The last line without its end, or nothing when it takes too much room."""
+    start = text.rfind("\n", max(end - room - 1, 0), end)
+    return text[start + 1 : end] if start >= 0 else ""
+
 
 Kind: TypeAlias = Literal["text", "json", "table"]
 

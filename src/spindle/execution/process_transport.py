@@ -11,7 +11,7 @@ from spindle.capabilities.resolve import NO_BACKENDS, Backends
 from spindle.errors import CallError
 from spindle.execution.backends.child import ChildLink
 from spindle.execution.backends.processes import ProcessLane
-from spindle.execution.failures import err_of
+from spindle.execution.results import err_of
 from spindle.execution.transport import CancelSignal, LocalTransport, Request
 from spindle.tools.registry import ToolRegistry
 

@@ -5,13 +5,13 @@ from spindle.doors import open_door
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.journal.backends.memory import MemoryStore as MemoryStore
+    from spindle.journal.entries import Claim as Claim
     from spindle.journal.entries import Finished as Finished
     from spindle.journal.entries import Intent as Intent
     from spindle.journal.entries import JournalEntry as JournalEntry
+    from spindle.journal.entries import Outcome as Outcome
+    from spindle.journal.entries import Row as Row
     from spindle.journal.entries import idempotency_key as idempotency_key
     from spindle.journal.journal import Journal as Journal
-    from spindle.journal.rows import Claim as Claim
-    from spindle.journal.rows import Outcome as Outcome
-    from spindle.journal.rows import Row as Row
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -8,8 +8,21 @@ from typing import Protocol, TypeAlias, cast, get_args
 
 from spindle.errors import JournalError, UsageError
 from spindle.extras import needs_extra
-from spindle.journal.entries import EntryState, Finished, Intent, JournalEntry, OnDamage
-from spindle.journal.rows import Claim, Outcome, Row, Selection, claim_of, entry_of, noted_row, outcome_of
+from spindle.journal.entries import (
+    Claim,
+    EntryState,
+    Finished,
+    Intent,
+    JournalEntry,
+    OnDamage,
+    Outcome,
+    Row,
+    Selection,
+    claim_of,
+    entry_of,
+    noted_row,
+    outcome_of,
+)
 
 Entries: TypeAlias = list[JournalEntry]
 Standing: TypeAlias = list[JournalEntry | None]

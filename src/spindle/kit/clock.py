@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo, available_timezones
 from pydantic import Field
 
 from spindle.calls import Err
-from spindle.tools.decorate import tool
-from spindle.tools.problems import printable
+from spindle.tools.declaration import tool
+from spindle.tools.schema.problems import printable
 
 
 # Our own clock's word: nobody outside can write it.

@@ -8,12 +8,36 @@ from pydantic import Field
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities
-from spindle.capabilities.process import Finished, Process
+from spindle.capabilities.process.policy import Finished, Process
 from spindle.errors import CommandNotAllowedError
-from spindle.kit.command_line import shell_syntax
 from spindle.tools.context import ToolContext
-from spindle.tools.decorate import tool
-from spindle.tools.problems import printable
+from spindle.tools.declaration import tool
+from spindle.tools.schema.problems import printable
+
+_OPERATORS = "|&;<>()\n`"
+_NAME_STARTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_{("
+
+
+def shell_syntax(command: str) -> str | None:
+    """Give the first piece of a line that a shell would act on, or `None` when its words are all there is to it."""
+    quote = ""
+    characters = iter(enumerate(command.strip()))
+    text = command.strip()
+    for at, character in characters:
+        if quote == "'":
+            quote = "" if character == "'" else quote
+        elif character == "\\":
+            next(characters, None)
+        elif character == quote:
+            quote = ""
+        elif not quote and character in "'\"":
+            quote = character
+        elif character == "$" and text[at + 1 : at + 2] and text[at + 1] in _NAME_STARTS:
+            return text[at : at + 2]
+        elif character == "`" or (not quote and character in _OPERATORS):
+            return character
+    return None
+
 
 MAX_SECONDS = 600
 _MARGIN_SECONDS = 15

@@ -1,20 +1,171 @@
 """Reading and changing files, on the files capability: `read_file`, `write_file`, `patch_file`, `list_dir`."""
 
+import codecs
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities, FileReach
-from spindle.capabilities.files import DirEntry, Files, shown
+from spindle.capabilities.files.paths import DirEntry, Files, shown
 from spindle.errors import FileAccessError
-from spindle.kit.patching import patched
-from spindle.kit.shorten import argument
-from spindle.kit.text_files import Text, decoded
+from spindle.kit.reducers.registry import argument
 from spindle.tools.context import ToolContext
-from spindle.tools.decorate import tool
-from spindle.tools.problems import printable
+from spindle.tools.declaration import tool
+from spindle.tools.schema.problems import printable
+
+_MAX_SHOWN = 20
+_SPACES = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """A text with its replacements, or `None`, and what there is to say."""
+
+    text: str | None
+    said: str
+
+
+def patched(text: str, old: str, new: str, count: int) -> Patched:
+    """Replace `old` by `new` if it occurs exactly `count` times."""
+    if old == new:
+        return Patched(None, "old and new are the same text.")
+    old, new = _with_line_ends_of(text, old, new)
+    places = _places(text, old)
+    if len(places) == count:
+        at = "line" if count == 1 else "lines"
+        return Patched(text.replace(old, new), f"{count} replaced, at {at} {_listed(places)}.")
+    if not places:
+        return Patched(None, f"old was not found. {_near(text, old)}")
+    times = "once" if len(places) == 1 else f"{len(places)} times"
+    hint = "give more of the lines around it" if len(places) > count else "look again with read_file"
+    return Patched(
+        None,
+        f"old was found {times}, not {count}: at {_listed(places)}. To go on, {hint}, or give count {len(places)}.",
+    )
+
+
+def _with_line_ends_of(text: str, old: str, new: str) -> tuple[str, str]:
+    """Write `old` and `new` with the file's own line ends: models see and write plain newlines."""
+    if "\r\n" not in text or "\r\n" in old or ("\n" in old and old in text):
+        return old, new
+    return old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+def _places(text: str, old: str) -> list[int]:
+    """The lines, counted from 1, where `old` begins."""
+    lines: list[int] = []
+    line, seen = 1, 0
+    at = text.find(old)
+    while at >= 0:
+        line += text.count("\n", seen, at)
+        lines.append(line)
+        seen = at
+        at = text.find(old, at + len(old))
+    return lines
+
+
+def _listed(lines: list[int]) -> str:
+    more = f" and {len(lines) - _MAX_SHOWN} more" if len(lines) > _MAX_SHOWN else ""
+    return ", ".join(map(str, lines[:_MAX_SHOWN])) + more
+
+
+def _near(text: str, old: str) -> str:
+    """Where something stands that differs only in spaces or in case, as far as one can tell."""
+    for way, normal in (("spaces or line breaks", _spaceless), ("upper and lower case", str.casefold)):
+        wanted = normal(old)
+        if wanted and (found := normal(text).find(wanted)) >= 0:
+            line = _line_of(text, normal, found)
+            return f"It stands at line {line}, but with other {way}; copy it exactly, with read_file's start_line."
+    first = _spaceless(next((line for line in old.splitlines() if line.strip()), ""))
+    starts = [number for number, line in enumerate(text.splitlines(), 1) if first and _spaceless(line) == first]
+    if starts:
+        return f"Its first line stands at {_listed(starts)}, but what follows there is different."
+    return "Read the file to see what it says now."
+
+
+def _spaceless(text: str) -> str:
+    return _SPACES.sub("", text)
+
+
+def _line_of(text: str, normal: object, found: int) -> int:
+    """The line in which the character number `found` of the normalised text stands."""
+    seen = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        seen += len(_spaceless(line)) if normal is _spaceless else len(line.casefold()) + 1
+        if found < seen:
+            return number
+    return text.count("\n") + 1
+
+
+_SNIFFED_BYTES = 8_192
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_NAMES = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "utf-32": "UTF-32", "latin-1": "Latin-1"}
+# What text in an old one-byte encoding holds of the lowest 32 codes: tab, line ends, form feed, escape.
+_PLAIN_CONTROLS = frozenset(b"\t\n\r\f\x1b")
+_MAX_CONTROLS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file's text, and how it was encoded."""
+
+    text: str
+    encoding: str
+    mark: bytes = b""
+
+    @property
+    def note(self) -> str | None:
+        """What a reader should know who takes every file for UTF-8."""
+        if self.encoding in ("utf-8", "utf-8-sig"):
+            return None
+        guessed = " because it is not valid UTF-8; some characters may be wrong" if self.encoding == "latin-1" else ""
+        return f"[read as {_NAMES[self.encoding]}{guessed}]"
+
+    def encoded(self, text: str) -> bytes:
+        """Give other text in the same encoding, with the same mark.
+
+        Raises:
+            UnicodeEncodeError: The encoding has no bytes for it.
+        """
+        if not self.mark:
+            return text.encode(self.encoding)
+        if self.encoding == "utf-8-sig":
+            return self.mark + text.encode()
+        order = "le" if self.mark[0] == 0xFF else "be"
+        return self.mark + text.encode(f"{self.encoding}-{order}")
+
+
+def decoded(data: bytes) -> Text | None:
+    """Read UTF-8, anything with a byte order mark, or else Latin-1; `None` for what is no text."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            try:
+                return Text(data.decode(encoding), encoding, mark)
+            except UnicodeDecodeError:
+                if encoding != "utf-32":  # whose mark may be that of UTF-16 and a zero
+                    return None
+    if b"\0" in data[:_SNIFFED_BYTES]:
+        return None
+    try:
+        return Text(data.decode(), "utf-8")
+    except UnicodeDecodeError:
+        return None if _looks_binary(data[:_SNIFFED_BYTES]) else Text(data.decode("latin-1"), "latin-1")
+
+
+def _looks_binary(sample: bytes) -> bool:
+    odd = sum(byte < 32 and byte not in _PLAIN_CONTROLS for byte in sample)
+    return odd > len(sample) * _MAX_CONTROLS
+
 
 READING = Capabilities(files=FileReach(read=["."]))
 WRITING = Capabilities(files=FileReach(read=["."], write=["."]))

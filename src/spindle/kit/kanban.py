@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from spindle.calls import Err
 from spindle.capabilities.declare import Capabilities
 from spindle.tools.context import ToolContext
-from spindle.tools.decorate import tool
+from spindle.tools.declaration import tool
 
 
 def _normal(status: str) -> str:

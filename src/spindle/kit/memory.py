@@ -9,7 +9,7 @@ from pydantic import Field
 from spindle.calls import Err
 from spindle.capabilities.declare import Capabilities
 from spindle.tools.context import ToolContext
-from spindle.tools.decorate import tool
+from spindle.tools.declaration import tool
 
 MAX_CONTENT_CHARS = 20_000
 

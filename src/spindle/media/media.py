@@ -12,11 +12,20 @@ from typing import Any, Final, NotRequired, Self, TypedDict, TypeGuard, Unpack
 from typing_extensions import override
 
 from spindle.errors import InvalidMediaError
-from spindle.media.claims import MimeCheck, check
-from spindle.media.labels import DerivedText, Entry, Kind, ModalityHazard, TrustTier, accept, floored
-from spindle.media.names import new_id, safe_filename, safe_mime_type
+from spindle.media.labels import (
+    DerivedText,
+    Entry,
+    Kind,
+    ModalityHazard,
+    TrustTier,
+    accept,
+    floored,
+    new_id,
+    safe_filename,
+    safe_mime_type,
+)
+from spindle.media.mime import HEAD_BYTES, MimeCheck, check, sniff
 from spindle.media.readers import MediaReader, MediaStream, bytes_of, length_of, reader_of
-from spindle.media.sniff import HEAD_BYTES, sniff
 
 
 class _Required:

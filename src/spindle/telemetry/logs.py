@@ -1,6 +1,6 @@
 """Logs as JSON, one object a line: what happened to which call, never what was in it.
 
-`log_calls()` among an executor's interceptors writes a line for each call; `spindle.execution.logs.log_events` writes
+`log_calls()` among an executor's interceptors writes a line for each call; `spindle.telemetry.logs.log_events` writes
 the events. `JsonFormatter` makes lines of these, and of any other record.
 """
 
@@ -10,19 +10,71 @@ import math
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import IO, Any, cast
+from functools import cache, partial
+from typing import IO, Any, Final, cast
 
 from typing_extensions import override
 
 from spindle.calls import Err
-from spindle.execution.job import Job
-from spindle.execution.witnesses import Watch
-from spindle.telemetry import facts
-from spindle.telemetry.ids import trace_ids
-from spindle.telemetry.masking import masked_text
+from spindle.events import EVENT_NAMES, Events
+from spindle.execution.call_state import Job
+from spindle.execution.interceptors import Watch
+from spindle.telemetry import attributes
+from spindle.tools.arguments import MASK
 from spindle.tools.context import ToolContext
-from spindle.tools.problems import printable
+from spindle.tools.schema.problems import printable
+
+_NAMES = (
+    r"passw(?:or)?d|passphrase|secret|token|api[_\-]?key|access[_\-]?key|private[_\-]?key|credentials?"
+    r"|authorization|cookie"
+)
+_VALUE = r"""(?:"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,;&"'}\]]+)"""
+
+_PATTERNS: Final = (
+    # Headers, to the end of their line.
+    (re.compile(r"\b(authorization|cookie)([ \t]{0,4}:[ \t]{0,4})[^\s\"'][^\r\n\"']*", re.IGNORECASE), rf"\1\2{MASK}"),
+    (re.compile(r"\b(bearer[ \t]+)[\w.~+/=\-]{4,}", re.IGNORECASE), rf"\1{MASK}"),
+    # Unlike bearers, basic things are often spoken of; what follows must not be a plain word.
+    (re.compile(r"\b(basic[ \t]+)(?=[A-Za-z]{0,64}[\d=+/])[\w+/=]{6,}", re.IGNORECASE), rf"\1{MASK}"),
+    # name=value and "name": "value", for names that speak for themselves; JSON in JSON has a backslash more.
+    (re.compile(rf"""((?:{_NAMES})\\?["']?\s{{0,4}}[:=]\s{{0,4}}\\?){_VALUE}""", re.IGNORECASE), rf"\1{MASK}"),
+    # user:password@ in an address.
+    (re.compile(r"(://[^\s/:@]{0,256}:)[^\s/@]{1,512}(@)"), rf"\1{MASK}\2"),
+    # Keys whose makers gave them a beginning, and JSON Web Tokens.
+    (re.compile(r"\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|glpat|xox[abprs])[-_][\w\-]{8,}"), MASK),
+    (re.compile(r"\bgithub_pat_\w{8,}|\bAKIA[0-9A-Z]{12,}|\bAIza[\w\-]{20,}"), MASK),
+    (re.compile(r"\beyJ[\w\-]{4,}\.[\w\-]{4,}\.[\w\-]*"), MASK),
+)
+
+
+def masked_text(text: str, max_chars: int) -> str:
+    """Give a text, shortened, without what looks like a token or a password."""
+    # A little more than is shown, so that a token at the edge is seen whole.
+    seen = text[: max_chars + 1_024]
+    for pattern, instead in _PATTERNS:
+        seen = pattern.sub(instead, seen)
+    return seen if len(seen) <= max_chars else f"{seen[:max_chars]}…"
+
+
+def trace_ids() -> dict[str, str]:
+    """Give `trace_id` and `span_id` of the current span as they are written everywhere; empty without one."""
+    find = _finder()
+    context: Any = None if find is None else find().get_span_context()
+    if context is None or not context.is_valid:
+        return {}
+    return {"trace_id": format(context.trace_id, "032x"), "span_id": format(context.span_id, "016x")}
+
+
+@cache
+def _finder() -> Callable[[], Any] | None:
+    try:
+        from opentelemetry.trace import get_current_span  # noqa: PLC0415
+    except ModuleNotFoundError:
+        return None
+    return get_current_span
+
 
 _MAX_CHARS = 2_000
 _MAX_NAME = 200
@@ -134,7 +186,7 @@ class _Watch:
 
     def close(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            result = facts.result_of(job)
+            result = attributes.result_of(job)
             is_bad = isinstance(result, Err) and result.code not in _QUIET_CODES
             level = logging.WARNING if is_bad else logging.INFO
             if self._logger.isEnabledFor(level):
@@ -147,7 +199,7 @@ class _Watch:
             "tool_call_id": job.call.tool_call_id,
             "session_id": self._context.session_id,
             "turn_id": self._context.turn_id,
-            "code": facts.outcome_code(job),
+            "code": attributes.outcome_code(job),
             "duration_ms": round(job.duration_ms, 3),
             "attempts": job.attempts,
             **(self._ids.get(job) or trace_ids()),
@@ -199,3 +251,40 @@ def _exception(error: BaseException) -> dict[str, Any]:
 
 def _class_of(value: object) -> str:
     return printable(type(value).__qualname__, _MAX_NAME)
+
+
+_LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "tool_progress": logging.DEBUG}
+_ENOUGH = 2_000
+
+
+def log_events(events: Events, logger: logging.Logger | None = None) -> Callable[[], None]:
+    """Write each event to a logger: its name is the message, its facts are in `record.event`; gives back the stop.
+
+    Arguments come as observers get them, with secret fields masked.
+    """
+    log = logger or logging.getLogger("spindle.events")
+    stops = [events.on(name, partial(_write, log, name)) for name in EVENT_NAMES]
+
+    def stop() -> None:
+        for each in stops:
+            each()
+
+    return stop
+
+
+def _write(log: logging.Logger, name: str, payload: Any) -> None:
+    level = _LEVELS.get(name, logging.INFO)
+    if log.isEnabledFor(level):
+        log.log(level, "%s", name, extra={"event": {"name": name, **_facts(payload)}})
+
+
+def _facts(payload: Any) -> dict[str, Any]:
+    return {field.name: _log_value(getattr(payload, field.name)) for field in fields(payload)}
+
+
+def _log_value(value: Any) -> Any:
+    """Make a fact fit for any log: simple values as they are, times as text, everything else shortened."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    text = value.isoformat() if isinstance(value, datetime) else value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _ENOUGH else f"{text[:_ENOUGH]}…"

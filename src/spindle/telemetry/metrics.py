@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from weakref import ref
 
+from spindle.execution.call_state import Job
 from spindle.execution.executor import Executor
-from spindle.execution.job import Job
 from spindle.extras import needs_extra
-from spindle.telemetry import facts, names
+from spindle.telemetry import attributes
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
@@ -18,26 +18,31 @@ class Instruments:
 
     def __init__(self, meter: "Meter") -> None:
         self._duration = meter.create_histogram(
-            names.TOOL_DURATION,
+            attributes.TOOL_DURATION,
             unit="s",
             description="The duration of a single tool execution.",
-            explicit_bucket_boundaries_advisory=names.TOOL_DURATION_BUCKETS,
+            explicit_bucket_boundaries_advisory=attributes.TOOL_DURATION_BUCKETS,
         )
-        self._outcomes = meter.create_counter(names.OUTCOMES, unit="{call}", description="Calls, by how they ended.")
-        self._in = meter.create_counter(names.BYTES_IN, unit="By", description="Bytes of arguments.")
-        self._out = meter.create_counter(names.BYTES_OUT, unit="By", description="Bytes of whole results.")
-        self._trims = meter.create_counter(names.TRIMS, unit="{result}", description="Results cut by the budget.")
+        self._outcomes = meter.create_counter(
+            attributes.OUTCOMES, unit="{call}", description="Calls, by how they ended."
+        )
+        self._in = meter.create_counter(attributes.BYTES_IN, unit="By", description="Bytes of arguments.")
+        self._out = meter.create_counter(attributes.BYTES_OUT, unit="By", description="Bytes of whole results.")
+        self._trims = meter.create_counter(attributes.TRIMS, unit="{result}", description="Results cut by the budget.")
 
     def count(self, job: Job, *, seconds: float, arguments_bytes: int | None) -> None:
         """Take down one call that is over; names no tool has are counted together."""
-        entry, code = facts.entry_of(job), facts.outcome_code(job)
-        tool = {names.TOOL_NAME: names.OTHER if entry is None else entry.tool.name}
-        kind = tool | {names.OPERATION_NAME: names.EXECUTE_TOOL, names.TOOL_TYPE: facts.tool_type(job)}
-        self._duration.record(seconds, kind if code == "ok" else kind | {names.ERROR_TYPE: code})
-        self._outcomes.add(1, tool | {names.OUTCOME: code})
+        entry, code = attributes.entry_of(job), attributes.outcome_code(job)
+        tool = {attributes.TOOL_NAME: attributes.OTHER if entry is None else entry.tool.name}
+        kind = tool | {
+            attributes.OPERATION_NAME: attributes.EXECUTE_TOOL,
+            attributes.TOOL_TYPE: attributes.tool_type(job),
+        }
+        self._duration.record(seconds, kind if code == "ok" else kind | {attributes.ERROR_TYPE: code})
+        self._outcomes.add(1, tool | {attributes.OUTCOME: code})
         if arguments_bytes:
             self._in.add(arguments_bytes, tool)
-        if whole := facts.result_bytes(job):
+        if whole := attributes.result_bytes(job):
             self._out.add(whole, tool)
         if job.is_trimmed:
             self._trims.add(1, tool)
@@ -52,9 +57,9 @@ def observe_threads(executor: Executor, *, meter_provider: "MeterProvider | None
     with needs_extra("telemetry"):
         from opentelemetry import metrics  # noqa: PLC0415
 
-    meter = (meter_provider or metrics.get_meter_provider()).get_meter(names.SCOPE)
+    meter = (meter_provider or metrics.get_meter_provider()).get_meter(attributes.SCOPE)
     meter.create_observable_up_down_counter(
-        names.ABANDONED_THREADS,
+        attributes.ABANDONED_THREADS,
         callbacks=[_reading(ref(executor), metrics.Observation)],
         unit="{thread}",
         description="Threads that still run a call nobody waits for.",

@@ -4,10 +4,10 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
-    from spindle.testing.calling import call as call
     from spindle.testing.clock import FakeClock as FakeClock
+    from spindle.testing.model import ScriptedModel as ScriptedModel
+    from spindle.testing.model import call as call
     from spindle.testing.recording import RecordingSink as RecordingSink
     from spindle.testing.recording import Told as Told
-    from spindle.testing.scripted import ScriptedModel as ScriptedModel
 else:
     __getattr__, __dir__ = open_door(__name__)

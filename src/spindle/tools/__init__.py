@@ -5,16 +5,16 @@ from spindle.doors import open_door
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.tools.arguments import read_arguments as read_arguments
-    from spindle.tools.cache import CachePolicy as CachePolicy
     from spindle.tools.context import ToolContext as ToolContext
     from spindle.tools.declaration import Tool as Tool
-    from spindle.tools.decorate import tool as tool
+    from spindle.tools.declaration import tool as tool
     from spindle.tools.entry import Entry as Entry
     from spindle.tools.filters import ToolFilter as ToolFilter
     from spindle.tools.identity import canonical_json as canonical_json
     from spindle.tools.identity import checksum as checksum
-    from spindle.tools.raw_mend import mend as mend
-    from spindle.tools.raw_schema import RawSchema as RawSchema
     from spindle.tools.registry import ToolRegistry as ToolRegistry
+    from spindle.tools.schema.json_schema import RawSchema as RawSchema
+    from spindle.tools.schema.repair import mend as mend
+    from spindle.tools.tool_fields import CachePolicy as CachePolicy
 else:
     __getattr__, __dir__ = open_door(__name__)

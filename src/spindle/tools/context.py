@@ -89,7 +89,7 @@ class ToolContext:
         self.idempotency_key = idempotency_key
         self.deadline = deadline
         self.client = client
-        """The MCP client the call was made for, as `spindle.mcp.asking` uses it; `None` elsewhere."""
+        """The MCP client the call was made for, as `spindle.mcp.client_requests` uses it; `None` elsewhere."""
         self._open_gate = open_gate
         self._handles = handles
         self._turn = turn

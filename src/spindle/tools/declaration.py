@@ -4,21 +4,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from inspect import iscoroutinefunction
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard, overload
 
 from jiter import from_json
 from pydantic_core import to_json
 
 from spindle.calls import RawArgs
 from spindle.capabilities.declare import NO_CAPABILITIES, Capabilities
+from spindle.errors import InvalidToolError
 from spindle.stash import FrozenStash
 from spindle.tools.arguments import read_arguments
-from spindle.tools.checking import MISSING, checked
 from spindle.tools.context import as_tool_context
+from spindle.tools.function import Function, read_function
 from spindle.tools.identity import fingerprint
-from spindle.tools.running import Check, Execute, Runnable, executor_of, run_checks
-from spindle.tools.schema import Schema, schema_of
-from spindle.tools.signature import Function
+from spindle.tools.invocation import Check, Execute, Runnable, executor_of, run_checks
+from spindle.tools.schema.base import Schema, schema_of
+from spindle.tools.tool_fields import MISSING, checked
 
 Collision: TypeAlias = Literal["throw", "replace", "keep"]
 Isolation: TypeAlias = Literal["thread", "process"]
@@ -191,3 +192,39 @@ def runnable_of(tool: Tool) -> Runnable:
 # The defaults live in `__init__`; left on the class they would answer for what is private, or made on first use.
 for _name in ("handler", "description", "input_schema"):
     delattr(Tool, _name)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(*, name: str | None = None, **options: Any) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a function: its name, its docstring and its signature; `options` are those of `Tool`.
+
+    Raises:
+        InvalidToolError: The function cannot be a tool.
+    """
+    if function is not None:
+        return _make(function, name, options, depth=2)
+
+    def decorate(function: Callable[..., Any]) -> Tool:
+        return _make(function, name, options, depth=2)
+
+    return decorate
+
+
+def _make(function: Callable[..., Any], name: str | None, options: dict[str, Any], *, depth: int) -> Tool:
+    if isinstance(function, type) or not callable(function):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        raise InvalidToolError(f"@tool makes a tool of a function, got {function!r}", tool=name, field="handler")
+    taken = {"handler", "input_schema"} & options.keys()
+    if taken:
+        field = min(taken)
+        raise InvalidToolError(f"@tool takes {field} from the function; use Tool({field}=…)", tool=name, field=field)
+    read = read_function(function, name=name, depth=depth)
+    return Tool(name=read.name, input_schema=read, **options)

@@ -1,11 +1,67 @@
 """A tool as one registry knows it: the tool, and where it came from."""
 
+import inspect
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from inspect import isroutine
+from typing import Any, TypedDict
 
 from spindle.errors import InvalidToolError, UsageError
+from spindle.events import Events
 from spindle.tools.declaration import Tool
-from spindle.tools.definitions import Definition
+
+
+class ToolDefinition(TypedDict):
+    """One tool as the model is told of it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Definition:
+    """A tool's definition as JSON, written on first use; every copy of a registry shares it."""
+
+    __slots__ = ("_json", "_tool")
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self._json: bytes | None = None
+
+    @property
+    def json(self) -> bytes:
+        """The bytes: the same in every process."""
+        if self._json is None:
+            self._json = _write(self._tool)
+        return self._json
+
+
+def join(listed: Iterable[Definition]) -> bytes:
+    """Put definitions together as one JSON list."""
+    return b"[" + b",".join([definition.json for definition in listed]) + b"]"
+
+
+def fresh(listed: Iterable[Definition]) -> list[ToolDefinition]:
+    """Give definitions as plain data of the caller's own; changing it changes nothing else."""
+    # Reading the kept bytes is several times cheaper than a deep copy, and as fresh.
+    return json.loads(join(listed))
+
+
+def _write(tool: Tool) -> bytes:
+    told = tool.describe()
+    definition = {"name": told["name"], "description": told["description"], "parameters": told["input_schema"]}
+    try:
+        text = json.dumps(definition, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        message = f"the tool {tool.name!r} cannot be described in JSON: {error}; look for it in its schema's defaults"
+        raise InvalidToolError(message, tool=tool.name, field="input_schema") from error
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # A lone surrogate has no UTF-8; escaped, it still travels.
+        return json.dumps(definition, separators=(",", ":")).encode()
+
 
 _MCP_PREFIX = "mcp__"
 
@@ -73,3 +129,32 @@ def mcp_provenance(name: str) -> tuple[str, str] | tuple[None, None]:
         return None, None
     server, _, bare_name = name[len(_MCP_PREFIX) :].partition("__")
     return server, bare_name
+
+
+_UNOBSERVED = Events()
+"""Warnings sent here end in the log."""
+
+
+def is_available(tool: Tool, events: Events | None = None) -> bool:
+    """Ask the tool; one that fails to answer counts as unavailable, and that is reported as a warning."""
+    ask = tool.is_available
+    return ask is None or _answer(tool.name, ask, events or _UNOBSERVED)
+
+
+def _answer(name: str, ask: Callable[[], object], events: Events) -> bool:
+    try:
+        answer = ask()
+        if not inspect.isawaitable(answer):
+            return bool(answer)
+    except Exception as error:  # noqa: BLE001  a guard that raises refuses, whatever it raised
+        message = f"the tool {name!r} counts as unavailable: its is_available raised {type(error).__name__}"
+        events.warn(message, source="is_available", error=error)
+        return False
+    # Never awaited, an awaitable would be taken for a yes.
+    if inspect.iscoroutine(answer):
+        answer.close()
+    events.warn(
+        f"the tool {name!r} counts as unavailable: its is_available gave an awaitable; it must answer at once",
+        source="is_available",
+    )
+    return False

@@ -52,7 +52,7 @@ def _no_quick_way(_value: Any) -> None:
 def _find_quick_way(value: Any) -> bytes | None:
     """Replace itself by the quick way on first use: its library takes longer to import than all of ours."""
     global _quick_way  # noqa: PLW0603
-    from spindle.tools.quick_json import quick_agrees, quick_json  # noqa: PLC0415
+    from spindle.tools.fast_canonical import quick_agrees, quick_json  # noqa: PLC0415
 
     _quick_way = quick_json if quick_agrees() else _no_quick_way
     return _quick_way(value)

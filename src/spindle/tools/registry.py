@@ -1,19 +1,111 @@
 """A name-keyed, ordered collection of tools for one turn."""
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Self, TypeGuard, cast, get_args
+from typing import Protocol, Self, TypeGuard, cast, get_args
 
-from spindle.errors import InvalidToolError, UnknownToolError, UsageError
+from spindle.errors import (
+    InvalidContextError,
+    InvalidToolError,
+    ToolAlreadyRegisteredError,
+    UnknownToolError,
+    UsageError,
+)
 from spindle.events import Events
-from spindle.tools.availability import is_available
-from spindle.tools.binding import AckSource, bind_to_ack
 from spindle.tools.declaration import Collision, Tool
-from spindle.tools.definitions import Definition, ToolDefinition, fresh, join
-from spindle.tools.entry import Entry, make_entry
+from spindle.tools.entry import Definition, Entry, ToolDefinition, fresh, is_available, join, make_entry
 from spindle.tools.filters import ToolFilter, checked_filter, refusing_rule
-from spindle.tools.merge import clash, merge_entries
+
+
+def merge_entries(tables: Iterable[Mapping[str, Entry]], on_collision: Collision) -> dict[str, Entry]:
+    """Put tables together from left to right; a name keeps the place where it first stood.
+
+    Raises:
+        ToolAlreadyRegisteredError: A name clashes, and neither the incoming tool nor `on_collision` says who wins.
+    """
+    merged: dict[str, Entry] = {}
+    for table in tables:
+        if merged.keys().isdisjoint(table):
+            merged.update(table)
+        else:
+            merged.update(_settled(merged, table, on_collision))
+    return merged
+
+
+def _settled(merged: Mapping[str, Entry], table: Mapping[str, Entry], on_collision: Collision) -> dict[str, Entry]:
+    return {
+        name: _winner(merged[name], entry, on_collision) if name in merged else entry for name, entry in table.items()
+    }
+
+
+def _winner(existing: Entry, incoming: Entry, on_collision: Collision) -> Entry:
+    # The incoming tool's own policy comes first; the existing tool is never asked.
+    own = incoming.tool.on_collision
+    policy = on_collision if own == "throw" else own
+    if policy == "throw":
+        raise clash(existing, incoming, remedy="pass on_collision='replace' or 'keep'")
+    return incoming if policy == "replace" else existing
+
+
+def clash(existing: Entry, incoming: Entry, *, remedy: str) -> ToolAlreadyRegisteredError:
+    """Make the error of two tools that claim one name."""
+    name, old, new = incoming.tool.name, existing.provenance, incoming.provenance
+    return ToolAlreadyRegisteredError(
+        f"two tools are called {name!r}: {old} is registered, {new} came second; rename one, or {remedy}",
+        tool=name,
+        existing=old,
+        incoming=new,
+    )
+
+
+class AckSource(Protocol):
+    """A context that says when its work was accepted."""
+
+    def on_ack(self, fn: Callable[[], object], /) -> Callable[[], object]:
+        """Call `fn` on ack, before ack returns; gives back the function that stops it."""
+        ...
+
+
+def bind_to_ack(ctx: AckSource, act: Callable[[], object]) -> Callable[[], None]:
+    """Run `act` when `ctx` is acked; the function given back prevents it, and may be called at any time and twice.
+
+    Raises:
+        InvalidContextError: `ctx` has no `on_ack` of that shape.
+    """
+    is_bound = True
+
+    def fire() -> None:
+        if is_bound:
+            act()
+
+    unsubscribe = _subscribe(ctx, fire)
+
+    def unbind() -> None:
+        nonlocal is_bound
+        if is_bound:
+            is_bound = False
+            unsubscribe()
+
+    return unbind
+
+
+def _subscribe(ctx: object, fire: Callable[[], None]) -> Callable[[], object]:
+    on_ack = None if isinstance(ctx, type) else getattr(ctx, "on_ack", None)
+    if not callable(on_ack):
+        raise _no_context(ctx, "it has no on_ack(fn)")
+    unsubscribe = on_ack(fire)
+    if inspect.iscoroutine(unsubscribe):
+        unsubscribe.close()
+    if not callable(unsubscribe):
+        raise _no_context(ctx, "its on_ack(fn) gave no function that unsubscribes")
+    return unsubscribe
+
+
+def _no_context(ctx: object, reason: str) -> InvalidContextError:
+    given = ctx.__name__ if isinstance(ctx, type) else f"a {type(ctx).__name__}"
+    return InvalidContextError(f"cannot bind to {given}: {reason}; pass a DispatchContext", field="ctx")
 
 
 class ToolRegistry:

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from spindle.trust.envelope import render_outcome as render_outcome
     from spindle.trust.envelope import render_record as render_record
     from spindle.trust.labels import Label as Label
+    from spindle.trust.labels import SinkPolicy as SinkPolicy
+    from spindle.trust.labels import derived_trust as derived_trust
     from spindle.trust.labels import join as join
     from spindle.trust.labels import label_of as label_of
-    from spindle.trust.sinks import SinkPolicy as SinkPolicy
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from spindle.turns.dispatch import DispatchReport as DispatchReport
     from spindle.turns.dispatch import DispatchRunner as DispatchRunner
     from spindle.turns.dispatch import Reply as Reply
-    from spindle.turns.gate import Gate as Gate
-    from spindle.turns.gate import GateInfo as GateInfo
-    from spindle.turns.pipeline import Middleware as Middleware
-    from spindle.turns.record_kinds import Memory as Memory
-    from spindle.turns.record_kinds import Message as Message
-    from spindle.turns.record_kinds import Retrievable as Retrievable
-    from spindle.turns.record_kinds import Thought as Thought
+    from spindle.turns.gate_desk import GateDesk as GateDesk
+    from spindle.turns.gates import Gate as Gate
+    from spindle.turns.gates import GateInfo as GateInfo
+    from spindle.turns.middleware import Middleware as Middleware
+    from spindle.turns.record_types import Memory as Memory
+    from spindle.turns.record_types import Message as Message
+    from spindle.turns.record_types import Retrievable as Retrievable
+    from spindle.turns.record_types import Thought as Thought
     from spindle.turns.records import Records as Records
     from spindle.turns.runner import TurnReport as TurnReport
     from spindle.turns.runner import TurnRunner as TurnRunner
-    from spindle.turns.waits import GateDesk as GateDesk
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -6,21 +6,19 @@ from secrets import token_hex
 from typing import Any
 
 from spindle.artifacts.spool import Spool
+from spindle.calls import ToolCallRecord
 from spindle.errors import InvalidDispatchContextError
 from spindle.events import Events
 from spindle.journal.journal import Journal
-from spindle.records import ToolCallRecord
 from spindle.stash import Stash
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.turns.aborting import Abort
-from spindle.turns.record_kinds import Retrievable
-from spindle.turns.records import Records, Shelves
-from spindle.turns.retrieving import check_call_id, check_retrievable, kept, started_with
-from spindle.turns.signals import Signals
-from spindle.turns.waits import Gate, GateDesk
+from spindle.turns.gate_desk import Gate, GateDesk
+from spindle.turns.record_types import Retrievable
+from spindle.turns.records import Records, Shelves, check_call_id, check_retrievable, kept, started_with
+from spindle.turns.signals import Abort, Signals
 
 
 class TurnContext:

@@ -14,14 +14,13 @@ from spindle.artifacts.forge import ReaderTool, forge_all
 from spindle.calls import Call, Ok
 from spindle.errors import ExecutorCallbackError, InvalidDispatchInputError, LimitError
 from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationStart
+from spindle.execution.call_state import call_checksum
 from spindle.execution.executor import Executor
-from spindle.execution.job import call_checksum
+from spindle.execution.settings import find_invalid_callables, find_invalid_limits, find_invalid_parts, raise_if_invalid
+from spindle.turns.callback_reports import Helpers, Usage
 from spindle.turns.context import DispatchContext, TurnContext
-from spindle.turns.pipeline import Middleware, run_pipeline
-from spindle.turns.records import Message
-from spindle.turns.reporting import Helpers, Usage
-from spindle.turns.retrieving import check_call_id
-from spindle.turns.wiring import refuse, wrong_callables, wrong_limits, wrong_parts
+from spindle.turns.middleware import Middleware, run_pipeline
+from spindle.turns.records import Message, check_call_id
 
 ExecutorCallback: TypeAlias = Callable[..., Awaitable[Any]]
 """`async (ctx)` or `async (ctx, helpers)`: gives the final text, calls, a `Reply`, or `None`."""
@@ -82,16 +81,16 @@ class DispatchRunner:
             "dispatch_output_pipeline": dispatch_output_pipeline,
         }
         wrong = (
-            wrong_callables(executor_callback, pipelines)
-            | wrong_parts(executor=executor)
-            | wrong_limits(
+            find_invalid_callables(executor_callback, pipelines)
+            | find_invalid_parts(executor=executor)
+            | find_invalid_limits(
                 max_iterations=max_iterations,
                 max_repeats=max_repeats,
                 abort_grace_seconds=abort_grace_seconds,
                 timeout_seconds=None,
             )
         )
-        refuse(wrong, what="a dispatch", error=InvalidDispatchInputError)
+        raise_if_invalid(wrong, what="dispatch", error=InvalidDispatchInputError)
         loop = _Loop(
             ctx,
             executor_callback,

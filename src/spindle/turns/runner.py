@@ -11,7 +11,9 @@ from typing import Any, Literal, TypeAlias
 import anyio
 
 from spindle.artifacts.spool import Spool
+from spindle.calls import ToolCallRecord
 from spindle.errors import (
+    InvalidToolError,
     InvalidTurnContextError,
     InvalidTurnRunnerConfigError,
     LimitError,
@@ -20,17 +22,16 @@ from spindle.errors import (
 )
 from spindle.events import EVENT_NAMES, Events, Failed, Observer, TurnEnd, TurnStart
 from spindle.execution.executor import Executor
+from spindle.execution.settings import find_invalid_callables, find_invalid_limits, find_invalid_parts, raise_if_invalid
 from spindle.journal.journal import Journal
-from spindle.records import ToolCallRecord
 from spindle.stash import Stash
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.context import DispatchContext, TurnContext
 from spindle.turns.dispatch import DispatchReport, DispatchRunner, ExecutorCallback
-from spindle.turns.pipeline import Middleware, run_pipeline
+from spindle.turns.gate_desk import GateDesk
+from spindle.turns.middleware import Middleware, run_pipeline
 from spindle.turns.records import Records
-from spindle.turns.waits import GateDesk
-from spindle.turns.wiring import baseline_of, executor_of, refuse, wrong_callables, wrong_limits, wrong_parts
 
 Status: TypeAlias = Literal["ok", "nack", "aborted", "error", "limit"]
 
@@ -114,19 +115,19 @@ class TurnRunner:
             "abort_grace_seconds": abort_grace_seconds,
         }
         wrong = (
-            wrong_callables(executor_callback, pipelines)
-            | wrong_parts(spool=spool, journal=journal, records=records, executor=executor)
-            | wrong_limits(**self._limits, timeout_seconds=timeout_seconds)
+            find_invalid_callables(executor_callback, pipelines)
+            | find_invalid_parts(spool=spool, journal=journal, records=records, executor=executor)
+            | find_invalid_limits(**self._limits, timeout_seconds=timeout_seconds)
         )
-        refuse(wrong, what="a TurnRunner", error=InvalidTurnRunnerConfigError)
+        raise_if_invalid(wrong, what="TurnRunner", error=InvalidTurnRunnerConfigError)
         self._callback = executor_callback
-        self._baseline = baseline_of(tools)
+        self._baseline = _build_baseline(tools)
         self._turn_inputs, self._turn_outputs = tuple(turn_input_pipeline), tuple(turn_output_pipeline)
         self._inputs, self._outputs = tuple(dispatch_input_pipeline), tuple(dispatch_output_pipeline)
         self._spool = spool
         self._journal = journal
         self._records = records
-        self._executor = executor or executor_of(self._baseline, {"journal": journal, **executor_settings})
+        self._executor = executor or _build_executor(self._baseline, {"journal": journal, **executor_settings})
         self._timeout_seconds = timeout_seconds
         self._events = Events()
         self.gates = GateDesk()
@@ -300,3 +301,28 @@ async def _forward(name: str, send: Any, to: Events, payload: Any) -> None:
 def _tell(send: Any, name: str, payload: Any) -> None:
     with suppress(anyio.BrokenResourceError):  # nobody reads the stream any more
         send.send_nowait(StreamedEvent(name, payload))
+
+
+def _build_baseline(tools: Iterable[Tool] | ToolRegistry) -> ToolRegistry:
+    """Build the registry that every turn starts from.
+
+    Raises:
+        InvalidTurnRunnerConfigError: Something in `tools` is not a tool.
+        ToolAlreadyRegisteredError: Two tools have the same name.
+    """
+    try:
+        return ToolRegistry(tools)
+    except InvalidToolError as error:
+        raise InvalidTurnRunnerConfigError(f"Invalid TurnRunner settings: {error}", field="tools") from error
+
+
+def _build_executor(baseline: ToolRegistry, settings: Mapping[str, Any]) -> Executor:
+    """Build the executor of a runner that was constructed without one.
+
+    Raises:
+        InvalidTurnRunnerConfigError: A setting is invalid.
+    """
+    try:
+        return Executor(baseline, spool=None, **settings)
+    except UsageError as error:
+        raise InvalidTurnRunnerConfigError(f"Invalid TurnRunner settings: {error}", field=error.field) from error

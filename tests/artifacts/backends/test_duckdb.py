@@ -7,7 +7,7 @@ import pytest
 
 from spindle.artifacts.backends.duckdb import TableSource, columns, connect, query
 from spindle.artifacts.backends.memory import BytesReader
-from spindle.artifacts.table_query import Statement
+from spindle.artifacts.table_artifact import Statement
 from spindle.errors import ArtifactQueryError
 
 

@@ -6,8 +6,7 @@ import anyio
 import pytest
 from obstore.store import MemoryStore
 
-from spindle.artifacts.backends.object_client import PART_BYTES, Objects
-from spindle.artifacts.backends.objects import ObjectStore
+from spindle.artifacts.backends.objects import PART_BYTES, Objects, ObjectStore
 from spindle.artifacts.spool import Spool
 from spindle.errors import ArtifactGoneError, SpoolError
 

@@ -14,7 +14,7 @@ from langgraph.types import Command
 
 from spindle import Budget, Executor, Journal, ToolFilter
 from spindle.bridges.frameworks.langgraph import tool_node, tools_condition
-from spindle.trust.sinks import SinkPolicy
+from spindle.trust import SinkPolicy
 from tests.bridges.frameworks.workshop import HOSTILE, Workshop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -2,9 +2,9 @@ import importlib
 import sys
 
 import pytest
-from spindle.bridges.frameworks.packages import needs_package
 
 from spindle.errors import MissingExtraError
+from spindle.extras import needs_package
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from spindle.capabilities.backends import configuration
-from spindle.capabilities.backends.processes import LocalProcess
-from spindle.capabilities.backends.sandbox import SandboxKind
-from spindle.capabilities.process import SEARCH_PATH, ProcessLimits
-from tests.capabilities.backends.confined import KINDS, handle
+from spindle.capabilities.process import backend_configuration
+from spindle.capabilities.process.backend import LocalProcess
+from spindle.capabilities.process.backend_sandbox import SandboxKind
+from spindle.capabilities.process.policy import SEARCH_PATH, ProcessLimits
+from tests.capabilities.confined import KINDS, handle
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ def git_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "etc" / "gitconfig"
     path.parent.mkdir()
     path.touch()
-    monkeypatch.setattr(configuration, "SYSTEM_GIT_CONFIG", str(path))
+    monkeypatch.setattr(backend_configuration, "SYSTEM_GIT_CONFIG", str(path))
     return path
 
 

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from spindle.errors import WorkerDiedError
-from spindle.execution.backends import exits
+from spindle.execution.backends import processes as exits
 from spindle.execution.backends.child import ChildLink
 from spindle.execution.backends.processes import ProcessLane
 

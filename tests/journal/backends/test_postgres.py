@@ -14,7 +14,7 @@ from spindle import Call, Executor, ToolContext, ToolRegistry, tool
 from spindle.errors import JournalError, MissingExtraError
 from spindle.journal.backends.memory import MemoryStore
 from spindle.journal.backends.postgres import PostgresStore
-from spindle.journal.backends.postgres_portals import end_all
+from spindle.journal.backends.postgres_worker import end_all
 from spindle.journal.journal import Journal
 from tests.journal.postgres_fixtures import execute
 from tests.journal.postgres_server import PASSWORD, Server
@@ -45,7 +45,7 @@ def test_without_the_extra_one_is_told_what_to_install() -> None:
     with pytest.raises(MissingExtraError) as caught:
         Journal.postgres("postgresql://ada:secret@host/db")
 
-    assert "spindle[postgres]" in str(caught.value)
+    assert ".[postgres]" in str(caught.value)
 
 
 @pytest.mark.anyio

@@ -8,7 +8,7 @@ import anyio
 
 from spindle import Err, Gate, Media, Ok, Tool, ToolContext, tool
 from spindle.errors import GateAbortedError
-from spindle.mcp.asking import ListRoots, Sampling, ask_all, can_ask, roots, sample
+from spindle.mcp.client_requests import ListRoots, Sampling, ask_all, can_ask, roots, sample
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="

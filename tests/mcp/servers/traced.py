@@ -18,10 +18,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from spindle import Executor
-from spindle.mcp.client import McpServers
-from spindle.mcp.server import ToolServer
+from spindle.mcp.client.servers import McpServers
+from spindle.mcp.server.tool_server import ToolServer
 from spindle.mcp.spec import ServerSpec
-from spindle.telemetry.spans import telemetry
+from spindle.telemetry import telemetry
 
 STEADY = str(Path(__file__).parent / "steady.py")
 

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from spindle.records import ToolCallRecord
-from spindle.turns.record_kinds import Memory, Message, Retrievable, Thought
+from spindle import ToolCallRecord
+from spindle.turns.record_types import Memory, Message, Retrievable, Thought
 from spindle.turns.records import Kind, Records, RecordSet
 
 pytestmark = pytest.mark.anyio

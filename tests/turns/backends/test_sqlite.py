@@ -13,8 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.json_artifact import JsonArtifact
+from spindle import Artifact, Journal, JsonArtifact, ToolCallRecord
 from spindle.errors import (
     ArtifactGoneError,
     InvalidRecordError,
@@ -23,10 +22,8 @@ from spindle.errors import (
     RecordsError,
     UsageError,
 )
-from spindle.journal.journal import Journal
-from spindle.media.media import Media
-from spindle.records import ToolCallRecord
-from spindle.turns.record_kinds import Message, Retrievable, Thought
+from spindle.media import Media
+from spindle.turns.record_types import Message, Retrievable, Thought
 from spindle.turns.records import Records
 
 pytestmark = pytest.mark.anyio
@@ -284,7 +281,7 @@ async def test_closed_records_refuse(tmp_path: Path) -> None:
 
 WRITER = """
 import sys, anyio
-from spindle.turns.record_kinds import Message
+from spindle.turns.record_types import Message
 from spindle.turns.records import Records
 
 async def main():

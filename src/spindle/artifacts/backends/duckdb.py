@@ -18,9 +18,9 @@ import anyio
 import duckdb
 from anyio.to_thread import run_sync
 
-from spindle.artifacts.backends.temporary import temporary_copy
-from spindle.artifacts.json_formats import parse_json
-from spindle.artifacts.table_query import Column, Statement
+from spindle.artifacts.backends.files import temporary_copy
+from spindle.artifacts.json_artifact import parse_json
+from spindle.artifacts.table_artifact import Column, Statement
 from spindle.errors import ArtifactQueryError, InvalidArtifactError
 
 T = TypeVar("T")

@@ -6,11 +6,14 @@ reader finds the old version, the new one or none, and never a part. A version t
 swept, for those who still read it.
 """
 
+import fcntl
 import os
 import secrets
+import tempfile
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from errno import EDQUOT, EFBIG, ENOSPC
 from os import PathLike
 from pathlib import Path
 from weakref import WeakSet
@@ -18,22 +21,101 @@ from weakref import WeakSet
 import anyio
 from anyio.lowlevel import checkpoint
 
-from spindle.artifacts.backends.folder import (
-    create_private_file,
-    make_private_folder,
-    read_range,
-    remove_abandoned,
-    storage_errors,
-    sync_folder,
-    try_lock,
-    write_fully,
-)
 from spindle.artifacts.block_reader import BlockReader
-from spindle.artifacts.lines import LineIndexer
-from spindle.artifacts.manifest import Manifest, safe_name
-from spindle.artifacts.retention import SpoolEntry
+from spindle.artifacts.readers import LineIndexer
+from spindle.artifacts.spool import Manifest, SpoolEntry, safe_name
 from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactGoneError, SpoolError
+
+_OWNER_ONLY_FILE = 0o600
+_OWNER_ONLY_FOLDER = 0o700
+
+
+@contextmanager
+def storage_errors(path: Path) -> Generator[None]:
+    """Tell a failing disk apart from a failing caller.
+
+    Raises:
+        SpoolError: The disk is full, or the path cannot be used.
+    """
+    try:
+        yield
+    except OSError as error:
+        is_full = error.errno in {ENOSPC, EDQUOT, EFBIG}
+        advice = "free some space or prune the spool" if is_full else "check that the folder is there and is yours"
+        raise SpoolError(f"the spool at {path} cannot be used: {error.strerror or error}; {advice}") from error
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder, with its parents, that only its owner may enter; one that is there is left as it is."""
+    if path.is_dir():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=_OWNER_ONLY_FOLDER, exist_ok=True)
+    sync_folder(path.parent)
+
+
+def create_private_file(path: Path) -> int:
+    """Create a file that was not there, never through a link; gives a handle to write to."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _OWNER_ONLY_FILE)
+
+
+def write_fully(handle: int, data: bytes) -> None:
+    """Write all of it; the system may take less at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def read_range(path: Path, start: int, end: int) -> bytes:
+    """Read `start` to `end`.
+
+    Raises:
+        EOFError: The file is shorter.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        data = os.pread(handle, end - start, start)
+        while len(data) < end - start:
+            more = os.pread(handle, end - start - len(data), start + len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+    finally:
+        os.close(handle)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames inside a folder survive a power cut."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def try_lock(handle: int) -> bool:
+    """Take the lock that a living writer holds on its file; the system lets go of it when the writer dies."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove a file, unless a living writer holds it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # gone, or nothing of ours
+    try:
+        if try_lock(handle):
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
 
 REPLACED_SECONDS = 3600.0
 """How long a replaced version stays for readers in other processes."""
@@ -258,3 +340,30 @@ class _FileRanges:
     def _gone(self) -> ArtifactGoneError:
         shown = self._id if len(self._id) <= 200 else f"{self._id[:200]}…"
         return ArtifactGoneError(f"artifact {shown!r} was deleted; run the call again to get its output")
+
+
+_CHUNK_BYTES = 8 << 20
+
+
+@asynccontextmanager
+async def temporary_copy(read: Callable[[int, int], bytes], byte_length: int) -> AsyncGenerator[Path]:
+    """Lend a file, readable by this user only, with the bytes that `read(start, end)` gives."""
+    handle, name = await spool_threads.run(tempfile.mkstemp, ".spool", "spindle-")
+    try:
+        for start in range(0, byte_length, _CHUNK_BYTES):
+            await spool_threads.run(_copy_range, read, handle, start, min(start + _CHUNK_BYTES, byte_length))
+        yield Path(name)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await spool_threads.run(_discard, handle, name)
+
+
+def _copy_range(read: Callable[[int, int], bytes], handle: int, start: int, end: int) -> None:
+    data = memoryview(read(start, end))
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def _discard(handle: int, name: str) -> None:
+    os.close(handle)
+    Path(name).unlink(missing_ok=True)

@@ -9,10 +9,10 @@ from typing import TypeVar, TypeVarTuple
 
 from anyio.lowlevel import checkpoint
 
-from spindle.artifacts.backends.temporary import temporary_copy
+from spindle.artifacts.backends.files import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
-from spindle.artifacts.lines import encode_text, index_of
-from spindle.artifacts.retention import SpoolEntry
+from spindle.artifacts.readers import encode_text, index_of
+from spindle.artifacts.spool import SpoolEntry
 from spindle.concurrency import spool_threads
 
 T = TypeVar("T")

@@ -7,16 +7,16 @@ from typing import Any, Final, cast
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from spindle.bridges.frameworks.running import Session, Sessions, answered, facts_of
-from spindle.bridges.frameworks.theirs import Said, adopt, outside_asyncio, plain, refused
+from spindle.bridges.frameworks.adopt import Said, adopt, outside_asyncio, plain, refused
+from spindle.bridges.frameworks.session import Session, Sessions, answered, facts_of
 from spindle.bridges.rendering import Answer, MediaPart
 from spindle.calls import Call, CallOutcome, Err, RawArgs
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
+from spindle.tools.arguments import masked
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
-from spindle.tools.masking import masked
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.context import DispatchContext
 

@@ -10,17 +10,15 @@ from typing import Any, Final, Literal, cast
 from typing_extensions import override
 
 from spindle.bridges.frameworks.langchain import listed, message_of
-from spindle.bridges.frameworks.running import MAX_KEPT, Session, is_kept, is_sound
-from spindle.calls import Call, CallOutcome
+from spindle.bridges.frameworks.session import MAX_KEPT, Session, is_kept, is_sound
+from spindle.calls import Call, CallOutcome, ToolCallRecord
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
-from spindle.records import ToolCallRecord
-from spindle.tools.arguments import read_arguments
+from spindle.tools.arguments import masked, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
-from spindle.tools.masking import masked
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.context import DispatchContext
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from spindle.artifacts.forge import ReaderTool
-from spindle.bridges.frameworks.running import Session, answered, is_sound
-from spindle.bridges.frameworks.theirs import Said, adopt, outside_asyncio, plain, refused
+from spindle.bridges.frameworks.adopt import Said, adopt, outside_asyncio, plain, refused
+from spindle.bridges.frameworks.session import Session, answered, is_sound
 from spindle.bridges.rendering import Answer, MediaPart
 from spindle.calls import Call
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
-from spindle.tools.availability import is_available
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
+from spindle.tools.entry import is_available
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.context import DispatchContext

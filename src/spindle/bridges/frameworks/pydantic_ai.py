@@ -10,19 +10,18 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from typing_extensions import override
 
-from spindle.bridges.frameworks.running import Session, answered, facts_of
-from spindle.bridges.frameworks.theirs import Said, adopt, plain, refused
+from spindle.bridges.frameworks.adopt import Said, adopt, plain, refused
+from spindle.bridges.frameworks.session import Session, answered, facts_of
 from spindle.bridges.rendering import MediaPart, Part
 from spindle.calls import Call, Err, RawArgs
 from spindle.errors import InvalidToolArgsError
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
-from spindle.tools.arguments import read_arguments
+from spindle.tools.arguments import masked, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
-from spindle.tools.masking import masked
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.envelope import fence
 from spindle.turns.context import DispatchContext

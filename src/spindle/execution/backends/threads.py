@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
 from spindle.concurrency import owner_loop, schedule_here
 from spindle.errors import UsageError
-from spindle.execution.backends.raised import steering_failure
+from spindle.execution.backends.child import steering_failure
 
 T = TypeVar("T")
 Post: TypeAlias = Callable[[Callable[[], object]], None]

@@ -7,7 +7,16 @@ from threading import Lock
 from anyio.lowlevel import checkpoint
 
 from spindle.errors import JournalError
-from spindle.journal.rows import Claim, Outcome, Row, Selection, claimed_again, finished_row, has_never_run, may_begin
+from spindle.journal.entries import (
+    Claim,
+    Outcome,
+    Row,
+    Selection,
+    claimed_again,
+    finished_row,
+    has_never_run,
+    may_begin,
+)
 
 
 class MemoryStore:

@@ -8,14 +8,11 @@ from typing import TypeVar
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError
-from spindle.journal.backends.lending import Loan
-from spindle.journal.backends.postgres_address import checked_address
-from spindle.journal.backends.postgres_calls import Bid, Calls
-from spindle.journal.backends.postgres_errors import translated
-from spindle.journal.backends.postgres_portals import borrow
-from spindle.journal.backends.postgres_session import GRACE_SECONDS
-from spindle.journal.backends.postgres_tickets import Ticket
-from spindle.journal.rows import Claim, Outcome, Row, Selection
+from spindle.journal.backends.postgres_queries import Bid, Calls
+from spindle.journal.backends.postgres_session import GRACE_SECONDS, checked_address, translated
+from spindle.journal.backends.postgres_worker import Ticket, borrow
+from spindle.journal.backends.shared_worker import Loan
+from spindle.journal.entries import Claim, Outcome, Row, Selection
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

@@ -9,15 +9,97 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, cast
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
 import asyncpg
 
-from spindle.errors import JournalError
-from spindle.journal.backends import postgres_statements as sql
-from spindle.journal.backends.postgres_address import Address
-from spindle.journal.backends.postgres_calls import Calls
+from spindle.errors import JournalError, SpindleError, UsageError
+from spindle.journal.backends import postgres_queries as sql
+from spindle.journal.backends.postgres_queries import Calls
 from spindle.journal.backends.postgres_schema import migrate
+
+_EXAMPLE = "such as postgresql://user:password@host:5432/database"
+_ENCODED = "write a reserved character of a name or password by its number, @ as %40"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Address:
+    """A database; `str()` names its hosts and the database, and nothing secret."""
+
+    dsn: str = field(repr=False)
+    hosts: str
+    database: str
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """The password, in each way in which an error might spell it."""
+    application_name: str = "spindle journal"
+    """What the server's own lists call the connection."""
+
+    def __str__(self) -> str:
+        return f"{self.hosts}/{self.database}"
+
+    def masked(self, text: str) -> str:
+        """`text` without the password."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def checked_address(dsn: str) -> Address:
+    """Read a dsn.
+
+    Raises:
+        UsageError: It is none; the error never repeats it, for it may hold a password.
+    """
+    given = cast("object", dsn)
+    if not isinstance(given, str) or not given.startswith(("postgresql://", "postgres://")):
+        raise _wrong(f"it does not begin with postgresql://; give a url {_EXAMPLE}")
+    if not given.isprintable():
+        raise _wrong("it has a character that nobody can see; take that out")
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        raise _wrong(f"its host is not understood; {_ENCODED}") from None
+    if parts.fragment or "@" in parts.path or parts.netloc.count("@") > 1:
+        raise _wrong(f"it has a # or an @ where none may be; {_ENCODED}")
+    return _address(given, parts)
+
+
+def _address(dsn: str, parts: SplitResult) -> Address:
+    login, _, hosts = parts.netloc.rpartition("@")
+    settings = _settings(parts.query)
+    _check_ports([*hosts.split(","), *(f":{port}" for port in settings.get("port", "").split(","))])
+    user, _, password = login.partition(":")
+    database = unquote(parts.path[1:]) or settings.get("dbname") or settings.get("database")
+    passwords = {password, unquote(password), settings.get("password", "")} - {""}
+    return Address(
+        dsn=dsn,
+        hosts=unquote(hosts) or settings.get("host") or "the default host",
+        database=database or unquote(user) or settings.get("user") or "the default database",
+        secrets=tuple(sorted(passwords | {quote(each, safe="") for each in passwords}, key=len, reverse=True)),
+        application_name=settings.get("application_name", "spindle journal"),
+    )
+
+
+def _settings(query: str) -> dict[str, str]:
+    try:
+        return {name: values[-1] for name, values in parse_qs(query, strict_parsing=True).items()} if query else {}
+    except ValueError:
+        raise _wrong(f"what stands after ? must be name=value, joined by &; {_ENCODED}") from None
+
+
+def _check_ports(hosts: list[str]) -> None:
+    for host in hosts:
+        _, colon, port = host.rpartition("]")[2].rpartition(":")
+        if colon and port and not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+            raise _wrong(f"a port is a number from 1 to 65535; {_ENCODED}")
+
+
+def _wrong(reason: str) -> UsageError:
+    return UsageError(f"that is no dsn of a PostgreSQL database: {reason}", field="dsn")
+
 
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
@@ -168,3 +250,61 @@ class Session:
 
     def _refusal(self, reason: str) -> JournalError:
         return JournalError(f"the journal in PostgreSQL at {self._address} cannot be used: {reason}")
+
+
+_ADVICE: tuple[tuple[type[BaseException], str], ...] = (
+    (asyncpg.InvalidAuthorizationSpecificationError, "check the user and the password of the dsn"),
+    (asyncpg.InvalidCatalogNameError, "create that database, or name another one in the dsn"),
+    (asyncpg.ClientConfigurationError, "check what the dsn asks for"),
+    (asyncpg.UndefinedObjectError, "check what the dsn asks for after the ?"),
+    (asyncpg.InsufficientPrivilegeError, "let that user create and write tables in the schema"),
+    (asyncpg.ReadOnlySQLTransactionError, "it may only be read there: give the address of the primary server"),
+    (asyncpg.TooManyConnectionsError, "close some connections, or allow more of them"),
+    (asyncpg.DiskFullError, "the server's disk is full: free some space and try again"),
+    (asyncpg.LockNotAvailableError, "someone else holds what is asked for: look for a transaction that does not end"),
+    (asyncpg.DataError, "a value does not fit its column; nothing was written"),
+    (OSError, "check that the server runs and can be reached"),
+    (TimeoutError, "check that the server runs and can be reached"),
+)
+
+_FATAL = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+"""With these words a server ends a connection, or does not take it yet."""
+
+CLASHES: tuple[type[BaseException], ...] = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.InvalidCachedStatementError,
+)
+"""Nothing was wrong but the moment: the same may be asked once more."""
+
+
+def is_loss(error: BaseException) -> bool:
+    """Whether the connection cannot be trusted any more, so that nobody knows what became of the last statement."""
+    is_answer = isinstance(error, asyncpg.PostgresError | asyncpg.ClientConfigurationError | SpindleError)
+    return isinstance(error, _FATAL) or not is_answer
+
+
+def translated(error: BaseException, address: Address) -> JournalError:
+    """Say it as one of our errors; each caller is given one of its own, for each adds its own traceback."""
+    if isinstance(error, JournalError):
+        again = copy(error)
+        again.__cause__ = error.__cause__
+        return again
+    # The first part only: what the server adds may repeat the values of a row.
+    said = address.masked(str(error.args[0] if error.args else "")) or type(error).__name__
+    advice = next((advice for kind, advice in _ADVICE if isinstance(error, kind)), "nothing was written; try again")
+    new = JournalError(f"the journal in PostgreSQL at {address} failed: {_words(error, said)}; {advice}")
+    new.__cause__ = error
+    return new
+
+
+def _words(error: BaseException, said: str) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return "it did not answer in time" if isinstance(error, TimeoutError) else said

@@ -9,14 +9,11 @@ from typing import TypeVar, get_args
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError, UsageError
-from spindle.journal.backends.lending import Loan
-from spindle.journal.backends.shared_writers import borrow, process_run_id
-from spindle.journal.backends.sqlite_database import Database
-from spindle.journal.backends.sqlite_errors import translated
-from spindle.journal.backends.sqlite_opening import open_database
-from spindle.journal.backends.writer import Ticket, Writer
-from spindle.journal.entries import OnDamage
-from spindle.journal.rows import Claim, Outcome, Row, Selection
+from spindle.journal.backends.shared_worker import Loan
+from spindle.journal.backends.sqlite_database import Database, translated
+from spindle.journal.backends.sqlite_recovery import open_database
+from spindle.journal.backends.sqlite_writer import Ticket, Writer, borrow, process_run_id
+from spindle.journal.entries import Claim, OnDamage, Outcome, Row, Selection
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

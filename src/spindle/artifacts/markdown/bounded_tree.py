@@ -1,0 +1,88 @@
+"""Trees of Markdown nodes that stop growing at a size limit, and say where they stopped."""
+
+import json
+from typing import Any, TypeAlias
+
+Node: TypeAlias = dict[str, Any]
+
+
+def as_compact_json(value: Any) -> str:
+    """Write a tree as JSON in one line, with nothing that only pleases the eye."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class GrowingTree:
+    """Takes nodes in the order of their lines until its JSON would be as long as `max_chars`."""
+
+    def __init__(self, start_line: int, end_line: int, *, max_chars: int | None = None) -> None:
+        self.start_line, self.end_line = start_line, end_line
+        self._nodes: list[Node] = []
+        self._next_line: int | None = None
+        self._room = None if max_chars is None else max_chars - len(as_compact_json(self._root(next_line=end_line))) - 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more will be taken."""
+        return self._next_line is not None
+
+    def take(self, nodes: list[Node]) -> None:
+        """Take the next nodes, or the first of them."""
+        if self._room is None:
+            self._nodes += nodes
+            return
+        if self.is_full:
+            return
+        # A node is cut only where it would stand alone; a later answer has more room for it than the rest of this one.
+        taken, self._room, self._next_line = _fitting(nodes, self._room, may_cut=not self._nodes)
+        self._nodes += taken
+
+    def finish(self) -> Node:
+        """Give the root."""
+        return self._root(next_line=self._next_line)
+
+    def _root(self, *, next_line: int | None) -> Node:
+        position = {"start_line": self.start_line, "end_line": max(self.end_line, self.start_line + 1) - 1}
+        root: Node = {"type": "root", "children": self._nodes, "position": position}
+        return root if next_line is None else {**root, "truncated": True, "next_line": next_line}
+
+
+def _fitting(nodes: list[Node], room: int, *, may_cut: bool) -> tuple[list[Node], int, int | None]:
+    """Give the first nodes that fit, the room they leave, and the line of the first that was left out, if any."""
+    taken: list[Node] = []
+    for node in nodes:
+        size = len(as_compact_json(node)) + 1
+        if size <= room:
+            taken.append(node)
+            room -= size
+            continue
+        if may_cut and not taken:
+            cut, next_line = _cut(node, room)
+            return [cut] if len(as_compact_json(cut)) < room else [], 0, next_line
+        return taken, room, _start_line(node)
+    return taken, room, None
+
+
+def _cut(node: Node, room: int) -> tuple[Node, int | None]:
+    """Give what fits of a node, and the line to go on with, where its lines are known."""
+    after: int | None = node["position"]["end_line"] + 1 if "position" in node else None
+    if "children" in node:
+        bare: Node = {**node, "children": [], "truncated": True}
+        inside, _, next_line = _fitting(node["children"], room - len(as_compact_json(bare)) - 1, may_cut=True)
+        return {**bare, "children": inside}, after if next_line is None else next_line
+    if "value" not in node:
+        return {"type": node["type"], "truncated": True}, after
+    bare = {**node, "value": "", "truncated": True}
+    return {**bare, "value": _cut_text(node["value"], room - len(as_compact_json(bare)) - 1)}, after
+
+
+def _cut_text(text: str, room: int) -> str:
+    """Give as much of the start of a text as has room in JSON, where some characters take up to six."""
+    low, high = 0, max(min(len(text), room), 0)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if len(as_compact_json(text[:middle])) - 2 <= room else (low, middle - 1)
+    return text[:low]
+
+
+def _start_line(node: Node) -> int | None:
+    return node["position"]["start_line"] if "position" in node else None

@@ -1,0 +1,161 @@
+"""What is inside the lines of a Markdown text: links, images, words, tree, frontmatter. Nothing is rendered or run.
+
+This file needs the extra `markdown`.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from spindle.artifacts.markdown.bounded_tree import Node
+from spindle.artifacts.markdown.inline_text import bare_addresses, text_of, title_of
+from spindle.artifacts.markdown.model import Image, Link
+from spindle.artifacts.markdown.tree import tree_of
+from spindle.errors import InvalidArtifactError
+
+MAX_FRONTMATTER_CHARS: Final = 64 * 1024
+MAX_YAML_NODES: Final = 20_000
+"""Nodes after every alias was written out: what looks small may be meant to explode."""
+
+_TAG = re.compile(r"<[^<>]*>")
+
+
+class MarkdownParser:
+    """CommonMark with GitHub's tables and strikethrough; knows the link targets that `definitions` define."""
+
+    def __init__(self, definitions: str = "") -> None:
+        self._markdown = MarkdownIt("gfm-like", {"linkify": False, "maxNesting": 40})
+        # The addresses are data for a reader; as written is what was asked for, and nothing ever follows them.
+        self._markdown.normalizeLink = _as_written
+        self._markdown.validateLink = cast("Any", _any_link)
+        known: dict[str, Any] = {}
+        self._markdown.parse(definitions, known)
+        self._references: dict[str, Any] = known.get("references", {})
+
+    def links(self, text: str) -> list[Link]:
+        """Find the links of a text."""
+        return [link for children in self._inlines(text) for link in _links(children)]
+
+    def images(self, text: str) -> list[Image]:
+        """Find the images of a text."""
+        tokens = (token for children in self._inlines(text) for token in children if token.type == "image")
+        return [Image(text_of(token.children or []), str(token.attrs["src"]), title_of(token)) for token in tokens]
+
+    def text(self, text: str) -> list[str]:
+        """Give the plain text, a string for each block at the top."""
+        blocks: list[str] = []
+        lines: list[str] = []
+        cells: list[str] | None = None
+        for token in self._parse(text):
+            line = _block_text(token)
+            if line is not None:
+                (lines if cells is None else cells).append(line)
+            elif token.type == "tr_open":
+                cells = []
+            elif token.type == "tr_close" and cells is not None:
+                lines.append("\t".join(cells))
+                cells = None
+            if token.level == 0 and token.nesting <= 0:
+                blocks.append("\n".join(lines))
+                lines = []
+        return [block for block in blocks if block]
+
+    def tree(self, text: str, lines: range, first_line: int) -> list[Node]:
+        """Give the nodes at the top; the text begins at `first_line`, and `lines` are those that were asked for."""
+        return tree_of(self._parse(text), lines, first_line)
+
+    def _parse(self, text: str) -> list[Token]:
+        # A copy: what this part defines must not leak into the next.
+        return self._markdown.parse(text, {"references": dict(self._references)})
+
+    def _inlines(self, text: str) -> Iterator[Sequence[Token]]:
+        return (token.children or [] for token in self._parse(text) if token.type == "inline")
+
+
+def _as_written(url: str) -> str:
+    return url
+
+
+def _any_link(_url: str) -> bool:
+    return True
+
+
+def _block_text(token: Token) -> str | None:
+    match token.type:
+        case "inline":
+            return text_of(token.children or [])
+        case "fence" | "code_block":
+            return token.content.rstrip("\n")
+        case "html_block":
+            return _TAG.sub("", token.content).strip()
+        case _:
+            return None
+
+
+def _links(tokens: Sequence[Token]) -> Iterator[Link]:
+    opened: list[int] = []
+    for place, token in enumerate(tokens):
+        if token.type == "link_open":
+            opened.append(place)
+        elif token.type == "link_close" and opened:
+            start = opened.pop()
+            text = text_of(tokens[start + 1 : place])
+            yield Link(text, str(tokens[start].attrs["href"]), title_of(tokens[start]))
+        elif token.type == "text" and not opened:
+            yield from (Link(written, url) for _, written, url in bare_addresses(token.content))
+
+
+def parse_frontmatter(text: str) -> Any:
+    """Read the YAML of a frontmatter; an empty one is `{}`.
+
+    Raises:
+        InvalidArtifactError: It is not YAML of plain values, or too large once its aliases are written out.
+    """
+    if len(text) > MAX_FRONTMATTER_CHARS:
+        raise InvalidArtifactError(
+            f"the frontmatter has {len(text)} characters, at most {MAX_FRONTMATTER_CHARS} are read"
+        )
+    safe = cast("Any", yaml)
+    loader = safe.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return {}
+        _check_size(node)
+        value = loader.construct_document(node)
+    except (safe.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidArtifactError(f"the frontmatter is not YAML we read: {reason[:300]}") from error
+    finally:
+        loader.dispose()
+    return {} if value is None else value
+
+
+def _check_size(root: Any) -> None:
+    """Count the nodes as if every alias were written out; each node is looked at once."""
+    sizes: dict[int, int] = {}
+
+    def size(node: Any, above: frozenset[int]) -> int:
+        if id(node) in above:
+            raise ValueError("an alias stands inside of what it names")
+        if id(node) not in sizes:
+            inside = above | {id(node)}
+            sizes[id(node)] = 1 + sum(size(child, inside) for child in _children(node))
+        return sizes[id(node)]
+
+    if size(root, frozenset()) > MAX_YAML_NODES:
+        raise ValueError(f"it has more than {MAX_YAML_NODES} values once its aliases are written out")
+
+
+def _children(node: Any) -> list[Any]:
+    inside: object = node.value
+    if not isinstance(inside, list):
+        return []
+    flat: list[Any] = []
+    for child in cast("list[Any]", inside):
+        flat.extend(cast("tuple[Any, Any]", child) if isinstance(child, tuple) else [child])
+    return flat

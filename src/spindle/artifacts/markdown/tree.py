@@ -1,0 +1,174 @@
+"""The tree of a Markdown text, made of plain dicts with the kinds of nodes that mdast has.
+
+Blocks tell their lines in `position`, both ends included; what stands inside of a line has those of its block. Links
+and images by reference come with the address that the reference means.
+
+This file needs the extra `markdown`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from markdown_it.token import Token
+
+from spindle.artifacts.markdown.bounded_tree import Node
+from spindle.artifacts.markdown.inline_text import bare_addresses, text_of, title_of
+
+MAX_DEPTH: Final = 48
+"""Marks inside of more marks than this are left out and their text is kept: JSON takes no tree of any depth."""
+
+_CONTAINERS: Final = {
+    "paragraph_open": "paragraph",
+    "blockquote_open": "blockquote",
+    "list_item_open": "listItem",
+    "tr_open": "tableRow",
+    "th_open": "tableCell",
+    "td_open": "tableCell",
+    "em_open": "emphasis",
+    "strong_open": "strong",
+    "s_open": "delete",
+}
+_TASK = re.compile(r"\[([ xX])\]\s+")
+_ALIGNED = re.compile(r"text-align:(left|right|center)")
+
+
+def tree_of(tokens: Sequence[Token], lines: range, first_line: int) -> list[Node]:
+    """Make the nodes at the top of a text, whose first line is `first_line` and which shows `lines`."""
+
+    def nodes_of(token: Token) -> list[Node]:
+        if token.type == "inline":
+            return _inlines(token.children or [])
+        return [_placed(node, token, lines, first_line) for node in _block(token)]
+
+    nodes = _nested(tokens, nodes_of)
+    _finish(nodes)
+    return nodes
+
+
+def _nested(tokens: Sequence[Token], nodes_of: Callable[[Token], list[Node]]) -> list[Node]:
+    """Put the nodes of tokens inside each other; what gives no node, or would stand too deep, is as if unmarked."""
+    levels: list[list[Node]] = [[]]
+    for token in tokens:
+        if token.nesting < 0:
+            levels.pop()
+            continue
+        found = nodes_of(token) if token.nesting == 0 or len(levels) <= MAX_DEPTH else []
+        levels[-1].extend(found)
+        if token.nesting > 0:
+            levels.append(found[0]["children"] if found else levels[-1])
+    return levels[0]
+
+
+def _placed(node: Node, token: Token, lines: range, first_line: int) -> Node:
+    if token.map is not None:
+        start, end = (first_line + at for at in token.map)
+        # A range may begin inside of code; the line that opens it is then not one of the range.
+        node["position"] = {"start_line": max(start, lines.start), "end_line": min(max(end, start + 1), lines.stop) - 1}
+    return node
+
+
+def _block(token: Token) -> list[Node]:
+    match token.type:
+        case "heading_open":
+            return [{"type": "heading", "depth": int(token.tag[1:]), "children": []}]
+        case "bullet_list_open":
+            return [{"type": "list", "ordered": False, "children": []}]
+        case "ordered_list_open":
+            return [{"type": "list", "ordered": True, "start": token.attrs.get("start", 1), "children": []}]
+        case "table_open":
+            return [{"type": "table", "align": [], "children": []}]
+        case "th_open":
+            aligned = _ALIGNED.match(str(token.attrs.get("style", "")))
+            return [{"type": "tableCell", "align": aligned and aligned[1], "children": []}]
+        case "fence" | "code_block":
+            lang, _, meta = token.info.strip().partition(" ")
+            value = token.content.removesuffix("\n")
+            return [{"type": "code", "lang": lang or None, "meta": meta.strip() or None, "value": value}]
+        case "html_block":
+            return [{"type": "html", "value": token.content.removesuffix("\n")}]
+        case "hr":
+            return [{"type": "thematicBreak"}]
+        case _:
+            return _container(token)
+
+
+def _container(token: Token) -> list[Node]:
+    kind = _CONTAINERS.get(token.type)
+    return [{"type": kind, "children": []}] if kind else []
+
+
+def _inlines(tokens: Sequence[Token]) -> list[Node]:
+    nodes = _nested(tokens, _inline)
+    _settle_texts(nodes, in_link=False)
+    return nodes
+
+
+def _inline(token: Token) -> list[Node]:
+    match token.type:
+        case "text" | "text_special":
+            return [_text(token.content)]
+        case "softbreak":
+            return [_text("\n")]
+        case "hardbreak":
+            return [{"type": "break"}]
+        case "code_inline":
+            return [{"type": "inlineCode", "value": token.content}]
+        case "html_inline":
+            return [{"type": "html", "value": token.content}]
+        case "link_open":
+            return [{"type": "link", "url": str(token.attrs["href"]), "title": title_of(token), "children": []}]
+        case "image":
+            alt = text_of(token.children or [])
+            return [{"type": "image", "url": str(token.attrs["src"]), "title": title_of(token), "alt": alt}]
+        case _:
+            return _container(token)
+
+
+def _text(value: str) -> Node:
+    return {"type": "text", "value": value}
+
+
+def _with_links(text: str) -> Iterator[Node]:
+    shown = 0
+    for start, written, url in bare_addresses(text):
+        yield _text(text[shown:start])
+        yield {"type": "link", "url": url, "title": None, "children": [_text(written)]}
+        shown = start + len(written)
+    yield _text(text[shown:])
+
+
+def _settle_texts(nodes: list[Node], *, in_link: bool) -> None:
+    """Make one text of those that follow each other, here and below, and links of the bare addresses in it."""
+    settled: list[Node] = []
+    for is_text, group in groupby(nodes, key=lambda node: node["type"] == "text"):
+        if is_text:
+            text = "".join(node["value"] for node in group)
+            settled += [_text(text)] if in_link else _with_links(text)
+        else:
+            settled += group
+    nodes[:] = [node for node in settled if node.get("value") != "" or node["type"] != "text"]
+    for node in nodes:
+        if "children" in node:
+            _settle_texts(node["children"], in_link=in_link or node["type"] == "link")
+
+
+def _finish(nodes: list[Node]) -> None:
+    """Say of lists which of their items are ticked, and of tables how their columns are aligned."""
+    for node in nodes:
+        if node["type"] == "listItem":
+            _tick(node)
+        elif node["type"] == "table":
+            node["align"] = [cell.pop("align") for row in node["children"][:1] for cell in row["children"]]
+        if node["type"] in ("list", "listItem", "blockquote"):
+            _finish(node["children"])
+
+
+def _tick(item: Node) -> None:
+    first: list[Node] = item["children"][:1]
+    inside: list[Node] = first[0]["children"] if first and first[0]["type"] == "paragraph" else []
+    box = _TASK.match(inside[0]["value"]) if inside and inside[0]["type"] == "text" else None
+    if box:
+        item["checked"] = box[1] != " "
+        inside[0]["value"] = inside[0]["value"][box.end() :]

@@ -1,0 +1,114 @@
+"""The dialect of Anthropic's Messages API, and a ready executor callback on its official SDK."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from spindle.bridges import dialects
+from spindle.bridges.anthropic.client import MessagesProvider, client_of
+from spindle.bridges.anthropic.conversation import result_of, seen
+from spindle.bridges.anthropic.stream import Stream
+from spindle.bridges.definitions import Definitions, Spec, build
+from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.rendering import Sees, answer_of
+from spindle.bridges.wire import sendable
+from spindle.calls import Call, CallOutcome
+from spindle.events import Events
+from spindle.tools.declaration import Tool
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+__all__ = ["DIALECT", "Stream", "calls", "definitions", "messages", "results"]
+
+DIALECT: Final = dialects.ANTHROPIC
+
+
+def definitions(
+    tools: ToolRegistry | Iterable[Tool],
+    *,
+    filter: ToolFilter | None = None,
+    strict: bool = False,
+    events: Events | None = None,
+) -> Definitions:
+    """Tell the model about tools.
+
+    Raises:
+        CannotLowerError: A tool's schema cannot be told at all.
+        NameClashError: Two tools would have the same name on the wire.
+    """
+    return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
+
+
+def _wrap(spec: Spec) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": spec.name, "description": spec.description, "input_schema": spec.schema}
+    return told | ({"strict": True} if spec.strict else {})
+
+
+def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
+    """Read the calls of a whole response, the SDK's object or plain data."""
+    stream = Stream(definitions)
+    stream.feed_whole(response)
+    return stream.calls()
+
+
+async def results(
+    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
+) -> list[dict[str, Any]]:
+    """Write what became of calls as `tool_result` blocks, one for each: the beginning of the next user message.
+
+    Raises:
+        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+    """
+    del definitions  # an answer is found by the id of its call alone
+    able = seen(sees)
+    return [sendable(result_of(await answer_of(outcome, able))) for outcome in outcomes]
+
+
+def messages(
+    *,
+    model: str,
+    client: "AsyncAnthropic | None" = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    max_tokens: int = 16_000,
+    strict: bool = False,
+    tool_choice: str | Mapping[str, Any] | None = None,
+    stream: bool = True,
+    retries: Retries | None = None,
+    filter: ToolFilter | None = None,
+    sees: Sees | None = None,
+    cache: bool = False,
+    extra: Mapping[str, Any] | None = None,
+) -> Asking:
+    """Make an executor callback that asks a model through `AsyncAnthropic`, on asyncio or trio.
+
+    `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own object, which is sent on every
+    trip; a name and "required" hold for the first trip only, or the turn could never end. `cache` marks tools and
+    system prompt as worth keeping. `extra` goes into each request; its `tools` are those that Anthropic runs itself,
+    and stand behind ours. Without a `client` it makes its own, which `await callback.aclose()` closes.
+
+    Raises:
+        MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given, or the key is none.
+    """
+    asked = client_of(client, base_url=base_url, api_key=api_key)
+    provider = MessagesProvider(
+        client=asked,
+        define=definitions,
+        model=model,
+        max_tokens=max_tokens,
+        is_strict=strict,
+        tool_choice=tool_choice,
+        is_cached=cache,
+        extra=dict(extra or {}),
+    )
+    return Asking(
+        provider=provider,
+        sees=seen(sees),
+        is_streaming=stream,
+        retries=retries or Retries(),
+        filter=filter,
+        close=asked.close,
+    )

@@ -1,0 +1,203 @@
+"""Asks Anthropic's Messages API through its official SDK."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from spindle.bridges.anthropic.conversation import bygone_tools, messages_of
+from spindle.bridges.anthropic.stream import Stream
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.provider import Answered, AnswerStream, Failure, chosen
+from spindle.bridges.sdk_client import SdkClient, hanging_up
+from spindle.bridges.system_prompt import system_text
+from spindle.bridges.transcript import Step
+from spindle.bridges.wire import arguments_of, field_of, sendable, system_of, text_of
+from spindle.errors import ModelStoppedError
+from spindle.extras import needs_extra
+from spindle.tools.filters import ToolFilter
+from spindle.turns.context import DispatchContext
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+_KEEP: Final = {"cache_control": {"type": "ephemeral"}}
+_MAX_PAUSES: Final = 10
+_STATUSES: Final = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The status an error has when it comes in the middle of a stream, whose own status was 200."""
+
+
+def client_of(
+    given: "AsyncAnthropic | None", *, base_url: str | None, api_key: str | None
+) -> "SdkClient[AsyncAnthropic]":
+    """Give the client to ask with; its own retries are off.
+
+    Raises:
+        MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
+    """
+    with needs_extra("anthropic", purpose="the Anthropic callback"):
+        from anthropic import Anthropic, AsyncAnthropic  # noqa: PLC0415  an extra
+    return SdkClient(
+        given,
+        lambda key: AsyncAnthropic(base_url=base_url, api_key=key, max_retries=0),
+        base_url=base_url,
+        api_key=api_key,
+        keys=lambda client: [getattr(client, name, None) for name in ("api_key", "auth_token")],
+        close=lambda client: client.close(),
+        blocking=Anthropic,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessagesProvider:
+    """One model of the Messages API."""
+
+    client: "SdkClient[AsyncAnthropic]" = field(repr=False)
+    define: Callable[..., Definitions]
+    model: str
+    max_tokens: int
+    is_strict: bool = False
+    tool_choice: str | Mapping[str, Any] | None = None
+    is_cached: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+    def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
+        """Give the tools in the provider's dialect."""
+        return self.define(ctx.tools, filter=filter, strict=self.is_strict, events=ctx.events)
+
+    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+        """Write the request."""
+        request: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": self.max_tokens,
+            "messages": messages_of(steps, definitions),
+        }
+        system = "\n\n".join(system_of(await system_text(ctx), steps))
+        if system:
+            request["system"] = [{"type": "text", "text": system} | (_KEEP if self.is_cached else {})]
+        tools = definitions.tools
+        if tools and self.is_cached:
+            tools[-1] |= _KEEP
+        tools += self.extra.get("tools", ())
+        if tools:
+            request["tools"] = tools
+            request |= self._choice(definitions, trip=ctx.iteration)
+        elif bygone := bygone_tools(request["messages"]):
+            request |= {"tools": bygone, "tool_choice": {"type": "none"}}
+        rest = {name: value for name, value in self.extra.items() if name != "tools"}
+        return sendable(request | rest)
+
+    def _choice(self, definitions: Definitions, *, trip: int) -> dict[str, Any]:
+        if isinstance(self.tool_choice, Mapping):
+            return {"tool_choice": dict(self.tool_choice)}
+        choice = chosen(self.tool_choice, definitions, trip=trip)
+        if choice is None:
+            return {}
+        if choice.mode == "tool":
+            return {"tool_choice": {"type": "tool", "name": choice.wire_name}}
+        return {"tool_choice": {"type": "any" if choice.mode == "required" else choice.mode}}
+
+    def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
+        """Send the request, and give the events of the answer."""
+        return self._closing(request)
+
+    @asynccontextmanager
+    async def _closing(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
+        async with aclosing(self._events(request)) as events:
+            yield events
+
+    async def _events(self, request: dict[str, Any]) -> AsyncGenerator[Any]:
+        create = self._create()
+        for _ in range(_MAX_PAUSES + 1):
+            heard: list[Any] = []
+            async with hanging_up(await create(**arguments_of(create, request), stream=True)) as events:
+                async for event in events:
+                    heard.append(event)
+                    yield event
+            if not any(text_of(field_of(event, "delta"), "stop_reason") == "pause_turn" for event in heard):
+                return
+            so_far = Stream()
+            for event in heard:
+                so_far.feed(event)
+            if so_far.calls():
+                return
+            request = _resumed(request, so_far)
+        raise _paused_too_often()
+
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
+        """Give what puts these events together."""
+        return Stream(definitions, taken=taken)
+
+    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+        """Send the request, wait for the answer as a whole, and read it; goes on where it is paused."""
+        create = self._create()
+        for _ in range(_MAX_PAUSES + 1):
+            response = await create(**arguments_of(create, request))
+            reader.feed_whole(response)
+            so_far = Stream()
+            so_far.feed_whole(response)
+            if so_far.finish_reason != "pause_turn" or so_far.calls():
+                return reader.answered()
+            request = _resumed(request, so_far)
+        raise _paused_too_often()
+
+    def _create(self) -> Any:
+        return self.client.get().messages.create
+
+    def failure(self, error: Exception) -> Failure | None:
+        """Say what an exception of the SDK means; `None` for one that is not the provider's."""
+        import anthropic  # noqa: PLC0415  an extra
+        import httpx2  # noqa: PLC0415  it comes with the extra
+
+        says = f"{type(error).__name__}: {error}"
+        if isinstance(error, anthropic.APIStatusError):
+            return Failure(says, _status(error.status_code, error.body), _retry_after(error.response.headers))
+        unreadable = (anthropic.APIResponseValidationError, json.JSONDecodeError, UnicodeDecodeError)
+        if isinstance(error, (anthropic.APIConnectionError, httpx2.TransportError, *unreadable)):
+            return Failure(says)
+        return None
+
+    def secrets(self) -> Sequence[str]:
+        """Give the keys that are sent."""
+        return self.client.secrets()
+
+
+def _resumed(request: dict[str, Any], so_far: Stream) -> dict[str, Any]:
+    """Go on after a pause: the API wants what it said so far, and nothing else."""
+    messages = cast("list[dict[str, Any]]", request["messages"])
+    content = so_far.raw
+    if messages[-1]["role"] == "assistant":
+        content = [*messages[-1]["content"], *content]
+        messages = messages[:-1]
+    return request | {"messages": [*messages, sendable({"role": "assistant", "content": content})]}
+
+
+def _paused_too_often() -> ModelStoppedError:
+    return ModelStoppedError(f"the model paused its answer more than {_MAX_PAUSES} times", reason="pause_turn")
+
+
+def _status(status: int, body: object) -> int:
+    if status >= 300:
+        return status
+    # A stream that fails half way was a success before; the kind of the error tells which failure it is.
+    return _STATUSES.get(text_of(field_of(body, "error"), "type"), 500)
+
+
+def _retry_after(headers: Mapping[str, str]) -> str | None:
+    milliseconds = headers.get("retry-after-ms")
+    if milliseconds is not None and milliseconds.isdecimal():
+        return str(int(milliseconds) / 1000)
+    return headers.get("retry-after")

@@ -1,0 +1,132 @@
+"""Writes a conversation as Anthropic's Messages API wants it: roles in turn, each call answered at once."""
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from spindle.bridges.anthropic.stream import UNREADABLE
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.partial_calls import repeated_input, repeated_name
+from spindle.bridges.provider_limits import ANTHROPIC, fitted
+from spindle.bridges.rendering import IMAGES, Answer, MediaPart, Part, Sees, TextPart
+from spindle.bridges.transcript import Exchange, Step
+from spindle.bridges.wire import ByTurns, says_something
+
+_DOCUMENTS: Final = frozenset({"application/pdf", "text/plain"})
+_NATIVE: Final = IMAGES | _DOCUMENTS
+_MAX_MEDIA_BYTES: Final = cast("int", ANTHROPIC.max_media_bytes)
+SEES: Final = Sees(mime_types=IMAGES | {"application/pdf"}, max_bytes=_MAX_MEDIA_BYTES)
+"""What the models see."""
+
+_MAX_ID_CHARS: Final = cast("int", ANTHROPIC.max_id_chars)
+_GOES_ON: Final = "(The conversation goes on.)"
+"""The API wants the user to speak first; where nobody did, this is said."""
+
+
+def seen(sees: Sees | None) -> Sees:
+    """Leave of what a model sees what this API can carry."""
+    if sees is None:
+        return SEES
+    return replace(sees, mime_types=sees.mime_types & _NATIVE, max_bytes=min(sees.max_bytes, _MAX_MEDIA_BYTES))
+
+
+def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
+    """Write a conversation."""
+    written = ByTurns("content")
+    ids = _Ids()
+    for step in steps:
+        if isinstance(step, Exchange):
+            _write_exchange(written, step, definitions, ids)
+        elif step.role == "assistant":
+            written.say("assistant", _said_by_model(step.text))
+        elif step.role == "user":
+            written.say("user", [block_of(part) for part in step.parts if says_something(part)])
+    return written.begun_by_user({"type": "text", "text": _GOES_ON})
+
+
+def wire_id(id: str) -> str:
+    """Give the id of a call as the API takes it; of other providers' ids, and of one's own, not all are taken."""
+    return fitted(id, cast("str", ANTHROPIC.id_pattern), _MAX_ID_CHARS)
+
+
+def bygone_tools(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tell the tools that a conversation names: where there are none any more, the API still wants those told."""
+    blocks = [block for message in messages for block in message["content"]]
+    names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
+    return [{"name": name, "description": "Not available now.", "input_schema": {"type": "object"}} for name in names]
+
+
+def result_of(answer: Answer, tool_use_id: str | None = None) -> dict[str, Any]:
+    """Write the answer to one call as a block."""
+    # With an error, the API takes text alone.
+    parts = [part for part in answer.parts if not answer.is_error or isinstance(part, TextPart)]
+    content = [block_of(part) for part in parts if says_something(part)]
+    written = {"type": "tool_result", "tool_use_id": tool_use_id or wire_id(answer.tool_call_id), "content": content}
+    return written | ({"is_error": True} if answer.is_error else {})
+
+
+def block_of(part: Part) -> dict[str, Any]:
+    """Write text or media as a content block."""
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    if part.mime_type in IMAGES:
+        return {"type": "image", "source": _base64(part)}
+    if part.mime_type == "text/plain":
+        data = b64decode(part.base64).decode("utf-8", "replace")
+        return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": data}}
+    return {"type": "document", "source": _base64(part), "title": part.media.safe_filename}
+
+
+def _base64(part: MediaPart) -> dict[str, Any]:
+    return {"type": "base64", "media_type": part.mime_type, "data": part.base64}
+
+
+def _write_exchange(written: ByTurns, exchange: Exchange, definitions: Definitions, ids: "_Ids") -> None:
+    asked = exchange.raw if exchange.raw is not None else _asked(exchange, definitions)
+    fresh = iter([ids.fresh(call.tool_call_id) for call in exchange.calls])
+    blocks: list[dict[str, Any]] = []
+    answered: list[str] = []
+    for block in asked:
+        if block["type"] == "tool_use":
+            answered.append(next(fresh))
+            blocks.append(block | {"id": answered[-1]})
+        else:
+            blocks.append(block)
+    written.say("assistant", blocks)
+    written.say("user", [result_of(*each) for each in zip(exchange.answers, answered, strict=True)])
+
+
+def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+    """Write calls that this bridge did not receive itself."""
+    calls = [
+        {
+            "type": "tool_use",
+            "id": call.tool_call_id,
+            "name": repeated_name(definitions.names.to_wire(call.name), ANTHROPIC),
+            "input": repeated_input(call.args, unreadable=UNREADABLE),
+        }
+        for call in exchange.calls
+    ]
+    return [*_said_by_model(exchange.text or ""), *calls]
+
+
+def _said_by_model(text: str) -> list[dict[str, Any]]:
+    # The API refuses an answer that ends with blanks, and one that is nothing else.
+    return [{"type": "text", "text": text.rstrip()}] if text.strip() else []
+
+
+class _Ids:
+    """Ids of calls as the API takes them: of plain characters, and never the same twice in a conversation."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def fresh(self, id: str) -> str:
+        taken = wire_id(id)
+        fresh, count = taken, 1
+        while fresh in self._used:
+            count += 1
+            fresh = f"{taken[: _MAX_ID_CHARS - 8]}_{count}"
+        self._used.add(fresh)
+        return fresh

@@ -1,0 +1,258 @@
+"""Puts an answer of Anthropic's Messages API together, streamed or whole, and keeps it as the API wants it back."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, cast
+
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_input, repeated_name
+from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider_limits import ANTHROPIC
+from spindle.bridges.wire import count_of, field_of, items_of, plain, text_of
+from spindle.calls import Call
+from spindle.errors import ModelStoppedError
+
+
+def usage_of(usage: Any) -> dict[str, int] | None:
+    """Give the figures; the API counts tokens of the cache apart, and here they are part of `input_tokens`."""
+    fresh, outputs = count_of(usage, "input_tokens"), count_of(usage, "output_tokens")
+    if fresh is None and outputs is None:
+        return None
+    read = count_of(usage, "cache_read_input_tokens")
+    written = count_of(usage, "cache_creation_input_tokens")
+    inputs = (fresh or 0) + (read or 0) + (written or 0)
+    figures = {"input_tokens": inputs, "output_tokens": outputs or 0}
+    thought = count_of(field_of(usage, "output_tokens_details"), "thinking_tokens")
+    apart = {"cached_input_tokens": read, "cache_write_tokens": written, "reasoning_tokens": thought}
+    figures |= {name: count for name, count in apart.items() if count is not None}
+    return figures | {"total_tokens": inputs + (outputs or 0)}
+
+
+def added(first: dict[str, int] | None, second: dict[str, int] | None) -> dict[str, Any] | None:
+    """Add up the figures of two requests."""
+    if first is None or second is None:
+        return first or second
+    return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
+
+
+_WHOLE: Final = frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn"})
+"""Ends that leave nothing unsaid; any other may have cut a call short."""
+_CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
+_WITH_INPUT: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_TEXTS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+"""The field of a delta that goes on with the field of the same name of its block."""
+UNREADABLE: Final = "INVALID_JSON"
+"""The name under which the API's guide wants arguments back that are none."""
+_KINDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
+
+
+class _Block:
+    """One content block, while it is being written."""
+
+    __slots__ = ("call", "data", "is_done", "kind", "texts")
+
+    def __init__(self, data: dict[str, Any], ids: CallIds) -> None:
+        self.data = data
+        self.kind = text_of(data, "type")
+        self.is_done = False
+        self.texts: dict[str, list[str]] = {
+            name: [text_of(data, name)] for name in ("text", "thinking", "signature") if isinstance(data.get(name), str)
+        }
+        is_call = self.kind in _WITH_INPUT
+        self.call = PartialCall(text_of(data, "id"), text_of(data, "name"), ids=ids) if is_call else None
+
+    def text(self, name: str) -> str:
+        return "".join(self.texts.get(name, ()))
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """What came as a call's arguments, as an object."""
+        started = self.data.get("input")
+        if self.call is not None and self.call.text:
+            return repeated_input(self.call.text, unreadable=UNREADABLE)
+        return cast("dict[str, Any]", started) if isinstance(started, dict) else {}
+
+    def repeated(self) -> dict[str, Any] | None:
+        """Give the block as it is sent back; `None` for one the API would refuse."""
+        data = self.data | {name: "".join(parts) for name, parts in self.texts.items()}
+        if self.kind == "text":
+            return data if text_of(data, "text").strip() else None
+        if self.call is not None:
+            name = self.call.name if self.kind != "tool_use" else repeated_name(self.call.name, ANTHROPIC)
+            return data | {"id": self.call.id, "name": name, "input": self.input}
+        # A thought without its end has no valid signature.
+        return data if self.is_done or self.kind != "thinking" else None
+
+
+class Stream:
+    """One answer, as it comes in; goes on over a pause of the API's own tools."""
+
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
+        self.finish_reason: str | None = None
+        self._definitions = definitions
+        self._blocks: list[_Block] = []
+        self._by_index: dict[int, _Block] = {}
+        self._ids = CallIds(taken)
+        self._counted: dict[str, Any] = {}
+        self._counted_before: dict[str, int] | None = None
+        self._has_ended = False
+        self._has_failed = False
+
+    def feed(self, event: Any) -> Sequence[Piece]:
+        """Take one event of the stream, and give what is new in it."""
+        kind = text_of(event, "type")
+        if kind == "content_block_delta":
+            return self._continue(event)
+        if kind == "content_block_start":
+            return self._begin(event)
+        if kind == "content_block_stop":
+            block = self._at(event)
+            if block is not None:
+                block.is_done = True
+        elif kind == "message_delta":
+            self.finish_reason = text_of(field_of(event, "delta"), "stop_reason") or self.finish_reason
+            self._count(field_of(event, "usage"))
+        elif kind == "message_start":
+            self._restart(field_of(event, "message"))
+        elif kind == "message_stop":
+            self._has_ended = True
+        elif kind == "error":
+            self._has_failed = True
+        return ()
+
+    def feed_whole(self, response: Any) -> None:
+        """Take an answer that was not streamed."""
+        self._restart(response)
+        for content in items_of(response, "content"):
+            data = plain(content)
+            if text_of(data, "type"):
+                self._add(data).is_done = True
+        self.finish_reason = text_of(response, "stop_reason") or None
+        self._has_ended = True
+
+    @property
+    def text(self) -> str:
+        """What the model said so far."""
+        return "".join(block.text("text") for block in self._blocks if block.kind == "text")
+
+    @property
+    def thoughts(self) -> str:
+        """What the model thought so far, as far as it is shown."""
+        return "".join(block.text("thinking") for block in self._blocks)
+
+    @property
+    def usage(self) -> dict[str, Any] | None:
+        """What was counted: `input_tokens` holds those from the cache too."""
+        return added(self._counted_before, usage_of(self._counted))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the provider said that this is the end."""
+        return (self._has_ended or self.finish_reason is not None) and not self._has_failed
+
+    @property
+    def raw(self) -> list[dict[str, Any]]:
+        """The content of the answer as it is sent back: thoughts with their signatures, other tools' blocks, calls."""
+        return [data for data in (block.repeated() for block in self._blocks) if data is not None]
+
+    def calls(self) -> list[Call]:
+        """Give the calls so far; one that was cut short has arguments that are refused."""
+        ours = [block for block in self._blocks if block.kind == "tool_use"]
+        return [self._call(block) for block in ours]
+
+    def answered(self) -> Answered:
+        """Give the whole answer.
+
+        Raises:
+            ModelStoppedError: It would not answer, or stopped before it said anything.
+        """
+        calls, text = self.calls(), self.text or None
+        reason = self.finish_reason
+        if reason == "refusal" or (reason in _CUT and not calls and not text):
+            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason, text=self.text)
+        return Answered(
+            text=text,
+            calls=calls,
+            usage=self.usage,
+            finish_reason=reason,
+            raw=self.raw,
+            is_cut=reason in _CUT,
+        )
+
+    def _call(self, block: _Block) -> Call:
+        call = cast("PartialCall", block.call)
+        is_last = block is self._blocks[-1]
+        # The API closes a block that it cut short, and so the end of the whole answer decides.
+        is_whole = block.is_done and (not is_last or self.finish_reason in _WHOLE)
+        if is_whole and not call.text and not call.is_damaged:
+            # Without pieces, what came with the block's start is all there is.
+            call.add(block.data.get("input", {}))
+        return call.to_call(self._definitions, is_whole=is_whole)
+
+    def _restart(self, message: Any) -> None:
+        self._counted_before, self._counted = self.usage, {}
+        self._by_index.clear()
+        self.finish_reason, self._has_ended = None, False
+        self._count(field_of(message, "usage"))
+
+    def _count(self, usage: Any) -> None:
+        figures = plain(usage)
+        if isinstance(figures, Mapping):
+            # Each event counts from the beginning, and may leave out what has not changed.
+            known = cast("Mapping[str, Any]", figures)
+            self._counted |= {name: value for name, value in known.items() if value is not None}
+
+    def _add(self, data: dict[str, Any]) -> _Block:
+        block = _Block(data, self._ids)
+        self._blocks.append(block)
+        return block
+
+    def _begin(self, event: Any) -> Sequence[Piece]:
+        index, data = count_of(event, "index"), plain(field_of(event, "content_block"))
+        if not text_of(data, "type"):
+            return ()
+        block = self._add(data)
+        if index is not None:
+            self._by_index[index] = block
+        if block.kind == "tool_use":
+            return (cast("PartialCall", block.call).piece("", self._definitions),)
+        text = block.text("text")
+        return (Piece("text", text),) if text else ()
+
+    def _continue(self, event: Any) -> Sequence[Piece]:
+        block, delta = self._at(event), field_of(event, "delta")
+        kind = text_of(delta, "type")
+        if block is None:
+            if kind == "input_json_delta":
+                self._lose()
+            return ()
+        if block.call is not None:
+            return self._continue_call(block, delta, kind)
+        if kind == "citations_delta":
+            block.data["citations"] = [*items_of(block.data, "citations"), plain(field_of(delta, "citation"))]
+        field = _TEXTS.get(kind, "")
+        said = text_of(delta, field)
+        if not said or block.is_done or block.kind != _KINDS[kind]:
+            return ()
+        block.texts.setdefault(field, []).append(said)
+        if field == "signature":
+            return ()
+        return (Piece("text" if field == "text" else "thought", said),)
+
+    def _continue_call(self, block: _Block, delta: Any, kind: str) -> Sequence[Piece]:
+        call, given = cast("PartialCall", block.call), field_of(delta, "partial_json")
+        if kind != "input_json_delta" or not isinstance(given, str) or (block.is_done and given):
+            # A piece that is none, or comes after the end: the rest may look whole and is not.
+            call.is_damaged = True
+            return ()
+        piece = call.add(given)
+        return (call.piece(piece, self._definitions),) if block.kind == "tool_use" else ()
+
+    def _at(self, event: Any) -> _Block | None:
+        index = count_of(event, "index")
+        return None if index is None else self._by_index.get(index)
+
+    def _lose(self) -> None:
+        """A piece belongs to nobody: any call that is still open may lack it."""
+        for block in self._blocks:
+            if block.call is not None and not block.is_done:
+                block.call.is_damaged = True

@@ -1,0 +1,230 @@
+"""The dialect of Amazon Bedrock's Converse, and a ready executor callback on boto3."""
+
+import os
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, cast
+
+from anyio import CapacityLimiter, to_thread
+
+from spindle.bridges import dialects
+from spindle.bridges.bedrock.conversation import SEES, bygone_tools, messages_of, seen, tool_result
+from spindle.bridges.bedrock.stream import Stream
+from spindle.bridges.definitions import Definitions, Spec, build
+from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.provider import Answered, AnswerStream, Failure, chosen
+from spindle.bridges.rendering import Sees, answer_of
+from spindle.bridges.sdk_client import items_of_stream
+from spindle.bridges.system_prompt import system_text
+from spindle.bridges.transcript import Step
+from spindle.bridges.wire import field_of, sendable, system_of, text_of
+from spindle.calls import Call, CallOutcome
+from spindle.errors import UsageError
+from spindle.events import Events
+from spindle.extras import needs_extra
+from spindle.tools.declaration import Tool
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
+from spindle.turns.context import DispatchContext
+
+_STATUSES: Final[dict[str, int | None]] = {
+    "internalServerException": 500,
+    "modelStreamErrorException": None,  # the model broke off; the API says to ask again
+    "serviceUnavailableException": 503,
+    "throttlingException": 429,
+    "validationException": 400,
+}
+"""The status an error has when it comes in the middle of a stream, whose own status was 200."""
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """Say what an exception of boto3 means; `None` for one that is not the provider's."""
+    from botocore.eventstream import ParserError  # noqa: PLC0415  an extra
+    from botocore.exceptions import (  # noqa: PLC0415
+        ClientError,
+        ConnectionError,  # noqa: A004
+        EventStreamError,
+        HTTPClientError,
+    )
+    from botocore.parsers import ResponseParserError  # noqa: PLC0415
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415  it comes with boto3
+
+    says = f"{type(error).__name__}: {error}"
+    if isinstance(error, EventStreamError):
+        code = text_of(field_of(cast("Any", error).response, "Error"), "Code")
+        return Failure(says, _STATUSES.get(code, 500))
+    if isinstance(error, ClientError):
+        about = field_of(cast("Any", error).response, "ResponseMetadata")
+        return Failure(says, field_of(about, "HTTPStatusCode"), _retry_after(field_of(about, "HTTPHeaders")))
+    unreadable = (ParserError, ResponseParserError, UnicodeDecodeError)
+    if isinstance(error, (HTTPClientError, ConnectionError, HTTPError, *unreadable)):
+        return Failure(says)
+    return None
+
+
+def hang_up(stream: Any) -> None:
+    """Wake up the thread that waits for the next event: closing a socket does not, shutting it down does."""
+    stream._raw_stream.shutdown()  # boto3 offers no other way
+
+
+def _retry_after(headers: Any) -> str | None:
+    return text_of(headers, "retry-after") or None
+
+
+__all__ = ["DIALECT", "SEES", "Stream", "calls", "converse", "definitions", "results"]
+
+DIALECT: Final = dialects.BEDROCK
+
+_TOOL_CHOICES: Final[Mapping[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
+_READ_TIMEOUT_SECONDS: Final = 600
+"""A model may think for minutes before it says a word; boto3's own minute is too short."""
+
+
+def definitions(
+    tools: ToolRegistry | Iterable[Tool],
+    *,
+    filter: ToolFilter | None = None,
+    strict: bool = False,
+    events: Events | None = None,
+) -> Definitions:
+    """Tell the model about tools: the `tools` of a `toolConfig`.
+
+    Raises:
+        CannotLowerError: A tool's schema cannot be told at all.
+        NameClashError: Two tools would have the same name on the wire.
+    """
+    return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
+
+
+def _wrap(spec: Spec) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": {"json": spec.schema},
+    }
+    return {"toolSpec": told | ({"strict": True} if spec.strict else {})}
+
+
+def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
+    """Read the calls of a whole response of `converse`."""
+    stream = Stream(definitions)
+    stream.feed_whole(response)
+    return stream.calls()
+
+
+async def results(
+    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
+) -> list[dict[str, Any]]:
+    """Write what became of calls as `toolResult` blocks, one for each: the beginning of the next user message.
+
+    Raises:
+        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+    """
+    del definitions  # an answer is found by the id of its call alone
+    able = seen(sees or SEES)
+    return [sendable(tool_result(await answer_of(outcome, able))) for outcome in outcomes]
+
+
+def converse(
+    *,
+    model: str,
+    client: Any = None,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    strict: bool = False,
+    tool_choice: str | Mapping[str, Any] | None = None,
+    stream: bool = True,
+    retries: Retries | None = None,
+    filter: ToolFilter | None = None,
+    sees: Sees | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Asking:
+    """Make an executor callback that asks a model through a `bedrock-runtime` client of boto3, in worker threads.
+
+    A client of your own keeps its own retries: make it with `Config(retries={"total_max_attempts": 1})`. `tool_choice`
+    is "auto", "none", "required", the name of a tool, or the API's own object, which is sent on every trip; a name
+    and "required" hold for the first trip only. `extra` goes into each request, such as `inferenceConfig` or
+    `guardrailConfig`.
+
+    Raises:
+        MissingExtraError: boto3 is not installed.
+        UsageError: A client was given, and where another should be made.
+    """
+    provider = _Converse(
+        client=_client(client, region, endpoint_url),
+        model=model,
+        is_strict=strict,
+        tool_choice=tool_choice,
+        extra=dict(extra or {}),
+    )
+    able = seen(sees or SEES)
+    return Asking(provider=provider, sees=able, is_streaming=stream, retries=retries or Retries(), filter=filter)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Converse:
+    client: Any = field(repr=False)
+    model: str
+    is_strict: bool
+    tool_choice: str | Mapping[str, Any] | None
+    extra: Mapping[str, Any] = field(repr=False)
+
+    def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
+        return definitions(ctx.tools, filter=filter, strict=self.is_strict, events=ctx.events)
+
+    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+        messages = messages_of(steps, definitions)
+        request: dict[str, Any] = {"modelId": self.model, "messages": messages}
+        system = system_of(await system_text(ctx), steps)
+        if system:
+            request["system"] = [{"text": text} for text in system]
+        tools = self._tools(definitions, trip=ctx.iteration) or {"tools": bygone_tools(messages)}
+        if tools["tools"]:
+            request["toolConfig"] = tools
+        return sendable({**request, **self.extra})
+
+    def _tools(self, definitions: Definitions, *, trip: int) -> dict[str, Any] | None:
+        """Tell the tools, and which of them to call; to have none called, Converse is told of none."""
+        choice = chosen(self.tool_choice, definitions, trip=trip)
+        if not len(definitions) or (choice is not None and choice.mode == "none"):
+            return None
+        told: dict[str, Any] = {"tools": definitions.tools}
+        if isinstance(self.tool_choice, Mapping):
+            told["toolChoice"] = dict(self.tool_choice)
+        elif choice is not None:
+            told["toolChoice"] = _TOOL_CHOICES.get(choice.mode) or {"tool": {"name": choice.wire_name}}
+        return told
+
+    def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
+        return items_of_stream(lambda: self.client.converse_stream(**request)["stream"], shut=hang_up)
+
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
+        return Stream(definitions, taken=taken)
+
+    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+        ask = partial(self.client.converse, **request)
+        response = await to_thread.run_sync(ask, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        reader.feed_whole(response)
+        return reader.answered()
+
+    def failure(self, error: Exception) -> Failure | None:
+        return failure_of(error)
+
+    def secrets(self) -> Sequence[str]:
+        # With any other key a request is signed, and the key itself never leaves this process.
+        return [os.environ.get("AWS_BEARER_TOKEN_BEDROCK", "")]
+
+
+def _client(client: Any, region: str | None, endpoint_url: str | None) -> Any:
+    with needs_extra("bedrock", purpose="the Bedrock callback"):
+        from boto3.session import Session  # noqa: PLC0415  an extra
+        from botocore.config import Config  # noqa: PLC0415
+    if client is not None:
+        if region is not None or endpoint_url is not None:
+            raise UsageError("a client has its own region and endpoint; give either it or them", field="client")
+        return client
+    config = Config(retries={"total_max_attempts": 1}, read_timeout=_READ_TIMEOUT_SECONDS, tcp_keepalive=True)
+    session: Any = Session()
+    return session.client("bedrock-runtime", region_name=region, endpoint_url=endpoint_url, config=config)

@@ -1,0 +1,121 @@
+"""Writes conversations as Bedrock's Converse takes them: messages of content blocks, by turns of user and assistant."""
+
+import base64
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.partial_calls import repeated_input, repeated_name
+from spindle.bridges.provider_limits import BEDROCK, fitted
+from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
+from spindle.bridges.transcript import Exchange, Said, Step
+from spindle.bridges.wire import ByTurns, says_something, sendable
+from spindle.calls import Call
+
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+_IMAGES: Final = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+_DOCUMENTS: Final = {
+    "application/pdf": "pdf",
+    "text/csv": "csv",
+    "application/msword": "doc",
+    f"{_OFFICE}.wordprocessingml.document": "docx",
+    "application/vnd.ms-excel": "xls",
+    f"{_OFFICE}.spreadsheetml.sheet": "xlsx",
+    "text/html": "html",
+    "text/plain": "txt",
+    "text/markdown": "md",
+}
+_VIDEOS: Final = {
+    "video/mp4": "mp4",
+    "video/quicktime": "mov",
+    "video/webm": "webm",
+    "video/x-matroska": "mkv",
+    "video/mpeg": "mpeg",
+    "video/3gpp": "three_gp",
+}
+_NATIVE: Final = frozenset(_IMAGES | _DOCUMENTS | _VIDEOS)
+_MAX_DOCUMENT_NAME_CHARS: Final = 100
+_SILENCE: Final = "(Nothing was said.)"
+
+SEES: Final = Sees(mime_types=frozenset(_IMAGES | _DOCUMENTS), max_bytes=BEDROCK.max_media_bytes or Sees().max_bytes)
+"""Images and documents, which most models behind Converse take; video only where you know that yours does."""
+
+
+def seen(sees: Sees) -> Sees:
+    """Leave of what a model sees what Converse can carry."""
+    return replace(sees, mime_types=sees.mime_types & _NATIVE)
+
+
+def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
+    """Write a conversation."""
+    written = ByTurns("content")
+    for step in steps:
+        if isinstance(step, Exchange):
+            written.say("assistant", _asked(step, definitions))
+            written.say("user", [tool_result(answer) for answer in step.answers])
+        elif step.role != "system":
+            written.say(step.role, _said(step))
+    return sendable(written.begun_by_user({"text": _SILENCE}))
+
+
+def bygone_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tell the tools that a conversation names: where there are none any more, Converse still wants those told."""
+    blocks = [block for message in messages for block in message["content"]]
+    names = dict.fromkeys(block["toolUse"]["name"] for block in blocks if "toolUse" in block)
+    schema = {"json": {"type": "object"}}
+    return [{"toolSpec": {"name": name, "description": "Not available now.", "inputSchema": schema}} for name in names]
+
+
+def tool_result(answer: Answer) -> dict[str, Any]:
+    """Write the answer of one call as a block of the user's next message."""
+    content = _blocks(answer.parts) or [{"text": _SILENCE}]
+    status = {"status": "error"} if answer.is_error else {}
+    return {"toolResult": {"toolUseId": wire_id(answer.tool_call_id), "content": content, **status}}
+
+
+def wire_id(tool_call_id: str) -> str:
+    """Give the id of a call as Converse takes it; of other providers' ids, and of one's own, not all are taken."""
+    return fitted(tool_call_id, BEDROCK.id_pattern or ".+", BEDROCK.max_id_chars or len(tool_call_id))
+
+
+def _said(said: Said) -> list[dict[str, Any]]:
+    # The model's own messages hold no media: Converse takes them from the user alone.
+    parts = said.parts if said.role == "user" else [part for part in said.parts if isinstance(part, TextPart)]
+    return _blocks(parts)
+
+
+def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+    if exchange.raw is None:
+        text = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
+        return [*text, *(_tool_use(call, definitions) for call in exchange.calls)]
+    return [dict(block) for block in exchange.raw]
+
+
+def _tool_use(call: Call, definitions: Definitions) -> dict[str, Any]:
+    name = repeated_name(definitions.names.to_wire(call.name), BEDROCK)
+    return {"toolUse": {"toolUseId": wire_id(call.tool_call_id), "name": name, "input": repeated_input(call.args)}}
+
+
+def _blocks(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    """Write parts as blocks; Converse refuses a blank text."""
+    return [_block(part) for part in parts if says_something(part)]
+
+
+def _block(part: Part) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"text": part.text}
+    source = {"bytes": base64.b64decode(part.base64)}
+    if part.mime_type in _IMAGES:
+        return {"image": {"format": _IMAGES[part.mime_type], "source": source}}
+    if part.mime_type in _VIDEOS:
+        return {"video": {"format": _VIDEOS[part.mime_type], "source": source}}
+    return {"document": {"format": _DOCUMENTS[part.mime_type], "name": _document_name(part), "source": source}}
+
+
+def _document_name(part: MediaPart) -> str:
+    """Name a document by the letters that Converse takes, and by the end of its id: no two may have one name."""
+    allowed = re.sub(r"[^A-Za-z0-9()\[\]-]+", " ", part.media.safe_filename)[:_MAX_DOCUMENT_NAME_CHARS]
+    apart = re.sub(r"[^A-Za-z0-9-]", "", part.media.id)[-12:]
+    return " ".join(f"{allowed} {apart}".split()) or "document"

@@ -1,0 +1,240 @@
+"""Puts an answer of Bedrock's Converse together, streamed or whole, and keeps it as the API wants it back."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, cast
+
+from spindle.bridges.bedrock.conversation import wire_id
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_input, repeated_name
+from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider_limits import BEDROCK
+from spindle.bridges.wire import count_of, field_of, items_of, text_of
+from spindle.calls import Call
+from spindle.errors import ModelStoppedError
+
+_WHOLE: Final = frozenset({"end_turn", "tool_use", "stop_sequence"})
+"""Ends that leave nothing unsaid; any other may have cut the last call short."""
+_CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
+_SENT_BACK: Final = frozenset({"citationsContent", "toolResult"})
+"""What else a model's message may hold when it is sent back; images, for one, are taken from the user alone."""
+_COUNTED: Final = {"cached_input_tokens": "cacheReadInputTokens", "cache_write_tokens": "cacheWriteInputTokens"}
+
+
+class _Block:
+    """One content block, while it is being written."""
+
+    __slots__ = ("call", "is_done", "is_ours", "other", "redacted", "signature", "text", "thought")
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.thought: list[str] = []
+        self.signature: list[str] = []
+        self.redacted = b""
+        self.call: PartialCall | None = None
+        self.is_ours = False
+        """Whether its call is for a tool of ours, not for one that the provider runs itself."""
+        self.other: dict[str, Any] | None = None
+        """Anything else, as it came."""
+        self.is_done = False
+
+    def begin_call(self, tool_use: Any, ids: CallIds) -> None:
+        self.call = PartialCall(text_of(tool_use, "toolUseId"), text_of(tool_use, "name"), ids=ids)
+        self.is_ours = text_of(tool_use, "type") != "server_tool_use"
+
+    def finish(self) -> None:
+        """Take a call whose input had no pieces as one without arguments."""
+        self.is_done = True
+        if self.call is not None and not self.call.text and not self.call.is_damaged:
+            self.call.add({})
+
+    def repeated(self) -> dict[str, Any] | None:
+        """Give the block as it is sent back; `None` for one the API would refuse."""
+        if self.call is not None:
+            name = repeated_name(self.call.name, BEDROCK)
+            written = {"toolUseId": wire_id(self.call.id), "name": name, "input": repeated_input(self.call.text)}
+            return {"toolUse": written | ({} if self.is_ours else {"type": "server_tool_use"})}
+        if self.redacted:
+            return {"reasoningContent": {"redactedContent": self.redacted}}
+        if self.thought or self.signature:
+            # A thought without its end has no valid signature.
+            signature = {"signature": "".join(self.signature)} if self.signature else {}
+            told = {"reasoningText": {"text": "".join(self.thought), **signature}}
+            return {"reasoningContent": told} if self.is_done else None
+        if self.other is not None:
+            return self.other
+        text = "".join(self.text)
+        return {"text": text} if text.strip() else None
+
+
+class Stream:
+    """One answer, as it comes in."""
+
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
+        self.finish_reason: str | None = None
+        self.usage: dict[str, Any] | None = None
+        """What was counted: `input_tokens` holds those from the cache too."""
+        self._definitions = definitions
+        self._blocks: list[_Block] = []
+        self._by_index: dict[int, _Block] = {}
+        self._ids = CallIds(taken)
+
+    def feed(self, event: Any) -> Sequence[Piece]:
+        """Take one event of the stream, and give what is new in it."""
+        if (delta := field_of(event, "contentBlockDelta")) is not None:
+            return self._continue(self._at(delta), field_of(delta, "delta"))
+        if (start := field_of(event, "contentBlockStart")) is not None:
+            return self._begin(start)
+        if (stop := field_of(event, "contentBlockStop")) is not None:
+            self._at(stop).finish()
+        elif (end := field_of(event, "messageStop")) is not None:
+            self.finish_reason = text_of(end, "stopReason") or "end_turn"
+        elif (metadata := field_of(event, "metadata")) is not None:
+            self.usage = _usage(field_of(metadata, "usage")) or self.usage
+        return ()
+
+    def feed_whole(self, response: Any) -> None:
+        """Take an answer that was not streamed."""
+        message = field_of(field_of(response, "output"), "message")
+        for content in items_of(message, "content"):
+            self._blocks.append(self._whole(content))
+        self.finish_reason = text_of(response, "stopReason") or "end_turn"
+        self.usage = _usage(field_of(response, "usage"))
+        last = self._blocks[-1].call if self._blocks else None
+        if last is not None and self.finish_reason not in _WHOLE:
+            # The API closes the input it had to cut short, so that it only looks whole.
+            last.is_damaged = True
+
+    @property
+    def text(self) -> str:
+        """What the model said so far."""
+        return "".join("".join(block.text) for block in self._blocks)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the provider said that this is the end."""
+        return self.finish_reason is not None
+
+    @property
+    def raw(self) -> list[dict[str, Any]]:
+        """The content of the answer as it is sent back: thoughts with their signatures, text, calls."""
+        return [block for block in (each.repeated() for each in self._blocks) if block is not None]
+
+    def calls(self) -> list[Call]:
+        """Give the calls so far; one that was cut short has arguments that are refused."""
+        return [self._call(block, block.call) for block in self._blocks if block.call is not None and block.is_ours]
+
+    def answered(self) -> Answered:
+        """Give the whole answer.
+
+        Raises:
+            ModelStoppedError: It stopped before it said anything.
+        """
+        calls, text, reason = self.calls(), self.text or None, self.finish_reason
+        if reason not in _WHOLE and not calls and not text:
+            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason, text="")
+        is_cut = reason not in _WHOLE
+        return Answered(
+            text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw or None, is_cut=is_cut
+        )
+
+    def _call(self, block: _Block, call: PartialCall) -> Call:
+        # The API closes a block that it cut short, and so the end of the whole answer decides about the last.
+        is_whole = block.is_done and (block is not self._blocks[-1] or self.finish_reason in _WHOLE)
+        if self.finish_reason not in {None, *_WHOLE, *_CUT}:
+            # Filtered, or malformed by the provider's own word: nothing of it is run.
+            call.is_damaged = True
+        if not is_whole and call.text == "{}" and not call.is_damaged:
+            return PartialCall(call.id, call.name).to_call(self._definitions, is_whole=False)
+        return call.to_call(self._definitions, is_whole=is_whole)
+
+    def _at(self, event: Any) -> _Block:
+        """Find the block an event is about; text and thoughts have no event that begins them."""
+        index = _index(event)
+        if index not in self._by_index:
+            self._by_index[index] = _Block()
+            self._blocks.append(self._by_index[index])
+        return self._by_index[index]
+
+    def _begin(self, event: Any) -> Sequence[Piece]:
+        start = field_of(event, "start")
+        if (tool_use := field_of(start, "toolUse")) is not None:
+            # A second beginning is another block, whatever its number: nothing is written over.
+            self._by_index.pop(_index(event), None)
+            block = self._at(event)
+            block.begin_call(tool_use, self._ids)
+            return self._piece(block, "")
+        result = field_of(start, "toolResult")
+        if isinstance(result, Mapping):
+            self._at(event).other = {"toolResult": {**cast("Mapping[str, Any]", result), "content": []}}
+        return ()
+
+    def _continue(self, block: _Block, delta: Any) -> Sequence[Piece]:
+        if block.call is not None:
+            given = field_of(field_of(delta, "toolUse"), "input")
+            if not isinstance(given, str) or (block.is_done and given):
+                # A piece that is none, or comes after the end: the rest may look whole and is not.
+                block.call.is_damaged = True
+                return ()
+            return self._piece(block, block.call.add(given))
+        if (said := text_of(delta, "text")) and not block.is_done:
+            block.text.append(said)
+            return (Piece("text", said),)
+        if field_of(delta, "toolUse") is not None:
+            # Its beginning was lost, and with it the name.
+            block.begin_call({}, self._ids)
+            return self._continue(block, delta)
+        if block.other is not None:
+            block.other["toolResult"]["content"] += items_of(delta, "toolResult")
+        return _think(block, field_of(delta, "reasoningContent"))
+
+    def _piece(self, block: _Block, piece: str) -> Sequence[Piece]:
+        call = block.call
+        if call is None or not block.is_ours:
+            return ()
+        return (call.piece(piece, self._definitions),)
+
+    def _whole(self, content: Any) -> _Block:
+        block = _Block()
+        reasoning = field_of(content, "reasoningContent")
+        if (tool_use := field_of(content, "toolUse")) is not None:
+            block.begin_call(tool_use, self._ids)
+            cast("PartialCall", block.call).add(field_of(tool_use, "input"))
+        elif reasoning is not None:
+            _think(block, field_of(reasoning, "reasoningText"))
+            _think(block, reasoning)  # what is redacted stands beside the text, not in it
+        elif said := text_of(content, "text"):
+            block.text.append(said)
+        elif isinstance(content, Mapping) and _SENT_BACK.intersection(cast("Mapping[str, Any]", content)):
+            block.other = dict(cast("Mapping[str, Any]", content))
+            told = items_of(field_of(content, "citationsContent"), "content")
+            block.text += [text_of(each, "text") for each in told]
+        block.finish()
+        return block
+
+
+def _index(event: Any) -> int:
+    index = count_of(event, "contentBlockIndex")
+    return -1 if index is None else index
+
+
+def _think(block: _Block, reasoning: Any) -> Sequence[Piece]:
+    redacted = field_of(reasoning, "redactedContent")
+    if isinstance(redacted, bytes):
+        block.redacted += redacted
+    if signature := text_of(reasoning, "signature"):
+        block.signature.append(signature)
+    if thought := text_of(reasoning, "text"):
+        block.thought.append(thought)
+        return (Piece("thought", thought),)
+    return ()
+
+
+def _usage(usage: Any) -> dict[str, int] | None:
+    """Give the figures; the API counts tokens of the cache apart, and here they are part of `input_tokens`."""
+    fresh, outputs = count_of(usage, "inputTokens"), count_of(usage, "outputTokens")
+    if fresh is None and outputs is None:
+        return None
+    apart = {name: count for name, theirs in _COUNTED.items() if (count := count_of(usage, theirs)) is not None}
+    inputs = (fresh or 0) + sum(apart.values())
+    figures = {"input_tokens": inputs, "output_tokens": outputs or 0, **apart}
+    return figures | {"total_tokens": inputs + (outputs or 0)}

@@ -1,0 +1,190 @@
+"""Asks Gemini's generateContent through its official SDK."""
+
+import json
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pydantic
+from pydantic.alias_generators import to_camel
+
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.gemini.conversation import contents_of
+from spindle.bridges.gemini.stream import MALFORMED, Stream
+from spindle.bridges.provider import Answered, AnswerStream, Failure, chosen
+from spindle.bridges.sdk_client import SdkClient
+from spindle.bridges.system_prompt import system_text
+from spindle.bridges.transcript import Step
+from spindle.bridges.wire import field_of, items_of, sendable, system_of, text_of
+from spindle.errors import BrokenAnswerError, InvalidConfigError, ModelStoppedError
+from spindle.extras import needs_extra
+from spindle.tools.filters import ToolFilter
+from spindle.turns.context import DispatchContext
+
+if TYPE_CHECKING:
+    from google.genai import Client as GenaiClient
+
+_MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
+
+
+def client_of(given: "GenaiClient | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[GenaiClient]":
+    """Give the client to ask with.
+
+    Raises:
+        MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given, or the key is none.
+    """
+    with needs_extra("gemini", purpose="the Gemini callback"):
+        from google import genai  # noqa: PLC0415  an extra
+    options = genai.types.HttpOptions(base_url=base_url)
+    return SdkClient(
+        given,
+        lambda key: genai.Client(api_key=key, http_options=options),
+        base_url=base_url,
+        api_key=api_key,
+        keys=_keys,
+        close=_close,
+    )
+
+
+def _keys(client: "GenaiClient") -> list[Any]:
+    # The SDK offers no other way to what it sends.
+    return [getattr(getattr(client, "_api_client", None), "api_key", None)]
+
+
+async def _close(client: "GenaiClient") -> None:
+    await client.aio.aclose()
+    client.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateProvider:
+    """One model of generateContent."""
+
+    client: "SdkClient[GenaiClient]" = field(repr=False)
+    define: Callable[..., Definitions]
+    model: str
+    tool_choice: str | Mapping[str, Any] | None = None
+    is_media_inside: bool = True
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+    def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
+        """Give the tools in the provider's dialect."""
+        return self.define(ctx.tools, filter=filter, events=ctx.events)
+
+    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+        """Write the request."""
+        config: dict[str, Any] = {}
+        system = "\n\n".join(system_of(await system_text(ctx), steps))
+        if system:
+            config["systemInstruction"] = system
+        told = definitions.tools
+        tools = [{"functionDeclarations": told}] if told else []
+        tools += self.extra.get("tools", ())
+        if tools:
+            config |= {"tools": tools} | self._choice(definitions, trip=ctx.iteration)
+        # The SDK knows each setting by two names; here they are told by one.
+        rest = {to_camel(name): value for name, value in self.extra.items() if name != "tools"}
+        contents = contents_of(steps, definitions, is_inside=self.is_media_inside)
+        written = sendable({"contents": contents, "config": config})
+        return {"model": self.model, "contents": written["contents"], "config": written["config"] | rest}
+
+    def _choice(self, definitions: Definitions, *, trip: int) -> dict[str, Any]:
+        if isinstance(self.tool_choice, Mapping):
+            return {"toolConfig": dict(self.tool_choice)}
+        choice = chosen(self.tool_choice, definitions, trip=trip)
+        if choice is None:
+            return {}
+        calling: dict[str, Any] = {"mode": _MODES[choice.mode]}
+        if choice.mode == "tool":
+            calling["allowedFunctionNames"] = [choice.wire_name]
+        return {"toolConfig": {"functionCallingConfig": calling}}
+
+    def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
+        """Send the request, and give the chunks of the answer."""
+        return self._closing(request)
+
+    @asynccontextmanager
+    async def _closing(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
+        async with aclosing(self._chunks(_checked(request))) as chunks:
+            yield chunks
+
+    async def _chunks(self, request: dict[str, Any]) -> AsyncGenerator[Any]:
+        chunks: AsyncGenerator[Any] = await self._models().generate_content_stream(**request)
+        async with aclosing(chunks):
+            try:
+                async for chunk in chunks:
+                    yield chunk
+            except (TypeError, AttributeError, KeyError) as error:
+                # A chunk in which something is of another kind than it should be.
+                raise BrokenAnswerError(f"{type(error).__name__}: {error}") from error
+
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
+        """Give what puts these chunks together."""
+        return Stream(definitions, taken=taken)
+
+    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+        """Send the request, wait for the answer as a whole, and read it."""
+        reader.feed_whole(await self._models().generate_content(**_checked(request)))
+        if not reader.is_complete:
+            raise BrokenAnswerError("the answer does not say how it ended")
+        return reader.answered()
+
+    def _models(self) -> Any:
+        return self.client.get().aio.models
+
+    def failure(self, error: Exception) -> Failure | None:
+        """Say what an exception of the SDK means; `None` for one that is not the provider's."""
+        from google.genai import errors  # noqa: PLC0415  an extra
+
+        says = f"{type(error).__name__}: {error}"
+        if isinstance(error, errors.APIError):
+            return Failure(says, error.code, _retry_after(error))
+        if isinstance(error, ModelStoppedError):
+            return Failure(says) if error.reason in MALFORMED else None
+        unreadable = (pydantic.ValidationError, errors.UnknownApiResponseError, UnicodeDecodeError)
+        broken = (json.JSONDecodeError, *unreadable, *_transport_errors())
+        return Failure(says) if isinstance(error, broken) else None
+
+    def secrets(self) -> Sequence[str]:
+        """Give the keys that are sent."""
+        return self.client.secrets()
+
+
+def _checked(request: dict[str, Any]) -> dict[str, Any]:
+    """Give the request in the SDK's types, so that what it refuses is not taken for a broken answer."""
+    from google.genai import types  # noqa: PLC0415  an extra
+
+    try:
+        contents = [types.Content.model_validate(content) for content in request["contents"]]
+        config = types.GenerateContentConfig.model_validate(request["config"])
+    except pydantic.ValidationError as error:
+        says = f"google.genai does not take this request; look at extra and tool_choice: {error}"
+        raise InvalidConfigError(says, field="extra") from error
+    # Calls are run by the executor, and asking again is our work: the SDK does neither.
+    config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
+    options = config.http_options or types.HttpOptions()
+    config.http_options = options.model_copy(update={"retry_options": types.HttpRetryOptions(attempts=1)})
+    return {"model": request["model"], "contents": contents, "config": config}
+
+
+def _transport_errors() -> list[type[Exception]]:
+    """Give the errors of whichever HTTP library the SDK uses here."""
+    names = {"httpx2": "TransportError", "httpx": "TransportError", "aiohttp": "ClientError"}
+    return [getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules]
+
+
+def _retry_after(error: Any) -> str | None:
+    """Find how long to wait: in the header, or where Google's errors say it."""
+    headers = getattr(error.response, "headers", None)
+    if isinstance(headers, Mapping):
+        named = cast("Mapping[str, str]", headers).get("retry-after")
+        if named is not None:
+            return named
+    for detail in items_of(field_of(error.details, "error"), "details"):
+        delay = text_of(detail, "retryDelay")
+        if delay.endswith("s"):
+            return delay[:-1]
+    return None

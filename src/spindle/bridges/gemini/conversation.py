@@ -1,0 +1,106 @@
+"""Writes a conversation as Gemini's generateContent wants it: user and model in turn, each call answered at once."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.gemini.stream import is_made
+from spindle.bridges.partial_calls import repeated_input, repeated_name
+from spindle.bridges.provider_limits import GEMINI
+from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
+from spindle.bridges.transcript import Exchange, Step
+from spindle.bridges.wire import ByTurns, says_something
+
+_INSIDE: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
+"""What may stand inside a function's response; other media follows it."""
+_NATIVE: Final = _INSIDE | frozenset(
+    {
+        *("image/heic", "image/heif", "image/gif"),
+        *("audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac"),
+        *("video/mp4", "video/mpeg", "video/quicktime", "video/webm", "video/x-flv", "video/wmv", "video/3gpp"),
+    }
+)
+SEES: Final = Sees(mime_types=_NATIVE - {"image/gif", "text/plain"})
+"""What the models see."""
+
+_GOES_ON: Final = "(The conversation goes on.)"
+"""The API wants the user to speak first; where nobody did, this is said."""
+
+
+def seen(sees: Sees | None) -> Sees:
+    """Leave of what a model sees what this API can carry."""
+    return SEES if sees is None else replace(sees, mime_types=sees.mime_types & _NATIVE)
+
+
+def contents_of(steps: Sequence[Step], definitions: Definitions, *, is_inside: bool) -> list[dict[str, Any]]:
+    """Write a conversation."""
+    written = ByTurns("parts")
+    for step in steps:
+        if isinstance(step, Exchange):
+            asked = step.raw if step.raw is not None else _asked(step, definitions)
+            written.say("model", asked)
+            ids = [part["functionCall"].get("id") for part in asked if "functionCall" in part]
+            written.say("user", responses_of(step.answers, definitions, ids=ids, is_inside=is_inside))
+        elif step.role == "assistant":
+            written.say("model", [{"text": step.text}] if step.text.strip() else [])
+        elif step.role == "user":
+            written.say("user", [part_of(part) for part in step.parts if says_something(part)])
+    return written.begun_by_user({"text": _GOES_ON})
+
+
+def responses_of(
+    answers: Sequence[Answer],
+    definitions: Definitions | None,
+    *,
+    ids: Sequence[str | None] | None = None,
+    is_inside: bool = True,
+) -> list[dict[str, Any]]:
+    """Write the answers to calls as parts, one for each call in their order; media they cannot hold comes after."""
+    known = ids if ids is not None else [None if is_made(each.tool_call_id) else each.tool_call_id for each in answers]
+    written: list[dict[str, Any]] = []
+    after: list[Part] = []
+    for answer, call_id in zip(answers, known, strict=True):
+        inside = [part for part in answer.media if is_inside and part.mime_type in _INSIDE]
+        written.append(_response(answer, definitions, call_id, inside))
+        for before, part in zip((None, *answer.parts), answer.parts, strict=False):
+            if isinstance(part, MediaPart) and part not in inside:
+                after += [before, part] if isinstance(before, TextPart) else [part]
+    return [*written, *(part_of(part) for part in after)]
+
+
+def part_of(part: Part) -> dict[str, Any]:
+    """Write text or media as a part."""
+    return {"text": part.text} if isinstance(part, TextPart) else _inline(part)
+
+
+def _response(
+    answer: Answer, definitions: Definitions | None, call_id: str | None, inside: Sequence[MediaPart]
+) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "name": _wire_name(answer.name, definitions),
+        "response": {"error" if answer.is_error else "result": answer.text},
+    }
+    if call_id is not None:
+        response["id"] = call_id
+    if inside:
+        response["parts"] = [_inline(part) for part in inside]
+    return {"functionResponse": response}
+
+
+def _inline(part: MediaPart) -> dict[str, Any]:
+    return {"inlineData": {"mimeType": part.mime_type, "data": part.base64}}
+
+
+def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+    """Write calls that this bridge did not receive itself."""
+    said = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
+    calls = [
+        {"functionCall": {"name": _wire_name(call.name, definitions), "args": repeated_input(call.args)}}
+        for call in exchange.calls
+    ]
+    return [*said, *calls]
+
+
+def _wire_name(name: str, definitions: Definitions | None) -> str:
+    return repeated_name(name if definitions is None else definitions.names.to_wire(name), GEMINI)

@@ -1,0 +1,281 @@
+"""Puts an answer of Gemini's generateContent together, streamed or whole, and keeps it as the API wants it back."""
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, cast
+from uuid import uuid4
+
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_name
+from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider_limits import GEMINI
+from spindle.bridges.wire import count_of, field_of, items_of, plain, text_of
+from spindle.calls import Call
+from spindle.errors import ModelStoppedError
+
+_PATH: Final = re.compile(r"\$(?:\.[^.\[\]]+|\[\d{1,4}\]|\['[^']*'\])+")
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
+_VALUES: Final = ("stringValue", "numberValue", "boolValue", "nullValue")
+
+
+class PartialArgs:
+    """The arguments of one call, so far."""
+
+    def __init__(self) -> None:
+        self.args: dict[str, Any] = {}
+        self.is_done = False
+        self.is_damaged = False
+        """A piece could not be put where it belongs: what is left may look whole and is not."""
+        self._growing: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The arguments as JSON; while more is to come, such that nobody takes them for whole."""
+        text = json.dumps(self.args, ensure_ascii=False)
+        return text if self.is_done else text[:-1]
+
+    def feed(self, function_call: Mapping[str, Any]) -> None:
+        """Take the next pieces."""
+        whole = function_call.get("args")
+        if isinstance(whole, dict):
+            self.args |= cast("dict[str, Any]", whole)
+        for piece in items_of(function_call, "partialArgs"):
+            self._put(piece)
+        if function_call.get("willContinue") is not True:
+            self.is_done = True
+            self.is_damaged = self.is_damaged or self._growing is not None
+
+    def _put(self, piece: Any) -> None:
+        path = text_of(piece, "jsonPath")
+        names = [name for name in _VALUES if field_of(piece, name) is not None]
+        if not _PATH.fullmatch(path) or len(names) != 1 or (self._growing is not None and self._growing != path):
+            self.is_damaged = True
+            return
+        value = None if names == ["nullValue"] else field_of(piece, names[0])
+        if names == ["numberValue"] and isinstance(value, float) and value.is_integer():
+            # The wire has numbers of one kind only; a whole one is what the model wrote.
+            value = int(value)
+        steps = [int(index) if index else name or quoted for name, index, quoted in _STEP.findall(path)]
+        try:
+            _place(self.args, steps, value, goes_on=self._growing == path)
+        except (TypeError, IndexError):
+            self.is_damaged = True
+        self._growing = path if field_of(piece, "willContinue") is True else None
+
+
+def _place(args: dict[str, Any], steps: list[str | int], value: Any, *, goes_on: bool) -> None:
+    """Put a value where its path says, making what is missing on the way."""
+    place: Any = args
+    for step, following in pairwise(steps):
+        empty: Any = [] if isinstance(following, int) else {}
+        place = _inner(place, step, empty)
+    before = _inner(place, steps[-1], "" if goes_on else None)
+    place[steps[-1]] = before + value if goes_on else value
+
+
+def _inner(place: Any, step: str | int, empty: Any) -> Any:
+    if not isinstance(place, list if isinstance(step, int) else dict):
+        raise TypeError("the path does not fit what is there")
+    if isinstance(step, str):
+        return cast("dict[str, Any]", place).setdefault(step, empty)
+    items = cast("list[Any]", place)
+    if step == len(items):
+        items.append(empty)
+    return items[step]
+
+
+_WHOLE: Final = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
+_CUT: Final = frozenset({"MAX_TOKENS"})
+MALFORMED: Final = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"})
+"""The model failed to write a call; asked again, it may do better."""
+_MADE: Final = "made_"
+"""How an id begins that the API did not give: such a one must not be sent to it."""
+
+
+def is_made(id: str) -> bool:
+    """Say whether an id is ours and not the API's."""
+    return id.startswith(_MADE)
+
+
+class _Asked:
+    """One function call, and the part of the answer that it is."""
+
+    __slots__ = ("call", "part", "partial")
+
+    def __init__(self, part: dict[str, Any], ids: CallIds) -> None:
+        self.part = part
+        asked = part["functionCall"]
+        made = f"{_MADE}{uuid4().hex}"
+        self.call = PartialCall(text_of(asked, "id"), text_of(asked, "name"), ids=ids, made=made)
+        self.partial: PartialArgs | None = None
+
+
+class Stream:
+    """One answer, as it comes in."""
+
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
+        self.usage: dict[str, Any] | None = None
+        self.finish_reason: str | None = None
+        self._definitions = definitions
+        self._parts: list[dict[str, Any]] = []
+        self._asked: list[_Asked] = []
+        self._ids = CallIds(taken)
+        self._finish_message = ""
+
+    def feed_whole(self, response: Any) -> None:
+        """Take an answer that was not streamed: it has the form of a chunk."""
+        self.feed(response)
+
+    def feed(self, event: Any) -> Sequence[Piece]:
+        """Take one chunk of the stream, and give what is new in it."""
+        chunk = plain(event)
+        self.usage = usage_of(field_of(chunk, "usageMetadata")) or self.usage
+        blocked = text_of(field_of(chunk, "promptFeedback"), "blockReason")
+        if blocked:
+            self.finish_reason = f"prompt blocked: {blocked}"
+        pieces: list[Piece] = []
+        for candidate in items_of(chunk, "candidates"):
+            # More than one answer may be asked for; there is one conversation, and the first goes on with it.
+            if not count_of(candidate, "index"):
+                for part in items_of(field_of(candidate, "content"), "parts"):
+                    if isinstance(part, dict):
+                        pieces += self._take(cast("dict[str, Any]", part))
+                self.finish_reason = text_of(candidate, "finishReason") or self.finish_reason
+                self._finish_message = text_of(candidate, "finishMessage") or self._finish_message
+                break
+        return pieces
+
+    @property
+    def text(self) -> str:
+        """What the model said so far."""
+        return "".join(text_of(part, "text") for part in self._parts if part.get("thought") is not True)
+
+    @property
+    def thoughts(self) -> str:
+        """What the model thought so far, as far as it is shown."""
+        return "".join(text_of(part, "text") for part in self._parts if part.get("thought") is True)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the provider said that this is the end."""
+        return self.finish_reason is not None
+
+    @property
+    def raw(self) -> list[dict[str, Any]]:
+        """The parts of the answer as they are sent back, each thought's signature on the very part it came with."""
+        repeated = {id(asked.part): asked for asked in self._asked}
+        kept: list[dict[str, Any]] = []
+        for part in self._parts:
+            asked = repeated.get(id(part))
+            if asked is not None:
+                kept.append(part | {"functionCall": _repeated(asked)})
+            elif text_of(part, "text") or part.keys() - {"text", "thought"}:
+                kept.append(part)
+        return kept
+
+    def calls(self) -> list[Call]:
+        """Give the calls so far; one that was cut short has arguments that are refused."""
+        if self.finish_reason in MALFORMED:
+            return []
+        return [self._call(asked) for asked in self._asked]
+
+    def answered(self) -> Answered:
+        """Give the whole answer.
+
+        Raises:
+            ModelStoppedError: It was blocked, failed to write a call, or stopped before it said anything.
+        """
+        calls, text, reason = self.calls(), self.text or None, self.finish_reason
+        is_cut = reason in _CUT
+        if (reason not in _WHOLE and not is_cut) or (is_cut and not calls and not text):
+            said = f"{reason} ({self._finish_message})" if self._finish_message else reason
+            raise ModelStoppedError(f"the model stopped without an answer: {said}", reason=reason, text=self.text)
+        return Answered(text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw, is_cut=is_cut)
+
+    def _call(self, asked: _Asked) -> Call:
+        call = asked.call
+        is_last = asked.part is self._parts[-1]
+        if asked.partial is not None:
+            return self._call_of_pieces(call, asked.partial)
+        given = asked.part["functionCall"].get("args")
+        may_be_cut = is_last and self.finish_reason not in _WHOLE
+        is_cut = is_last and self.finish_reason in _CUT
+        if call.name and isinstance(given, Mapping) and not is_cut and (given or not may_be_cut):
+            args = cast("Mapping[str, Any]", given)
+            named = (call.id, call.name, dict(args))
+            return self._definitions.call(*named) if self._definitions is not None else Call(*named)
+        if not call.text and not (given is None or given == {}):
+            call.add(given)
+            # An object is closed in any case: nobody can see whether the model was stopped inside it.
+            call.is_damaged = call.is_damaged or is_cut
+        elif not call.text and not may_be_cut:
+            # The API leaves out the arguments of a call that has none.
+            call.add({})
+        return call.to_call(self._definitions, is_whole=not may_be_cut)
+
+    def _call_of_pieces(self, call: PartialCall, partial: PartialArgs) -> Call:
+        call.replace(partial.text)
+        call.is_damaged = partial.is_damaged
+        return call.to_call(self._definitions, is_whole=partial.is_done)
+
+    def _take(self, part: dict[str, Any]) -> Sequence[Piece]:
+        if "functionCall" in part:
+            return self._take_call(part) if isinstance(part["functionCall"], dict) else ()
+        text = part.get("text")
+        if not isinstance(text, str):
+            if part.keys() - {"text", "thought"}:
+                self._parts.append(part)
+            return ()
+        before = self._parts[-1] if self._parts else None
+        if before is not None and _is_bare(before) and _is_bare(part) and _thinks(before) == _thinks(part):
+            before["text"] += text
+        else:
+            self._parts.append(part)
+        return (Piece("thought" if _thinks(part) else "text", text),) if text else ()
+
+    def _take_call(self, part: dict[str, Any]) -> Sequence[Piece]:
+        given = cast("dict[str, Any]", part["functionCall"])
+        last = self._asked[-1] if self._asked else None
+        if last is not None and last.partial is not None and not last.partial.is_done and not given.get("name"):
+            last.partial.feed(given)
+            return ()
+        asked = _Asked(part, self._ids)
+        if given.get("willContinue") or given.get("partialArgs"):
+            asked.partial = PartialArgs()
+            asked.partial.feed(given)
+        self._parts.append(part)
+        self._asked.append(asked)
+        return (asked.call.piece("", self._definitions),)
+
+
+def _repeated(asked: _Asked) -> dict[str, Any]:
+    given = asked.part["functionCall"]
+    args = given.get("args") if asked.partial is None else asked.partial.args
+    name = repeated_name(asked.call.name, GEMINI)
+    repeated: dict[str, Any] = {"name": name, "args": args if isinstance(args, dict) else {}}
+    return repeated | ({} if is_made(asked.call.id) else {"id": asked.call.id})
+
+
+def _is_bare(part: Mapping[str, Any]) -> bool:
+    """Say whether a part is text alone: only such may grow."""
+    return isinstance(part.get("text"), str) and not part.keys() - {"text", "thought"}
+
+
+def _thinks(part: Mapping[str, Any]) -> bool:
+    return part.get("thought") is True
+
+
+def usage_of(usage: Any) -> dict[str, int] | None:
+    """Give what was counted by the names all bridges use: thoughts are part of `output_tokens`."""
+    asked, said = count_of(usage, "promptTokenCount"), count_of(usage, "candidatesTokenCount")
+    total, thought = count_of(usage, "totalTokenCount"), count_of(usage, "thoughtsTokenCount")
+    if asked is None and said is None and total is None:
+        return None
+    inputs = (asked or 0) + (count_of(usage, "toolUsePromptTokenCount") or 0)
+    outputs = (said or 0) + (thought or 0)
+    figures = {"input_tokens": inputs, "output_tokens": outputs}
+    apart = {"cached_input_tokens": count_of(usage, "cachedContentTokenCount"), "reasoning_tokens": thought}
+    figures |= {name: count for name, count in apart.items() if count is not None}
+    return figures | {"total_tokens": inputs + outputs if total is None else total}

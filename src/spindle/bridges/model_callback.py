@@ -1,0 +1,257 @@
+"""What every ready executor callback does: ask, follow the stream, try again, tell observers, give a reply."""
+
+import email.utils
+import random
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Self, TypeAlias
+from weakref import WeakKeyDictionary
+
+import anyio
+
+from spindle.bridges.provider import Answered, AnswerStream, Failure, Piece, Provider
+from spindle.bridges.rendering import Sees
+from spindle.bridges.transcript import Transcript
+from spindle.calls import Call
+from spindle.errors import BrokenAnswerError, InvalidToolArgsError, ModelUnavailableError
+from spindle.tools.arguments import MASK, masked, read_arguments
+from spindle.tools.filters import ToolFilter, both
+from spindle.turns.callback_reports import Helpers
+from spindle.turns.context import DispatchContext
+from spindle.turns.dispatch import Reply
+
+
+class Telling:
+    """Reports pieces as they come, and completes what they began."""
+
+    def __init__(self, ctx: DispatchContext, helpers: Helpers, message_id: str) -> None:
+        self._ctx = ctx
+        self._helpers = helpers
+        self._message_id = message_id
+        self._begun: set[str] = set()
+        self._arguments: dict[str, str] = {}
+        self._tools: dict[str, str] = {}
+        self._told: dict[str, tuple[str, Any]] = {}
+
+    def tell(self, piece: Piece) -> None:
+        """Report what is new."""
+        if piece.kind == "text":
+            self._begun.add("message")
+            self._helpers.report_message(self._message_id, piece.text)
+        elif piece.kind == "thought":
+            self._begun.add("thought")
+            self._helpers.report_thought(self._message_id, piece.text)
+        else:
+            self._arguments[piece.id] = self._arguments.get(piece.id, "") + piece.text
+            tool = self._tools[piece.id] = piece.tool or self._tools.get(piece.id, "")
+            # Half a text cannot be masked, and whose arguments they are must be known before they are shown.
+            is_open = bool(tool) and not self._secret_fields(tool)
+            self._tell_call(piece.id, tool, self._arguments[piece.id] if is_open else MASK)
+
+    def tell_whole(self, answered: Answered) -> None:
+        """Report an answer that did not come in pieces."""
+        if answered.text:
+            self._helpers.report_message(self._message_id, answered.text, is_complete=True)
+        self._tell_calls(answered)
+
+    def finish(self, answered: Answered) -> None:
+        """Say that there are no more pieces, and what the calls have become."""
+        if "thought" in self._begun:
+            self._helpers.report_thought(self._message_id, "", is_complete=True)
+        if "message" in self._begun:
+            self._helpers.report_message(self._message_id, "", is_complete=True)
+        self._tell_calls(answered)
+
+    def _tell_calls(self, answered: Answered) -> None:
+        for call in answered.calls:
+            self._tell_call(call.tool_call_id, call.name, self._shown(call))
+
+    def _tell_call(self, id: str, tool: str, args: Any) -> None:
+        if self._told.get(id) != (tool, args):
+            self._told[id] = (tool, args)
+            self._helpers.report_tool_call(id, tool=tool, args=args)
+
+    def _shown(self, call: Call) -> Any:
+        secret = self._secret_fields(call.name)
+        if not secret:
+            return call.args
+        try:
+            return masked(read_arguments(call.args, tool=call.name, empty_ok=True), secret)
+        except InvalidToolArgsError:
+            return MASK
+
+    def _secret_fields(self, tool: str) -> Collection[str]:
+        found = self._ctx.tools.get(tool)
+        return found.secret_fields if found is not None else ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retries:
+    """How often a provider is asked again, and after how long."""
+
+    attempts: int = 3
+    """The first one counts; 1 never asks again."""
+    base_seconds: float = 0.5
+    cap_seconds: float = 30
+    """Also the longest `retry-after` that is waited for; a longer one ends the turn at once."""
+    statuses: frozenset[int] = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+
+
+_MAX_SAID_CHARS: Final = 500
+"""How much of a server's own words an error repeats."""
+_LEAST_SECRET_CHARS: Final = 8
+"""A shorter one is no key that anybody gave out, and would be found inside other words."""
+
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+
+@dataclass(kw_only=True, eq=False)
+class Asking:
+    """An executor callback: `TurnRunner(executor_callback=Asking(...))`."""
+
+    provider: Provider
+    sees: Sees
+    is_streaming: bool = True
+    retries: Retries = field(default_factory=Retries)
+    filter: ToolFilter | None = None
+    sleep: Sleep = anyio.sleep
+    close: Callable[[], Awaitable[None]] | None = None
+    """Closes the client, where it is the callback's own."""
+    _transcripts: "WeakKeyDictionary[DispatchContext, Transcript]" = field(
+        default_factory=WeakKeyDictionary[DispatchContext, Transcript], repr=False
+    )
+
+    async def __call__(self, ctx: DispatchContext, helpers: Helpers) -> Reply | None:
+        """Ask the model what to do next; when the turn is aborted, hang up at once.
+
+        Raises:
+            ModelUnavailableError: The provider gave no whole answer, however often it may be asked.
+        """
+        with anyio.CancelScope() as scope:
+            forget = ctx.abort_signal.on_abort(scope.cancel)
+            try:
+                return await self._ask(ctx, helpers)
+            finally:
+                forget()
+        return None
+
+    async def aclose(self) -> None:
+        """Close the connections this callback opened on this event loop; a client that it was given stays open."""
+        if self.close is not None:
+            await self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    async def _ask(self, ctx: DispatchContext, helpers: Helpers) -> Reply:
+        transcript = self._transcripts.setdefault(ctx, Transcript())
+        steps = await transcript.steps(ctx, self.sees)
+        # What is not shown may not run either; what somebody else keeps from this dispatch stays kept from it.
+        ctx.filter = both(ctx.filter, self.filter)
+        definitions = self.provider.definitions(ctx, ctx.filter)
+        request = await self.provider.request(ctx, steps, definitions)
+        taken = {record.id for record in ctx.tool_calls} | transcript.call_ids
+        answered = await self._persist(ctx, helpers, request, lambda: self.provider.reader(definitions, taken))
+        if answered.is_cut:
+            helpers.log.warn("the model was stopped before its end", finish_reason=answered.finish_reason)
+        transcript.asked(text=answered.text, calls=answered.calls, raw=answered.raw)
+        if answered.text is None and not answered.calls:
+            return Reply(text="", usage=answered.usage)
+        return Reply(text=answered.text, calls=tuple(answered.calls), usage=answered.usage)
+
+    async def _persist(
+        self, ctx: DispatchContext, helpers: Helpers, request: dict[str, Any], begin: Callable[[], AnswerStream]
+    ) -> Answered:
+        attempt = 1
+        while True:
+            try:
+                return await self._attempt(ctx, helpers, request, begin(), attempt)
+            except Exception as error:
+                failure = self._failure(error)
+                if failure is None:
+                    raise
+                pause = self._pause(failure, attempt)
+                if pause is None:
+                    raise ModelUnavailableError(
+                        f"the model's server gave no whole answer after {attempt} attempts: {failure.says}",
+                        http_status=failure.status,
+                        attempts=attempt,
+                    ) from self._cause(error)
+                helpers.log.warn("asking the model again", reason=failure.says, attempt=attempt, seconds=pause)
+            await self.sleep(pause)
+            attempt += 1
+
+    async def _attempt(
+        self, ctx: DispatchContext, helpers: Helpers, request: dict[str, Any], reader: AnswerStream, attempt: int
+    ) -> Answered:
+        telling = Telling(ctx, helpers, f"m{ctx.iteration}" if attempt == 1 else f"m{ctx.iteration}.{attempt}")
+        if not self.is_streaming:
+            answered = await self.provider.whole(request, reader)
+            telling.tell_whole(answered)
+            return answered
+        async with self.provider.stream(request) as events:
+            async for event in events:
+                for piece in reader.feed(event):
+                    telling.tell(piece)
+        if not reader.is_complete:
+            raise BrokenAnswerError("the stream ended before the answer did")
+        answered = reader.answered()
+        telling.finish(answered)
+        return answered
+
+    def _failure(self, error: Exception) -> Failure | None:
+        is_broken = isinstance(error, BrokenAnswerError)
+        failure = Failure(str(error), error.http_status) if is_broken else self.provider.failure(error)
+        if failure is None:
+            return None
+        says = failure.says
+        for secret in self._secrets():
+            says = says.replace(secret, MASK)
+        return replace(failure, says=says if len(says) <= _MAX_SAID_CHARS else f"{says[:_MAX_SAID_CHARS]}…")
+
+    def _cause(self, error: Exception) -> Exception | None:
+        """Give what went wrong, unless a server said the key itself: a traceback would tell it."""
+        chain: list[BaseException] = []
+        link: BaseException | None = error
+        while link is not None and link not in chain:
+            chain.append(link)
+            link = link.__cause__ or link.__context__
+        is_told = any(secret in f"{each!r} {each}" for each in chain for secret in self._secrets())
+        return None if is_told else error
+
+    def _secrets(self) -> list[str]:
+        return [secret for secret in self.provider.secrets() if len(secret) >= _LEAST_SECRET_CHARS]
+
+    def _pause(self, failure: Failure, attempt: int) -> float | None:
+        """How long to wait before the next attempt; `None`: there is none."""
+        retries = self.retries
+        if attempt >= retries.attempts or not (failure.status is None or failure.status in retries.statuses):
+            return None
+        asked_for = seconds_of(failure.retry_after)
+        if asked_for is not None:
+            return asked_for if asked_for <= retries.cap_seconds else None
+        backoff = min(retries.cap_seconds, retries.base_seconds * 2 ** (attempt - 1))
+        return backoff * random.uniform(0.5, 1)  # noqa: S311  spreads clients, guards nothing
+
+
+def seconds_of(retry_after: str | None) -> float | None:
+    """Read a `retry-after` header: seconds, or a date; anything else says nothing."""
+    if retry_after is None:
+        return None
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        pass
+    else:
+        return max(0.0, seconds) if seconds == seconds else None  # noqa: PLR0124  NaN
+    try:
+        when = email.utils.parsedate_to_datetime(retry_after)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())

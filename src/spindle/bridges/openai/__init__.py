@@ -1,0 +1,10 @@
+"""OpenAI's Chat Completions and Responses APIs, and servers that speak them."""
+
+from spindle.doors import open_door
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.bridges.openai.callbacks import chat as chat
+    from spindle.bridges.openai.callbacks import responses as responses
+else:
+    __getattr__, __dir__ = open_door(__name__)

@@ -1,0 +1,93 @@
+"""Ready executor callbacks on OpenAI's SDK: for OpenAI, and for every server that speaks its API."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.openai import chat_completions, responses_api
+from spindle.bridges.openai.client import ChatProvider, Options, ResponsesProvider, client_of
+from spindle.bridges.rendering import Sees
+from spindle.tools.filters import ToolFilter
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+def chat(
+    *,
+    model: str,
+    client: "AsyncOpenAI | None" = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    strict: bool = False,
+    tool_choice: str | Mapping[str, Any] | None = None,
+    parallel_tool_calls: bool | None = None,
+    stream: bool = True,
+    include_usage: bool = True,
+    retries: Retries | None = None,
+    sees: Sees | None = None,
+    filter: ToolFilter | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Asking:
+    """Make an executor callback that asks a model by Chat Completions.
+
+    `base_url` may be any server that speaks this API. `tool_choice` is "auto", "none", "required", the name of a
+    tool, or the API's own object, which is sent on every trip; a name and "required" hold for the first trip only, or
+    the turn could never end. `include_usage` asks for figures in a stream, which some servers refuse. `extra` is put
+    into every request as it is. Without a `client` it makes its own, which `await callback.aclose()` closes.
+
+    Raises:
+        MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given, or the key is none.
+    """
+    options = Options(
+        model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
+    )
+    asked = client_of(client, base_url=base_url, api_key=api_key)
+    return Asking(
+        provider=ChatProvider(asked, options, asks_usage=stream and include_usage),
+        sees=chat_completions.seen(sees or Sees()),
+        is_streaming=stream,
+        retries=retries or Retries(),
+        filter=filter,
+        close=asked.close,
+    )
+
+
+def responses(
+    *,
+    model: str,
+    client: "AsyncOpenAI | None" = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    strict: bool = False,
+    tool_choice: str | Mapping[str, Any] | None = None,
+    parallel_tool_calls: bool | None = None,
+    stream: bool = True,
+    store: bool | None = None,
+    retries: Retries | None = None,
+    sees: Sees | None = None,
+    filter: ToolFilter | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Asking:
+    """Make an executor callback that asks a model by the Responses API.
+
+    With `store=False` nothing is kept by the provider, and the model's reasoning comes back to it encrypted. The other
+    options are those of `chat`.
+
+    Raises:
+        MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given, or the key is none.
+    """
+    options = Options(
+        model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
+    )
+    asked = client_of(client, base_url=base_url, api_key=api_key)
+    return Asking(
+        provider=ResponsesProvider(asked, options, store=store),
+        sees=responses_api.seen(sees or Sees()),
+        is_streaming=stream,
+        retries=retries or Retries(),
+        filter=filter,
+        close=asked.close,
+    )

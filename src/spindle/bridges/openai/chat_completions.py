@@ -1,0 +1,349 @@
+"""The dialect of OpenAI's Chat Completions, which many other servers speak."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from spindle.bridges import dialects
+from spindle.bridges.definitions import Definitions, Spec, build
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated, repeated_name
+from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider_limits import OPENAI_CHAT
+from spindle.bridges.rendering import IMAGES, Answer, MediaPart, Part, Sees, TextPart, answer_of
+from spindle.bridges.transcript import Exchange, Said, Step
+from spindle.bridges.wire import count_of, field_of, is_record, items_of, sendable, text_of
+from spindle.calls import Call, CallOutcome
+from spindle.errors import ModelStoppedError
+from spindle.events import Events
+from spindle.tools.declaration import Tool
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
+
+
+def usage_of(usage: Any) -> dict[str, Any] | None:
+    """Give the figures of either API; `None` where there are none."""
+    if usage is None:
+        return None
+    inputs, outputs = "prompt_tokens", "completion_tokens"
+    if count_of(usage, inputs) is None and count_of(usage, outputs) is None:
+        inputs, outputs = "input_tokens", "output_tokens"
+    found = {
+        "input_tokens": count_of(usage, inputs),
+        "output_tokens": count_of(usage, outputs),
+        "cached_input_tokens": count_of(field_of(usage, f"{inputs}_details"), "cached_tokens"),
+        "reasoning_tokens": count_of(field_of(usage, f"{outputs}_details"), "reasoning_tokens"),
+        "total_tokens": count_of(usage, "total_tokens"),
+    }
+    figures: dict[str, Any] = {name: count for name, count in found.items() if count is not None}
+    if "total_tokens" not in figures and {"input_tokens", "output_tokens"} <= figures.keys():
+        figures["total_tokens"] = figures["input_tokens"] + figures["output_tokens"]
+    return figures or None
+
+
+_WHOLE: Final = frozenset({"stop", "tool_calls", "function_call"})
+"""Ends that leave nothing unsaid; any other may have cut a call short."""
+_THOUGHTS: Final = ("reasoning_content", "reasoning")
+"""Where servers other than OpenAI's put what a model thinks."""
+
+
+class Stream:
+    """One answer, as it comes in."""
+
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
+        self.usage: dict[str, Any] | None = None
+        self.finish_reason: str | None = None
+        self._definitions = definitions
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._thoughts: dict[str, list[str]] = {}
+        self._ids = CallIds(taken)
+        self._calls: list[PartialCall] = []
+        self._by_index: dict[int, PartialCall] = {}
+        self._legacy: PartialCall | None = None
+
+    def feed(self, event: Any) -> Sequence[Piece]:
+        """Take one chunk of the stream, and give what is new in it."""
+        usage = field_of(event, "usage")
+        if usage is not None:
+            self.usage = usage_of(usage) or self.usage
+        pieces: list[Piece] = []
+        for choice in items_of(event, "choices"):
+            # More than one answer may be asked for; there is one conversation, and the first goes on with it.
+            index = field_of(choice, "index")
+            if index is None or index == 0:
+                self._take(field_of(choice, "delta"), pieces)
+                self._end(choice)
+        return pieces
+
+    def feed_whole(self, response: Any) -> None:
+        """Take an answer that was not streamed."""
+        self.usage = usage_of(field_of(response, "usage"))
+        for choice in items_of(response, "choices")[:1]:
+            self._take(field_of(choice, "message"), [], is_whole=True)
+            self._end(choice)
+
+    @property
+    def text(self) -> str:
+        """What the model said so far, or why it would not."""
+        return "".join(self._text) or "".join(self._refusal)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the provider said that this is the end."""
+        return self.finish_reason is not None
+
+    def calls(self) -> list[Call]:
+        """Give the calls so far; one that was cut short has arguments that are refused."""
+        is_whole = self.finish_reason in _WHOLE
+        return [each.to_call(self._definitions, is_whole=is_whole) for each in self._begun_calls]
+
+    @property
+    def _begun_calls(self) -> Sequence[PartialCall]:
+        """Give them in their order, which pieces may not keep; servers that know both ways may say a call in both."""
+        if not self._calls and self._legacy is not None:
+            return [self._legacy]
+        places = [call.index for call in self._calls]
+        return self._calls if None in places else sorted(self._calls, key=lambda call: call.index or 0)
+
+    def answered(self) -> Answered:
+        """Give the whole answer.
+
+        Raises:
+            ModelStoppedError: It was stopped before it said anything.
+        """
+        calls, text, reason = self.calls(), self.text, self.finish_reason
+        if reason is not None and reason not in _WHOLE and not text and not calls:
+            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason)
+        return Answered(
+            text=text or None,
+            calls=calls,
+            usage=self.usage,
+            finish_reason=reason,
+            raw=self._message(calls),
+            is_cut=reason not in _WHOLE,
+        )
+
+    def _message(self, calls: Sequence[Call]) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._text) or None}
+        if self._refusal:
+            message["refusal"] = "".join(self._refusal)
+        message |= {name: "".join(parts) for name, parts in self._thoughts.items()}
+        if calls:
+            message["tool_calls"] = [_repeated(each) for each in self._begun_calls]
+        return message
+
+    def _end(self, choice: Any) -> None:
+        self.finish_reason = text_of(choice, "finish_reason") or self.finish_reason
+
+    def _take(self, delta: Any, pieces: list[Piece], *, is_whole: bool = False) -> None:
+        content = field_of(delta, "content")
+        if content:
+            self._say(content, pieces)
+        for name in ("refusal", *_THOUGHTS):
+            said = text_of(delta, name)
+            if said:
+                self._say_aside(name, said, pieces)
+        for entry in items_of(delta, "tool_calls"):
+            self._take_call(entry, pieces, is_whole=is_whole)
+        legacy = field_of(delta, "function_call")
+        if legacy is not None:
+            self._take_legacy(legacy, pieces)
+
+    def _say(self, content: Any, pieces: list[Piece]) -> None:
+        parts = [content] if isinstance(content, str) else [text_of(each, "text") for each in _listed(content)]
+        for part in filter(None, parts):
+            self._text.append(part)
+            pieces.append(Piece("text", part))
+
+    def _say_aside(self, name: str, said: str, pieces: list[Piece]) -> None:
+        if name == "refusal":
+            self._refusal.append(said)
+            pieces.append(Piece("text", said))
+            return
+        self._thoughts.setdefault(name, []).append(said)
+        if len(self._thoughts) == 1 or name == next(iter(self._thoughts)):
+            pieces.append(Piece("thought", said))
+
+    def _take_call(self, entry: Any, pieces: list[Piece], *, is_whole: bool) -> None:
+        custom = field_of(entry, "custom")
+        function = custom if custom is not None else field_of(entry, "function")
+        call_id, name = text_of(entry, "id"), text_of(function, "name")
+        begins = is_whole and bool(call_id or name)
+        call = self._begun(call_id, None) if begins else self._owner(entry, call_id, name, function)
+        if call is None:
+            self._lose()
+            return
+        call.identify(call_id)
+        call.is_custom = call.is_custom or custom is not None
+        self._add(call, function, pieces)
+
+    def _take_legacy(self, function: Any, pieces: list[Piece]) -> None:
+        self._legacy = self._legacy or PartialCall(ids=self._ids)
+        self._add(self._legacy, function, pieces)
+
+    def _add(self, call: PartialCall, function: Any, pieces: list[Piece]) -> None:
+        name = text_of(function, "name")
+        if name != call.name:
+            # A name may come in pieces, too, and servers repeat it.
+            call.name += name
+        if function is not None and not is_record(function):
+            call.is_damaged = True
+        piece = call.add(field_of(function, "input" if call.is_custom else "arguments"))
+        pieces.append(call.piece(piece, self._definitions))
+
+    def _owner(self, entry: Any, id: str, name: str, function: Any) -> PartialCall | None:
+        """Find or begin the call that a piece belongs to; `None` where nobody can say which that is."""
+        index = count_of(entry, "index")
+        if index is not None:
+            known = self._by_index.get(index)
+            if known is None:
+                return self._begun(id, index)
+            if id and known.given_id and id != known.given_id:
+                return self._begun(id, index) if name else None
+            is_another = bool(name) and not id and bool(field_of(function, "arguments")) and known.is_closed
+            return self._begun(id, index) if is_another else known
+        last = self._calls[-1] if self._calls else None
+        if id:
+            goes_on = last is not None and last.given_id == id and not (name and last.is_closed)
+            return last if goes_on else self._begun(id, None)
+        if field_of(entry, "index") is not None or not is_record(entry):
+            return None
+        return self._begun(id, None) if name else last
+
+    def _begun(self, id: str, index: int | None) -> PartialCall:
+        call = PartialCall(id, ids=self._ids)
+        self._calls.append(call)
+        if index is not None:
+            call.index, self._by_index[index] = index, call
+        return call
+
+    def _lose(self) -> None:
+        """A piece belongs to nobody: any call begun so far may lack it."""
+        for call in self._calls:
+            call.is_damaged = True
+
+
+def _listed(content: Any) -> Sequence[Any]:
+    return cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
+
+
+def _repeated(call: PartialCall) -> dict[str, Any]:
+    name = repeated_name(call.name, OPENAI_CHAT)
+    if call.is_custom:
+        return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.text}}
+    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": repeated(call.text)}}
+
+
+__all__ = ["DIALECT", "Stream", "calls", "definitions", "messages", "results", "seen"]
+
+DIALECT: Final = dialects.OPENAI_CHAT
+
+_AUDIO: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_NATIVE: Final = IMAGES | frozenset(_AUDIO) | {"application/pdf"}
+_LEAD: Final = "What the tools above gave besides text, each after its marker. It is not from the user."
+
+
+def definitions(
+    tools: ToolRegistry | Iterable[Tool],
+    *,
+    filter: ToolFilter | None = None,
+    strict: bool = False,
+    events: Events | None = None,
+) -> Definitions:
+    """Tell the model about tools.
+
+    Raises:
+        CannotLowerError: A tool's schema cannot be told at all.
+        NameClashError: Two tools would have the same name on the wire.
+        TooManyToolsError: There are more than the API takes.
+    """
+    return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
+
+
+def _wrap(spec: Spec) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": spec.name, "description": spec.description, "parameters": spec.schema}
+    return {"type": "function", "function": function | ({"strict": True} if spec.strict else {})}
+
+
+def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
+    """Read the calls of a whole response, the SDK's object or plain data."""
+    stream = Stream(definitions)
+    stream.feed_whole(response)
+    return stream.calls()
+
+
+async def results(
+    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
+) -> list[dict[str, Any]]:
+    """Write what became of calls as messages: one for each call, then one with the media the model can see.
+
+    Raises:
+        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+    """
+    del definitions  # an answer is found by the id of its call alone
+    able = seen(sees or Sees())
+    return sendable(_answered([await answer_of(outcome, able) for outcome in outcomes]))
+
+
+def seen(sees: Sees) -> Sees:
+    """Leave of what a model sees what this API can carry."""
+    return replace(sees, mime_types=sees.mime_types & _NATIVE)
+
+
+def messages(system_prompt: str, steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
+    """Write a conversation."""
+    written: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
+    for step in steps:
+        if isinstance(step, Exchange):
+            written.append(step.raw if step.raw is not None else _asked(step, definitions))
+            written += _answered(step.answers)
+        elif step.parts:
+            written.append(_said(step))
+    return written
+
+
+def _said(said: Said) -> dict[str, Any]:
+    if said.role != "user" or all(isinstance(part, TextPart) for part in said.parts):
+        return {"role": said.role, "content": said.text}
+    return {"role": "user", "content": [_part(part) for part in said.parts]}
+
+
+def _asked(exchange: Exchange, definitions: Definitions) -> dict[str, Any]:
+    asked = [
+        {
+            "id": call.tool_call_id,
+            "type": "function",
+            "function": {
+                "name": repeated_name(definitions.names.to_wire(call.name), DIALECT.limits),
+                "arguments": repeated(call.args),
+            },
+        }
+        for call in exchange.calls
+    ]
+    return {"role": "assistant", "content": exchange.text, "tool_calls": asked}
+
+
+def _answered(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """Answer every call first: the API takes nothing else before the last of them."""
+    written: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": each.tool_call_id, "content": each.text} for each in answers
+    ]
+    shown: list[Part] = []
+    for answer in answers:
+        for before, part in zip((None, *answer.parts), answer.parts, strict=False):
+            if isinstance(part, MediaPart):
+                shown += [before, part] if isinstance(before, TextPart) else [part]
+    if shown:
+        written.append({"role": "user", "content": [_part(part) for part in (TextPart(_LEAD), *shown)]})
+    return written
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    if part.mime_type in _AUDIO:
+        return {"type": "input_audio", "input_audio": {"data": part.base64, "format": _AUDIO[part.mime_type]}}
+    url = f"data:{part.mime_type};base64,{part.base64}"
+    if part.mime_type in IMAGES:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": part.media.safe_filename, "file_data": url}}

@@ -1,0 +1,255 @@
+"""OpenAI's two APIs behind its SDK, as executor callbacks ask them."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.openai import chat_completions, responses_api
+from spindle.bridges.provider import Answered, AnswerStream, Choice, Failure, chosen
+from spindle.bridges.sdk_client import SdkClient, hanging_up
+from spindle.bridges.system_prompt import system_text
+from spindle.bridges.transcript import Step
+from spindle.bridges.wire import arguments_of, field_of, sendable, text_of
+from spindle.errors import BrokenAnswerError
+from spindle.extras import needs_extra
+from spindle.tools.filters import ToolFilter
+from spindle.turns.context import DispatchContext
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+_STATUSES: Final = {
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "server_error": 500,
+    "internal_error": 500,
+    "api_error": 500,
+    "overloaded_error": 503,
+    "service_unavailable": 503,
+    "vector_store_timeout": 504,
+}
+"""Errors inside an answer that began well have no status of their own."""
+
+
+def raise_for_error(event: Any) -> None:
+    """Let an event that says that the answer failed fail."""
+    kind = text_of(event, "type")
+    if kind == "error":
+        raise _said(event)
+    if kind in {"response.failed", "response.cancelled"}:
+        raise _said(field_of(field_of(event, "response"), "error"))
+
+
+def raise_for_response(response: Any) -> None:
+    """Let a whole answer that failed, or is none, fail."""
+    if field_of(response, "error") is not None or text_of(response, "status") in {"failed", "cancelled"}:
+        raise _said(field_of(response, "error"))
+    if field_of(response, "choices") is None and field_of(response, "output") is None:
+        raise BrokenAnswerError(f"the server sent no answer: {response}")
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """Say what an exception means; `None` for one that is not the provider's."""
+    import openai  # noqa: PLC0415  an extra
+
+    if isinstance(error, openai.APIStatusError):
+        return Failure(error.message, error.status_code, _retry_after(error.response.headers))
+    if isinstance(error, openai.APIConnectionError):
+        cause = error.__cause__
+        return Failure(f"{error.message} {type(cause).__name__}: {cause}" if cause is not None else error.message)
+    if isinstance(error, openai.APIResponseValidationError):
+        return Failure(error.message)
+    if isinstance(error, openai.APIError):
+        return Failure(error.message, _status(error.body))
+    # The SDK reads each event as JSON and lets what is none through as it fell.
+    return Failure(f"an event of the stream is no JSON: {error}") if isinstance(error, json.JSONDecodeError) else None
+
+
+def _said(error: Any) -> BrokenAnswerError:
+    words = text_of(error, "message") or text_of(error, "code") or "the answer failed, and the server did not say why"
+    return BrokenAnswerError(words, http_status=_status(error))
+
+
+def _status(error: Any) -> int | None:
+    """Give the status an error inside an answer would have had; `None` where that cannot be said."""
+    code = field_of(error, "code")
+    if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600:
+        return code
+    names = (text_of(error, "code"), text_of(error, "type"))
+    known = next((_STATUSES[name] for name in names if name in _STATUSES), None)
+    if known is None and any(name.isdecimal() and len(name) == 3 for name in names):
+        return int(next(name for name in names if name.isdecimal() and len(name) == 3))
+    return known if known is not None else 400 if any("invalid" in name for name in names) else None
+
+
+def _retry_after(headers: Mapping[str, str]) -> str | None:
+    milliseconds = headers.get("retry-after-ms")
+    try:
+        return str(float(milliseconds) / 1000) if milliseconds else headers.get("retry-after")
+    except ValueError:
+        return headers.get("retry-after")
+
+
+def client_of(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[AsyncOpenAI]":
+    """Give the client to ask with; its own retries are off.
+
+    Raises:
+        MissingExtraError: The SDK is not installed.
+        UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
+    """
+    with needs_extra("openai", purpose="the OpenAI callback"):
+        from openai import AsyncOpenAI, OpenAI  # noqa: PLC0415  an extra
+    return SdkClient(
+        given,
+        lambda key: AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0),
+        base_url=base_url,
+        api_key=api_key,
+        keys=lambda client: [getattr(client, "api_key", None)],
+        close=lambda client: client.close(),
+        blocking=OpenAI,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What both APIs can be told."""
+
+    model: str
+    strict: bool
+    tool_choice: str | Mapping[str, Any] | None
+    parallel: bool | None
+    extra: Mapping[str, Any] = field(repr=False)
+
+    def choice(self, ctx: DispatchContext, definitions: Definitions) -> Choice | None:
+        """Give what holds for this trip.
+
+        Raises:
+            UnknownToolError: It names a tool that the model is not shown.
+        """
+        return chosen(self.tool_choice, definitions, trip=ctx.iteration)
+
+    def finished(self, request: dict[str, Any], definitions: Definitions) -> dict[str, Any]:
+        """Add what both APIs call the same, and what the user wants besides; the user's own tools come last."""
+        if len(definitions):
+            request["tools"] = definitions.tools
+            if self.parallel is not None:
+                request["parallel_tool_calls"] = self.parallel
+            if isinstance(self.tool_choice, Mapping):
+                request["tool_choice"] = dict(self.tool_choice)
+        extra = dict(self.extra)
+        for name in ("tools", "include"):
+            if name in extra and name in request:
+                extra[name] = [*request[name], *extra[name]]
+        return sendable(request | extra)
+
+
+@dataclass(frozen=True)
+class _Provider:
+    """What is the same for both."""
+
+    client: "SdkClient[AsyncOpenAI]" = field(repr=False)
+    options: Options
+
+    dialect: ClassVar[Any]
+
+    @property
+    def create(self) -> Any:
+        """The SDK's method."""
+        raise NotImplementedError
+
+    def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
+        """Give the tools in the API's dialect."""
+        return self.dialect.definitions(ctx.tools, filter=filter, strict=self.options.strict, events=ctx.events)
+
+    @asynccontextmanager
+    async def stream(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
+        """Send the request, and give the events of the answer."""
+        create = self.create
+        async with hanging_up(await create(**arguments_of(create, request), stream=True)) as stream:
+            yield _checked(stream)
+
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> AnswerStream:
+        """Give what puts these events together."""
+        return self.dialect.Stream(definitions, taken=taken)
+
+    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+        """Send the request, wait for the answer as a whole, and read it."""
+        create = self.create
+        response = await create(**arguments_of(create, request))
+        raise_for_response(response)
+        reader.feed_whole(response)
+        return reader.answered()
+
+    def failure(self, error: Exception) -> Failure | None:
+        """Say what an exception of the SDK means; `None` for one that is not the provider's."""
+        return failure_of(error)
+
+    def secrets(self) -> Sequence[str]:
+        """Give the keys that are sent."""
+        return self.client.secrets()
+
+
+@dataclass(frozen=True)
+class ChatProvider(_Provider):
+    """Chat Completions."""
+
+    asks_usage: bool
+
+    dialect = chat_completions
+
+    @property
+    def create(self) -> Any:
+        """The SDK's method."""
+        return self.client.get().chat.completions.create
+
+    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+        """Write the request."""
+        written = chat_completions.messages(await system_text(ctx), steps, definitions)
+        request: dict[str, Any] = {"model": self.options.model, "messages": written}
+        choice = self.options.choice(ctx, definitions)
+        if choice is not None:
+            named = {"type": "function", "function": {"name": choice.wire_name}}
+            request["tool_choice"] = named if choice.mode == "tool" else choice.mode
+        if self.asks_usage:
+            request["stream_options"] = {"include_usage": True}
+        return self.options.finished(request, definitions)
+
+
+@dataclass(frozen=True)
+class ResponsesProvider(_Provider):
+    """The Responses API."""
+
+    store: bool | None
+
+    dialect = responses_api
+
+    @property
+    def create(self) -> Any:
+        """The SDK's method."""
+        return self.client.get().responses.create
+
+    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+        """Write the request."""
+        request: dict[str, Any] = {"model": self.options.model, "input": responses_api.items(steps, definitions)}
+        told = await system_text(ctx)
+        if told:
+            request["instructions"] = told
+        choice = self.options.choice(ctx, definitions)
+        if choice is not None:
+            named = {"type": "function", "name": choice.wire_name}
+            request["tool_choice"] = named if choice.mode == "tool" else choice.mode
+        if self.store is not None:
+            request["store"] = self.store
+        if self.store is False:
+            request["include"] = ["reasoning.encrypted_content"]
+        return self.options.finished(request, definitions)
+
+
+async def _checked(stream: AsyncIterator[Any]) -> AsyncGenerator[Any]:
+    async for event in stream:
+        raise_for_error(event)
+        yield event

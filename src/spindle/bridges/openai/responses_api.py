@@ -1,0 +1,341 @@
+"""The dialect of OpenAI's Responses API."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from spindle.bridges import dialects
+from spindle.bridges.definitions import Definitions, Spec, build
+from spindle.bridges.openai.chat_completions import usage_of
+from spindle.bridges.partial_calls import CallIds, PartialCall, repeated, repeated_name
+from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider_limits import OPENAI_RESPONSES
+from spindle.bridges.rendering import IMAGES, Answer, Part, Sees, TextPart, answer_of
+from spindle.bridges.transcript import Exchange, Said, Step
+from spindle.bridges.wire import count_of, field_of, is_record, items_of, plain, sendable, text_of
+from spindle.calls import Call, CallOutcome
+from spindle.errors import ModelStoppedError
+from spindle.events import Events
+from spindle.tools.declaration import Tool
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
+
+_INPUTS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
+"""The items that are calls, and where each has what it is called with."""
+
+
+class Item:
+    """A message, a call, a piece of reasoning, or anything else a model gave."""
+
+    def __init__(self, index: int | None, item: Any, *, ids: CallIds, is_done: bool = False) -> None:
+        self.index = index
+        self._ids = ids
+        self.said: list[str] = []
+        self.refused: list[str] = []
+        self.call: PartialCall | None = None
+        self.is_done = False
+        self.read(item, is_done=is_done)
+
+    def read(self, item: Any, *, is_done: bool) -> None:
+        """Take the item as the provider has it, in the place of what was known of it."""
+        kind = text_of(item, "type")
+        self.item, self.id = item, text_of(item, "id")
+        self.is_done = is_done and text_of(item, "status") in {"", "completed"}
+        if kind in _INPUTS:
+            self._read_call(item, kind)
+        elif kind == "message" and is_done:
+            parts = items_of(item, "content")
+            self.said = [text_of(part, "text") for part in parts]
+            self.refused = [text_of(part, "refusal") for part in parts]
+
+    def _read_call(self, item: Any, kind: str) -> None:
+        self.call = self.call or PartialCall(text_of(item, "call_id"), ids=self._ids)
+        self.call.identify(text_of(item, "call_id"))
+        self.call.name = text_of(item, "name")
+        self.call.is_custom = kind == "custom_tool_call"
+        self.call.replace(field_of(item, _INPUTS[kind]))
+
+    @property
+    def text(self) -> str:
+        """What a message says, or why it says nothing."""
+        return "".join(self.said) or "".join(self.refused)
+
+    def to_call(self, definitions: Definitions | None) -> Call | None:
+        """Give the call this item is, if it is one."""
+        if self.call is None:
+            return None
+        # What looks whole and is said not to be is not run either.
+        self.call.is_damaged = self.call.is_damaged or text_of(self.item, "status") == "incomplete"
+        return self.call.to_call(definitions, is_whole=self.is_done)
+
+    def to_input(self) -> dict[str, Any] | None:
+        """Give the item as the next request repeats it; `None` for one that was only begun."""
+        call, is_begun = self.call, not self.is_done and text_of(self.item, "status") != "incomplete"
+        if not text_of(self.item, "type") or (call is None and is_begun):
+            return None
+        kept = {name: value for name, value in plain(self.item).items() if value is not None}
+        if call is None:
+            return kept
+        kept |= {"call_id": call.id, "name": repeated_name(call.name, OPENAI_RESPONSES)}
+        return kept | ({"input": call.text} if call.is_custom else {"arguments": repeated(call.text)})
+
+
+_THOUGHTS: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
+_ARGUMENTS: Final = frozenset({"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"})
+_ALL_ARGUMENTS: Final = {
+    "response.function_call_arguments.done": "arguments",
+    "response.custom_tool_call_input.done": "input",
+}
+_WORDS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_ENDS: Final = frozenset({"response.completed", "response.incomplete"})
+
+
+class Stream:
+    """One answer, as it comes in."""
+
+    def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
+        self.usage: dict[str, Any] | None = None
+        self.finish_reason: str | None = None
+        self._definitions = definitions
+        self._ids = CallIds(taken)
+        self._items: list[Item] = []
+        self._latest: Item | None = None
+        """Pieces of one item mostly come in a row."""
+
+    def feed(self, event: Any) -> Sequence[Piece]:
+        """Take one event of the stream, and give what is new in it; kinds that are not known say nothing."""
+        kind = text_of(event, "type")
+        if kind in _ARGUMENTS:
+            return self._take_arguments(event)
+        if kind in _WORDS:
+            return self._take_words(event, is_refusal=kind == "response.refusal.delta")
+        if kind in _THOUGHTS:
+            thought = text_of(event, "delta")
+            return [Piece("thought", thought)] if thought else ()
+        if kind in _ALL_ARGUMENTS:
+            item = self._item(event)
+            if item is not None and item.call is not None:
+                item.call.replace(field_of(event, _ALL_ARGUMENTS[kind]))
+        elif kind in {"response.output_item.added", "response.output_item.done"}:
+            return self._take_item(event, is_done=kind.endswith("done"))
+        elif kind in _ENDS:
+            self.feed_whole(field_of(event, "response"))
+        return ()
+
+    def feed_whole(self, response: Any) -> None:
+        """Take an answer as a whole; its items are the last word."""
+        self.usage = usage_of(field_of(response, "usage")) or self.usage
+        items = [each for each in items_of(response, "output") if is_record(each)]
+        status = text_of(response, "status")
+        if items:
+            self._items, self._latest = [self._finished(index, item) for index, item in enumerate(items)], None
+            last = self._items[-1]
+            if status == "incomplete" and last.call is not None and text_of(last.item, "status") != "completed":
+                # Where an answer was cut, its last call is whole only by its own word.
+                last.is_done = False
+        if status == "incomplete":
+            self.finish_reason = text_of(field_of(response, "incomplete_details"), "reason") or status
+        elif status in {"", "completed"} and is_record(response):
+            self.finish_reason = "completed"
+
+    @property
+    def text(self) -> str:
+        """What the model said so far, or why it would not."""
+        return "\n\n".join(filter(None, [item.text for item in self._items]))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the provider said that this is the end."""
+        return self.finish_reason is not None
+
+    def calls(self) -> list[Call]:
+        """Give the calls so far; one that was cut short has arguments that are refused."""
+        found = [item.to_call(self._definitions) for item in self._ordered()]
+        return [call for call in found if call is not None]
+
+    def answered(self) -> Answered:
+        """Give the whole answer.
+
+        Raises:
+            ModelStoppedError: It was stopped before it said anything.
+        """
+        calls, text, reason = self.calls(), self.text, self.finish_reason
+        if reason not in {None, "completed"} and not text and not calls:
+            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason)
+        repeated = [item.to_input() for item in self._ordered()]
+        return Answered(
+            text=text or None,
+            calls=calls,
+            usage=self.usage,
+            finish_reason=reason,
+            raw=[each for each in repeated if each is not None],
+            is_cut=reason != "completed",
+        )
+
+    def _ordered(self) -> list[Item]:
+        """Items that never said where they stand come last, in the order they came."""
+        return sorted(self._items, key=lambda item: (item.index is None, item.index or 0))
+
+    def _finished(self, index: int, item: Any) -> Item:
+        known = next((each for each in self._items if each.id and each.id == text_of(item, "id")), None)
+        if known is None:
+            return Item(index, item, ids=self._ids, is_done=True)
+        known.index = index
+        known.read(item, is_done=True)
+        return known
+
+    def _item(self, event: Any) -> Item | None:
+        """Find the item an event is about: by its id, which some servers leave out, or by its place."""
+        item_id, latest = text_of(event, "item_id"), self._latest
+        if latest is None or not item_id or latest.id != item_id:
+            self._latest = latest = self._known(item_id, count_of(event, "output_index"))
+        return latest
+
+    def _known(self, item_id: str, index: int | None) -> Item | None:
+        by_id = next((item for item in self._items if item_id and item.id == item_id), None)
+        if by_id is not None or index is None:
+            return by_id
+        return next((item for item in self._items if item.index == index and not (item_id and item.id)), None)
+
+    def _take_item(self, event: Any, *, is_done: bool) -> Sequence[Piece]:
+        given, index = field_of(event, "item"), count_of(event, "output_index")
+        if not is_record(given):
+            return ()
+        item = self._known(text_of(given, "id"), index)
+        if item is None:
+            item = Item(index, given, ids=self._ids, is_done=is_done)
+            self._items.append(item)
+        else:
+            item.read(given, is_done=is_done)
+        # What an item that is done says was told piece by piece.
+        return () if is_done or item.call is None else [item.call.piece("", self._definitions)]
+
+    def _take_arguments(self, event: Any) -> Sequence[Piece]:
+        item = self._item(event)
+        if item is None or item.call is None:
+            # It belongs to nobody: any call that is not done may lack it.
+            for each in self._items:
+                if each.call is not None and not each.is_done:
+                    each.call.is_damaged = True
+            return ()
+        return [item.call.piece(item.call.add(field_of(event, "delta")), self._definitions)]
+
+    def _take_words(self, event: Any, *, is_refusal: bool) -> Sequence[Piece]:
+        words = text_of(event, "delta")
+        if not words:
+            return ()
+        item = self._item(event)
+        if item is None:
+            begun = {"type": "message", "id": text_of(event, "item_id")}
+            item = Item(count_of(event, "output_index"), begun, ids=self._ids)
+            self._items.append(item)
+        (item.refused if is_refusal else item.said).append(words)
+        return [Piece("text", words)]
+
+
+__all__ = ["DIALECT", "Stream", "calls", "definitions", "items", "results", "seen"]
+
+DIALECT: Final = dialects.OPENAI_RESPONSES
+
+_NATIVE: Final = IMAGES | {"application/pdf"}
+
+
+def definitions(
+    tools: ToolRegistry | Iterable[Tool],
+    *,
+    filter: ToolFilter | None = None,
+    strict: bool = False,
+    events: Events | None = None,
+) -> Definitions:
+    """Tell the model about tools.
+
+    Raises:
+        CannotLowerError: A tool's schema cannot be told at all.
+        NameClashError: Two tools would have the same name on the wire.
+        TooManyToolsError: There are more than the API takes.
+    """
+    return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
+
+
+def _wrap(spec: Spec) -> dict[str, Any]:
+    # Without a word about it this API would be strict, and refuse what strict mode cannot say.
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.schema,
+        "strict": spec.strict,
+    }
+
+
+def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
+    """Read the calls of a whole response, the SDK's object or plain data."""
+    stream = Stream(definitions)
+    stream.feed_whole(response)
+    return stream.calls()
+
+
+async def results(
+    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
+) -> list[dict[str, Any]]:
+    """Write what became of calls as input items, one for each.
+
+    Raises:
+        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+    """
+    del definitions  # an answer is found by the id of its call alone
+    able = seen(sees or Sees())
+    return [sendable(_answered(await answer_of(outcome, able))) for outcome in outcomes]
+
+
+def seen(sees: Sees) -> Sees:
+    """Leave of what a model sees what this API can carry."""
+    return replace(sees, mime_types=sees.mime_types & _NATIVE)
+
+
+def items(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
+    """Write a conversation."""
+    written: list[dict[str, Any]] = []
+    for step in steps:
+        if isinstance(step, Exchange):
+            asked = cast("list[dict[str, Any]]", step.raw) if step.raw is not None else _asked(step, definitions)
+            written += asked
+            custom = {each["call_id"] for each in asked if each.get("type") == "custom_tool_call"}
+            written += [_answered(each, is_custom=each.tool_call_id in custom) for each in step.answers]
+        elif step.parts:
+            written.append(_said(step))
+    return written
+
+
+def _said(said: Said) -> dict[str, Any]:
+    if said.role != "user" or all(isinstance(part, TextPart) for part in said.parts):
+        return {"role": said.role, "content": said.text}
+    return {"role": "user", "content": [_part(part) for part in said.parts]}
+
+
+def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+    asked: list[dict[str, Any]] = [
+        {
+            "type": "function_call",
+            "call_id": call.tool_call_id,
+            "name": repeated_name(definitions.names.to_wire(call.name), DIALECT.limits),
+            "arguments": repeated(call.args),
+        }
+        for call in exchange.calls
+    ]
+    return [{"role": "assistant", "content": exchange.text}, *asked] if exchange.text else asked
+
+
+def _answered(answer: Answer, *, is_custom: bool = False) -> dict[str, Any]:
+    output = [_part(part) for part in answer.parts] if answer.media else answer.text
+    kind = "custom_tool_call_output" if is_custom else "function_call_output"
+    return {"type": kind, "call_id": answer.tool_call_id, "output": output}
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "input_text", "text": part.text}
+    url = f"data:{part.mime_type};base64,{part.base64}"
+    if part.mime_type in IMAGES:
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return {"type": "input_file", "filename": part.media.safe_filename, "file_data": url}

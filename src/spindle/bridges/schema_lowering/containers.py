@@ -1,0 +1,225 @@
+"""Objects: properties and their names, maps, and what is required."""
+
+from typing import Any
+
+from spindle.bridges.provider_limits import property_name
+from spindle.bridges.schema_lowering.draft import Asked, Draft, Node
+from spindle.bridges.schema_lowering.report import pointer
+from spindle.bridges.schema_lowering.restore import Property
+from spindle.bridges.schema_lowering.source import Place
+from spindle.bridges.schema_lowering.tally import same
+from spindle.tools.schema.graph import as_list, as_object
+
+
+def tell_properties(draft: Draft) -> None:
+    """Tell the properties of all parts together."""
+    asked: dict[str, list[Place]] = {}
+    for part, _ in draft.found("properties"):
+        for name, place in part.named("properties").items():
+            asked.setdefault(name, []).append(place)
+    undefined = _undefined(draft, asked)
+    if not draft.found("properties") and not undefined:
+        return
+    draft.told["properties"] = {}
+    for name, places in asked.items():
+        if draft.is_restricted and any(schema is False for schema, _ in places):
+            _leave_out(draft, places)
+        else:
+            _tell_property(draft, name, places)
+    for name, path in undefined.items():
+        draft.job.tally.take(path, "properties", f"{name!r}, which is required, is told as a property")
+        place: Place = (True, pointer(path, "required"))
+        add_property(draft, name, [place], draft.job.descend([place]))
+
+
+def _undefined(draft: Draft, asked: dict[str, Any]) -> dict[str, str]:
+    """Give the names that are required although they are no properties, and who does; most dialects refuse those."""
+    if not draft.is_restricted:
+        return {}
+    found = [(str(name), part.path) for part, value in draft.found("required") for name in as_list(value)]
+    return {name: path for name, path in reversed(found) if name not in asked}
+
+
+def _leave_out(draft: Draft, places: list[Place]) -> None:
+    for schema, path in places:
+        if schema is False:
+            draft.job.tally.lose(path, "false", "rewritten", "told by leaving the property out")
+
+
+def _tell_property(draft: Draft, name: str, places: list[Place]) -> None:
+    asked: Asked = [*places]
+    add_property(draft, name, places, draft.job.descend(asked))
+
+
+def add_property(draft: Draft, name: str, places: list[Place], node: Node) -> None:
+    """Add a property that was lowered, under a name that the dialect takes."""
+    limits = draft.rules.name_limits
+    wire = name if limits is None else property_name(name, limits)
+    if wire in draft.told["properties"]:
+        raise draft.refuse(f"two properties would both be called {wire!r}", "rename one of them")
+    if wire != name:
+        draft.job.restores = True
+        draft.why("properties", f"{name!r} is called {wire!r}")
+    draft.told["properties"][wire] = node.told
+    draft.properties[wire] = name, places, node
+    if wire != name or node.shape is not None:
+        draft.shape.properties[wire] = Property(name, drops_null=False, shape=node.shape)
+
+
+def tell_required(draft: Draft) -> None:
+    """Tell what is required, by the names on the wire."""
+    values = [as_list(value) for _, value in draft.found("required")]
+    if not values or not draft.takes("required"):
+        return
+    names = list(dict.fromkeys(str(name) for value in values for name in value))
+    draft.told["required"] = [wire_name(draft, name) for name in names]
+    if draft.told["required"] != names:
+        draft.why("required", "by the names on the wire")
+
+
+def tell_dependencies(draft: Draft) -> None:
+    """Tell what some properties need beside them, by the names on the wire."""
+    found = draft.found("dependentRequired")
+    if found and draft.takes("dependentRequired"):
+        draft.told["dependentRequired"] = _renamed(draft, found[0][1])
+        draft.lose_rest("dependentRequired", "another one beside it is told")
+    elif found:
+        draft.say_each("dependentRequired", reword=lambda needs: _renamed(draft, needs))
+
+
+def _renamed(draft: Draft, needs: Any) -> dict[str, list[str]]:
+    named = as_object(needs) or {}
+    return {wire_name(draft, name): [wire_name(draft, str(each)) for each in as_list(named[name])] for name in named}
+
+
+def wire_name(draft: Draft, name: str) -> str:
+    """Give the name on the wire of a property, which another part of the schema may describe, or none."""
+    limits = draft.rules.name_limits
+    wire = name if limits is None else property_name(name, limits)
+    if wire == name or any(own == name for own, _, _ in draft.properties.values()):
+        return wire
+    if wire in draft.job.original.property_names:
+        return name
+    draft.job.restores = True
+    draft.shape.properties.setdefault(wire, Property(name, drops_null=False, shape=None))
+    return wire
+
+
+def tell_others(draft: Draft) -> None:
+    """Tell what other properties an object may have."""
+    found = draft.found("additionalProperties")
+    if not found:
+        return
+    shaped = [part for part in draft.parts if "properties" in part.schema or "patternProperties" in part.schema]
+    value = found[0][1]
+    if not draft.takes("additionalProperties"):
+        draft.say_each("additionalProperties")
+    elif len(found) > 1 or any(part is not found[0][0] for part in shaped):
+        # Each part closes the object for the properties it knows itself; together they would shut out each other's.
+        draft.lose_all("additionalProperties", "not told, for other properties are described beside it")
+        if any(value is not False for _, value in found) and draft.told.pop("unevaluatedProperties", None) is not None:
+            draft.lose_all("unevaluatedProperties", "not told, for additionalProperties is not, which it looks at")
+    elif isinstance(value, dict):
+        node = draft.job.descend([found[0][0].child("additionalProperties")])
+        draft.told["additionalProperties"], draft.shape.others = node.told, node.shape
+    else:
+        draft.told["additionalProperties"] = value
+
+
+def tell_named(draft: Draft, keyword: str) -> None:
+    """Tell subschemas by name that are no properties."""
+    found = draft.found(keyword)
+    if not draft.takes(keyword):
+        draft.say_each(keyword)
+        return
+    named = found[0][0].named(keyword)
+    if keyword == "dependentSchemas":
+        named = {wire_name(draft, name): place for name, place in named.items()}
+    nodes = {name: draft.job.descend([place]) for name, place in named.items()}
+    draft.told[keyword] = {name: node.told for name, node in nodes.items()}
+    draft.lose_rest(keyword, "another one beside it is told")
+    shapes = [node.shape for node in nodes.values() if node.shape is not None]
+    if keyword == "dependentSchemas":
+        draft.shape.every += shapes
+    elif len(shapes) == len(nodes) == 1 and draft.shape.others is None:
+        draft.shape.others = shapes[0]
+    elif shapes:
+        raise draft.refuse("names that must be mapped under several patterns", "rename the properties")
+
+
+def tell_arrays(draft: Draft) -> None:
+    """Tell the items of an array."""
+    if draft.found("prefixItems") and not draft.takes("prefixItems"):
+        _tell_tuple(draft)
+        return
+    found = draft.found("prefixItems")
+    if found:
+        nodes = [draft.job.descend([place]) for place in found[0][0].children("prefixItems")]
+        draft.told["prefixItems"] = [node.told for node in nodes]
+        draft.shape.prefix = tuple(node.shape for node in nodes)
+        draft.lose_rest("prefixItems", "another one beside it is told")
+    _tell_items(draft)
+
+
+def _tell_items(draft: Draft) -> None:
+    found = draft.found("items")
+    schemas = [part.child("items") for part, value in found if isinstance(value, dict)]
+    if not found or not draft.takes("items"):
+        return
+    if draft.is_restricted and any(value is False for _, value in found):
+        _tell_none(draft, 0)
+    elif schemas:
+        node = draft.job.descend([*schemas])
+        draft.told["items"], draft.shape.items = node.told, node.shape
+    elif not draft.is_restricted:
+        draft.told["items"] = found[0][1]
+
+
+def _tell_none(draft: Draft, at_most: int) -> None:
+    """Tell that an array has no items beyond some number."""
+    most = min([at_most, *(value for _, value in draft.found("maxItems"))])
+    if draft.takes("maxItems"):
+        draft.told["maxItems"] = most
+        draft.why("items", f"told as maxItems {most}")
+    else:
+        draft.words.append(f"at most {most} item{'' if most == 1 else 's'}")
+        draft.why("items", f"told in the description: {draft.words[-1]}")
+
+
+def _tell_tuple(draft: Draft) -> None:
+    """Tell a tuple as a list of any of its kinds of items."""
+    part, _ = draft.found("prefixItems")[0]
+    nodes = [draft.job.descend([place]) for place in part.children("prefixItems")]
+    draft.shape.prefix = tuple(node.shape for node in nodes)
+    kinds = _distinct(nodes)
+    rest = [value for _, value in draft.found("items")]
+    at_most = [value for _, value in draft.found("maxItems")]
+    is_open = (not rest or rest[0] is True) and not any(count <= len(nodes) for count in at_most)
+    if rest and isinstance(rest[0], dict):
+        node = draft.job.descend([draft.found("items")[0][0].child("items")])
+        draft.shape.items = node.shape
+        kinds = _distinct([*nodes, node])
+        draft.why("items", "told together with the first items")
+    elif rest and rest[0] is False:
+        _tell_none(draft, len(nodes))
+    draft.told["items"] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    if _order(kinds, nodes):
+        draft.words.append(_order(kinds, nodes))
+    draft.why("prefixItems", "told as a list of any of its kinds of items", narrows=is_open)
+    for keyword in ("prefixItems", "items"):
+        draft.lose_rest(keyword, "another one beside it is told")
+
+
+def _distinct(nodes: list[Node]) -> list[Any]:
+    kinds: list[Any] = []
+    for node in nodes:
+        if not any(same(node.told, kind) for kind in kinds):
+            kinds.append(node.told)
+    return kinds
+
+
+def _order(kinds: list[Any], nodes: list[Node]) -> str:
+    told = [as_object(node.told) or {} for node in nodes]
+    names = [each.get("title") or each.get("type") for each in told]
+    is_clear = len(kinds) > 1 and all(isinstance(name, str) for name in names)
+    return f"in this order: {', '.join(map(str, names))}" if is_clear else ""

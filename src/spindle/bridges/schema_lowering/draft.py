@@ -1,0 +1,385 @@
+"""One subschema on its way into a dialect: what it says so far, and what remains to be said in words."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from spindle.bridges.provider_limits import Rules
+from spindle.bridges.schema_lowering.restore import Branch, Own, Shape
+from spindle.bridges.schema_lowering.source import (
+    NOTES,
+    REFERENCES,
+    SHELVES,
+    Original,
+    Part,
+    Place,
+    References,
+    demands,
+    has_more,
+    listing,
+)
+from spindle.bridges.schema_lowering.tally import Tally, same
+from spindle.errors import CannotLowerError
+from spindle.tools.schema.graph import as_list, as_object
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
+
+
+_MAX_CHARS = 300
+_BARE = {"type", "required"}
+
+
+def words_for(keyword: str, value: Any) -> str | None:
+    """Give the words for a constraint; `None` where there are none, or far too many."""
+    say = _SAYINGS.get(keyword)
+    said = say(value) if say is not None else None
+    return said if said is not None and len(said) <= _MAX_CHARS else None
+
+
+def with_words(description: Any, words: list[str]) -> str:
+    """Put the words behind a description, in brackets."""
+    told = f"({'; '.join(dict.fromkeys(words))})"
+    return f"{description} {told}" if isinstance(description, str) and description else told
+
+
+def needed_names(branches: list[Any]) -> list[list[str]] | None:
+    """Give the names each alternative requires, where requiring is all that the alternatives do."""
+    listed: list[list[str]] = []
+    for branch in branches:
+        schema = as_object(branch)
+        if schema is None or not schema.keys() <= _BARE or schema.get("type", "object") != "object":
+            return None
+        listed.append([str(name) for name in as_list(schema.get("required"))])
+    return listed if all(listed) else None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _count(lower: str, unit: str) -> Callable[[Any], str]:
+    return lambda number: f"{lower} {number} {unit}{'' if number == 1 else 's'}"
+
+
+def _one_of(values: Any) -> str:
+    return f"one of {', '.join(map(_json, as_list(values)))}"
+
+
+def _depends(value: Any) -> str | None:
+    listed = as_object(value) or {}
+    told = [f"{name} needs {', '.join(map(str, as_list(names)))}" for name, names in listed.items()]
+    return "; ".join(told) or None
+
+
+def _values(value: Any) -> str | None:
+    schema = as_object(value) or {}
+    types = schema.get("type")
+    if schema.keys() <= {"type", *NOTES} or "$ref" in _json(schema):
+        return f"every value is of type {types}" if isinstance(types, str) else None
+    return f"every value matches the schema {_json(schema)}"
+
+
+def _schema(lead: str) -> Callable[[Any], str]:
+    return lambda value: f"{lead} {_json(value)}"
+
+
+def _choice(lead: str) -> Callable[[Any], str | None]:
+    def say(branches: Any) -> str | None:
+        needed = needed_names(as_list(branches))
+        return None if needed is None else f"{lead} {', or '.join(' and '.join(names) for names in needed)}"
+
+    return say
+
+
+def _patterns(value: Any) -> str | None:
+    schemas = as_object(value) or {}
+    if "$ref" in _json(schemas):
+        return f"its keys may match {', '.join(schemas)}"
+    return "; ".join(f"the value of a key that matches {each} matches {_json(schemas[each])}" for each in schemas)
+
+
+_SAYINGS: Mapping[str, Callable[[Any], str | None]] = {
+    "pattern": lambda value: f"must match {value}",
+    "format": lambda value: f"format {value}",
+    "minLength": _count("at least", "character"),
+    "maxLength": _count("at most", "character"),
+    "minItems": _count("at least", "item"),
+    "maxItems": _count("at most", "item"),
+    "minProperties": _count("at least", "key"),
+    "maxProperties": _count("at most", "key"),
+    "minimum": lambda value: f"at least {value}",
+    "maximum": lambda value: f"at most {value}",
+    "exclusiveMinimum": lambda value: f"greater than {value}",
+    "exclusiveMaximum": lambda value: f"less than {value}",
+    "multipleOf": lambda value: f"a multiple of {value}",
+    "uniqueItems": lambda value: "no item twice" if value is True else None,
+    "default": lambda value: f"default {_json(value)}",
+    "const": lambda value: f"always {_json(value)}",
+    "enum": _one_of,
+    "not": _schema("must not match the schema"),
+    "contains": _schema("has an item that matches the schema"),
+    "propertyNames": _schema("every key matches the schema"),
+    "patternProperties": _patterns,
+    "dependentRequired": _depends,
+    "additionalProperties": _values,
+    "anyOf": _choice("needs"),
+    "oneOf": _choice("needs exactly one of"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A subschema in the dialect's words."""
+
+    told: Any
+    """A dict, or a boolean where the dialect takes booleans."""
+    shape: Shape | None = None
+    parts: tuple[Part, ...] = ()
+    """What it was made of."""
+
+
+Asked: TypeAlias = list[Place | Part]
+"""Subschemas that one value must satisfy, all of them."""
+
+
+@dataclass(slots=True)
+class Job:
+    """What all subschemas of one schema share while it is lowered."""
+
+    original: Original
+    rules: Rules
+    refs: References
+    tally: Tally
+    descend: Callable[[Asked], Node]
+    """Lowers a subschema that is inside another."""
+    restores: bool = False
+    """Whether arguments must be changed on the way back."""
+
+    def branch(self, told: Any, path: str, shape: Shape | None) -> Branch:
+        """Make one alternative of a union, to be recognised in arguments."""
+
+        def compiled() -> "Validator":
+            import jsonschema_rs  # noqa: PLC0415 - slow to import, and few tools need it here
+
+            node = as_object(told)
+            schema: Any = told if node is None else {**node, **self.refs.shelves}
+            schema = schema if self.rules.type_lists else _with_null(schema)
+            return jsonschema_rs.validator_for(schema, validate_formats=False, offline=True)
+
+        return Branch(compiled, lambda: self.original.validator(path), shape)
+
+    def own(self, path: str) -> Own:
+        """Take one place of the tool's own schema, to hold arguments against."""
+        return Own(lambda: self.original.validator(path))
+
+
+def _with_null(value: Any) -> Any:
+    """Give a schema that tells null by a flag as JSON Schema has it."""
+    listed, node = listing(value), as_object(value)
+    if listed is not None:
+        return [_with_null(each) for each in listed]
+    if node is None:
+        return value
+    plain = {keyword: _with_null(each) for keyword, each in node.items()}
+    return {"anyOf": [plain, {"type": "null"}]} if node.get("nullable") is True else plain
+
+
+@dataclass(slots=True)
+class Draft:
+    """One subschema while it is lowered."""
+
+    job: Job
+    parts: list[Part]
+    path: str
+    """Of the first part; of the boolean where there is none."""
+    root: bool
+    told: dict[str, Any] = field(default_factory=dict[str, Any])
+    words: list[str] = field(default_factory=list[str])
+    shape: Shape = field(default_factory=Shape)
+    done: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Path and keyword of what was dealt with while the parts were gathered."""
+    moved: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Path and keyword of what is told, or lost, by the alternatives of a choice."""
+    nullable_paths: set[str] = field(default_factory=set[str])
+    """Of parts that need not allow null, for it is allowed beside them."""
+    opened_types: Any = None
+    """The type of what a reference that was left open leads to."""
+    properties: dict[str, tuple[str, list[Place], Node]] = field(
+        default_factory=dict[str, tuple[str, list[Place], Node]]
+    )
+    """By the name on the wire: the tool's own name, where it is described, and what it became."""
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the dialect."""
+        return self.job.rules
+
+    def takes(self, keyword: str) -> bool:
+        """Say whether the dialect takes a keyword here."""
+        return self.rules.takes(keyword, root=self.root)
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether the dialect takes a part of JSON Schema only."""
+        return self.rules.keywords is not None
+
+    def found(self, keyword: str) -> list[tuple[Part, Any]]:
+        """Give every part that has a keyword, with its value."""
+        if len(self.parts) == 1 and keyword not in self.parts[0].schema:
+            return []
+        return [
+            (part, part.schema[keyword])
+            for part in self.parts
+            if keyword in part.schema and (part.path, keyword) not in self.done
+        ]
+
+    def why(self, keyword: str, detail: str, *, narrows: bool = False) -> None:
+        """Say why a keyword will be told otherwise, in every part that has it, or in the first where none has."""
+        owners = [part for part in self.parts if part.alias.get(keyword, keyword) in part.written]
+        for part in owners or self.parts[:1]:
+            self.job.tally.why(part.path, part.alias.get(keyword, keyword), "rewritten", detail, narrows=narrows)
+
+    def lose_rest(self, keyword: str, detail: str) -> None:
+        """Count as lost what a keyword says in every part but the first that has it."""
+        self._lose(keyword, self.found(keyword)[1:], detail)
+
+    def lose_all(self, keyword: str, detail: str) -> None:
+        """Count as lost what a keyword says in every part that has it."""
+        self._lose(keyword, self.found(keyword), detail)
+
+    def _lose(self, keyword: str, found: list[tuple[Part, Any]], detail: str) -> None:
+        for part, _ in found:
+            self.job.tally.lose(part.path, part.alias.get(keyword, keyword), "dropped", detail)
+
+    def say(self, keyword: str, value: Any) -> None:
+        """Tell in words what cannot be told by the keyword."""
+        words = words_for(keyword, value) if self.takes("description") else None
+        if words is not None:
+            self.words.append(words)
+            self.why(keyword, f"told in the description: {words}")
+
+    def say_each(self, keyword: str, told: Any = None, *, reword: Callable[[Any], Any] = lambda value: value) -> None:
+        """Tell in words what a keyword says in each part, where no one value says it all; not what is `told`."""
+        for part, value in self.found(keyword):
+            if keyword in self.told and same(value, told):
+                continue
+            own = part.alias.get(keyword, keyword)
+            words = words_for(keyword, reword(value)) if self.takes("description") else None
+            if words is not None:
+                self.words.append(words)
+                self.job.tally.why(part.path, own, "rewritten", f"told in the description: {words}")
+            elif keyword in self.told:
+                self.job.tally.why(part.path, own, "dropped", "another one beside it is told")
+
+    def refuse(self, why: str, remedy: str) -> CannotLowerError:
+        """Make the error for what the dialect cannot take at all."""
+        return CannotLowerError(f"{why} at {self.path or '/'}; {remedy}", path=self.path, why=why)
+
+    def put_words(self) -> None:
+        """Put what was told in words into the description."""
+        if self.words:
+            self.told["description"] = with_words(self.told.get("description"), self.words)
+
+
+def gathered(draft: Draft, asked: Asked) -> list[Place]:
+    """Fill in the parts of a draft; gives the references that were entered, to be left when it is done."""
+    entered: list[Place] = []
+    waiting = deque((each, False) for each in asked)
+    while waiting:
+        each, beside_null = waiting.popleft()
+        part = each if isinstance(each, Part) else _part(draft, *each)
+        if part is None:
+            continue
+        draft.parts.append(part)
+        _note_draft(draft, part)
+        same = [*_referred(draft, part, asked, entered), *_put_together(draft, part)]
+        other = _besides_null(draft, part)
+        if beside_null or other:
+            draft.nullable_paths.add(part.path)
+        inner = [*((place, beside_null) for place in same), *((place, True) for place in other)]
+        waiting.extendleft(reversed(inner))
+    return entered
+
+
+def _part(draft: Draft, schema: Any, path: str) -> Part | None:
+    node = as_object(schema)
+    if node is not None:
+        return draft.job.original.part(node, path)
+    if schema is True:
+        draft.job.tally.lose(path, "true", "rewritten", "told as a schema that demands nothing")
+    else:
+        draft.job.tally.lose(path, "false", "dropped", "the dialect cannot say that no value fits")
+    return None
+
+
+def _note_draft(draft: Draft, part: Part) -> None:
+    """Say what an older draft's words became."""
+    for keyword in part.written:
+        if keyword not in part.schema:
+            if "$ref" in part.schema:
+                draft.job.tally.why(part.path, keyword, "dropped", "its draft ignores it beside $ref")
+            else:
+                draft.job.tally.why(part.path, keyword, "rewritten", "told in the words of draft 2020-12")
+
+
+def _referred(draft: Draft, part: Part, asked: Asked, entered: list[Place]) -> list[Place]:
+    job = draft.job
+    inner: list[Place] = []
+    for keyword in [keyword for keyword in REFERENCES if keyword in part.schema]:
+        target = job.original.target(part, keyword)
+        alone = not draft.root and part.path == draft.path and len(asked) == 1
+        if target is not None and job.refs.is_kept(part, keyword, target, alone=alone):
+            _keep(draft, part, keyword, target)
+            continue
+        draft.done.add((part.path, keyword))
+        reason = "leads to no single place of the schema" if target is None else job.refs.enter(target)
+        if target is None or reason is not None:
+            job.tally.lose(part.path, keyword, "dropped", str(reason))
+            draft.opened_types = (as_object(target[0]) or {}).get("type") if target is not None else None
+            continue
+        job.tally.take(part.path, keyword, "written out in its place")
+        entered.append(target)
+        inner.append(target)
+    return inner
+
+
+def _keep(draft: Draft, part: Part, keyword: str, target: Place) -> None:
+    draft.told["$ref"] = draft.shape.reference = draft.job.refs.address(target, str(part.schema[keyword]))
+    draft.done.add((part.path, keyword))
+    if not draft.rules.lone_refs or not has_more(part, keyword):
+        return
+    for other in part.schema:
+        if other not in (keyword, *SHELVES):
+            draft.done.add((part.path, other))
+            draft.job.tally.why(part.path, other, "dropped", "a reference stands alone in this dialect")
+
+
+def _put_together(draft: Draft, part: Part) -> list[Place]:
+    if "allOf" not in part.schema or draft.takes("allOf") or (part.path, "allOf") in draft.done:
+        return []
+    draft.done.add((part.path, "allOf"))
+    draft.job.tally.take(part.path, "allOf", "put together with what stands beside it")
+    return part.children("allOf")
+
+
+def _besides_null(draft: Draft, part: Part) -> list[Place]:
+    """Give the one alternative to null, where null is told by a flag."""
+    if draft.rules.type_lists:
+        return []
+    for keyword in ("anyOf", "oneOf"):
+        branches = part.children(keyword)
+        others = [branch for branch in branches if not _is_null(branch[0])]
+        is_taken = (part.path, keyword) in draft.done
+        if len(others) == 1 and len(branches) > 1 and not is_taken and not demands(part, keyword):
+            draft.done.add((part.path, keyword))
+            draft.job.tally.take(part.path, keyword, "null is told by nullable")
+            return others
+    return []
+
+
+def _is_null(schema: Any) -> bool:
+    node = as_object(schema)
+    return node is not None and node.get("type") == "null" and not set(node) - {"type", "title", "description"}

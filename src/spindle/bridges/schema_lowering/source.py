@@ -1,0 +1,323 @@
+"""A tool's own schema, place by place: what each subschema says in today's words, and where its references lead."""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from urllib.parse import quote, unquote
+
+from spindle.bridges.provider_limits import Rules
+from spindle.bridges.schema_lowering.report import pointer
+from spindle.bridges.schema_lowering.restore import Shape
+from spindle.tools.schema.graph import SchemaGraph, as_list, as_object
+
+if TYPE_CHECKING:
+    # For its types alone: it is slow to import, and most tools never need it here.
+    from jsonschema_rs import Registry, Validator
+
+
+Place: TypeAlias = tuple[Any, str]
+"""A subschema (or a boolean) and its JSON pointer."""
+
+ONE = (
+    *("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"),
+    *("unevaluatedProperties", "unevaluatedItems", "additionalItems", "contentSchema"),
+)
+MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
+NAMED = ("properties", "patternProperties", "dependentSchemas")
+SHELVES = ("$defs", "definitions")
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+ADDRESSES = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary")
+NOTES = ("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment")
+"""What demands nothing of a value."""
+
+_LEGACY = ("http://json-schema.org/draft-04/", "http://json-schema.org/draft-06/", "http://json-schema.org/draft-07/")
+_ROOT = "urn:spindle:schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One subschema that a value must satisfy."""
+
+    schema: Mapping[str, Any]
+    """In the words of draft 2020-12."""
+    path: str
+    written: Mapping[str, Any]
+    """As the tool has it."""
+    alias: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The tool's own word for a keyword, where it is another one."""
+
+    def at(self, keyword: str, *steps: str | int) -> str:
+        """Point at something inside a keyword, in the tool's own schema."""
+        return pointer(self.path, self.alias.get(keyword, keyword), *steps)
+
+    def without(self, *keywords: str) -> "Part":
+        """Give the part as if it did not have some keywords."""
+        if not any(keyword in self.written for keyword in keywords):
+            return self
+        kept = {keyword: value for keyword, value in self.schema.items() if keyword not in keywords}
+        written = {keyword: value for keyword, value in self.written.items() if keyword not in keywords}
+        return Part(kept, self.path, written, self.alias)
+
+    def child(self, keyword: str) -> Place:
+        """Give the subschema that a keyword holds."""
+        return self.schema[keyword], self.at(keyword)
+
+    def children(self, keyword: str) -> list[Place]:
+        """Give the subschemas that a keyword lists."""
+        return [(each, self.at(keyword, index)) for index, each in enumerate(as_list(self.schema.get(keyword)))]
+
+    def named(self, keyword: str) -> dict[str, Place]:
+        """Give the subschemas that a keyword names."""
+        named = as_object(self.schema.get(keyword)) or {}
+        return {name: (each, self.at(keyword, name)) for name, each in named.items()}
+
+
+class Original:
+    """A tool's schema as it was written, and what can be asked about it."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self.root = root
+        self.is_legacy = str(root.get("$schema")).startswith(_LEGACY)
+        self._paths: dict[int, str] = {}
+
+    @cached_property
+    def _graph(self) -> SchemaGraph:
+        graph = SchemaGraph(self.root, legacy=self.is_legacy)
+        for value, path in places(self.root):
+            self._paths.setdefault(id(value), path)
+        return graph
+
+    def part(self, schema: dict[str, Any], path: str) -> Part:
+        """Give a subschema in today's words."""
+        return _modern(schema, path) if self.is_legacy or "dependencies" in schema else Part(schema, path, schema)
+
+    def target(self, part: Part, keyword: str) -> Place | None:
+        """Follow a reference; `None` where it is not one place of this schema that it leads to."""
+        reference = str(part.schema[keyword])
+        if keyword == "$ref" and (reference == "#" or reference.startswith("#/")) and not self._has_addresses:
+            path = unquote(reference[1:])
+            schema = self._at(path)
+            return None if schema is None else (schema, path)
+        node = cast("dict[str, Any]", part.written)
+        targets = [edge.target for edge in self._graph.edges(self._own(node, part.path)) if edge.keyword == keyword]
+        if len(targets) != 1:
+            return None
+        path = self._paths.get(id(targets[0]))
+        return None if path is None else (targets[0], path)
+
+    @cached_property
+    def property_names(self) -> frozenset[str]:
+        """Every name that is a property's anywhere in the schema."""
+        found = (as_object(value.get("properties")) or {} for value, _ in places(self.root))
+        return frozenset(name for names in found for name in names)
+
+    @cached_property
+    def _has_addresses(self) -> bool:
+        """Whether a subschema has an address of its own, so that references inside it may lead elsewhere."""
+        return any("$id" in value for value, _ in places(self.root))
+
+    def _own(self, node: dict[str, Any], path: str) -> dict[str, Any]:
+        """Give the very object of the schema: a graph knows subschemas by identity, and parts may be copies."""
+        return node if id(node) in self._paths else self._at(path) or {}
+
+    def _at(self, path: str) -> dict[str, Any] | None:
+        here: Any = self.root
+        for step in path.split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            listed, named = listing(here), as_object(here)
+            if listed is not None and key.isdecimal() and int(key) < len(listed):
+                here = listed[int(key)]
+            elif named is not None and key in named:
+                here = named[key]
+            else:
+                return None
+        return as_object(here)
+
+    def properties_at(self, place: Place) -> dict[str, Place]:
+        """Give every property that a subschema speaks of, through references, parts and alternatives."""
+        found: dict[str, Place] = {}
+        seen: set[int] = set()
+        waiting = [place]
+        while waiting:
+            schema, path = waiting.pop(0)
+            node = as_object(schema)
+            if node is None or id(node) in seen:
+                continue
+            seen.add(id(node))
+            part = self.part(node, path)
+            for name, inner in part.named("properties").items():
+                found.setdefault(name, inner)
+            targets = [self.target(part, keyword) for keyword in REFERENCES if keyword in part.schema]
+            waiting += [target for target in targets if target is not None]
+            waiting += [inner for keyword in ("allOf", "anyOf", "oneOf") for inner in part.children(keyword)]
+        return found
+
+    @cached_property
+    def _registry(self) -> "Registry":
+        import jsonschema_rs  # noqa: PLC0415 - slow to import, and most tools never need it here
+
+        return jsonschema_rs.Registry([(_ROOT, self.root)])
+
+    def validator(self, path: str) -> "Validator":
+        """Compile one place of the schema."""
+        import jsonschema_rs  # noqa: PLC0415 - slow to import, and most tools never need it here
+
+        schema = {"$ref": f"{_ROOT}#{quote(path, safe='/~')}"}
+        return jsonschema_rs.validator_for(schema, registry=self._registry, validate_formats=False, offline=True)
+
+    def takes_null(self, value: Any, path: str) -> bool:
+        """Say whether a place of the schema is satisfied by null."""
+        schema = as_object(value)
+        if schema is None:
+            return value is not False
+        types = schema.get("type")
+        if types is not None and "$ref" not in schema and "null" not in (as_list(types) or [types]):
+            return False
+        return self.validator(path).is_valid(None)
+
+
+def listing(value: object) -> list[Any] | None:
+    """Take a JSON value for a list, if it is one."""
+    return cast("list[Any]", value) if isinstance(value, list) else None
+
+
+def places(root: dict[str, Any]) -> Iterator[Place]:
+    """Walk every place where JSON Schema keeps a subschema, and every other object, for a reference may lead there."""
+    waiting: list[Place] = [(root, "")]
+    while waiting:
+        value, path = waiting.pop()
+        if isinstance(value, dict):
+            yield value, path
+            waiting += [(inner, pointer(path, key)) for key, inner in cast("dict[str, Any]", value).items()]
+        elif isinstance(value, list):
+            waiting += [(inner, pointer(path, index)) for index, inner in enumerate(cast("list[Any]", value))]
+
+
+def _modern(written: dict[str, Any], path: str) -> Part:
+    """Put a subschema of an older draft into the words of 2020-12."""
+    schema = dict(written)
+    alias: dict[str, str] = {}
+    if "$ref" in schema:  # up to draft 7, a reference silences all that demands something beside it
+        schema = {key: value for key, value in schema.items() if key in ("$ref", *SHELVES, *NOTES, *ADDRESSES)}
+    if isinstance(schema.get("items"), list):
+        schema["prefixItems"], alias["prefixItems"] = schema.pop("items"), "items"
+        if "additionalItems" in schema:
+            schema["items"], alias["items"] = schema.pop("additionalItems"), "additionalItems"
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive) and bound in schema:
+            schema[exclusive] = schema.pop(bound)
+    dependencies = as_object(schema.pop("dependencies", None)) or {}
+    for name, needed in dependencies.items():
+        keyword = "dependentRequired" if isinstance(needed, list) else "dependentSchemas"
+        schema[keyword] = {**schema.get(keyword, {}), name: needed}
+        alias[keyword] = "dependencies"
+    return Part(schema, path, written, alias)
+
+
+_LEGAL = "/~!$&'()*+,;=:@?"
+"""What may stand in the fragment of an address beside letters and digits."""
+_ROUNDS = 2
+"""How often a reference that leads back to itself is written out."""
+_MAX_WRITTEN_OUT = 2_000
+"""How many references of one schema are written out before the rest is left open."""
+
+
+class References:
+    """What is referred to in one schema."""
+
+    def __init__(self, original: Original, rules: Rules) -> None:
+        self._original = original
+        self._rules = rules
+        self._addresses: dict[int, str] = {id(original.root): "#"}
+        self._paths: dict[str, str] = {"#": ""}
+        self._taken: set[str] = set(original.root.get("$defs") or ())
+        self._written_out = 0
+        self._open: Counter[int] = Counter()
+        self._leads: dict[str, set[str]] = {}
+        self.owner = "#"
+        """The address of the definition that is being lowered."""
+        self.waiting: deque[tuple[str, Place]] = deque()
+        self.shapes: dict[str, Shape | None] = {}
+        self.shelves: dict[str, dict[str, Any]] = {}
+
+    def is_kept(self, part: Part, keyword: str, target: Place, *, alone: bool) -> bool:
+        """Say whether a reference stays one; `alone` where no other subschema speaks of the same value."""
+        if self._rules.inline or keyword != "$ref":
+            return False
+        if not alone or not has_more(part, keyword):
+            return alone
+        # What stands beside it is told best by writing it out; but one that leads back to itself would never end.
+        return not self._rules.lone_refs or self._is_inside(target)
+
+    def _is_inside(self, target: Place) -> bool:
+        return self._open[id(target[0])] > 0 or self._addresses.get(id(target[0])) == self.owner
+
+    def address(self, target: Place, written: str) -> str:
+        """Give the text of a reference to `target`, as it is `written` where it can be, and see that it leads there."""
+        schema, path = target
+        known = self._addresses.get(id(schema))
+        if known is None:
+            at = pointer("", *self._shelved(path))
+            known = written if unquote(written) == f"#{at}" else f"#{quote(at, safe=_LEGAL)}"
+            self._addresses[id(schema)] = known
+            self.waiting.append((known, target))
+            self._paths[known] = path
+        self._leads.setdefault(self.owner, set()).add(known)
+        return known
+
+    def _shelved(self, path: str) -> tuple[str, str]:
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
+        if len(steps) == 2 and steps[0] in SHELVES:
+            return steps[0], steps[1]
+        name = base = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in steps[-1])
+        number = 2
+        while name in self._taken:
+            name, number = f"{base}_{number}", number + 1
+        self._taken.add(name)
+        return "$defs", name
+
+    def shelve(self, address: str, lowered: Any, shape: Shape | None) -> None:
+        """Keep a definition that was lowered."""
+        shelf, name = (step.replace("~1", "/").replace("~0", "~") for step in unquote(address).split("/")[1:])
+        self.shelves.setdefault(shelf, {})[name] = lowered
+        self.shapes[address] = shape
+
+    def enter(self, target: Place) -> str | None:
+        """Begin to write a reference out; gives the reason where it must be left open instead."""
+        if self._open[id(target[0])] >= _ROUNDS:
+            return "leads back to itself: written out, then left open"
+        if self._written_out >= _MAX_WRITTEN_OUT:
+            return "too large to be written out any further: left open"
+        self._written_out += 1
+        self._open[id(target[0])] += 1
+        return None
+
+    def leave(self, target: Place) -> None:
+        """End what `enter` began."""
+        self._open[id(target[0])] -= 1
+
+    def loop(self) -> str | None:
+        """Point at a definition that leads back to itself, if there is one."""
+        for start in self._leads:
+            seen: set[str] = set()
+            waiting = list(self._leads[start])
+            while waiting:
+                here = waiting.pop()
+                if here == start:
+                    return self._paths[start]
+                if here not in seen:
+                    seen.add(here)
+                    waiting += self._leads.get(here, ())
+        return None
+
+
+def has_more(part: Part, keyword: str) -> bool:
+    """Say whether something stands beside a reference."""
+    return any(other not in (keyword, *SHELVES, "$comment") for other in part.schema)
+
+
+def demands(part: Part, *besides: str) -> list[str]:
+    """Give the keywords of a part that demand something of a value."""
+    return [keyword for keyword in part.schema if keyword not in (*NOTES, *SHELVES, *besides)]

@@ -1,0 +1,177 @@
+"""Strict forms: every object closed, every property required, and no schema beyond the provider's limits."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from spindle.bridges.provider_limits import Limits
+from spindle.bridges.schema_lowering.draft import Draft, Node
+from spindle.bridges.schema_lowering.restore import Property
+from spindle.bridges.schema_lowering.source import ADDRESSES, SHELVES, Place, demands
+from spindle.bridges.schema_lowering.tally import types_of
+from spindle.errors import CannotLowerError
+from spindle.tools.schema.graph import as_list, as_object
+
+_NULL = {"type": "null"}
+_PLAIN = ("type", "properties", "required", "additionalProperties", "minProperties")
+_LEFT_OUT = "null stands for leaving it out"
+
+
+def settle_strict(draft: Draft) -> None:
+    """Close an object and require all of it, where the dialect wants that."""
+    is_object = "object" in types_of(draft.told.get("type"))
+    if draft.rules.closed and is_object:
+        _close(draft)
+    if draft.rules.all_required and is_object:
+        _require_all(draft)
+
+
+def _close(draft: Draft) -> None:
+    told = draft.told
+    others = [value for part in draft.parts for value in [part.schema.get("additionalProperties")] if value is not None]
+    patterns = [part for part in draft.parts if part.schema.get("patternProperties")]
+    if patterns or any(isinstance(value, dict) for value in others):
+        raise draft.refuse("a map with keys of the caller's own", "make it a list of pairs")
+    told.setdefault("properties", {})
+    if not told["properties"] and False not in others:
+        raise draft.refuse("an object whose properties are not named", "name its properties")
+    told["additionalProperties"] = False
+    if False not in others:
+        draft.why("additionalProperties", "told as closed, for every object is in the strict form", narrows=True)
+    if not any("properties" in part.schema for part in draft.parts):
+        draft.why("properties", "an object must say its properties: told as none")
+
+
+def _require_all(draft: Draft) -> None:
+    told = draft.told
+    required = set(as_list(told.get("required")))
+    optional = [name for name in told["properties"] if name not in required]
+    if optional or len(required) != len(told["properties"]):
+        told["required"] = list(told["properties"])
+    told.setdefault("required", [])
+    draft.why("required", "every property is required in the strict form; null stands for one that is left out")
+    for wire in optional:
+        _tell_optional(draft, wire)
+
+
+def _tell_optional(draft: Draft, wire: str) -> None:
+    own, places, node = draft.properties[wire]
+    takes_null = [draft.job.original.takes_null(schema, path) for schema, path in places]
+    unsure = any(takes_null) and _counts_what_is_given(draft)
+    if all(takes_null) and not unsure:
+        return
+    if not all(takes_null):
+        draft.told["properties"][wire] = _nullable(draft, node, places)
+    draft.shape.properties[wire] = Property(own, drops_null=not all(takes_null), shape=node.shape, unsure=unsure)
+    draft.job.restores = True
+    if unsure and not draft.shape.owns:
+        draft.shape.owns = tuple(draft.job.own(part.path) for part in draft.parts)
+
+
+def _counts_what_is_given(draft: Draft) -> bool:
+    """Say whether an object may be refused for a property that is given as null, although that takes null."""
+    # Of several parts, one may be closed to what another describes.
+    return len(draft.parts) > 1 or any(demands(part, *_PLAIN, *ADDRESSES) for part in draft.parts)
+
+
+def _nullable(draft: Draft, node: Node, places: list[Place]) -> dict[str, Any]:
+    """Let null through beside what a property takes."""
+    told = dict(node.told)
+    if "type" in told and {"anyOf", "const", "$ref"}.isdisjoint(told):
+        told["type"] = [*(kind for kind in types_of(told["type"]) if kind != "null"), "null"]
+        changed = ["type"]
+        if None not in told.get("enum", [None]):
+            told["enum"] = [*told["enum"], None]
+            changed.append("enum")
+        _lose(draft, node, places, changed)
+        return told
+    if "anyOf" in told:
+        told["anyOf"] = [*told["anyOf"], _NULL]
+        _lose(draft, node, places, ["anyOf"])
+        return told
+    _lose(draft, node, places, ["anyOf"])
+    return {"anyOf": [told, _NULL]}
+
+
+def _lose(draft: Draft, node: Node, places: list[Place], changed: list[str]) -> None:
+    for keyword in changed:
+        owners = [part.path for part in node.parts if keyword in part.written] or [places[0][1]]
+        for path in owners:
+            draft.job.tally.lose(path, keyword, "rewritten", _LEFT_OUT)
+
+
+@dataclass(slots=True)
+class Size:
+    """How large a lowered schema is, in what providers count."""
+
+    properties: int = 0
+    optional: int = 0
+    """Properties that are not required."""
+    unions: int = 0
+    """Properties of more than one type."""
+    enum_values: int = 0
+    longest_enum_chars: int = 0
+    chars: int = 0
+    depth: int = 0
+
+
+def size_of(schema: dict[str, Any], long_enum_values: int = 0) -> Size:
+    """Measure a lowered schema, each definition once."""
+    size = Size()
+    waiting: list[tuple[Any, int]] = [(schema, 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        node = as_object(value)
+        if node is None:
+            continue
+        size.depth = max(size.depth, depth)
+        _count(node, size, long_enum_values)
+        for shelf in SHELVES:
+            named = as_object(node.get(shelf)) or {}
+            size.chars += sum(map(len, named))
+            waiting += [(inner, 1) for inner in named.values()]
+        inside = [*(as_object(node.get("properties")) or {}).values(), node.get("items")]
+        waiting += [(inner, depth + 1 if _is_container(inner) else depth) for inner in inside]
+        waiting += [(inner, depth) for inner in [*as_list(node.get("anyOf")), *as_list(node.get("allOf"))]]
+    return size
+
+
+def _is_container(value: Any) -> bool:
+    return not {"object", "array"}.isdisjoint(types_of((as_object(value) or {}).get("type")))
+
+
+def _is_union(value: Any) -> bool:
+    schema = as_object(value) or {}
+    return "anyOf" in schema or len(types_of(schema.get("type", ""))) > 1
+
+
+def _count(node: dict[str, Any], size: Size, long_enum_values: int) -> None:
+    names = as_object(node.get("properties")) or {}
+    size.properties += len(names)
+    size.optional += len(names.keys() - set(as_list(node.get("required"))))
+    size.unions += sum(map(_is_union, names.values()))
+    values = [*as_list(node.get("enum")), *([node["const"]] if "const" in node else [])]
+    size.enum_values += len(as_list(node.get("enum")))
+    chars = sum(len(value) for value in values if isinstance(value, str))
+    size.chars += chars + sum(map(len, names))
+    if len(values) > long_enum_values:
+        size.longest_enum_chars = max(size.longest_enum_chars, chars)
+
+
+def check_size(schema: dict[str, Any], limits: Limits) -> None:
+    """Hold a lowered schema to the limits of the strict form.
+
+    Raises:
+        CannotLowerError: It is beyond one of them.
+    """
+    size = size_of(schema, limits.long_enum_values or 0)
+    checks = [
+        ("levels", size.depth, limits.max_schema_depth),
+        ("properties", size.properties, limits.max_properties),
+        ("enum values", size.enum_values, limits.max_enum_values),
+        ("characters in one enum", size.longest_enum_chars, limits.max_enum_chars),
+        ("characters of names and values", size.chars, limits.max_schema_chars),
+    ]
+    for what, count, most in checks:
+        if most is not None and count > most:
+            why = f"{count} {what}, where the strict form takes {most}"
+            raise CannotLowerError(f"{why}; make the schema smaller", why=why)

@@ -1,0 +1,173 @@
+"""Keeps count of what became of each keyword: whatever is not found again in the lowered schema is a loss."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from spindle.bridges.schema_lowering.report import Action, Loss, in_order, pointer
+from spindle.bridges.schema_lowering.source import MANY, NAMED, ONE, SHELVES, Part, listing
+from spindle.tools.schema.graph import as_list, as_object
+
+_SHOWN_CHARS = 60
+
+
+class Tally:
+    """The losses of one schema; a place that is told in two ways counts as its worse one."""
+
+    def __init__(self) -> None:
+        self._losses: dict[tuple[str, str], Loss] = {}
+        self._kept: dict[str, tuple[str, str]] = {}
+        self._why: dict[tuple[str, str], tuple[Action, str, bool]] = {}
+
+    def why(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
+        """Say beforehand why a keyword will be missing or changed; counts only if it is."""
+        before = self._why.get((path, keyword))
+        self._why[path, keyword] = action, detail, narrows or (before is not None and before[2])
+
+    def take(self, path: str, keyword: str, detail: str) -> None:
+        """Count a keyword as told otherwise, whatever is told under its name by another place."""
+        self.why(path, keyword, "rewritten", detail)
+        self.lose(path, keyword, "rewritten", detail)
+
+    def lose(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
+        """Count a loss."""
+        known = self._losses.get((path, keyword))
+        if known is None or (known.action, action) == ("rewritten", "dropped"):
+            self._losses[path, keyword] = Loss(path, keyword, action, detail, narrows or bool(known and known.narrows))
+
+    def settle(self, parts: Iterable[Part], lowered: Mapping[str, Any]) -> None:
+        """Compare what was asked for with what is told, keyword by keyword."""
+        listed = list(parts)
+        for part in listed:
+            for keyword, value in part.written.items():
+                if is_told(keyword, value, lowered):
+                    self._kept[pointer(part.path, keyword)] = part.path, keyword
+                else:
+                    self._explained(part.path, keyword, lowered)
+        known = {keyword for part in listed for keyword in part.written}
+        for keyword in lowered:
+            if keyword not in known and listed:
+                self._added(listed, keyword)
+
+    def _explained(self, path: str, keyword: str, lowered: Mapping[str, Any]) -> None:
+        if (path, keyword) in self._why:
+            action, detail, narrows = self._why[path, keyword]
+            self.lose(path, keyword, action, detail, narrows=narrows)
+        elif keyword in lowered:
+            self.lose(path, keyword, "rewritten", f"told as {_shown(lowered[keyword])}")
+        else:
+            self.lose(path, keyword, "dropped", "the dialect has no such keyword here")
+
+    def _added(self, parts: list[Part], keyword: str) -> None:
+        for part in parts:
+            if (part.path, keyword) in self._why:
+                action, detail, narrows = self._why[part.path, keyword]
+                self.lose(part.path, keyword, action, detail, narrows=narrows)
+                return
+
+    def losses(self) -> tuple[Loss, ...]:
+        """Give every loss, sorted by place."""
+        return in_order(self._losses.values())
+
+    def kept(self) -> tuple[str, ...]:
+        """Point at every keyword that is told as it is, wherever it is told."""
+        return tuple(sorted(at for at, place in self._kept.items() if place not in self._losses))
+
+
+def is_told(keyword: str, value: Any, lowered: Mapping[str, Any]) -> bool:
+    """Say whether a keyword is found again; what is inside a subschema is counted at its own place."""
+    if keyword not in lowered:
+        return False
+    told = lowered[keyword]
+    if keyword == "description":
+        return isinstance(told, str) and isinstance(value, str) and value in told
+    if keyword in NAMED or keyword in SHELVES:
+        names, told_names = as_object(value), as_object(told)
+        return names is not None and told_names is not None and _shown_names(names) <= set(told_names)
+    asked, listed = listing(value), listing(told)
+    if keyword in MANY or (keyword == "items" and asked is not None):
+        return listed is not None and len(listed) == len(asked or ())
+    if keyword in ONE and isinstance(value, dict):
+        return isinstance(told, dict)
+    return same(told, value)
+
+
+def _shown_names(names: dict[str, Any]) -> set[str]:
+    # A property that nothing satisfies is told by leaving it out; its own place says so.
+    return {name for name, schema in names.items() if schema is not False}
+
+
+def same(left: Any, right: Any) -> bool:
+    """Compare JSON values; `1` is not `true`."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    ours, theirs = as_object(left), as_object(right)
+    if ours is not None and theirs is not None:
+        return ours.keys() == theirs.keys() and all(same(value, theirs[key]) for key, value in ours.items())
+    here, there = listing(left), listing(right)
+    if here is not None and there is not None:
+        return len(here) == len(there) and all(map(same, here, there))
+    return left == right
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
+
+
+def is_combined(keyword: str) -> bool:
+    """Say whether one value can demand what several do."""
+    return keyword in _COMBINATIONS
+
+
+def combined(keyword: str, values: list[Any]) -> Any:
+    """Give one value that demands what all demand, or what the first does where no value could."""
+    if len(values) == 1:
+        return values[0]
+    combine = _COMBINATIONS.get(keyword)
+    return values[0] if combine is None else combine(values)
+
+
+def types_of(value: Any) -> list[str]:
+    """Give `type` as a list."""
+    return [value] if isinstance(value, str) else [str(each) for each in as_list(value)]
+
+
+def narrowed(left: list[str], right: list[str]) -> list[str]:
+    """Give the types that are in both lists; every integer is a number."""
+    both = [each for each in left if each in right or (each == "integer" and "number" in right)]
+    return both + [each for each in right if each == "integer" and "number" in left and each not in both]
+
+
+def _types(values: list[Any]) -> Any:
+    left = types_of(values[0])
+    for value in values[1:]:
+        left = narrowed(left, types_of(value)) or left
+    return left[0] if len(left) == 1 else left
+
+
+def _enums(values: list[Any]) -> list[Any]:
+    left = as_list(values[0])
+    for value in values[1:]:
+        left = [each for each in left if any(same(each, other) for other in as_list(value))] or left
+    return left
+
+
+def _names(values: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(name for value in values for name in as_list(value)))
+
+
+def _texts(values: list[Any]) -> Any:
+    texts = list(dict.fromkeys(value for value in values if isinstance(value, str) and value))
+    inner = [text for text in texts if not any(text != other and text in other for other in texts)]
+    return " ".join(inner) if inner else values[0]
+
+
+_COMBINATIONS: Mapping[str, Callable[[list[Any]], Any]] = {
+    "type": _types,
+    "enum": _enums,
+    "required": _names,
+    "description": _texts,
+    "uniqueItems": any,
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+}

@@ -1,0 +1,243 @@
+"""Types: one or many, null, constants and enums, and what to say where a schema names no type."""
+
+from typing import Any
+
+from spindle.bridges.schema_lowering.draft import Draft
+from spindle.bridges.schema_lowering.tally import combined, same, types_of
+from spindle.tools.schema.graph import as_list, as_object
+
+_SCALARS: list[dict[str, Any]] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"}]
+_OF: dict[str, tuple[str, ...]] = {
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"),
+    "object": (
+        *("properties", "required", "additionalProperties", "patternProperties", "propertyNames"),
+        *("minProperties", "maxProperties", "dependentRequired", "dependentSchemas"),
+    ),
+}
+_OWNER = {keyword: kind for kind, keywords in _OF.items() for keyword in keywords}
+
+
+def settle_types(draft: Draft) -> None:
+    """Say the type in the way the dialect wants it said."""
+    if draft.root:
+        _settle_root(draft)
+    if draft.is_restricted:
+        _settle_constant(draft)
+        _settle_missing(draft)
+        _settle_enum(draft)
+        _settle_bounds(draft)
+    if draft.rules.needs_items and "array" in types_of(draft.told.get("type")) and not _has_items(draft):
+        _add_items(draft)
+    if not draft.rules.type_lists:
+        _settle_list(draft)
+    if draft.rules.lone_unions and "anyOf" in draft.told:
+        _settle_lone_union(draft)
+    if draft.root and draft.rules.needs_properties and not draft.told.get("properties"):
+        _leave_out(draft)
+
+
+def _settle_root(draft: Draft) -> None:
+    if draft.told.get("type") != "object":
+        draft.told["type"] = "object"
+        draft.why("type", "told as object, for arguments are always one")
+
+
+def _leave_out(draft: Draft) -> None:
+    """Tell arguments without properties by not telling of any."""
+    is_open = [value for _, value in draft.found("additionalProperties")] != [False]
+    for keyword in draft.told:
+        draft.why(keyword, "arguments without properties are told by leaving them out", narrows=is_open)
+    draft.told.clear()
+    draft.words.clear()
+
+
+def _settle_constant(draft: Draft) -> None:
+    """Tell a constant as an enum of one where the dialect has no constants."""
+    found = draft.found("const")
+    if not found or draft.takes("const"):
+        return
+    value = found[0][1]
+    known = draft.told.get("enum")
+    if known is None or any(same(value, each) for each in known):
+        draft.told["enum"] = [value]
+        draft.why("const", "told as an enum of one")
+    draft.lose_rest("const", "another one beside it is told")
+
+
+def _settle_missing(draft: Draft) -> None:
+    """Name a type where the dialect must have one."""
+    told = draft.told
+    if not draft.rules.needs_type or not {"type", "anyOf", "$ref"}.isdisjoint(told):
+        return
+    values = [told["const"]] if "const" in told else as_list(told.get("enum"))
+    if draft.opened_types is not None:
+        told["type"] = draft.opened_types
+    elif values:
+        kinds = list(dict.fromkeys(map(_type_of, values)))
+        told["type"] = kinds[0] if len(kinds) == 1 else kinds
+        draft.why("type", "told as the type of its values")
+    else:
+        _infer(draft)
+
+
+def _infer(draft: Draft) -> None:
+    asked = dict.fromkeys(_OWNER[keyword] for part in draft.parts for keyword in part.schema if keyword in _OWNER)
+    kinds = list(asked)
+    if kinds:
+        draft.told["type"] = kinds[0] if len(kinds) == 1 else kinds
+        draft.why("type", "told as the type that its other keywords are for", narrows=True)
+    elif draft.rules.any_value:
+        _tell_any(draft)
+    else:
+        raise draft.refuse("a value of any type", "name its type")
+
+
+def _tell_any(draft: Draft) -> None:
+    draft.told["anyOf"] = [*_SCALARS, {"type": "array", "items": {"anyOf": [*_SCALARS]}}]
+    draft.told["nullable"] = True
+    draft.why("anyOf", "a value of any type is told as one of every type", narrows=True)
+
+
+def _settle_enum(draft: Draft) -> None:
+    """Leave out an enum of values that the dialect cannot list."""
+    values = as_list(draft.told.get("enum"))
+    if "enum" not in draft.told:
+        return
+    match draft.rules.enum_values:
+        case "plain":
+            fits = not any(isinstance(value, (dict, list)) for value in values)
+        case "strings":
+            listed = [value for value in values if value is not None]
+            fits = bool(listed) and all(isinstance(value, str) and value for value in listed)
+        case "any":
+            fits = True
+    if not fits:
+        del draft.told["enum"]
+        draft.say("enum" if draft.found("enum") else "const", values if draft.found("enum") else values[0])
+
+
+def _settle_bounds(draft: Draft) -> None:
+    """Tell an exclusive bound of integers as an inclusive one where the dialect has no other."""
+    for exclusive, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
+        values = [value for _, value in draft.found(exclusive)]
+        if not values or draft.takes(exclusive):
+            continue
+        value = combined(exclusive, values)
+        is_whole = draft.told.get("type") == "integer" and isinstance(value, int)
+        if is_whole and draft.takes(bound) and bound not in draft.told:
+            draft.told[bound] = value + step
+            draft.why(exclusive, f"told as {bound} {value + step}")
+        else:
+            draft.say(exclusive, value)
+
+
+def _has_items(draft: Draft) -> bool:
+    return "items" in draft.told
+
+
+def _add_items(draft: Draft) -> None:
+    if draft.rules.needs_type and not draft.rules.any_value:
+        raise draft.refuse("a list of anything", "say what its items are")
+    draft.told["items"] = {"anyOf": [*_SCALARS]} if draft.rules.needs_type else {}
+    detail = "a list must say what its items are: told as " + ("any type" if draft.rules.needs_type else "anything")
+    draft.why("items", detail, narrows=draft.rules.needs_type)
+
+
+def _settle_list(draft: Draft) -> None:
+    """Tell null by a flag, and other lists of types by alternatives."""
+    told = draft.told
+    kinds = types_of(told["type"]) if "type" in told else []
+    values = told.get("enum")
+    allows_null = ("null" in kinds and len(kinds) > 1) or (not kinds and values is not None and None in values)
+    if (allows_null or draft.nullable_paths) and _nothing_forbids_null(draft):
+        told["nullable"] = True
+        draft.why("type", "null is told by nullable")
+    if values is not None and None in values:
+        # Where only null is left, the other values belong to a type that another part forbids.
+        told["enum"] = [value for value in values if value is not None and kinds != ["null"]]
+        draft.why("enum", "null is told by nullable")
+        if not told["enum"]:
+            del told["enum"]
+    kinds = [kind for kind in kinds if kind != "null"] or kinds[:1]
+    if len(kinds) == 1:
+        told["type"] = kinds[0]
+    elif kinds:
+        _split(draft, kinds)
+
+
+def _nothing_forbids_null(draft: Draft) -> bool:
+    for part in draft.parts:
+        if part.path in draft.nullable_paths:
+            continue
+        schema = part.schema
+        if "type" in schema and "null" not in types_of(schema["type"]):
+            return False
+        if schema.get("const") is not None or None not in as_list(schema.get("enum", [None])):
+            return False
+    return True
+
+
+def _split(draft: Draft, kinds: list[str]) -> None:
+    """Give each type an alternative of its own, with the keywords that are for it."""
+    told = draft.told
+    alternatives: list[dict[str, Any]] = []
+    for kind in kinds:
+        family = "number" if kind == "integer" else kind
+        own = {keyword: told[keyword] for keyword in _OF.get(family, ()) if keyword in told}
+        alternatives.append({"type": kind, **own})
+    for keyword in [keyword for keyword in told if keyword in _OWNER]:
+        del told[keyword]
+        draft.why(keyword, "told in the alternative of its type")
+    values = told.pop("enum", None)
+    if values is not None:
+        draft.why("enum", "told in the alternative of its type")
+        for alternative in alternatives:
+            if alternative["type"] == "string":
+                alternative["enum"] = values
+    del told["type"]
+    told["anyOf"] = alternatives
+    named = any("type" in part.written for part in draft.parts)
+    draft.why("type" if named else "anyOf", "several types are told as anyOf")
+
+
+def _settle_lone_union(draft: Draft) -> None:
+    """Move what stands beside `anyOf` into its alternatives."""
+    told = draft.told
+    draft.put_words()
+    draft.words.clear()
+    beside = {keyword: told.pop(keyword) for keyword in list(told) if keyword != "anyOf"}
+    for keyword in beside:
+        draft.why(keyword, "told in each alternative")
+    told["anyOf"] = [_with(alternative, beside) for alternative in told["anyOf"]]
+
+
+def _with(alternative: Any, beside: dict[str, Any]) -> dict[str, Any]:
+    mixed = {**(as_object(alternative) or {})}
+    if set(mixed) == {"anyOf"}:
+        return {"anyOf": [_with(each, beside) for each in mixed["anyOf"]]}
+    own = mixed.get("description")
+    for keyword, value in beside.items():
+        mixed.setdefault(keyword, value)
+    if own and beside.get("description"):
+        mixed["description"] = f"{beside['description']} {own}"
+    return mixed
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"

@@ -1,0 +1,139 @@
+"""Unions: kept, told as another kind, spread over what stands beside them, or dissolved at the top."""
+
+from typing import Any
+
+from spindle.bridges.schema_lowering.containers import add_property, wire_name
+from spindle.bridges.schema_lowering.draft import Asked, Draft, Node, needed_names
+from spindle.bridges.schema_lowering.restore import Shape
+from spindle.bridges.schema_lowering.source import ADDRESSES, Part, Place, demands
+from spindle.bridges.schema_lowering.tally import same
+from spindle.tools.schema.graph import as_list, as_object
+
+_UNIONS = ("anyOf", "oneOf")
+_PLAIN_CHOICE = {"type", "const", "enum", "title", "description"}
+
+
+def tell_union(draft: Draft, keyword: str) -> None:
+    """Tell a choice between alternatives."""
+    part, value = draft.found(keyword)[0]
+    draft.lose_rest(keyword, "another choice beside it is told")
+    if draft.root and not draft.takes(keyword) and not (keyword == "oneOf" and draft.takes("anyOf")):
+        if needed_names(as_list(value)) is None:
+            dissolve(draft, part, keyword)
+        else:
+            _say_needs(draft, keyword, value)
+        return
+    told_as = keyword if draft.takes(keyword) else "anyOf"
+    if not draft.takes(told_as) or told_as in draft.told or (draft.is_restricted and needed_names(as_list(value))):
+        _say_needs(draft, keyword, value)
+        return
+    if told_as != keyword:
+        draft.why(keyword, "told as anyOf")
+    branches = _possible(draft, part, keyword)
+    if not branches:
+        return
+    beside = _beside(draft) if draft.is_restricted else []
+    if beside:
+        for other, keywords in beside:
+            for each in keywords:
+                # Whether an alternative can say it, is found out there.
+                draft.job.tally.lose(other.path, other.alias.get(each, each), "rewritten", "told in each alternative")
+                draft.moved.add((other.path, other.alias.get(each, each)))
+                draft.done.add((other.path, each))
+    _tell_branches(draft, told_as, branches, [_only(other, keywords) for other, keywords in beside])
+
+
+def _say_needs(draft: Draft, keyword: str, value: Any) -> None:
+    """Tell in words which properties are needed, by the names on the wire, where that is all a choice is about."""
+    needed = needed_names(as_list(value))
+    if needed is not None:
+        draft.say(keyword, [{"required": [wire_name(draft, name) for name in names]} for names in needed])
+
+
+def _possible(draft: Draft, part: Part, keyword: str) -> list[Place]:
+    """Give the alternatives that can be told; none where one of them takes anything."""
+    branches = part.children(keyword)
+    if not draft.is_restricted:
+        return branches
+    if any(schema is True or schema == {} for schema, _ in branches):
+        draft.why(keyword, "not told, for one alternative takes anything")
+        return []
+    for schema, path in branches:
+        if schema is False:
+            draft.job.tally.lose(path, "false", "rewritten", "told by leaving the alternative out")
+            draft.why(keyword, "told without the alternative that nothing satisfies")
+    return [branch for branch in branches if branch[0] is not False]
+
+
+def _beside(draft: Draft) -> list[tuple[Part, list[str]]]:
+    """Give what else the parts demand, for each alternative must say it then."""
+    found = [
+        (part, [each for each in demands(part, *_UNIONS, *ADDRESSES) if (part.path, each) not in draft.done])
+        for part in draft.parts
+    ]
+    return [(part, keywords) for part, keywords in found if keywords]
+
+
+def _only(part: Part, keywords: list[str]) -> Part:
+    written = {part.alias.get(each, each) for each in keywords}
+    return Part(
+        {each: part.schema[each] for each in keywords},
+        part.path,
+        {each: value for each, value in part.written.items() if each in written},
+        part.alias,
+    )
+
+
+def _tell_branches(draft: Draft, told_as: str, branches: list[Place], beside: list[Part]) -> None:
+    nodes: list[Node] = []
+    for branch in branches:
+        asked: Asked = [*beside, branch]
+        nodes.append(draft.job.descend(asked))
+    draft.told[told_as] = [node.told for node in nodes]
+    if any(node.shape for node in nodes):
+        pairs = zip(nodes, branches, strict=True)
+        draft.shape.unions.append(tuple(draft.job.branch(node.told, path, node.shape) for node, (_, path) in pairs))
+
+
+def dissolve(draft: Draft, part: Part, keyword: str) -> None:
+    """Tell the properties of all alternatives together, for the dialect takes no choice at the top."""
+    detail = "the properties of its alternatives are told together; a call must still fit one of them"
+    draft.job.tally.why(part.path, keyword, "rewritten", detail)
+    closed = [value for _, value in draft.found("additionalProperties")] == [False]
+    branches = [draft.job.original.properties_at(place) for place in part.children(keyword)]
+    properties = draft.told.setdefault("properties", {})
+    names = dict.fromkeys(name for branch in branches for name in branch)
+    for name in names:
+        if name not in properties and not closed:
+            places = [branch[name] for branch in branches if name in branch]
+            add_property(draft, name, places, _either(draft, places))
+
+
+def _either(draft: Draft, places: list[Place]) -> Node:
+    nodes = [draft.job.descend([place]) for place in places]
+    distinct: list[tuple[Node, str]] = []
+    for node, (_, path) in zip(nodes, places, strict=True):
+        if not any(same(node.told, other.told) for other, _ in distinct):
+            distinct.append((node, path))
+    if len(distinct) == 1:
+        return distinct[0][0]
+    merged = _one_choice([node.told for node, _ in distinct])
+    if merged is not None:
+        return Node(merged)
+    shape = Shape(unions=[tuple(draft.job.branch(node.told, path, node.shape) for node, path in distinct)])
+    return Node({"anyOf": [node.told for node, _ in distinct]}, shape if any(node.shape for node in nodes) else None)
+
+
+def _one_choice(schemas: list[Any]) -> dict[str, Any] | None:
+    """Put constants of the same type together into one enum."""
+    values: list[Any] = []
+    for each in schemas:
+        schema = as_object(each)
+        if schema is None or not schema.keys() <= _PLAIN_CHOICE or not ("const" in schema or "enum" in schema):
+            return None
+        values += [schema["const"]] if "const" in schema else as_list(schema["enum"])
+    types = {schema.get("type") if isinstance(schema.get("type"), str) else "?" for schema in schemas}
+    if len(types) != 1 or "?" in types:
+        return None
+    distinct = [value for index, value in enumerate(values) if not any(same(value, other) for other in values[:index])]
+    return {"type": types.pop(), "enum": distinct}

@@ -1,0 +1,109 @@
+"""Reads what providers send, whether an SDK made objects of it or not; nothing is believed to be well-formed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import Parameter, signature
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from spindle.bridges.rendering import MediaPart, Part
+from spindle.bridges.transcript import Said, Step
+
+
+def field_of(value: Any, name: str) -> Any:
+    """Give one field of an SDK's object or of plain data; `None` where there is none."""
+    if value.__class__ is dict:
+        return value.get(name)
+    if isinstance(value, BaseModel):
+        return getattr(value, name, None)
+    return cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else None
+
+
+def is_record(value: Any) -> bool:
+    """Say whether a value can have fields at all."""
+    return isinstance(value, (dict, BaseModel, Mapping))
+
+
+def text_of(value: Any, name: str) -> str:
+    """Give a field that is text, and an empty one for whatever is none."""
+    found = value.get(name) if value.__class__ is dict else field_of(value, name)
+    return found if isinstance(found, str) else ""
+
+
+def items_of(value: Any, name: str) -> Sequence[Any]:
+    """Give a field that is a list, and an empty one for whatever is none."""
+    found = field_of(value, name)
+    if found.__class__ is list:
+        return found
+    return cast("Sequence[Any]", found) if isinstance(found, (list, tuple)) else ()
+
+
+def count_of(value: Any, name: str) -> int | None:
+    """Give a field that is a whole number, not negative."""
+    found = field_of(value, name)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+
+
+def plain(value: Any) -> Any:
+    """Give an SDK's object as the plain data it was on the wire."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in cast("Mapping[str, Any]", value).items()}
+    return [plain(each) for each in cast("list[Any]", value)] if isinstance(value, (list, tuple)) else value
+
+
+def sendable(value: Any) -> Any:
+    """Give data that can be written as UTF-8: halves of surrogate pairs become question marks."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {name: sendable(each) for name, each in cast("dict[str, Any]", value).items()}
+    return [sendable(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+class ByTurns:
+    """Messages as they are written: what one role says in a row becomes one message."""
+
+    def __init__(self, content: str) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._content = content
+        """What the API calls the content of a message."""
+
+    def say(self, role: str, blocks: Sequence[dict[str, Any]]) -> None:
+        """Add what a role says; nothing is no message."""
+        if not blocks:
+            return
+        if self.messages and self.messages[-1]["role"] == role:
+            self.messages[-1][self._content] += blocks
+        else:
+            self.messages.append({"role": role, self._content: list(blocks)})
+
+    def begun_by_user(self, block: dict[str, Any]) -> list[dict[str, Any]]:
+        """Give the messages; where the user did not speak first, `block` is said, for the API wants it so."""
+        if not self.messages or self.messages[0]["role"] != "user":
+            return [{"role": "user", self._content: [block]}, *self.messages]
+        return self.messages
+
+
+def system_of(system_text: str, steps: Iterable[Step]) -> list[str]:
+    """Give everything the program says, the system prompt first."""
+    said = [step.text for step in steps if isinstance(step, Said) and step.role == "system"]
+    return [text for text in (system_text, *said) if text.strip()]
+
+
+def says_something(part: Part) -> bool:
+    """Say whether a part is more than blanks, which such APIs refuse."""
+    return isinstance(part, MediaPart) or bool(part.text.strip())
+
+
+def arguments_of(create: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Split a request into what the SDK knows and what only the server does."""
+    known = signature(create).parameters
+    if any(each.kind is Parameter.VAR_KEYWORD for each in known.values()):
+        return dict(request)  # somebody stands before the SDK, and hands on what they are given
+    unknown = {name: value for name, value in request.items() if name not in known}
+    arguments = {name: value for name, value in request.items() if name in known}
+    if unknown:
+        arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
+    return arguments

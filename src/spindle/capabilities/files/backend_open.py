@@ -1,0 +1,268 @@
+"""Going down from a root, one name at a time, each opened relative to the folder before it and never through a link.
+
+What was checked is what is used: a folder is held by its descriptor, so swapping a name afterwards changes nothing.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from spindle.capabilities.files.paths import Names, Place
+from spindle.errors import CapabilityError, FileAccessError, FileMissingError
+
+# The first field of `struct statfs`, by the names of linux/magic.h.
+_KERNEL_OWN = frozenset(
+    {
+        0x9FA0,  # proc
+        0x62656572,  # sysfs
+        0x64626720,  # debugfs
+        0x74726163,  # tracefs
+        0x73636673,  # securityfs
+        0x27E0EB,  # cgroup
+        0x63677270,  # cgroup2
+        0x62656570,  # configfs
+        0xCAFE4A11,  # bpf
+        0x6165676C,  # pstore
+        0xDE5E81E4,  # efivarfs
+        0xF97CFF8C,  # selinux
+        0x42494E4D,  # binfmt_misc
+        0x1CD1,  # devpts
+        0x6E736673,  # nsfs
+        0x19800202,  # mqueue
+        0x65735543,  # fusectl
+    }
+)
+_STATFS_BYTES = 256  # more than any architecture's structure
+
+
+def _fstatfs() -> Callable[[int, ctypes.Array[ctypes.c_char]], int] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        return ctypes.CDLL(None, use_errno=True).fstatfs
+    except (OSError, AttributeError):
+        return None
+
+
+_call = _fstatfs()
+
+
+def is_kernel_own(fd: int) -> bool:
+    """Whether an open file or folder belongs to /proc, /sys or another of the kernel's own file systems."""
+    if _call is None:
+        return False
+    found = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _call(fd, found) != 0:
+        return True  # not to be known is not to be trusted
+    return int.from_bytes(found.raw[: ctypes.sizeof(ctypes.c_long)], sys.byteorder) & 0xFFFF_FFFF in _KERNEL_OWN
+
+
+_REASONS: dict[int, tuple[str, str]] = {
+    errno.ENOTDIR: ("not_a_folder", "a part of the path is no folder"),
+    errno.EISDIR: ("not_a_file", "it is a folder, not a file"),
+    errno.ENOTEMPTY: ("not_empty", "the folder is not empty; remove what is in it first"),
+    errno.EACCES: ("denied", "the operating system does not permit it"),
+    errno.EPERM: ("denied", "the operating system does not permit it"),
+    errno.EROFS: ("denied", "it is on a disk that cannot be written"),
+    errno.ETXTBSY: ("denied", "it is a program that is running"),
+    errno.ENOSPC: ("full", "the disk is full"),
+    errno.EDQUOT: ("full", "the quota of the disk is used up"),
+    errno.EFBIG: ("full", "it is larger than the disk takes"),
+    errno.ENAMETOOLONG: ("bad_name", "a name in it is longer than the disk takes"),
+    errno.EILSEQ: ("bad_name", "the disk does not take such a name"),
+    errno.EINVAL: ("bad_name", "the disk does not take such a name"),
+}
+_LINKED = {errno.ELOOP, errno.EMLINK}  # what O_NOFOLLOW says of a symbolic link, here and elsewhere
+
+
+@contextmanager
+def told(place: Place) -> Generator[None]:
+    """Turn a failure of the operating system into ours.
+
+    Raises:
+        PathNotReachableError: The path turned into a link, a device or a socket while it was being opened.
+        FileMissingError: Nothing is there.
+        FileAccessError: Something else is wrong with it.
+    """
+    try:
+        yield
+    except FileMissingError:
+        raise
+    except FileNotFoundError as error:
+        raise FileMissingError(f"{place.shown} does not exist", path=place.given) from error
+    except UnicodeEncodeError as error:
+        raise not_possible(place, "bad_name", "the disk does not take such a name") from error
+    except OSError as error:
+        if error.errno in _LINKED:
+            raise place.refused("it is a symbolic link; links are never followed") from error
+        if error.errno == errno.ENXIO:
+            raise place.refused("it is not a plain file or folder") from error
+        reason, why = _REASONS.get(error.errno or 0, ("io", f"the disk failed ({error.strerror})"))
+        raise not_possible(place, reason, why) from error
+
+
+def not_possible(place: Place, reason: str, why: str) -> FileAccessError:
+    """Make the error that says why a file in reach cannot be used as asked."""
+    return FileAccessError(f"{place.shown}: {why}", path=place.given, reason=reason)
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A folder that is only passed through need not be readable, where the system can say so.
+_PASSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without waiting: opening a FIFO would otherwise hang until somebody writes to it.
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CHUNK_BYTES = 1 << 20
+
+MayMake: TypeAlias = Callable[[Names], bool]
+"""Says whether a folder that is missing may be made."""
+
+
+def open_root(path: str | os.PathLike[str]) -> int:
+    """Open the folder below which everything happens; the caller chose it, so links on the way to it are fine.
+
+    Raises:
+        CapabilityError: It is no folder, or one of the kernel's own.
+    """
+    try:
+        fd = os.open(Path(path).absolute(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise CapabilityError(
+            f"files: the root must be a folder that exists, got {os.fspath(path)!r} ({error.strerror})", field="files"
+        ) from error
+    if is_kernel_own(fd):
+        os.close(fd)
+        raise CapabilityError(
+            f"files: {os.fspath(path)!r} belongs to the kernel and cannot be a root; choose a folder of your own",
+            field="files",
+        )
+    return fd
+
+
+@contextmanager
+def folder_at(root: int, place: Place, names: Names, *, may_make: MayMake | None = None) -> Generator[int]:
+    """Hold the folder `names` open; with `may_make`, missing folders for which it says yes are made.
+
+    Raises:
+        PathNotReachableError: A link, a device, or one of the kernel's own folders is in the way.
+    """
+    fd = os.open(".", _FOLDER if not names else _PASSED, dir_fd=root)
+    try:
+        for depth in range(1, len(names) + 1):
+            flags = _FOLDER if depth == len(names) else _PASSED
+            below = _step(fd, names[:depth], flags, place, may_make)
+            os.close(fd)
+            fd = below
+        _check_not_kernels(fd, place)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _step(fd: int, names: Names, flags: int, place: Place, may_make: MayMake | None) -> int:
+    name = names[-1]
+    try:
+        return os.open(name, flags, dir_fd=fd)
+    except FileNotFoundError:
+        if may_make is None:
+            raise
+        if not may_make(names):
+            raise place.refused(f"its folder {name!r} does not exist, and making it was not granted") from None
+        _make_folder(fd, name)
+        return os.open(name, flags, dir_fd=fd)
+    except OSError as error:
+        if error.errno in {errno.ENOTDIR, errno.ELOOP, errno.EMLINK}:
+            raise _why_no_folder(fd, name, place) from error
+        raise
+
+
+def _make_folder(fd: int, name: str) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=fd)
+    parent = os.open(".", _FOLDER, dir_fd=fd)  # `fd` may be one that cannot be synced
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def _why_no_folder(fd: int, name: str, place: Place) -> Exception:
+    mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
+    if stat.S_ISREG(mode):
+        return not_possible(place, "not_a_folder", f"{name!r} is a file, not a folder")
+    if stat.S_ISLNK(mode):
+        return place.refused(f"{name!r} is a symbolic link; links are never followed")
+    return place.refused(f"{name!r} changed while it was opened" if stat.S_ISDIR(mode) else f"{name!r} is no folder")
+
+
+def _check_not_kernels(fd: int, place: Place) -> None:
+    if is_kernel_own(fd):
+        raise place.refused("it belongs to the kernel")
+
+
+def check_kind(info: os.stat_result, place: Place, *, hard_links: bool) -> None:
+    """Refuse all but folders and plain files with one name.
+
+    Raises:
+        PathNotReachableError: It is something else.
+    """
+    if stat.S_ISLNK(info.st_mode):
+        raise place.refused("it is a symbolic link; links are never followed")
+    if stat.S_ISDIR(info.st_mode):
+        return
+    if not stat.S_ISREG(info.st_mode):
+        raise place.refused("it is not a plain file (a device, a FIFO or a socket)")
+    if info.st_nlink > 1 and not hard_links:
+        raise place.refused("it has other names (hard links), which may be out of reach; hard_links=True grants such")
+
+
+def look(folder: int, place: Place, *, hard_links: bool) -> os.stat_result | None:
+    """Look at the last name of a path without opening it; `None` if nothing is there.
+
+    Raises:
+        PathNotReachableError: It is neither a folder nor a plain file with one name.
+    """
+    try:
+        info = os.stat(place.names[-1], dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    check_kind(info, place, hard_links=hard_links)
+    return info
+
+
+def open_file(folder: int, place: Place, access: int, *, hard_links: bool) -> int | None:
+    """Open the last name of a path, if it is a plain file; `None` if nothing is there.
+
+    Raises:
+        PathNotReachableError: It is something that must not even be opened.
+        FileAccessError: It is a folder.
+    """
+    # Looked at first, because opening some devices does something; looked at again, because it may be another by then.
+    info = look(folder, place, hard_links=hard_links)
+    if info is None:
+        return None
+    if stat.S_ISDIR(info.st_mode):
+        raise not_possible(place, "not_a_file", "it is a folder, not a file")
+    fd = os.open(place.names[-1], access | _FILE, dir_fd=folder)
+    try:
+        check_kind(os.fstat(fd), place, hard_links=hard_links)
+        _check_not_kernels(fd, place)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_up_to(fd: int, max_bytes: int) -> bytes:
+    """Read an open file, but no more than `max_bytes`."""
+    pieces: list[bytes] = []
+    left = max_bytes
+    while left and (piece := os.read(fd, min(_CHUNK_BYTES, left))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,138 @@
+"""The network capability over HTTP; needs the extra `network`."""
+
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from spindle.capabilities.declare import CallScope
+from spindle.capabilities.network.addresses import AddressPolicy
+from spindle.capabilities.network.handle import Reach, Response, outgoing
+from spindle.capabilities.network.hosts import HostList
+from spindle.errors import CapabilityError, SpindleError
+from spindle.extras import needs_extra
+
+if TYPE_CHECKING:
+    from spindle.capabilities.network.backend_exchange import Exchange
+
+
+class NetworkBackend:
+    """Serves the network to tools, within the hosts and the private addresses the caller grants.
+
+    `hosts` are exact names, `*.example.com` for the subdomains of example.com, and `*` for any public host; a tool
+    reaches what it declared and what is granted here. `private_addresses` are CIDRs that are not public and may be
+    dialled all the same. Inside `async with backend:` connections are kept and used again, also between calls.
+    """
+
+    def __init__(
+        self,
+        hosts: Iterable[str] = (),
+        *,
+        private_addresses: Iterable[str] = (),
+        max_response_bytes: int = 10_000_000,
+        timeout_seconds: float = 30.0,
+        max_redirects: int = 5,
+        max_connections: int = 20,
+        resolver: Callable[[str, int], Awaitable[Iterable[str]]] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        """Check the grants and the limits.
+
+        Raises:
+            CapabilityError: One of them is not of its kind.
+            MissingExtraError: The HTTP library is not installed.
+        """
+        self.hosts = HostList(hosts)
+        self.addresses = AddressPolicy(private_addresses)
+        _at_least(1, max_response_bytes=max_response_bytes, max_connections=max_connections)
+        _at_least(0, max_redirects=max_redirects)
+        if not timeout_seconds > 0:
+            raise CapabilityError(f"timeout_seconds: expected more than 0, got {timeout_seconds!r}", field="network")
+        with needs_extra("network", purpose="the network capability"):
+            from spindle.capabilities.network.backend_dialer import Connections  # noqa: PLC0415 - an extra
+            from spindle.capabilities.network.backend_exchange import Exchange, Limits  # noqa: PLC0415 - an extra
+        self._exchange = Exchange
+        self._limits = Limits(
+            max_response_bytes=max_response_bytes, timeout_seconds=timeout_seconds, max_redirects=max_redirects
+        )
+        self._connections = Connections(
+            self.addresses, resolver=resolver, ssl_context=ssl_context, max_connections=max_connections
+        )
+
+    def open(self, need: Iterable[str], scope: CallScope) -> "HttpNetwork":
+        """Give the handle of one call; `aclose` it when the call has ended.
+
+        Raises:
+            CapabilityError: A declared host is no host pattern.
+        """
+        reach = Reach(HostList(need), self.hosts, self.addresses)
+        return HttpNetwork(self._exchange(self._connections, reach, self._limits), scope.tool)
+
+    def lacking(self, need: Iterable[str]) -> list[str]:
+        """Name the declared hosts that are not granted."""
+        return self.hosts.uncovered(HostList(need))
+
+    async def __aenter__(self) -> "NetworkBackend":
+        self._connections.keep()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._connections.release()
+
+
+class HttpNetwork:
+    """An HTTP client bound to one tool's hosts: `ctx.network`."""
+
+    def __init__(self, exchange: "Exchange", tool: str) -> None:
+        self._exchange = exchange
+        self._tool = tool
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | str | None = None,
+        json: Any = None,
+        same_origin: bool = False,
+    ) -> Response:
+        """Ask `url`, following redirects that stay within reach.
+
+        With `same_origin` a redirect to another scheme, host or port is not followed: it is the answer.
+
+        Raises:
+            CapabilityError: The request may not be made, or a redirect leads out of reach.
+            NetworkError: There is no proper answer.
+        """
+        try:
+            return await self._exchange.ask(outgoing(method, url, headers, content, json), same_origin=same_origin)
+        except SpindleError as error:
+            error.tool = error.tool or self._tool
+            raise
+
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Response:
+        """Ask with GET; see `request`."""
+        return await self.request("GET", url, headers=headers)
+
+    async def post(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | str | None = None,
+        json: Any = None,
+    ) -> Response:
+        """Ask with POST; see `request`."""
+        return await self.request("POST", url, headers=headers, content=content, json=json)
+
+    async def aclose(self) -> None:
+        """Close every answer that was not read to its end."""
+        await self._exchange.aclose()
+
+
+def _at_least(least: int, **values: int) -> None:
+    for name, value in values.items():
+        if not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise CapabilityError(
+                f"{name}: expected a whole number of at least {least}, got {value!r}", field="network"
+            )

@@ -1,0 +1,237 @@
+"""Connections that go to checked addresses only."""
+
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias, cast
+
+import anyio
+import httpcore2
+from anyio.lowlevel import RunVar
+
+from spindle.capabilities.network.addresses import AddressPolicy, parse_address
+from spindle.capabilities.network.handle import check_addresses
+from spindle.errors import NetworkError
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Iterable[str]]]
+"""Gives the addresses of a host name, for a port."""
+
+_MAX_ATTEMPTS = 6
+_ATTEMPT_SECONDS = 3.0
+"""How long an address may hold up the next one of the same name."""
+
+
+async def system_resolver(host: str, port: int) -> list[str]:
+    """Ask the operating system for the addresses of `host`."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(sockaddr[0]) for *_, sockaddr in found]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDialer(httpcore2.AsyncNetworkBackend):
+    """Resolves a name once, checks every answer, and dials one of the answers it checked."""
+
+    policy: AddressPolicy
+    resolver: Resolver
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's port
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to `host`.
+
+        Raises:
+            HostNotAllowedError: It has an address that may not be dialled.
+            NetworkError: Its name cannot be resolved.
+        """
+        addresses = await self._checked(host, port)
+        *first, last = addresses[:_MAX_ATTEMPTS]
+        # Its stubs hide what it is where anyio is missing; anyio serves trio, too.
+        dial = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+        for address in first:
+            try:
+                stream = await dial.connect_tcp(address, port, _ATTEMPT_SECONDS, local_address, socket_options)
+                return _Dialled(stream)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return _Dialled(await dial.connect_tcp(last, port, timeout, local_address, socket_options))
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,  # noqa: ARG002, ASYNC109 - httpcore2's port
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,  # noqa: ARG002 - httpcore2's port
+    ) -> httpcore2.AsyncNetworkStream:
+        """Refuse: a socket on this machine is not the network."""
+        raise NetworkError(f"{path} is a socket file, which is never dialled", host=path, reason="connect")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait between attempts."""
+        await anyio.sleep(seconds)
+
+    async def _checked(self, host: str, port: int) -> list[str]:
+        if parse_address(host) is not None:
+            return check_addresses(host, [host], self.policy)
+        try:
+            answers = list(await self.resolver(host, port))
+        except OSError as error:  # socket.gaierror is one
+            raise _unknown(host) from error
+        if not answers:
+            raise _unknown(host)
+        return check_addresses(host, answers, self.policy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialled(httpcore2.AsyncNetworkStream):
+    """A stream that is also closed when its TLS handshake is cancelled, which the library leaves open."""
+
+    stream: httpcore2.AsyncNetworkStream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore2's port
+        return await self.stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore2's port
+        await self.stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's port
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return await self.stream.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.stream.aclose()
+            raise
+
+    def get_extra_info(self, info: str) -> Any:
+        return self.stream.get_extra_info(info)
+
+
+def _unknown(host: str) -> NetworkError:
+    return NetworkError(f"the name {host} cannot be resolved; check its spelling", host=host, reason="dns")
+
+
+_IDLE_SECONDS = 15.0
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A pool that is held open, and how many want it so."""
+
+    pool: httpcore2.AsyncConnectionPool
+    holders: int = 0
+
+
+class Connections:
+    """A pool for each event loop.
+
+    Connections are kept for reuse only between `keep` and `release`, so that none is left behind.
+    """
+
+    def __init__(
+        self,
+        policy: AddressPolicy,
+        *,
+        resolver: Resolver | None,
+        ssl_context: ssl.SSLContext | None,
+        max_connections: int,
+    ) -> None:
+        self._dialer = CheckedDialer(policy, resolver or system_resolver)
+        self._ssl_context = ssl_context
+        self._max_connections = max_connections
+        self._pool: RunVar[httpcore2.AsyncConnectionPool] = RunVar("spindle-network-pool")
+        self._kept: RunVar[_Kept | None] = RunVar("spindle-network-kept", None)
+
+    def current(self) -> httpcore2.AsyncConnectionPool:
+        """Give the pool of this event loop."""
+        kept = self._kept.get()
+        if kept is not None:
+            return kept.pool
+        try:
+            return self._pool.get()
+        except LookupError:
+            pool = self._new_pool(max_idle=0)
+            self._pool.set(pool)
+            return pool
+
+    def keep(self) -> None:
+        """Keep connections of this event loop for reuse, until `release` is called as often."""
+        kept = self._kept.get() or _Kept(self._new_pool(max_idle=self._max_connections))
+        kept.holders += 1
+        self._kept.set(kept)
+
+    async def release(self) -> None:
+        """Close what was kept, when nobody wants it any more."""
+        kept = self._kept.get()
+        if kept is None:
+            return
+        kept.holders -= 1
+        if kept.holders == 0:
+            self._kept.set(None)
+            with anyio.CancelScope(shield=True):
+                await kept.pool.aclose()
+
+    def _new_pool(self, *, max_idle: int) -> httpcore2.AsyncConnectionPool:
+        # Proxies, cookies, credentials and redirects are the business of libraries above this one, and so are not here.
+        return httpcore2.AsyncConnectionPool(
+            ssl_context=self._ssl_context or _default_ssl_context(),
+            max_connections=self._max_connections,
+            max_keepalive_connections=max_idle,
+            keepalive_expiry=_IDLE_SECONDS,
+            network_backend=self._dialer,
+        )
+
+
+@cache
+def _default_ssl_context() -> ssl.SSLContext:
+    # Reading the authorities of the system takes tens of milliseconds.
+    return httpcore2.default_ssl_context()
+
+
+@contextmanager
+def told(host: str) -> Generator[None]:
+    """Turn a failure of the HTTP library into ours.
+
+    Raises:
+        NetworkError: `host` did not answer as it should.
+    """
+    try:
+        yield
+    except (TimeoutError, httpcore2.TimeoutException) as error:
+        raise NetworkError(
+            f"{host} took too long; try again later, or raise timeout_seconds", host=host, reason="timeout"
+        ) from error
+    except httpcore2.ConnectError as error:
+        if _is_tls(error):
+            raise NetworkError(
+                f"{host} has no valid certificate for its name: {_first_line(error)}", host=host, reason="tls"
+            ) from error
+        raise NetworkError(f"{host} does not take connections; is it up?", host=host, reason="connect") from error
+    except (httpcore2.NetworkError, OSError) as error:
+        raise NetworkError(f"the connection to {host} broke off; try again", host=host, reason="connect") from error
+    except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as error:
+        raise NetworkError(
+            f"{host} does not speak proper HTTP: {_first_line(error)}", host=host, reason="protocol"
+        ) from error
+
+
+def _is_tls(error: BaseException) -> bool:
+    cause = error.__cause__ or error.__context__
+    return isinstance(error, ssl.SSLError) or (cause is not None and _is_tls(cause))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,379 @@
+"""The network capability: where a tool may go, and what it is given back. No I/O."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
+
+from spindle.capabilities.network.addresses import METADATA_NAMES, AddressPolicy, parse_address
+from spindle.capabilities.network.hosts import HostList, Target, join_url, parse_url
+from spindle.capabilities.secrets.secret import Secret
+from spindle.errors import CapabilityError, HostNotAllowedError, NetworkError
+
+Data: TypeAlias = bytes
+"""`Response.bytes` hides the builtin inside its class."""
+
+_NOT_FOR_TEXT = {"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "mbcs", "oem"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What one tool may reach: declared by it, granted by the caller, and at an address that is not forbidden."""
+
+    declared: HostList
+    granted: HostList
+    addresses: AddressPolicy
+
+    def check(self, target: Target) -> None:
+        """Judge a request before it is made, the first one and every redirect alike.
+
+        Raises:
+            HostNotAllowedError: The target is out of reach.
+        """
+        host = target.host
+        if host in METADATA_NAMES:
+            raise HostNotAllowedError(f"{host} is a cloud metadata service, which can never be granted", host=host)
+        if not self.declared.matches(host):
+            raise HostNotAllowedError(
+                f"{host} is not among the hosts this tool declared ({self.declared}); "
+                "declare it with Capabilities(network=[…])",
+                host=host,
+            )
+        if not self.granted.matches(host):
+            raise HostNotAllowedError(
+                f"{host} is not among the hosts that were granted ({self.granted}); "
+                "grant it with hosts=[…] on the network backend",
+                host=host,
+            )
+        address = parse_address(host)
+        if address is not None:
+            check_addresses(host, [host], self.addresses)
+
+
+def check_addresses(host: str, answers: Iterable[str], policy: AddressPolicy) -> list[str]:
+    """Give the addresses of `host`, if every one of them may be dialled.
+
+    Raises:
+        HostNotAllowedError: One of them may not: then a name is not to be trusted with the others either.
+    """
+    checked: dict[str, None] = {}
+    for answer in answers:
+        address = parse_address(answer)
+        why = "not a plain address" if address is None else policy.refusal(address)
+        if why is not None:
+            at = "" if answer == host else f" ({answer})"
+            raise HostNotAllowedError(f"{host}{at} is {why}", host=host)
+        checked[str(address)] = None
+    return list(checked)
+
+
+class Headers(Mapping[str, str]):
+    """Headers of a response: names in any case; values of a repeated header are joined by commas."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
+        self._items: dict[str, list[str]] = {}
+        for name, value in items:
+            self._items.setdefault(name.lower(), []).append(value)
+
+    def __getitem__(self, name: str) -> str:
+        return ", ".join(self._items[name.lower()])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get_list(self, name: str) -> list[str]:
+        """Give each value of a header by itself."""
+        return list(self._items.get(name.lower(), ()))
+
+    def __repr__(self) -> str:
+        # Values may be cookies and keys.
+        return f"Headers({', '.join(self._items)})"
+
+
+class Body(Protocol):
+    """The bytes of a response, as they come in."""
+
+    def __aiter__(self) -> AsyncIterator[Data]: ...
+
+    async def aclose(self) -> None:
+        """Let go of the connection; doing so twice is fine."""
+        ...
+
+
+class Response:
+    """An answer: its status and headers at once, its body when asked for."""
+
+    def __init__(self, status: int, headers: Headers, url: str, body: Body) -> None:
+        self.status = status
+        self.headers = headers
+        self.url = url
+        """Where the answer came from, after redirects."""
+        self._body = body
+        self._taken = False
+        self._content: Data | None = None
+
+    async def bytes(self) -> Data:
+        """Read the whole body; a second time it is there already.
+
+        Raises:
+            NetworkError: It did not arrive whole, in time and within the limits.
+        """
+        if self._content is None:
+            chunks = [chunk async for chunk in self.stream()]
+            self._content = b"".join(chunks)
+        return self._content
+
+    async def text(self) -> str:
+        """Read the whole body as text, in the charset the headers name or else UTF-8.
+
+        Raises:
+            NetworkError: As `bytes`.
+        """
+        data = await self.bytes()
+        charset = _charset(self.headers.get("content-type", ""))
+        try:
+            return data.decode(charset, errors="replace")
+        except (LookupError, ValueError):
+            return data.decode("utf-8-sig", errors="replace")
+
+    async def json(self) -> Any:
+        """Read the whole body as JSON.
+
+        Raises:
+            NetworkError: As `bytes`, or it is not JSON.
+        """
+        data = await self.bytes()
+        try:
+            return json.loads(data, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise NetworkError(
+                f"the answer of {self._host} is not JSON; look at its status ({self.status}) and text()",
+                host=self._host,
+                reason="decoding",
+            ) from error
+
+    def stream(self) -> AsyncIterator[Data]:
+        """Give the body as it comes in, decoded; it can be taken once.
+
+        Raises:
+            NetworkError: It was taken before.
+        """
+        if self._content is not None:
+            return _Kept(self._content)
+        if self._taken:
+            raise NetworkError(
+                f"the body of the answer of {self._host} was already taken; call bytes() or text() to use it twice",
+                host=self._host,
+                reason="consumed",
+            )
+        self._taken = True
+        return self._body.__aiter__()
+
+    async def aclose(self) -> None:
+        """Leave the rest of the body unread, and let go of the connection."""
+        self._taken = True
+        await self._body.aclose()
+
+    async def __aenter__(self) -> "Response":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def _host(self) -> str:
+        return self.url.split("/")[2]
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status} from {self._host}>"  # the rest of the URL may hold a key
+
+
+class Network(Protocol):
+    """The handle a tool has as `ctx.network`."""
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: Data | str | None = None,
+        json: Any = None,
+        same_origin: bool = False,
+    ) -> Response:
+        """Ask `url`, following redirects that stay within reach.
+
+        With `same_origin` a redirect to another origin is not followed: it is the answer.
+
+        Raises:
+            CapabilityError: The request may not be made.
+            NetworkError: There is no proper answer.
+        """
+        ...
+
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Response:
+        """Ask with GET."""
+        ...
+
+    async def post(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: Data | str | None = None,
+        json: Any = None,
+    ) -> Response:
+        """Ask with POST."""
+        ...
+
+
+class _Kept:
+    """A body that has been read already."""
+
+    def __init__(self, content: Data) -> None:
+        self._left = content
+
+    def __aiter__(self) -> AsyncIterator[Data]:
+        return self
+
+    async def __anext__(self) -> Data:
+        if not self._left:
+            raise StopAsyncIteration
+        content, self._left = self._left, b""
+        return content
+
+
+def _charset(content_type: str) -> str:
+    for part in content_type.split(";")[1:]:
+        name, _, value = part.partition("=")
+        if name.strip().lower() == "charset":
+            charset = value.strip().strip("\"'").lower().replace("-", "_")
+            return "utf-8" if charset in _NOT_FOR_TEXT else charset
+    return "utf-8-sig"
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+ACCEPTED_CODINGS = "gzip, deflate"
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_FORBIDDEN_METHODS = {"CONNECT", "TRACE", "TRACK"}
+# Who is asked and how the message is framed is not the caller's to say: a Host of its own would reach another site
+# behind the same address.
+_OWN_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection"} | {
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+}
+_PLAIN_HEADERS = {"accept", "accept-language", "user-agent", "content-type"}
+_BODY_HEADERS = {"content-type", "content-encoding", "content-language", "content-location"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One request, as it goes over the wire."""
+
+    method: str
+    target: Target
+    headers: tuple[tuple[str, str], ...]
+    """What the caller set, names in lower case."""
+    content: bytes | None
+
+    def wire_headers(self) -> list[tuple[bytes, bytes]]:
+        """Give the headers of the message."""
+        set_by_caller = {name for name, _ in self.headers}
+        lines = [("host", self.target.authority)]
+        defaults = (("accept", "*/*"), ("accept-encoding", ACCEPTED_CODINGS), ("user-agent", "spindle"))
+        lines += [line for line in defaults if line[0] not in set_by_caller]
+        lines += self.headers
+        if self.content is not None or self.method in {"POST", "PUT", "PATCH"}:
+            lines.append(("content-length", str(len(self.content or b""))))
+        return [(name.encode("ascii"), value.encode("latin-1")) for name, value in lines]
+
+
+def outgoing(
+    method: str, url: str, headers: Mapping[str, str] | None, content: bytes | str | None, json_value: Any
+) -> Outgoing:
+    """Check what a caller wants to send.
+
+    Raises:
+        CapabilityError: It cannot be sent.
+    """
+    method = str(method).upper()
+    if not _TOKEN.fullmatch(method) or method in _FORBIDDEN_METHODS:
+        raise CapabilityError(f"the method {method!r} cannot be sent; use GET, POST or the like", field="method")
+    target = parse_url(url)
+    lines = [_header(name, value) for name, value in (headers or {}).items()]
+    data, kind = _body(content, json_value)
+    if kind is not None and all(name != "content-type" for name, _ in lines):
+        lines.append(("content-type", kind))
+    return Outgoing(method, target, tuple(lines), data)
+
+
+def redirected(sent: Outgoing, status: int, location: str) -> Outgoing:
+    """Give the request that follows a redirect; its target is not judged yet.
+
+    Raises:
+        CapabilityError: The redirect leads to no URL that can be fetched, or would send a body in the clear.
+    """
+    target = join_url(sent.target, location)
+    rewritten = (status in {301, 302} and sent.method == "POST") or (
+        status == 303 and sent.method not in {"GET", "HEAD"}
+    )
+    following = replace(sent, target=target)
+    if rewritten:
+        following = replace(following, method="GET", content=None, headers=_without(sent.headers, _BODY_HEADERS))
+    if target.origin != sent.target.origin:
+        kept = tuple(line for line in following.headers if line[0] in _PLAIN_HEADERS)
+        following = replace(following, headers=kept)
+    if following.content is not None and (sent.target.scheme, target.scheme) == ("https", "http"):
+        raise CapabilityError(
+            f"{sent.target.host} redirects to http, which would send the body in the clear; ask the new place by https",
+            field="url",
+        )
+    return following
+
+
+def _without(headers: tuple[tuple[str, str], ...], names: set[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(line for line in headers if line[0] not in names)
+
+
+def _header(name: str, value: object) -> tuple[str, str]:
+    if isinstance(value, Secret):  # as text it is a mask, and that would be sent
+        raise CapabilityError(
+            f"the value of the header {name!r} is a Secret: give its reveal() where it belongs", field="headers"
+        )
+    name, text = str(name), str(value)
+    if not _TOKEN.fullmatch(name) or name.lower() in _OWN_HEADERS:
+        raise CapabilityError(f"the header {name!r} cannot be set; leave it out", field="headers")
+    if not _VALUE.fullmatch(text):
+        # Not the value itself: it may be a key.
+        raise CapabilityError(f"the value of the header {name!r} has line breaks or other controls", field="headers")
+    return name.lower(), text.strip(" \t")
+
+
+def _body(content: bytes | str | None, json_value: Any) -> tuple[bytes | None, str | None]:
+    if json_value is not None:
+        if content is not None:
+            raise CapabilityError("a request has either content or json; leave one out", field="content")
+        try:
+            text = json.dumps(json_value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+            return text.encode(), "application/json"
+        except (TypeError, ValueError, RecursionError) as error:
+            raise CapabilityError(f"json: that value cannot be written as JSON: {error}", field="json") from error
+    if isinstance(content, str):
+        return content.encode(errors="replace"), "text/plain; charset=utf-8"
+    if content is not None and not isinstance(content, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        raise CapabilityError(f"content: expected bytes or text, got {type(content).__name__}", field="content")
+    return (None if content is None else bytes(content)), None

@@ -1,0 +1,282 @@
+"""One spelling for each host, and the one matcher of hosts. No I/O."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from urllib.parse import quote, urljoin
+
+import idna
+
+from spindle.capabilities.network.addresses import parse_address
+from spindle.errors import CapabilityError
+
+_MAX_NAME = 253
+_MAX_SPELLING = 1000
+"""Before normalising: longer texts are not worth the work."""
+
+_NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
+
+
+def normalise_host(text: str) -> str:
+    """Give the one spelling of a host: a lower-case ASCII name without trailing dot, or a canonical address.
+
+    IPv4 addresses are read as browsers read them: parts may be decimal, octal or hexadecimal, and be left out.
+
+    Raises:
+        CapabilityError: That is no host.
+    """
+    if text.startswith("[") and text.endswith("]"):
+        return _ipv6(text[1:-1], text)
+    if ":" in text:
+        return _ipv6(text, text)
+    name = _ascii(text).removesuffix(".")
+    if _NUMBER.fullmatch(name.rpartition(".")[2]):
+        return str(_ipv4(name, text))
+    if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
+        raise _no_host(text)
+    return name
+
+
+def _ascii(text: str) -> str:
+    if len(text) > _MAX_SPELLING:
+        raise _no_host(text[:40] + "…")
+    if text.isascii():
+        return text.lower()
+    try:
+        name = idna.uts46_remap(text, std3_rules=False, transitional=False)
+        # Digits and dots of other scripts have now become plain ones, and may spell an address.
+        return name if name.isascii() else idna.encode(name.removesuffix(".")).decode("ascii")
+    except (idna.IDNAError, UnicodeError) as error:
+        raise _no_host(text) from error
+
+
+def _ipv4(name: str, text: str) -> IPv4Address:
+    parts = name.split(".")
+    if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
+        raise _no_host(text)
+    try:
+        *front, last = [_number(part) for part in parts]
+    except ValueError as error:
+        raise _no_host(text) from error
+    if any(part > 255 for part in front) or last >= 256 ** (5 - len(parts)):
+        raise _no_host(text)
+    return IPv4Address(last + sum(part << (24 - 8 * place) for place, part in enumerate(front)))
+
+
+def _number(part: str) -> int:
+    if len(part) > 64:  # int() refuses very long ones in its own words
+        raise ValueError(part)
+    if part.startswith("0x"):
+        return int(part[2:] or "0", 16)
+    return int(part, 8 if part.startswith("0") else 10)
+
+
+def _ipv6(inner: str, text: str) -> str:
+    address = parse_address(inner)
+    if not isinstance(address, IPv6Address):
+        raise _no_host(text)
+    return str(address)
+
+
+def _no_host(text: str) -> CapabilityError:
+    return CapabilityError(
+        f"{text!r} is not a host: expected a name such as 'api.example.com' or an address, without a zone", field="host"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """One host, the subdomains of one (`*.example.com`), or any (`*`)."""
+
+    suffix: str
+    """The host itself; the parent of the subdomains; empty for any."""
+    wild: bool
+
+    @classmethod
+    def parse(cls, text: str) -> "HostPattern":
+        """Read a pattern.
+
+        Raises:
+            CapabilityError: It is none.
+        """
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise _no_pattern(text)
+        if text == "*":
+            return cls("", wild=True)
+        wild = text.startswith("*.")
+        try:
+            suffix = normalise_host(text[2:] if wild else text)
+        except CapabilityError as error:
+            raise _no_pattern(text) from error
+        if wild and parse_address(suffix) is not None:
+            raise _no_pattern(text)
+        return cls(suffix, wild=wild)
+
+    def matches(self, host: str) -> bool:
+        """Whether a normalised `host` is one of these."""
+        if not self.wild:
+            return host == self.suffix
+        return not self.suffix or (host.endswith("." + self.suffix) and parse_address(host) is None)
+
+    def covers(self, other: "HostPattern") -> bool:
+        """Whether every host of `other` is one of these."""
+        if not other.wild:
+            return self.matches(other.suffix)
+        if not self.wild:
+            return False
+        return not self.suffix or self.suffix == other.suffix or other.suffix.endswith("." + self.suffix)
+
+    def __str__(self) -> str:
+        if not self.wild:
+            return self.suffix
+        return f"*.{self.suffix}" if self.suffix else "*"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class HostList:
+    """Host patterns; an empty list matches nothing."""
+
+    patterns: tuple[HostPattern, ...]
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        """Read the patterns.
+
+        Raises:
+            CapabilityError: One of them is none, or they are no list.
+        """
+        if isinstance(patterns, (str, bytes)):
+            raise CapabilityError(
+                f"hosts: expected a list of hosts, got {patterns!r}; write [{patterns!r}]", field="hosts"
+            )
+        object.__setattr__(self, "patterns", tuple(HostPattern.parse(text) for text in patterns))
+
+    def matches(self, host: str) -> bool:
+        """Whether a normalised `host` is one of these."""
+        return any(pattern.matches(host) for pattern in self.patterns)
+
+    def uncovered(self, declared: "HostList") -> list[str]:
+        """Name the patterns of `declared` that are not wholly granted here; `*` asks for whatever is granted."""
+        return [
+            str(need)
+            for need in declared.patterns
+            if need.suffix and not any(pattern.covers(need) for pattern in self.patterns)
+        ]
+
+    def __str__(self) -> str:
+        shown = ", ".join(str(pattern) for pattern in self.patterns[:10])
+        return shown + (", …" if len(self.patterns) > 10 else "") if shown else "none"
+
+
+def _no_pattern(text: str) -> CapabilityError:
+    return CapabilityError(
+        f"{text!r} is not a host pattern: expected a host without scheme, port and path ('api.example.com'), "
+        "its subdomains ('*.example.com'), or '*'",
+        field="hosts",
+    )
+
+
+MAX_URL_CHARS = 32_768
+
+_PORTS = {"http": 80, "https": 443}
+_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?", re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_KEPT = "!$%&'()*+,/:;=?@[]\\|~"
+
+BAD_PORTS = frozenset(
+    {1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110}
+    | {111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531}
+    | {532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190}
+    | {5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080}
+)
+"""Ports of mail, chat, name and file services, where an HTTP request could pass for a command; browsers refuse them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes: every part in its one spelling."""
+
+    scheme: str
+    host: str
+    """A normalised host; an IPv6 address is without brackets."""
+    port: int
+    path: str
+    """Path and query, in ASCII."""
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """What must not change for a redirect to stay at home."""
+        return self.scheme, self.host, self.port
+
+    @property
+    def authority(self) -> str:
+        """The host as a URL or the Host header writes it, with the port where it is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The URL, without a fragment."""
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+def parse_url(text: str) -> Target:
+    """Read an absolute http or https URL.
+
+    Raises:
+        CapabilityError: It is none, or has user info, a port that is not for HTTP, or doubtful characters.
+    """
+    if not isinstance(text, str) or len(text) > MAX_URL_CHARS:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        raise _refused(f"expected a text of at most {MAX_URL_CHARS} characters")
+    found = _URL.fullmatch(text)
+    if found is None or _CONTROL.search(text):
+        raise _refused("expected an absolute one without control characters, such as 'https://api.example.com/v1'")
+    scheme, authority, path, query = found[1].lower(), found[2], found[3], found[4] or ""
+    if scheme not in _PORTS:
+        raise _refused(f"the scheme {scheme!r} is not allowed; use http or https")
+    if "@" in authority:
+        raise _refused("it has user info before the host; send credentials in a header instead")
+    if "\\" in authority + path:
+        raise _refused("it has a backslash; use '/'")
+    host, port = _host_and_port(authority, scheme)
+    return Target(scheme, host, port, _quoted(path or "/") + _quoted(query))
+
+
+def join_url(base: Target, reference: str) -> Target:
+    """Read a URL that may be relative to `base`, as in a Location header.
+
+    Raises:
+        CapabilityError: As `parse_url`.
+    """
+    if len(reference) > MAX_URL_CHARS or "\\" in reference or _CONTROL.search(reference):
+        raise _refused("a redirect leads to one with doubtful characters")
+    try:
+        return parse_url(urljoin(base.url, reference))
+    except ValueError as error:
+        raise _refused("a redirect leads to one that cannot be read") from error
+
+
+def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?", authority, re.ASCII)
+    if found is None or not found[1]:
+        raise _refused("expected 'host' or 'host:port' after '://'")
+    port = int(found[2]) if found[2] else _PORTS[scheme]
+    if not 0 < port < 65_536 or port in BAD_PORTS:
+        raise _refused(f"port {port} is not one for HTTP")
+    host = normalise_host(found[1])
+    if found[1].startswith("[") and parse_address(host) is None:
+        raise _refused("what stands in brackets is no IPv6 address")
+    return host, port
+
+
+def _quoted(text: str) -> str:
+    try:
+        return quote(text, safe=_KEPT)
+    except UnicodeEncodeError as error:
+        raise _refused("it has characters that are not text") from error
+
+
+def _refused(why: str) -> CapabilityError:
+    # Never the URL itself: its query may hold a key.
+    return CapabilityError(f"this URL cannot be fetched: {why}", field="url")

@@ -1,0 +1,290 @@
+"""The process capability on this machine: one launcher for each command."""
+
+import errno
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import anyio.to_thread
+
+from spindle.capabilities.declare import CallScope
+from spindle.capabilities.process.backend_run import Captured, Run, Start
+from spindle.capabilities.process.backend_sandbox import (
+    SANDBOX_KINDS,
+    PidsCgroup,
+    Sandbox,
+    SandboxKind,
+    View,
+    find_sandbox,
+)
+from spindle.capabilities.process.policy import (
+    SEARCH_PATH,
+    SHELL,
+    CommandRules,
+    Finished,
+    ProcessLimits,
+    SandboxMode,
+    check_argv,
+    check_commands,
+    check_cwd,
+    check_env,
+    check_stdin,
+    check_timeout,
+)
+from spindle.errors import (
+    ArgumentsTooLongError,
+    CapabilityError,
+    ProcessStartError,
+    ProgramNotExecutableError,
+    ProgramNotFoundError,
+    SandboxUnavailableError,
+)
+
+
+class Programs:
+    """Finds each program once, on a search path that is not the host's."""
+
+    def __init__(self, search_path: str) -> None:
+        # A relative folder on the path would make the answer depend on where we stand.
+        self._folders = [folder for folder in search_path.split(os.pathsep) if folder.startswith("/")]
+        self._found: dict[str, str] = {}
+
+    def find(self, command: str) -> str:
+        """Give the absolute path of a command's program.
+
+        Raises:
+            ProgramNotFoundError: There is none.
+            ProgramNotExecutableError: There is one, which cannot be run.
+        """
+        if command not in self._found:
+            self._found[command] = self._search(command)
+        return self._found[command]
+
+    def _search(self, command: str) -> str:
+        places = [Path(command)] if "/" in command else [Path(folder, command) for folder in self._folders]
+        unusable: Path | None = None
+        for place in places:
+            if place.is_file() and os.access(place, os.X_OK):
+                return str(place)
+            if place.exists():
+                unusable = unusable or place
+        if unusable is not None:
+            raise ProgramNotExecutableError(f"{command}: {unusable} is no program that may be run", command=command)
+        looked = "there" if "/" in command else ":".join(self._folders)
+        raise ProgramNotFoundError(f"{command}: no such program ({looked}); is it installed?", command=command)
+
+
+class ProcessBackend:
+    """Runs the granted commands, each confined to `root` and the paths granted here.
+
+    `commands` are bare names, looked up on a fixed search path (or on `env["PATH"]`), absolute paths, or `*` for every
+    bare name. A line for a shell needs `shell=True`. `sandbox` is "auto" (what can be had here), "required" (files and
+    network are enforced, or nothing runs) or "off"; `sandbox_kinds` are tried in their order. A command that is to end
+    has `grace_seconds` after the request, then it is killed.
+    """
+
+    def __init__(
+        self,
+        commands: Iterable[str] = (),
+        *,
+        root: str | os.PathLike[str],
+        shell: bool = False,
+        env: Mapping[str, str] | None = None,
+        limits: ProcessLimits | None = None,
+        sandbox: SandboxMode = "auto",
+        read_paths: Iterable[str] = (),
+        write_paths: Iterable[str] = (),
+        network: bool = False,
+        grace_seconds: float = 1.0,
+        sandbox_kinds: Iterable[SandboxKind] = SANDBOX_KINDS,
+    ) -> None:
+        """Check the grants; the sandbox is looked for when the first command runs.
+
+        Raises:
+            CapabilityError: A grant is not of its kind, or the platform has no processes of this kind.
+        """
+        if sys.platform == "win32":
+            raise CapabilityError("the process capability needs Linux, or another POSIX system", field="process")
+        if sandbox not in {"auto", "required", "off"}:
+            raise CapabilityError(f"sandbox: expected auto, required or off, got {sandbox!r}", field="process")
+        granted = check_commands(commands)
+        self.commands = granted | {SHELL} if shell else granted
+        self.shell = shell
+        self.limits = limits or ProcessLimits()
+        self.mode: SandboxMode = sandbox
+        self.grace_seconds = grace_seconds
+        self.env = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", **check_env(env, pinned=False)}
+        self.programs = Programs(self.env["PATH"])
+        Path(root).mkdir(parents=True, exist_ok=True)
+        self.view = View.of(os.fspath(root), read_paths, write_paths, network=network)
+        self._kinds = tuple(sandbox_kinds)
+        self._sandbox: Sandbox | None = None
+        self._finding = Lock()
+
+    def lacking(self, need: Iterable[str]) -> list[str]:
+        """Name the declared commands that are not granted."""
+        wild = "*" in self.commands
+        return [name for name in need if name not in self.commands and ("/" in name or not wild)]
+
+    def open(self, need: Iterable[str], scope: CallScope) -> "LocalProcess":
+        """Give the handle of one call."""
+        return LocalProcess(self, CommandRules(frozenset(need), self.commands, scope.tool), scope)
+
+    def sandbox(self) -> Sandbox:
+        """Give the sandbox commands run in; the first time, what the machine offers is tried.
+
+        Raises:
+            SandboxUnavailableError: One was required, and there is none.
+        """
+        with self._finding:
+            if self._sandbox is None:
+                self._sandbox = find_sandbox(self.mode, self.view, self._kinds)
+            return self._sandbox
+
+    def enforcement(self) -> dict[str, Any]:
+        """Tell what is enforced here, by what, and what is not; this tries it out, and blocks for that moment."""
+        try:
+            sandbox = self.sandbox()
+        except SandboxUnavailableError as error:
+            return {"sandbox": "unavailable", "enforced": [], "missing": dict.fromkeys(error.missing, str(error))}
+        missing = dict(sandbox.missing)
+        processes = "rlimit" if os.getuid() else self._cgroup_or_none()
+        if processes is None and self.limits.processes is not None:
+            missing["processes"] = "root is bound by no rlimit, and no pids cgroup can be made here"
+        if "files" in sandbox.enforced and "root" not in sandbox.enforced:
+            missing["unix_sockets"] = (
+                "Landlock alone lets a command connect to sockets in the file system; without a root of its own they "
+                "are not absent"
+            )
+        if "pids" not in sandbox.enforced:
+            missing["daemons"] = "no pid namespace; what leaves the process group is adopted and killed by the launcher"
+        return {
+            "sandbox": sandbox.kind,
+            "enforced": sorted(sandbox.enforced),
+            "processes": processes,
+            "missing": missing,
+        }
+
+    @staticmethod
+    def _cgroup_or_none() -> str | None:
+        group = PidsCgroup.create()
+        if group is None:
+            return None
+        group.remove()
+        return "pids cgroup"
+
+
+class LocalProcess:
+    """The process handle of one call."""
+
+    def __init__(self, backend: ProcessBackend, rules: CommandRules, scope: CallScope) -> None:
+        self._backend = backend
+        self._rules = rules
+        self._scope = scope
+
+    async def run(
+        self,
+        argv: Sequence[str] | str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | bytes | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Finished:
+        """Run one command to its end, and leave nothing of it behind.
+
+        Raises:
+            CommandNotAllowedError: The tool did not declare it, or it was not granted.
+            SandboxUnavailableError: A sandbox was required, and this machine has none.
+            ProcessStartError: It did not start: no such program, not executable, arguments too long.
+            CapabilityError: An argument is not of its kind, or `cwd` is outside the root.
+        """
+        backend, tool = self._backend, self._scope.tool
+        words = check_argv(argv, shell=backend.shell, tool=tool)
+        self._rules.check(words[0])
+        variables = backend.env | check_env(env, pinned=True, tool=tool)
+        folder = check_cwd(backend.view.root, cwd, tool)
+        data = check_stdin(stdin, tool)
+        seconds = check_timeout(timeout_seconds, tool)
+        path = await anyio.to_thread.run_sync(backend.programs.find, words[0])
+        start = Start(backend, path, words, variables, folder)
+        outputs = (self._captured("stdout"), self._captured("stderr"))
+        try:
+            launched = await anyio.to_thread.run_sync(start.launch, data is not None)
+            run = Run(launched, grace_seconds=backend.grace_seconds)
+            await run.to_end(data, outputs, timeout_seconds=seconds, on_ready=start.bound_processes)
+        except OSError as error:
+            raise ProcessStartError(
+                f"{words[0]}: its launcher did not start: {error}", command=words[0], errno=error.errno, tool=tool
+            ) from error
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(start.clear)
+        self._raise_if_it_failed(run, words[0], cwd)
+        return _finished(run, *outputs)
+
+    def _captured(self, name: str) -> Captured:
+        limits, scope = self._backend.limits, self._scope
+        return Captured(
+            name,
+            keep_bytes=limits.output_bytes,
+            spool_bytes=limits.spool_bytes,
+            spool=scope.spool,
+            id=f"process-{uuid4().hex}-{name}",
+            turn_id=scope.turn_id,
+        )
+
+    def _raise_if_it_failed(self, run: Run, command: str, cwd: str | None) -> None:
+        tool, story = self._scope.tool, run.story
+        if story.failed is None:
+            if story.has_ended:
+                return
+            why = f"was not let go: {run.refused}" if run.refused else "was killed before it ended"
+            raise ProcessStartError(f"{command}: its launcher {why}", command=command, tool=tool)
+        stage, number, words = story.failed
+        if stage == "sandbox":
+            raise SandboxUnavailableError(
+                f"a sandbox is required, and {words} could not be enforced", missing=words.split(), tool=tool
+            )
+        if stage in {"cwd", "outside"}:
+            why = "is outside the granted root" if stage == "outside" else f"is no folder to start in: {words}"
+            raise CapabilityError(f"cwd: {cwd!r} {why}", tool=tool, field="cwd")
+        raise _START_ERRORS.get(number if stage == "start" else 0, ProcessStartError)(
+            f"{command} did not start: {words}", command=command, errno=number or None, tool=tool
+        )
+
+
+_START_ERRORS: dict[int, type[ProcessStartError]] = {
+    errno.ENOENT: ProgramNotFoundError,
+    errno.EACCES: ProgramNotExecutableError,
+    errno.ENOEXEC: ProgramNotExecutableError,
+    errno.EPERM: ProgramNotExecutableError,
+    errno.E2BIG: ArgumentsTooLongError,
+}
+
+
+def _finished(run: Run, stdout: Captured, stderr: Captured) -> Finished:
+    notes = [*stdout.notes, *stderr.notes]
+    if run.story.has_survivors:
+        notes.append("some process it started hangs in the kernel and could not be ended")
+    return Finished(
+        exit_code=run.story.exit_code,
+        signal=run.story.signal,
+        timed_out=run.timed_out,
+        stdout=stdout.text,
+        stderr=stderr.text,
+        stdout_truncated=stdout.is_truncated,
+        stderr_truncated=stderr.is_truncated,
+        stdout_bytes=stdout.total_bytes,
+        stderr_bytes=stderr.total_bytes,
+        stdout_artifact=stdout.artifact,
+        stderr_artifact=stderr.artifact,
+        raw_stdout=stdout.raw,
+        raw_stderr=stderr.raw,
+        notes=tuple(notes),
+    )

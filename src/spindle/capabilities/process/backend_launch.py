@@ -1,0 +1,184 @@
+"""Starting the launcher, and understanding what it says."""
+
+import marshal
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spindle.errors import ProcessStartError
+
+_HERE = Path(__file__).resolve().parent
+_PACKAGES = {
+    "spindle": _HERE.parent.parent,
+    "spindle.capabilities": _HERE.parent,
+    "spindle.capabilities.process": _HERE,
+    "spindle.capabilities.process.backend_launcher": _HERE / "backend_launcher",
+}
+# Empty stand-ins for our packages: the launcher's files import each other by their names, and nothing else of ours.
+_BOOT = """\
+import sys
+for word in sys.argv[1:5]:
+    name, _, place = word.partition("=")
+    module = sys.modules[name] = type(sys)(name)
+    module.__path__ = [place]
+from spindle.capabilities.process.backend_launcher.__main__ import main
+main(*map(int, sys.argv[5:]))
+"""
+
+
+@dataclass(slots=True)
+class Story:
+    """What the launcher said so far."""
+
+    is_ready: bool = False
+    started_pid: int | None = None
+    enforced: tuple[str, ...] = ()
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+    failed: tuple[str, int, str] | None = None
+    """The stage, the error number, and the words of the system."""
+    has_ended: bool = False
+    exit_code: int | None = None
+    signal: int | None = None
+    has_survivors: bool = False
+    _rest: bytes = b""
+
+    def take(self, data: bytes) -> None:
+        """Add what was read."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            word, *facts = line.decode("utf-8", "replace").split("\t")
+            self._understand(word, facts)
+
+    def _understand(self, word: str, facts: list[str]) -> None:
+        match word, facts:
+            case "ready", _:
+                self.is_ready = True
+            case "started", [pid]:
+                self.started_pid = int(pid)
+            case "enforced", names:
+                self.enforced = tuple(names)
+            case "missing", [name, why]:
+                self.missing[name] = why
+            case "failed", [stage, number, words]:
+                self.failed = self.failed or (stage, int(number), words)
+            case "ended", [code, signal]:
+                self.has_ended = True
+                self.exit_code = int(code) if code else None
+                self.signal = int(signal) if signal else None
+            case "survivors", _:
+                self.has_survivors = True
+            case _:
+                pass
+
+
+@dataclass(slots=True)
+class Launched:
+    """A launcher that runs, and our ends of its pipes; the ends belong to whoever called `launch`."""
+
+    process: "subprocess.Popen[bytes]"
+    report: int
+    control: int
+    stdin: int | None
+    stdout: int
+    stderr: int
+    is_closed: bool = False
+
+    def order(self, word: bytes) -> None:
+        """Give the launcher an order; it may be gone already."""
+        with suppress(OSError):
+            os.write(self.control, word)
+
+    def close(self) -> None:
+        """Close our ends; the launcher takes the end of its orders for an order to kill."""
+        self.is_closed = True
+        for descriptor in (self.control, self.report, self.stdout, self.stderr):
+            os.close(descriptor)
+        self.close_stdin()
+
+    def close_stdin(self) -> None:
+        """Tell the command that its input has ended."""
+        if self.stdin is not None:
+            os.close(self.stdin)
+            self.stdin = None
+
+
+def interpreter() -> str:
+    """Find the Python that runs the launcher.
+
+    Raises:
+        ProcessStartError: This program has none, as when it is frozen into one file.
+    """
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise ProcessStartError("commands are started by a Python interpreter, and this program has none", command="")
+    return os.path.realpath(sys.executable)
+
+
+def interpreter_paths() -> list[str]:
+    """Name what the launcher reads: its interpreter with the standard library, and its own files."""
+    return [os.path.realpath(sys.base_prefix), interpreter(), str(_HERE)]
+
+
+def launch(front: Sequence[str], plan: dict[str, Any], *, feed: bool) -> Launched:
+    """Start the launcher with its plan, behind `front`; it leads its own session and has no environment of ours.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    words = [*front, interpreter(), "-I", "-S", "-c", _BOOT, *(f"{name}={place}" for name, place in _PACKAGES.items())]
+    theirs: list[int] = []
+    ours: list[int] = []
+    try:
+        plan_fd = _plan_file(plan)
+        theirs.append(plan_fd)
+        stdin = _pipe(theirs, ours, to_them=True) if feed else None
+        control = _pipe(theirs, ours, to_them=True)
+        report, stdout, stderr = (_pipe(theirs, ours, to_them=False) for _ in range(3))
+        passed = (plan_fd, report[1], control[1])
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter
+            [*words, *map(str, passed)],
+            stdin=subprocess.DEVNULL if stdin is None else stdin[1],
+            stdout=stdout[1],
+            stderr=stderr[1],
+            pass_fds=passed,
+            start_new_session=True,
+            env={},
+            cwd="/",
+        )
+    except BaseException:
+        for descriptor in ours:
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in theirs:
+            os.close(descriptor)
+    return Launched(process, report[0], control[0], None if stdin is None else stdin[0], stdout[0], stderr[0])
+
+
+def _pipe(theirs: list[int], ours: list[int], *, to_them: bool) -> tuple[int, int]:
+    """Make a pipe; give our end, which never blocks, and theirs."""
+    reading, writing = os.pipe()
+    our_end, their_end = (writing, reading) if to_them else (reading, writing)
+    os.set_blocking(our_end, False)
+    ours.append(our_end)
+    theirs.append(their_end)
+    return our_end, their_end
+
+
+def _plan_file(plan: dict[str, Any]) -> int:
+    """A file without a name: arguments may be longer than a pipe holds or a command line takes."""
+    content = marshal.dumps(plan)
+    with (
+        tempfile.TemporaryFile()
+        if not hasattr(os, "memfd_create")
+        else os.fdopen(os.memfd_create("spindle-plan"), "w+b") as file
+    ):
+        file.write(content)
+        file.flush()
+        file.seek(0)
+        return os.dup(file.fileno())

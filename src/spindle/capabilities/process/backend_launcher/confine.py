@@ -1,0 +1,339 @@
+"""Landlock: a process gives up every file but those it names; no privilege needed. Used by the launcher."""
+
+import ctypes
+import os
+import resource
+import stat
+import sys
+from errno import ENOSYS
+
+TYPE_CHECKING = False  # pyright takes it for true; typing would cost more than the rest of the imports together
+if TYPE_CHECKING:
+    from typing import Any
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+IS_LINUX = sys.platform == "linux"
+
+SIGKILL, SIGTERM = 9, 15
+
+_SIG_DFL, _SIG_IGN = 0, 1
+_SIG_SETMASK = 2 if IS_LINUX else 3
+_SIGNALS = 65
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_CAPABILITIES = 64
+_CAPABILITY_VERSION_3 = 0x20080522
+
+MS_READ_ONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+_MS_RECURSIVE, _MS_PRIVATE = 1 << 14, 1 << 18
+READ_ONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8
+"""Attributes of a mount; the flags of `mount` are other numbers, although these four agree."""
+HERE = -100
+"""In place of a directory's descriptor: relative to the working directory."""
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE_CLONE, _RECURSIVE, _EMPTY_PATH, _MOVE_EMPTY_PATH = 1, 0x8000, 0x1000, 4
+_MNT_DETACH = 2
+
+_libc: "Any" = ctypes.CDLL(None, use_errno=True)
+
+
+def checked(result: int) -> int:
+    """Raise what a call of the C library complained about."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def syscall(number: int, *arguments: "Any") -> int:
+    """Call the kernel by number."""
+    return checked(_libc.syscall(ctypes.c_long(number), *arguments))
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces that `flags` name, for new ones."""
+    checked(_libc.unshare(ctypes.c_int(flags)))
+
+
+def mount(source: str, target: str, kind: str | None, flags: int) -> None:
+    """Mount something, or change how it is mounted."""
+    kind_name = None if kind is None else kind.encode()
+    checked(_libc.mount(source.encode(), os.fsencode(target), kind_name, ctypes.c_ulong(flags), None))
+
+
+def make_mounts_private() -> None:
+    """Neither send mounts to other namespaces nor receive theirs."""
+    mount("none", "/", None, _MS_RECURSIVE | _MS_PRIVATE)
+
+
+def unmount(target: str) -> None:
+    """Take a mount, and those below it, out of sight; it goes away when nobody uses it."""
+    checked(_libc.umount2(os.fsencode(target), ctypes.c_int(_MNT_DETACH)))
+
+
+def pivot_root(new_root: str, put_old: str) -> None:
+    """Exchange the root of this mount namespace."""
+    if not hasattr(_libc, "pivot_root"):
+        raise OSError(ENOSYS, os.strerror(ENOSYS))
+    checked(_libc.pivot_root(os.fsencode(new_root), os.fsencode(put_old)))
+
+
+def clone_tree(path: str) -> int:
+    """Clone a file or folder with the mounts below it; return a descriptor of the copy, which is mounted nowhere."""
+    flags = _OPEN_TREE_CLONE | _RECURSIVE | os.O_CLOEXEC
+    return syscall(_OPEN_TREE, ctypes.c_int(HERE), os.fsencode(path), ctypes.c_uint(flags))
+
+
+def move_tree(tree: int, target: str) -> None:
+    """Mount what `clone_tree` returned."""
+    flags = ctypes.c_uint(_MOVE_EMPTY_PATH)
+    syscall(_MOVE_MOUNT, ctypes.c_int(tree), b"", ctypes.c_int(HERE), os.fsencode(target), flags)
+
+
+def set_mount_attributes(folder: int, path: str, attributes: int) -> None:
+    """Add attributes to one mount, or to a whole tree if `path` is empty."""
+    wanted = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
+    flags = ctypes.c_uint(0 if path else _EMPTY_PATH | _RECURSIVE)
+    size = ctypes.c_size_t(ctypes.sizeof(wanted))
+    syscall(_MOUNT_SETATTR, ctypes.c_int(folder), path.encode(), flags, ctypes.byref(wanted), size)
+
+
+def no_new_privileges() -> None:
+    """Take away, for good, what set-user-ID programs and file capabilities would give."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent dies, whatever session it moved to."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Be killed when the parent dies."""
+    _prctl(_PR_SET_PDEATHSIG, SIGKILL)
+
+
+def hide_memory() -> None:
+    """Let no process of the same user look into this one."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def drop_capabilities() -> None:
+    """Give up every privilege of root, also for programs started later."""
+    for number in range(_CAPABILITIES):
+        if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) < 0:
+            break  # past the last one, or not ours to drop: then there is none to gain either
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    checked(_libc.capset(header, (ctypes.c_uint32 * 6)()))
+
+
+def ignore_signals(*numbers: int) -> None:
+    """Ignore these signals."""
+    _libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    _libc.signal.restype = ctypes.c_void_p
+    for number in numbers:
+        _libc.signal(number, _SIG_IGN)
+
+
+def default_signals() -> None:
+    """Undo what this interpreter, and whoever started it, made of the signals; an ignored one would be inherited."""
+    _libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    _libc.signal.restype = ctypes.c_void_p
+    for number in range(1, _SIGNALS):
+        _libc.signal(number, _SIG_DFL)
+    _libc.sigprocmask(_SIG_SETMASK, ctypes.byref((ctypes.c_ubyte * 128)()), None)
+
+
+def _prctl(option: int, value: int) -> None:
+    checked(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_ASK_VERSION = 1
+_RULE_PATH_BENEATH = 1
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
+_TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
+_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_READING = _EXECUTE | _READ_FILE | _READ_DIR
+
+_TCP = 1 << 0 | 1 << 1
+_SIGNALS_AND_ABSTRACT_SOCKETS = 1 << 0 | 1 << 1
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = [("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scopes", ctypes.c_uint64)]
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = [("rights", ctypes.c_uint64), ("folder", ctypes.c_int32)]
+
+
+def version() -> int:
+    """Tell which Landlock the kernel has; 0 is none."""
+    try:
+        return syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
+    except OSError:
+        return 0
+
+
+def restrict(*, read: "Iterable[str]", write: "Iterable[str]", devices: "Iterable[str]", network: bool) -> list[str]:
+    """Give up, for good, all files but these; tell what is enforced.
+
+    Raises:
+        OSError: The kernel has no Landlock, or refuses.
+    """
+    known = version()
+    if known < 1:
+        raise OSError(0, "the kernel has no Landlock")
+    handled = _rights(known)
+    enforced = ["files"]
+    attributes = _Ruleset(files=handled)
+    if known >= 4 and not network:
+        attributes.network = _TCP
+        enforced.append("tcp")
+    if known >= 6:
+        attributes.scopes = _SIGNALS_AND_ABSTRACT_SOCKETS
+        enforced.append("signals")
+    size = 8 if known < 4 else 16 if known < 6 else 24
+    ruleset = syscall(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    try:
+        _allow(ruleset, read, _READING & handled)
+        _allow(ruleset, write, handled & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV))
+        _allow(ruleset, devices, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled)
+        syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    finally:
+        os.close(ruleset)
+    return enforced
+
+
+def _rights(known: int) -> int:
+    """Every right on files that this version knows."""
+    bits = 13 if known < 2 else 14 if known < 3 else 15 if known < 5 else 16
+    return (1 << bits) - 1
+
+
+def _allow(ruleset: int, paths: "Iterable[str]", rights: int) -> None:
+    for path in paths:
+        try:
+            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue  # what is not there, or not ours to open, needs no rule
+        try:
+            is_folder = stat.S_ISDIR(os.fstat(opened).st_mode)
+            rule = _PathBeneath(rights=rights if is_folder else rights & _ON_FILES, folder=opened)
+            syscall(
+                _ADD_RULE,
+                ctypes.c_int(ruleset),
+                ctypes.c_int(_RULE_PATH_BENEATH),
+                ctypes.byref(rule),
+                ctypes.c_uint32(0),
+            )
+        finally:
+            os.close(opened)
+
+
+_MOUNTS, _HOSTNAME, _IPC = 0x00020000, 0x04000000, 0x08000000
+_USER, _PIDS, _NETWORK = 0x10000000, 0x20000000, 0x40000000
+
+
+def enter(*, network: bool) -> list[str]:
+    """Move to new namespaces, as many as the kernel lets us have; tell which.
+
+    Processes count as moved for children only: the next fork is the first process of its own world.
+    """
+    mine = _PIDS | _MOUNTS | _IPC | _HOSTNAME | (0 if network else _NETWORK)
+    names = ["pids", "mounts"] + ([] if network else ["network"])
+    # A user namespace lets anybody have the others, and takes root's privileges over the machine away.
+    for flags, entered in ((_USER | mine, ["user", *names]), (mine, names)):
+        if _try_to_enter(flags):
+            return entered
+    return []
+
+
+def _try_to_enter(flags: int) -> bool:
+    user, group = os.getuid(), os.getgid()
+    try:
+        unshare(flags)
+    except OSError:
+        return False
+    if flags & _USER:
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+    return True
+
+
+def own_proc() -> bool:
+    """Show only the namespace's own processes under /proc; to be called by its first process."""
+    try:
+        make_mounts_private()
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    except OSError:
+        return False  # inside a container whose own /proc is masked
+    return True
+
+
+def _write(path: str, text: str) -> None:
+    opened = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(opened, text.encode("ascii"))
+    finally:
+        os.close(opened)
+
+
+_CPU_GRACE_SECONDS = 1
+"""Between the signal that tells a program its time is up, and the one it cannot ignore."""
+
+
+def apply(limits: "Mapping[str, int | None]") -> None:
+    """Set every limit but that on processes, and write no core files."""
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_CPU, limits.get("cpu_seconds"), extra=_CPU_GRACE_SECONDS)
+    _limit(resource.RLIMIT_AS, limits.get("memory_bytes"))
+    _limit(resource.RLIMIT_FSIZE, limits.get("file_bytes"))
+    _limit(resource.RLIMIT_NOFILE, limits.get("open_files"))
+
+
+def limit_processes(processes: int, *, own_user_namespace: bool) -> bool:
+    """Bound the number of processes and threads; tell whether that binds this user.
+
+    The kernel counts all that the user has: in a user namespace those inside it, elsewhere those of the whole machine.
+    """
+    if os.getuid() == 0:
+        return False
+    _limit(resource.RLIMIT_NPROC, processes + (_WITH_US if own_user_namespace else _tasks_of(os.getuid())))
+    return True
+
+
+_WITH_US = 3
+"""The launcher and the first processes of the namespace count too."""
+
+
+def _limit(kind: int, value: int | None, *, extra: int = 0) -> None:
+    if value is None:
+        return
+    _, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    top = value + extra if hard == resource.RLIM_INFINITY else min(value + extra, hard)
+    resource.setrlimit(kind, (value, top))
+
+
+def _tasks_of(user: int) -> int:
+    count = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208 - the launcher does not pay for importing pathlib
+        if not name.isdigit():
+            continue
+        try:
+            if os.stat(f"/proc/{name}").st_uid == user:  # noqa: PTH116 - as above
+                count += len(os.listdir(f"/proc/{name}/task"))  # noqa: PTH208 - as above
+        except OSError:
+            continue  # it ended meanwhile
+    return count

@@ -1,0 +1,350 @@
+"""One command from its start to the end of all that it started."""
+
+import codecs
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol
+
+import anyio
+import anyio.to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from spindle.capabilities.process.backend_configuration import add_configuration, skip_configuration
+from spindle.capabilities.process.backend_launch import Launched, Story, launch
+from spindle.capabilities.process.backend_sandbox import PidsCgroup, Sandbox, View, needed
+from spindle.capabilities.process.policy import ProcessLimits, SandboxMode
+
+_CHUNK_BYTES = 1 << 16
+
+
+class Captured:
+    """One output stream of a command."""
+
+    def __init__(
+        self, name: str, *, keep_bytes: int, spool_bytes: int, spool: Any, id: str, turn_id: str | None
+    ) -> None:
+        self.name = name
+        self.total_bytes = 0
+        self.artifact: str | None = None
+        self.notes: list[str] = []
+        self._keep_bytes = keep_bytes
+        self._spool_bytes = spool_bytes if spool is not None else 0
+        self._spool: Any = spool
+        self._id, self._turn_id = id, turn_id
+        self._head = bytearray()
+        self._sending: MemoryObjectSendStream[bytes] | None = None
+        self._spooled = 0
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether there was more than is kept in memory."""
+        return self.total_bytes > self._keep_bytes
+
+    @property
+    def raw(self) -> bytes:
+        """The beginning, as it was written."""
+        return bytes(self._head)
+
+    @property
+    def text(self) -> str:
+        """The beginning as text; a character that the cut went through is left out."""
+        return codecs.getincrementaldecoder("utf-8")("replace").decode(self.raw, final=not self.is_truncated)
+
+    async def pump(self, descriptor: int) -> None:
+        """Read until the end, keeping what there is room for."""
+        async with anyio.create_task_group() as tasks:
+            try:
+                async for chunk in _chunks(descriptor):
+                    await self._take(chunk, tasks)
+            finally:
+                if self._sending is not None:
+                    self._sending.close()
+        self._say_what_is_lost()
+
+    async def _take(self, chunk: bytes, tasks: Any) -> None:
+        room = self._keep_bytes - len(self._head)
+        self._head += chunk[: max(0, room)]
+        self.total_bytes += len(chunk)
+        if not self.is_truncated or not self._spool_bytes:
+            return
+        if self._sending is None:
+            if self._spooled:
+                return  # the spool failed, or is full
+            self._sending, receiving = anyio.create_memory_object_stream[bytes](0)
+            tasks.start_soon(self._write, receiving)
+            await self._send(self.raw)
+            chunk = chunk[max(0, room) :]
+        await self._send(chunk)
+
+    async def _send(self, piece: bytes) -> None:
+        if self._sending is None:
+            return
+        piece = piece[: self._spool_bytes - self._spooled]
+        self._spooled += len(piece)
+        try:
+            if piece:
+                await self._sending.send(piece)
+        except anyio.BrokenResourceError:
+            self._stop_sending()
+        else:
+            if self._spooled >= self._spool_bytes:
+                self._stop_sending()
+
+    def _stop_sending(self) -> None:
+        if self._sending is not None:
+            self._sending.close()
+            self._sending = None
+
+    async def _write(self, receiving: MemoryObjectReceiveStream[bytes]) -> None:
+        async with receiving:
+            try:
+                await self._spool.write(self._id, _pieces(receiving), turn_id=self._turn_id)
+            except Exception as error:  # noqa: BLE001 - the command's answer is worth more than what found no place
+                self.notes.append(f"{self.name}: the spool failed ({type(error).__name__})")
+            else:
+                self.artifact = self._id
+
+    def _say_what_is_lost(self) -> None:
+        kept = self._spooled if self.artifact else len(self._head)
+        if kept < self.total_bytes:
+            self.notes.append(f"{self.name}: {self.total_bytes} bytes in all, those after {kept} were dropped")
+
+
+async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
+    while True:
+        await anyio.wait_readable(descriptor)
+        try:
+            chunk = os.read(descriptor, _CHUNK_BYTES)
+        except BlockingIOError:
+            continue
+        if not chunk:
+            return
+        yield chunk
+
+
+async def _pieces(receiving: MemoryObjectReceiveStream[bytes]) -> AsyncIterator[bytes]:
+    async for piece in receiving:
+        yield piece
+
+
+_WATCHDOG_SECONDS = 8.0
+"""Beyond the grace: how long the launcher may take to end what it started, before we end the launcher."""
+_LAST_WORDS_SECONDS = 1.0
+"""How long a pipe may stay open after the last process we know of has ended."""
+
+
+class Run:
+    """A started command under way."""
+
+    def __init__(self, launched: Launched, *, grace_seconds: float) -> None:
+        self.story = Story()
+        self.timed_out = False
+        self._launched = launched
+        self._grace = grace_seconds
+        self._report_closed = False
+        self.refused: OSError | None = None
+        """Why the launcher was not told to go."""
+
+    async def to_end(
+        self,
+        stdin: bytes | None,
+        outputs: tuple[Captured, Captured],
+        *,
+        timeout_seconds: float | None,
+        on_ready: Callable[[], None],
+    ) -> None:
+        """Feed, listen and wait, until nothing of the command is left, however this ends."""
+        launched = self._launched
+        try:
+            async with anyio.create_task_group() as tasks:
+                pumps = [
+                    _Finishing(output, descriptor)
+                    for output, descriptor in zip(outputs, (launched.stdout, launched.stderr), strict=True)
+                ]
+                for pump in pumps:
+                    tasks.start_soon(pump.run)
+                if stdin is not None and launched.stdin is not None:
+                    tasks.start_soon(self._feed, stdin, launched.stdin)
+                await self._wait(timeout_seconds, on_ready)
+                with anyio.move_on_after(_LAST_WORDS_SECONDS):
+                    for pump in pumps:
+                        await pump.done.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._end()
+
+    async def _wait(self, timeout_seconds: float | None, on_ready: Callable[[], None]) -> None:
+        with anyio.move_on_after(timeout_seconds) as patience:
+            await self._listen(on_ready)
+        if not patience.cancelled_caught:
+            return
+        self.timed_out = not self.story.has_ended
+        if self.timed_out:
+            self._launched.order(b"t")
+        with anyio.move_on_after(self._grace + _WATCHDOG_SECONDS):
+            await self._listen(on_ready)
+
+    async def _listen(self, on_ready: Callable[[], None]) -> None:
+        """Hear the launcher out; it closes its line when all is done."""
+        while not self._report_closed:
+            await anyio.wait_readable(self._launched.report)
+            try:
+                data = os.read(self._launched.report, 65536)
+            except BlockingIOError:
+                continue
+            self._report_closed = not data
+            was_ready = self.story.is_ready
+            self.story.take(data)
+            if self.story.is_ready and not was_ready:
+                await self._let_go(on_ready)
+
+    async def _let_go(self, on_ready: Callable[[], None]) -> None:
+        try:
+            await anyio.to_thread.run_sync(on_ready)
+        except OSError as error:
+            self.refused = error
+        self._launched.order(b"k" if self.refused else b"g")
+
+    async def _feed(self, data: bytes, descriptor: int) -> None:
+        view = memoryview(data)
+        # A command may end, or close its input, without having read it all.
+        with suppress(BrokenPipeError):
+            while view:
+                await anyio.wait_writable(descriptor)
+                with suppress(BlockingIOError):
+                    view = view[os.write(descriptor, view[:65536]) :]
+        self._launched.close_stdin()
+
+    async def _end(self) -> None:
+        """See the launcher off: it was asked, or is asked now; if it does not obey, it is killed."""
+        if not self._report_closed:
+            self._launched.order(b"t")
+            with anyio.move_on_after(self._grace + _WATCHDOG_SECONDS):
+                await self._listen(lambda: None)
+        self._launched.close()
+        await anyio.to_thread.run_sync(self._reap)
+
+    def _reap(self) -> None:
+        process = self._launched.process
+        try:
+            process.wait(_WATCHDOG_SECONDS)
+        except subprocess.TimeoutExpired:
+            _kill_group(process.pid)
+            process.wait()
+        # A launcher that could not say how the command ended was killed, perhaps by the command itself.
+        if not self.story.has_ended and self.story.started_pid and "pids" not in self.story.enforced:
+            _kill_group(self.story.started_pid)
+
+
+class _Finishing:
+    """A pump that tells when it is done."""
+
+    def __init__(self, output: Captured, descriptor: int) -> None:
+        self.done = anyio.Event()
+        self._output, self._descriptor = output, descriptor
+
+    async def run(self) -> None:
+        await self._output.pump(self._descriptor)
+        self.done.set()
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+class Settings(Protocol):
+    """The part of a backend that a start looks at."""
+
+    view: View
+    limits: ProcessLimits
+    mode: SandboxMode
+    grace_seconds: float
+
+    def sandbox(self) -> Sandbox:
+        """Give the sandbox commands run in."""
+        ...
+
+
+class Start:
+    """The start of one command. `launch` and `clear` block, and run in threads."""
+
+    def __init__(self, settings: Settings, path: str, words: list[str], variables: dict[str, str], folder: str) -> None:
+        self._settings = settings
+        self._path, self._words, self._variables, self._folder = path, words, variables, folder
+        self._scratch: str | None = None
+        self._group: PidsCgroup | None = None
+        self._launched: Launched | None = None
+        self._is_over = False
+        self._lock = Lock()
+
+    def launch(self, feed: bool) -> Launched:  # noqa: FBT001 - called through a thread, by position
+        """Start the launcher.
+
+        Raises:
+            OSError: It cannot be started.
+            SandboxUnavailableError: A sandbox was required, and there is none.
+        """
+        sandbox = self._settings.sandbox()
+        # Looked at for every command: a file that holds no secret now may hold one later.
+        view = add_configuration(self._settings.view.with_program(self._path))
+        with self._lock:
+            if self._is_over:
+                raise ProcessLookupError("it was cancelled before it started")
+            # Right below the root, under a name nobody can know beforehand: no link can wait for it there.
+            self._scratch = tempfile.mkdtemp(prefix=".spindle-", dir=view.root)
+            if os.getuid() == 0 and self._settings.limits.processes is not None:
+                self._group = PidsCgroup.create()
+            self._launched = launch(sandbox.front(view), self._plan(sandbox, view, self._scratch), feed=feed)
+            return self._launched
+
+    def _plan(self, sandbox: Sandbox, view: View, scratch: str) -> dict[str, Any]:
+        settings = self._settings
+        required = needed(view) if settings.mode == "required" else ()
+        skipping = skip_configuration(view, self._variables, scratch) if sandbox.is_confining else {}
+        return sandbox.plan(view, cwd=self._folder, required=required) | {
+            "path": self._path,
+            "argv": self._words,
+            "env": {"HOME": scratch, "TMPDIR": scratch, **skipping, **self._variables},
+            "limits": asdict(settings.limits),
+            "grace_seconds": float(settings.grace_seconds),
+            "wait": self._group is not None,
+        }
+
+    def bound_processes(self) -> None:
+        """Put the launcher, which waits for it, and all it will start under a bound that holds for root too.
+
+        Raises:
+            OSError: The system refuses.
+        """
+        if self._group is not None and self._launched is not None and self._settings.limits.processes is not None:
+            self._group.hold(self._launched.process.pid, self._settings.limits.processes)
+
+    def clear(self) -> None:
+        """Remove what is left; also end a launcher that nobody took over because its caller was cancelled."""
+        with self._lock:
+            self._is_over = True
+            if self._launched is not None and not self._launched.is_closed:
+                self._launched.close()
+                with suppress(subprocess.TimeoutExpired):
+                    self._launched.process.wait(10)
+            if self._scratch is not None:
+                _remove(self._scratch)
+            if self._group is not None:
+                self._group.remove()
+
+
+def _remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        # What the command put in its place, if it did.
+        Path(folder).unlink(missing_ok=True)

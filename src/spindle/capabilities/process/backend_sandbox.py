@@ -1,0 +1,358 @@
+"""Which sandbox can be had here, found by trying it."""
+
+import glob
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from uuid import uuid4
+
+from spindle.capabilities.process.backend_launch import Launched, Story, interpreter_paths, launch
+from spindle.capabilities.process.policy import SEARCH_PATH, SandboxMode
+from spindle.errors import CapabilityError, SandboxUnavailableError
+
+SYSTEM_PATHS = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld-musl-x86_64.path", "/etc/alternatives"),
+    *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/timezone", "/etc/locale.conf"),
+    *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/ca-certificates"),
+    *("/etc/mime.types", "/etc/magic", "/etc/terminfo", "/etc/protocols", "/etc/services"),
+    *("/etc/locale.alias", "/etc/gitattributes"),
+)
+"""What programs need to start at all; no configuration that could hold a secret."""
+
+SYSTEM_PATTERNS = ("/etc/python3*", "/etc/*-release", "/etc/*_version")
+"""More of the same, under names that differ between systems: pip, for one, fails if it may not read them."""
+
+NETWORK_PATHS = ("/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+OWN_PROC = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/version")
+"""Of /proc, when it shows the whole machine's processes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """The granted part of the machine; the paths in `root`, `write` and the grants in `read` are absolute and real."""
+
+    root: str
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    network: bool
+    aliases: tuple[str, ...] = ()
+    """Granted paths as they were given, where symbolic links lead to them."""
+
+    @classmethod
+    def of(cls, root: str, read_paths: Iterable[str], write_paths: Iterable[str], *, network: bool) -> "View":
+        """Add what every command needs to what was granted.
+
+        Raises:
+            CapabilityError: A path is not absolute.
+        """
+        given_read = _check_absolute(read_paths, "read_paths")
+        given_root = root if root.startswith("/") else str(Path.cwd() / root)
+        given_write = [given_root, *_check_absolute(write_paths, "write_paths")]
+        write = dict.fromkeys(os.path.realpath(path) for path in given_write)
+        found = [path for pattern in SYSTEM_PATTERNS for path in sorted(glob.glob(pattern))]  # noqa: PTH207 - texts
+        view = cls(
+            root=os.path.realpath(root),
+            read=(*SYSTEM_PATHS, *found, *(NETWORK_PATHS if network else ())),
+            # As in `with_read`: a path within another one to write may be a link tomorrow.
+            write=tuple(path for path in write if not _is_beneath(path, write.keys() - {path})),
+            network=network,
+            aliases=tuple(path for path in (*given_read, *given_write) if path != os.path.realpath(path)),
+        )
+        return view.with_read(*map(os.path.realpath, given_read))
+
+    def with_read(self, *paths: str) -> "View":
+        """See these paths too.
+
+        Those that may be written are left out: they are seen already, and where a command can put a symbolic link in
+        place of a path, the next command would see what the link points to.
+        """
+        return replace(self, read=(*self.read, *(path for path in paths if not _is_beneath(path, self.write))))
+
+    def with_program(self, path: str) -> "View":
+        """See one program too, wherever it lies."""
+        return self if _is_beneath(path, self.write) else self.with_read(path, os.path.realpath(path))
+
+    def sees(self, path: str) -> bool:
+        """Tell whether a path can be read."""
+        return _is_beneath(os.path.realpath(path), (*self.read, *self.write))
+
+    def can_write(self, path: str) -> bool:
+        """Tell whether a path can be written."""
+        return _is_beneath(os.path.realpath(path), self.write)
+
+
+def _is_beneath(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _check_absolute(paths: Iterable[str], field: str) -> list[str]:
+    if isinstance(paths, (str, bytes)):
+        raise CapabilityError(f"{field}: expected a list of paths, got {paths!r}", field="process")
+    given = [os.fspath(path) for path in paths]
+    for path in given:
+        if not path.startswith("/"):
+            raise CapabilityError(f"{field}: expected absolute paths, got {path!r}", field="process")
+    return given
+
+
+def program() -> str | None:
+    """Find bubblewrap in the places of the system, never through the host's own PATH."""
+    return shutil.which("bwrap", path=SEARCH_PATH)
+
+
+def command_line(bwrap: str, view: View, interpreter_paths: list[str]) -> list[str]:
+    """Give what is put before the launcher's own command line; the launcher runs inside, so it must be seen there."""
+    words = [bwrap, "--unshare-all", "--cap-drop", "ALL"]
+    if view.network:
+        words.append("--share-net")
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    read, write = [*view.read, *interpreter_paths], view.write
+    # Parents first: what is mounted later covers what is below it.
+    for path in sorted({*read, *write}, key=lambda path: (path.count(os.sep), path)):
+        words += ["--bind-try" if path in write else "--ro-bind-try", path, path]
+    # The rest of the view is an empty folder in memory, which is not for writing either.
+    return [*words, "--remount-ro", "/", "--"]
+
+
+SandboxKind: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none", "off"]
+
+SANDBOX_KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "namespaces", "landlock")
+"""What is tried, the strongest first."""
+
+_PROBE_SECONDS = 20.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sandbox:
+    """A way to confine a command that was tried and works."""
+
+    kind: SandboxKind
+    enforced: frozenset[str] = frozenset()
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+    """What could not be had, and why."""
+
+    @property
+    def is_confining(self) -> bool:
+        """Whether a command is confined at all."""
+        return self.kind not in {"off", "none"}
+
+    def front(self, view: View) -> list[str]:
+        """Give the command line that stands before the launcher's."""
+        bwrap = program() if self.kind == "bubblewrap" else None
+        return command_line(bwrap, view, interpreter_paths()) if bwrap else []
+
+    def plan(self, view: View, *, cwd: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Give the launcher's plan, still without a command."""
+        given = ("root", "files", "pids", "proc", *(() if view.network else ("network",)))
+        files = {
+            "read": view.read,
+            "write": view.write,
+            "aliases": view.aliases,
+            "devices": DEVICES,
+            "own_proc": OWN_PROC,
+        }
+        return {
+            "path": None,
+            "argv": (),
+            "env": {},
+            "cwd": cwd,
+            "root": view.root,
+            "umask": 0o077,
+            "network": view.network,
+            "namespaces": self.kind == "namespaces",
+            "given": given if self.kind == "bubblewrap" else (),
+            "files": files if self.is_confining else None,
+            "confine": self.is_confining,
+            "required": required,
+            "limits": {},
+            "grace_seconds": 1.0,
+            "wait": False,
+            "user_namespace": _user_namespace(),
+        }
+
+
+def needed(view: View) -> tuple[str, ...]:
+    """Name what a sandbox must enforce to be one."""
+    return ("files",) if view.network else ("files", "network")
+
+
+def find_sandbox(mode: SandboxMode, view: View, kinds: Iterable[SandboxKind] = SANDBOX_KINDS) -> Sandbox:
+    """Try each way, in order; give the first that enforces what is needed, or else the best there is.
+
+    Raises:
+        SandboxUnavailableError: One was required, and there is none.
+    """
+    if mode == "off":
+        return Sandbox(kind="off", missing={"files": "sandbox is off", "network": "sandbox is off"})
+    missing: dict[str, str] = {}
+    best = Sandbox(kind="none")
+    for kind in kinds:
+        if kind == "bubblewrap" and program() is None:
+            missing[kind] = "not installed"
+            continue
+        story = _probe(Sandbox(kind=kind), view)
+        enforced = frozenset(story.enforced) if story.failed is None else frozenset[str]()
+        if set(needed(view)) <= enforced:
+            return Sandbox(kind=kind, enforced=enforced, missing=missing | story.missing)
+        missing[kind] = story.failed[2] if story.failed else _unmet(view, enforced)
+        if len(enforced & set(needed(view))) > len(best.enforced & set(needed(view))):
+            best = Sandbox(kind=kind, enforced=enforced)
+    lacking = {name: "; ".join(missing.values()) for name in needed(view) if name not in best.enforced}
+    if mode == "required":
+        raise SandboxUnavailableError(
+            f"a sandbox is required, and this machine cannot enforce {', '.join(lacking)}: {missing}; "
+            "install bubblewrap, or allow user namespaces or Landlock",
+            missing=tuple(lacking),
+        )
+    return Sandbox(kind=best.kind, enforced=best.enforced, missing=missing | lacking)
+
+
+def _unmet(view: View, enforced: frozenset[str]) -> str:
+    return f"cannot enforce {', '.join(name for name in needed(view) if name not in enforced)}"
+
+
+def _probe(sandbox: Sandbox, view: View) -> Story:
+    """Confine a launcher that has no command to start, and hear what became of it."""
+    story = Story()
+    try:
+        launched = launch(sandbox.front(view), sandbox.plan(view, cwd=view.root), feed=False)
+    except OSError as error:
+        story.failed = ("launcher", error.errno or 0, str(error))
+        return story
+    try:
+        _listen(launched, story)
+        complaint = _what_it_wrote(launched)
+    finally:
+        launched.close()
+        _end(launched.process)
+    if not story.has_ended and story.failed is None:
+        story.failed = ("launcher", 0, complaint or "it ended without a word")
+    return story
+
+
+def _listen(launched: Launched, story: Story) -> None:
+    until = time.monotonic() + _PROBE_SECONDS
+    while (left := until - time.monotonic()) > 0:
+        poll = select.poll()
+        poll.register(launched.report, select.POLLIN)
+        if poll.poll(left * 1000):
+            data = os.read(launched.report, 65536)
+            if not data:
+                return
+            story.take(data)
+
+
+def _what_it_wrote(launched: Launched) -> str:
+    with suppress(BlockingIOError):
+        return os.read(launched.stderr, 2000).decode("utf-8", "replace").strip()
+    return ""
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _user_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/user")  # noqa: PTH115 - not a path, but a name in brackets
+    except OSError:
+        return ""
+
+
+_PROC = Path("/proc")
+_MOUNTS = Path("/sys/fs/cgroup")
+
+
+class PidsCgroup:
+    """A group of processes that cannot grow beyond a number."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @classmethod
+    def create(cls) -> "PidsCgroup | None":
+        """Make one below our own, if the system lets us."""
+        for parent in _own_groups():
+            folder = parent / f"spindle-{os.getpid()}-{uuid4().hex[:12]}"
+            try:
+                folder.mkdir()
+            except OSError:
+                continue
+            if (folder / "pids.max").exists():
+                _clear_after_the_dead(parent)
+                return cls(folder)
+            folder.rmdir()
+        return None
+
+    def hold(self, leader: int, processes: int) -> None:
+        """Put a process and its descendants in, and let them start so many more.
+
+        Raises:
+            OSError: The system refuses.
+        """
+        pids = _tree(leader)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                (self._folder / "cgroup.procs").write_text(f"{pid}\n", encoding="ascii")
+        (self._folder / "pids.max").write_text(f"{processes + len(pids)}\n", encoding="ascii")
+
+    def remove(self) -> None:
+        """Take it away, once the last process has left."""
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            try:
+                self._folder.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.005)  # the kernel is still burying the last of them
+            else:
+                return
+
+
+def _own_groups() -> list[Path]:
+    """Folders of the groups this process is in, where processes can be counted."""
+    try:
+        lines = (_PROC / "self" / "cgroup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return []
+    found: list[Path] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        relative = path.lstrip("/")
+        if "pids" in controllers.split(","):
+            found.append(_MOUNTS / "pids" / relative)
+        elif not controllers:
+            found += [_MOUNTS / relative, _MOUNTS / "unified" / relative]
+    return [folder for folder in found if folder.is_dir()]
+
+
+def _clear_after_the_dead(parent: Path) -> None:
+    """Remove the groups of programs that were killed before they could; one with a process in it stays by itself."""
+    for folder in parent.glob("spindle-*-*"):
+        pid = folder.name.split("-")[1]
+        if not (_PROC / pid).exists():
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _tree(leader: int) -> list[int]:
+    pids = [leader]
+    for pid in pids:
+        with suppress(OSError):
+            text = (_PROC / str(pid) / "task" / str(pid) / "children").read_text(encoding="ascii")
+            pids += [int(child) for child in text.split()]
+    return pids

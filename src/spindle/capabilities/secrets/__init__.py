@@ -1,0 +1,16 @@
+"""The secrets capability: secrets by name, and the redactor that masks them in every output."""
+
+from spindle.doors import open_door
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.capabilities.secrets.backend import SecretsBackend as SecretsBackend
+    from spindle.capabilities.secrets.backend import from_env as from_env
+    from spindle.capabilities.secrets.backend import from_file as from_file
+    from spindle.capabilities.secrets.secret import MASK as MASK
+    from spindle.capabilities.secrets.secret import MAX_SECRET_CHARS as MAX_SECRET_CHARS
+    from spindle.capabilities.secrets.secret import Redactor as Redactor
+    from spindle.capabilities.secrets.secret import Secret as Secret
+    from spindle.capabilities.secrets.secret import may_read as may_read
+else:
+    __getattr__, __dir__ = open_door(__name__)

@@ -1,0 +1,267 @@
+"""Where secrets come from: a mapping, a function, the environment, a file, a keyring."""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from inspect import isawaitable, iscoroutinefunction
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import anyio.to_thread
+
+from spindle.capabilities.declare import CallScope
+from spindle.capabilities.secrets.secret import MAX_SECRET_CHARS, Redactor, Secret, may_read
+from spindle.errors import CapabilityError, SecretError, UsageError
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_NAME = re.compile(r"(?:export[ \t]+)?([^\s=#'\"]+)[ \t]*=[ \t]*")
+_SINGLE = re.compile(r"'([^']*)'")
+_DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_BARE = re.compile(r"[^\n]*")
+_AFTER = re.compile(r"[ \t]*(?:#[^\n]*)?\r?(?=\n|\Z)")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\n": ""}
+
+
+def parse_secrets(text: str, *, place: str) -> Mapping[str, str]:
+    """Read names and values; a text that begins with `{` is JSON, every other one is lines.
+
+    In lines, `'…'` is taken as it is, `"…"` knows the escapes of JSON's kind (`\\n`, `\\"`), both may span lines; a
+    bare value ends at the line's end or at ` #`. Nothing is substituted.
+
+    Raises:
+        SecretError: It is neither; says where, never what.
+    """
+    return _from_json(text, place) if text.lstrip().startswith("{") else _from_lines(text, place)
+
+
+def _from_json(text: str, place: str) -> Mapping[str, str]:
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
+    else:
+        return _only_texts(found, place)
+    # Outside the handler: the error of the parser carries the whole text.
+    raise SecretError(f"the file {place} begins like JSON and is none: look at {where}")
+
+
+def _only_texts(found: Any, place: str) -> Mapping[str, str]:
+    values = cast("dict[str, object]", found)  # it begins with a brace
+    wrong = sorted(name for name, value in values.items() if not isinstance(value, str))
+    if wrong:
+        raise SecretError(f"the file {place} must map names to texts; these are none: {', '.join(wrong)}")
+    return cast("Mapping[str, str]", values)
+
+
+def _from_lines(text: str, place: str) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    at = _skip(text, 0)
+    while at < len(text):
+        named = _NAME.match(text, at)
+        value, end = (None, at) if named is None else _value(text, named.end())
+        if named is None or value is None:
+            line = text.count("\n", 0, at) + 1
+            raise SecretError(f"the file {place} is not understood in line {line}: expected KEY=value")
+        found[named[1]] = value
+        at = _skip(text, end)
+    return found
+
+
+def _skip(text: str, at: int) -> int:
+    blank = _BLANK.match(text, at)
+    return at if blank is None else blank.end()
+
+
+def _value(text: str, at: int) -> tuple[str | None, int]:
+    for quoted in (_SINGLE, _DOUBLE):
+        match = quoted.match(text, at)
+        if match is not None:
+            value = match[1] if quoted is _SINGLE else _ESCAPE.sub(lambda it: _ESCAPES.get(it[1], it[1]), match[1])
+            after = _AFTER.match(text, match.end())
+            return (None, at) if after is None else (value, after.end())
+    if text[at : at + 1] in {"'", '"'}:
+        return None, at  # a quote that nobody closes
+    bare = _BARE.match(text, at)
+    raw = "" if bare is None else bare[0]
+    return re.split(r"(?:^|[ \t])#", raw, maxsplit=1)[0].strip(), at + len(raw)
+
+
+Lookup: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
+Source: TypeAlias = Mapping[str, str] | Lookup
+"""Names and their values, or a function that gives a name's value or `None`; a blocking one runs in a thread."""
+
+MAX_FILE_BYTES = 1 << 20
+_LONG_CHARS = 256
+
+
+class SecretsBackend:
+    """Serves secrets from `source`, each tool only those it declared.
+
+    Raises:
+        UsageError: `source` is neither a mapping nor a function.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._names: Callable[[], Iterable[str]] | None = None
+        if isinstance(source, Mapping):
+            self._names = cast("Mapping[str, str]", source).keys
+            self._look_up: Lookup = _of_mapping(cast("Mapping[str, str]", source))
+        elif callable(source):
+            self._look_up = source
+        else:
+            raise UsageError(
+                f"secrets: expected a mapping or a function of a name, got {type(source).__name__}; "
+                "from_env() and from_file(path) make such functions",
+                field="secrets",
+            )
+
+    def lacking(self, need: Iterable[str]) -> list[str]:
+        """Name the declared secrets that a mapping does not hold; a function is not asked, for it may be slow."""
+        if self._names is None:
+            return []
+        known = [*self._names()]
+        return [repr(entry) for entry in need if not any(may_read((entry,), name) for name in known)]
+
+    def open(self, need: tuple[str, ...], scope: CallScope) -> "Secrets":
+        """Give the handle of one call."""
+        redactor = Redactor() if scope.redactor is None else scope.redactor
+        return Secrets(self._look_up, declared=need, tool=scope.tool, redactor=redactor)
+
+
+class Secrets:
+    """One call's way to the secrets its tool declared."""
+
+    __slots__ = ("_declared", "_look_up", "_tool", "redactor")
+
+    def __init__(self, look_up: Lookup, *, declared: tuple[str, ...], tool: str, redactor: Redactor) -> None:
+        self._look_up = look_up
+        self._declared = declared
+        self._tool = tool
+        self.redactor = redactor
+        """Knows every value that was handed out."""
+
+    async def get(self, name: str) -> Secret:
+        """Give the secret called `name`; its value is masked from now on wherever it turns up.
+
+        Raises:
+            CapabilityError: The tool did not declare it.
+            SecretError: It is not there, is no fit text, or its source failed.
+        """
+        if not may_read(self._declared, name):
+            # Not the name: it may itself have been made of a secret. The source is not asked either.
+            raise CapabilityError(
+                "the requested secret is not among those this tool declares: add its name to "
+                "capabilities=Capabilities(secrets=[…])",
+                tool=self._tool,
+                field="secrets",
+            )
+        text = self._checked(name, await self._ask(name))
+        self.redactor.add(text)
+        if len(text) > _LONG_CHARS:
+            await anyio.to_thread.run_sync(self.redactor.prepare)
+        return Secret(text, name=name)
+
+    async def _ask(self, name: str) -> object:
+        try:
+            return await _answer(self._look_up, name)
+        except SecretError as error:
+            failure = str(error)
+        except Exception as error:  # noqa: BLE001 - a source may raise anything
+            failure = f"its source failed with {type(error).__name__}; call the source by itself to see why"
+        # Raised here, outside, so that it holds on to nothing that the source said: that may be a secret.
+        raise SecretError(f"the secret {name!r} cannot be had: {failure}", secret=name, tool=self._tool)
+
+    def _checked(self, name: str, value: object) -> str:
+        if isinstance(value, Secret):
+            value = value.reveal()
+        if not isinstance(value, str) or not value.strip():
+            what = "is not set" if value is None or isinstance(value, str) else f"is {type(value).__name__}, not text"
+            raise SecretError(
+                f"the secret {name!r} {what}: give it a value where this program's secrets come from",
+                secret=name,
+                tool=self._tool,
+            )
+        if len(value) > MAX_SECRET_CHARS:
+            raise SecretError(
+                f"the secret {name!r} has {len(value)} characters; at most {MAX_SECRET_CHARS} can be masked",
+                secret=name,
+                tool=self._tool,
+            )
+        return value
+
+
+async def _answer(look_up: Lookup, name: str) -> object:
+    if iscoroutinefunction(look_up) or iscoroutinefunction(getattr(look_up, "__call__", None)):  # noqa: B004
+        return await cast("Any", look_up)(name)
+    # In a tuple, because trio takes a coroutine that a thread gives for a mistake.
+    [answer] = await anyio.to_thread.run_sync(lambda: (look_up(name),), abandon_on_cancel=True)
+    return await answer if isawaitable(answer) else answer
+
+
+def _of_mapping(values: Mapping[str, str]) -> Lookup:
+    async def look_up(name: str) -> str | None:
+        return values.get(name)
+
+    return look_up
+
+
+def from_env(prefix: str = "") -> Lookup:
+    """Make a source of the environment: the secret `KEY` is the variable `<prefix>KEY`, read when it is asked for."""
+    return lambda name: os.environ.get(f"{prefix}{name}")
+
+
+def from_keyring(service: str, get_password: Callable[[str, str], str | None]) -> Lookup:
+    """Make a source of a keyring, by a function of service and name such as `keyring.get_password`."""
+    return lambda name: get_password(service, name)
+
+
+def from_file(path: str | os.PathLike[str], *, private: bool = True) -> Lookup:
+    """Make a source of a file of `KEY=value` lines, or of one JSON object; it is read anew for each secret.
+
+    With `private` it must be a regular file that only its owner can read, and its owner this user or root.
+
+    Raises:
+        SecretError: It cannot be read, is not private, or is neither; the message never shows its content.
+    """
+    place = Path(path).absolute()
+    _read(place, private=private)  # a wrong file is told while setting up, not at the first call
+    return lambda name: _read(place, private=private).get(name)
+
+
+def _read(path: Path, *, private: bool) -> Mapping[str, str]:
+    try:
+        text = _text_of(path, private=private)
+    except UnicodeDecodeError:
+        problem = "it is not UTF-8 text"
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    else:
+        return parse_secrets(text, place=str(path))
+    raise SecretError(f"the file {path} cannot be read: {problem}")
+
+
+def _text_of(path: Path, *, private: bool) -> str:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "rb") as file:
+        _check(os.fstat(handle), path, private=private)
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise SecretError(f"the file {path} has more than {MAX_FILE_BYTES} bytes; that is no file of secrets")
+    return data.decode("utf-8-sig")
+
+
+def _check(found: os.stat_result, path: Path, *, private: bool) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise SecretError(f"{path} is no regular file; secrets are read from files only")
+    if not private or os.name != "posix":
+        return
+    if found.st_mode & 0o077:
+        raise SecretError(
+            f"others than its owner may use the file {path} (mode {stat.S_IMODE(found.st_mode):03o}): "
+            f"run chmod 600 on it, or say private=False if that is meant"
+        )
+    if found.st_uid not in {0, os.geteuid()}:
+        raise SecretError(f"the file {path} belongs to another user ({found.st_uid}); make it yours")

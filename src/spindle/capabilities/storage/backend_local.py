@@ -1,0 +1,229 @@
+"""Storage in this process's memory, shared by all its threads and event loops."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple, TypeVar
+
+from spindle.capabilities.storage.store import StorageQuota, Write, admit
+from spindle.concurrency import storage_threads
+from spindle.errors import StorageError
+
+SWEEP_SECONDS = 60.0
+"""How often namespaces that nobody writes to any more are cleared of what has expired."""
+
+
+class _Entry(NamedTuple):
+    value: bytes
+    expires_at: float | None
+
+    def is_there(self, now: float) -> bool:
+        return self.expires_at is None or self.expires_at > now
+
+
+class MemoryStore:
+    """Keeps entries in dicts."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._spaces: dict[str, dict[bytes, _Entry]] = {}
+        self._swept_at = float("-inf")
+
+    async def get(self, namespace: str, key: bytes, now: float) -> bytes | None:
+        """Give the value, or `None` when there is none."""
+        with self._lock:
+            entry = self._spaces.get(namespace, {}).get(key)
+        return entry.value if entry is not None and entry.is_there(now) else None
+
+    async def set(self, namespace: str, write: Write, quota: StorageQuota) -> None:
+        """Keep the value if it fits."""
+        with self._lock:
+            self._sweep(namespace, write.now)
+            space = self._spaces.get(namespace, {})
+            others = {key: entry for key, entry in space.items() if key != write.key}
+            other_bytes = sum(len(key) + len(entry.value) for key, entry in others.items())
+            admit(quota, write, other_keys=len(others), other_bytes=other_bytes)
+            self._spaces.setdefault(namespace, space)[write.key] = _Entry(write.value, write.expires_at)
+
+    async def delete(self, namespace: str, key: bytes, now: float) -> bool:
+        """Remove the entry; says whether it was there."""
+        with self._lock:
+            space = self._spaces.get(namespace, {})
+            entry = space.pop(key, None)
+            if not space:
+                self._spaces.pop(namespace, None)
+        return entry is not None and entry.is_there(now)
+
+    async def keys(self, namespace: str, prefix: bytes, now: float) -> list[bytes]:
+        """Give the keys that begin with `prefix`."""
+        with self._lock:
+            entries = list(self._spaces.get(namespace, {}).items())
+        return [key for key, entry in entries if key.startswith(prefix) and entry.is_there(now)]
+
+    def _sweep(self, namespace: str, now: float) -> None:
+        is_due = not self._swept_at <= now < self._swept_at + SWEEP_SECONDS
+        for name in list(self._spaces) if is_due else [namespace]:
+            kept = {key: entry for key, entry in self._spaces.get(name, {}).items() if entry.is_there(now)}
+            if kept:
+                self._spaces[name] = kept
+            else:
+                self._spaces.pop(name, None)
+        self._swept_at = now if is_due else self._swept_at
+
+
+T = TypeVar("T")
+
+APPLICATION_ID = 0x53505354
+"""Marks a file as a storage of ours, in the file's header."""
+VERSION = 1
+BUSY_SECONDS = 10.0
+"""How long to wait for other processes."""
+
+_TABLES = (
+    """
+    CREATE TABLE IF NOT EXISTS entries (
+        namespace BLOB NOT NULL,
+        key BLOB NOT NULL,
+        value BLOB NOT NULL,
+        expires_at REAL,
+        PRIMARY KEY (namespace, key)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX IF NOT EXISTS entries_that_expire ON entries (expires_at) WHERE expires_at IS NOT NULL",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
+_GET = "SELECT value FROM entries WHERE namespace = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)"
+_KEYS = """
+    SELECT key FROM entries
+    WHERE namespace = ? AND substr(key, 1, ?) = ? AND (expires_at IS NULL OR expires_at > ?)
+"""
+_FORGET = "DELETE FROM entries WHERE expires_at IS NOT NULL AND expires_at <= ?"
+_OTHERS = """
+    SELECT count(*), coalesce(sum(length(key) + length(value)), 0) FROM entries WHERE namespace = ? AND key <> ?
+"""
+_SET = "INSERT OR REPLACE INTO entries (namespace, key, value, expires_at) VALUES (?, ?, ?, ?)"
+_DELETE = "DELETE FROM entries WHERE namespace = ? AND key = ?"
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the disk is full: free some space",
+    sqlite3.SQLITE_BUSY: "other processes keep it busy: try again",
+    sqlite3.SQLITE_CORRUPT: "it is damaged: put a sound copy in its place, or move it away to begin anew",
+    sqlite3.SQLITE_NOTADB: "it is no SQLite file: move it away, or give another path",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that its folder is there and is yours",
+    sqlite3.SQLITE_READONLY: "it may not be written: check whose the file and its folder are",
+}
+
+
+class SqliteStore:
+    """Keeps entries in the file at `path`, which is made, readable by its owner alone, when it is first written."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path).absolute()
+        self._lock = Lock()
+        self._pid = os.getpid()
+
+    async def get(self, namespace: str, key: bytes, now: float) -> bytes | None:
+        """Give the value, or `None` when there is none."""
+        return await self._in_thread(lambda db: _first(db.execute(_GET, (_name(namespace), key, now)).fetchone()))
+
+    async def set(self, namespace: str, write: Write, quota: StorageQuota) -> None:
+        """Keep the value if it fits."""
+        await self._in_thread(lambda db: _write(db, _name(namespace), write, quota))
+
+    async def delete(self, namespace: str, key: bytes, now: float) -> bool:
+        """Remove the entry; says whether it was there."""
+
+        def remove(db: sqlite3.Connection) -> bool:
+            db.execute(_FORGET, (now,))
+            return db.execute(_DELETE, (_name(namespace), key)).rowcount == 1
+
+        return await self._in_thread(remove)
+
+    async def keys(self, namespace: str, prefix: bytes, now: float) -> list[bytes]:
+        """Give the keys that begin with `prefix`."""
+        wanted = (_name(namespace), len(prefix), prefix, now)
+        return await self._in_thread(lambda db: [row[0] for row in db.execute(_KEYS, wanted)])
+
+    async def _in_thread(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        # Not abandoned when cancelled: a step is short, and whole.
+        return await storage_threads.run(lambda: self._run(work))
+
+    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._turn(), _told(self._path), closing(self._connect()) as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                _bring_up(db, self._path)
+                answer = work(db)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+            return answer
+
+    @contextmanager
+    def _turn(self) -> Generator[None]:
+        """One step at a time in this process: SQLite lets those who wait for a lock sleep, in no order."""
+        if self._pid != os.getpid():
+            self._pid, self._lock = os.getpid(), Lock()  # a forked child has the lock, but not the thread that holds it
+        with self._lock:
+            yield
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self._path.exists():
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
+        try:
+            db.execute("PRAGMA trusted_schema = OFF")
+            db.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+def _bring_up(db: sqlite3.Connection, path: Path) -> None:
+    [mark], [version] = db.execute("PRAGMA application_id").fetchone(), db.execute("PRAGMA user_version").fetchone()
+    if (mark, version) == (APPLICATION_ID, VERSION):
+        return
+    if mark or version or db.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
+        raise StorageError(
+            f"the file {path} is no storage of this version; give another path, it was left as it is", field="storage"
+        )
+    for statement in _TABLES:
+        db.execute(statement)
+
+
+def _write(db: sqlite3.Connection, namespace: bytes, write: Write, quota: StorageQuota) -> None:
+    db.execute(_FORGET, (write.now,))
+    other_keys, other_bytes = db.execute(_OTHERS, (namespace, write.key)).fetchone()
+    admit(quota, write, other_keys=other_keys, other_bytes=other_bytes)
+    db.execute(_SET, (namespace, write.key, write.value, write.expires_at))
+
+
+def _first(row: tuple[bytes] | None) -> bytes | None:
+    return None if row is None else row[0]
+
+
+def _name(namespace: str) -> bytes:
+    return namespace.encode("utf-8", "surrogatepass")
+
+
+@contextmanager
+def _told(path: Path) -> Generator[None]:
+    """Say SQLite's and the disk's failures as ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        advice = _ADVICE.get(code, "nothing was changed")
+        raise StorageError(f"the storage {path} failed: {error}; {advice}", field="storage") from error
+    except OSError as error:
+        raise StorageError(
+            f"the storage {path} cannot be opened: {error.strerror or error}; check that its folder is yours",
+            field="storage",
+        ) from error

@@ -1,0 +1,234 @@
+"""From `key=value` on a command line to the arguments of a call."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from spindle.cli.output import Branch
+from spindle.errors import UsageError
+
+_MAX_DEPTH = 8
+_BOUNDS = {
+    "minimum": "≥ {}",
+    "maximum": "≤ {}",
+    "exclusiveMinimum": "> {}",
+    "exclusiveMaximum": "< {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {}",
+    "maxItems": "at most {}",
+    "pattern": "like {}",
+    "format": "{}",
+}
+
+
+def resolved(schema: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema that a local reference stands for, with what stands beside the reference."""
+    for _ in range(_MAX_DEPTH):
+        if not isinstance(schema, dict) or "$ref" not in schema:
+            break
+        found: Any = whole
+        for part in str(cast("Any", schema)["$ref"]).removeprefix("#/").split("/"):
+            found = cast("dict[str, Any]", found).get(part) if isinstance(found, dict) else None
+        beside = {key: value for key, value in cast("dict[str, Any]", schema).items() if key != "$ref"}
+        schema = {**(cast("dict[str, Any]", found) if isinstance(found, dict) else {}), **beside}
+    return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+
+
+def types_of(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> list[str]:
+    """The JSON types a value may have, in the schema's own order; empty where anything goes."""
+    here = resolved(schema, whole)
+    if "enum" in here or "const" in here:
+        values = here.get("enum", [here.get("const")])
+        return list(dict.fromkeys(_type_of(value) for value in cast("list[object]", values)))
+    found = here.get("type")
+    if isinstance(found, str):
+        return [found]
+    if isinstance(found, list):
+        return [str(each) for each in cast("list[object]", found)]
+    members = [each for word in ("anyOf", "oneOf", "allOf") for each in here.get(word, ())]
+    if depth >= _MAX_DEPTH:
+        return []
+    return list(dict.fromkeys(kind for each in members for kind in types_of(each, whole, depth + 1)))
+
+
+def parameters(schema: Mapping[str, Any]) -> list[Branch]:
+    """The parameters of a tool, each with what it is, and what is below it."""
+    return list(_properties(dict(schema), schema, 0))
+
+
+def _properties(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int) -> Iterator[Branch]:
+    required = schema.get("required", ())
+    properties = schema.get("properties", {})
+    for name, given in cast("Mapping[str, Any]", properties).items() if isinstance(properties, dict) else ():
+        here = resolved(given, whole)
+        parts = [name, f"({in_words(here, whole)})"]
+        if name in required:
+            parts.append("required")
+        elif "default" in here:
+            parts.append(f"= {json.dumps(here['default'], ensure_ascii=False)}")
+        if here.get("description"):
+            parts.append(f"· {here['description']}")
+        below = [] if depth >= _MAX_DEPTH else list(_properties(_inner(here, whole), whole, depth + 1))
+        yield " ".join(parts), below
+
+
+def _inner(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object that a parameter is, or is a list of."""
+    if "properties" in schema:
+        return schema
+    for candidate in (schema.get("items"), *schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        inner = resolved(candidate, whole)
+        inner = resolved(inner.get("items"), whole) if inner.get("type") == "array" else inner
+        if "properties" in inner:
+            return inner
+    return {}
+
+
+def in_words(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> str:
+    """What a value may be, in a few words."""
+    here = resolved(schema, whole)
+    if depth > _MAX_DEPTH:
+        return "…"
+    if "enum" in here:
+        return "one of " + ", ".join(json.dumps(each, ensure_ascii=False) for each in here["enum"])
+    if "const" in here:
+        return json.dumps(here["const"], ensure_ascii=False)
+    members: Sequence[Any] = here.get("anyOf") or here.get("oneOf") or ()
+    if members:
+        return " or ".join(dict.fromkeys(in_words(each, whole, depth + 1) for each in members))
+    kinds = types_of(here, whole)
+    words = " or ".join(kinds) or "anything"
+    if kinds == ["array"] and here.get("items"):
+        words = f"list of {in_words(here['items'], whole, depth + 1)}"
+    bounds = [text.format(here[key]) for key, text in _BOUNDS.items() if key in here]
+    return f"{words}, {', '.join(bounds)}" if bounds else words
+
+
+def _type_of(value: object) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case None:
+            return "null"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+_PAIR = re.compile(r"([^=:]+?)(:=|=)(.*)", re.DOTALL)
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def arguments_of(pairs: Sequence[str], given: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `--json`, and on top of them those of each `key=value`.
+
+    Raises:
+        UsageError: A pair or the JSON is none, or a file cannot be read.
+    """
+    found = {} if given is None else _object(_content(given, "--json"))
+    several: dict[str, list[str]] = {}
+    for pair in pairs:
+        parsed = _PAIR.fullmatch(pair)
+        if parsed is None:
+            raise UsageError(f"{pair!r} is no argument; write key=value, key:=JSON or key=@file", field=pair)
+        key, sign, text = parsed[1], parsed[2], parsed[3]
+        if sign == ":=":
+            found[key] = _json(_content(text, key), key)
+        else:
+            several.setdefault(key, []).append(_text(text, key))
+    properties = resolved(schema, schema).get("properties", {})
+    for key, texts in several.items():
+        found[key] = _value(key, texts, properties.get(key, {}), schema)
+    return found
+
+
+def _value(key: str, texts: list[str], schema: Any, whole: Mapping[str, Any]) -> Any:
+    kinds = types_of(schema, whole)
+    if "array" in kinds and (len(texts) > 1 or "string" not in kinds):
+        if len(texts) == 1 and texts[0].lstrip().startswith("["):
+            return _json(texts[0], key)
+        return [scalar(key, text, resolved(schema, whole).get("items", {}), whole) for text in texts]
+    if len(texts) > 1:
+        raise UsageError(f"{key} is given {len(texts)} times, and it is no list", field=key)
+    return scalar(key, texts[0], schema, whole)
+
+
+def scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
+    """The text as the first of the schema's types that it can be; a text may always stay one."""
+    kinds = types_of(schema, whole)
+    if not kinds or "string" in kinds:
+        return text
+    if "boolean" in kinds and text.lower() in _BOOLEANS:
+        return _BOOLEANS[text.lower()]
+    if "null" in kinds and text in {"", "null"}:
+        return None
+    if ("integer" in kinds or "number" in kinds) and re.fullmatch(r"[+-]?\d{1,4000}", text):
+        return int(text)
+    if "number" in kinds and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
+        return float(text)
+    if "object" in kinds or "array" in kinds:
+        return _json(text, key)
+    return text  # it does not fit, and the tool's schema says so better
+
+
+def _text(text: str, key: str) -> str:
+    if text.startswith("@@"):
+        return text[1:]
+    return _content(text, key)
+
+
+def _content(text: str, key: str) -> str:
+    """The text itself, or what the file holds that it names; `-` and `@-` are stdin."""
+    if text == "@-" or (text == "-" and key == "--json"):
+        return sys.stdin.read()
+    if not text.startswith("@"):
+        return text
+    path = Path(text[1:]).expanduser()
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(
+            f"{key}: {path} cannot be read: {why}; @@ stands for a text that begins with @", field=key
+        ) from error
+
+
+def _json(text: str, key: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        hint = "" if key == "--json" else "; key=value takes plain text"
+        raise UsageError(f"{key}: {text!r:.60} is no JSON ({_why(error)}){hint}", field=key) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object, whose every key must be there once: of two values nobody knows which is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name in found if sum(name == each for each, _ in pairs) > 1)
+        raise UsageError(f"the JSON has {twice!r:.60} twice; say it once", field=twice)
+    return found
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg}, line {error.lineno}, column {error.colno}"
+    return "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = _json(text, "--json")
+    if not isinstance(value, dict):
+        raise UsageError('--json takes one JSON object, such as \'{"path": "notes.txt"}\'', field="--json")
+    return cast("dict[str, Any]", value)

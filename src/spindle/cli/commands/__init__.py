@@ -1,0 +1,1 @@
+"""The commands of the `spindle` program, one file each."""

@@ -1,0 +1,214 @@
+"""`spindle call NAME key=value …`: one call, and what became of it."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import anyio
+from cyclopts import Parameter
+
+from spindle.artifacts.artifact import Artifact
+from spindle.calls import Call, CallOutcome, Err, Ok
+from spindle.cli.arguments import arguments_of
+from spindle.cli.commands.completion import profile_names, tool_names
+from spindle.cli.config.loader import Config
+from spindle.cli.main import REFUSED, exit_code_of
+from spindle.cli.options import NAMES_THEM, NOWHERE, Where, only_servers_of, unknown
+from spindle.cli.output import Output, Progress, complain, duration, warnings_to, working
+from spindle.cli.prompts import approver, gate_opener
+from spindle.cli.runtime import House, open_house
+from spindle.errors import UsageError
+from spindle.events import Events, ToolProgress
+from spindle.media import Media
+from spindle.tools.context import ToolContext
+from spindle.tools.filters import refusal
+from spindle.trust.envelope import render_outcome
+
+
+async def print_text(out: Output, outcome: CallOutcome, artifact_id: str | None) -> None:
+    """Show the outcome, what a model would see, and how to read what was too large to show."""
+    result = outcome.result
+    became = out.styled("ok", "green bold") if isinstance(result, Ok) else out.styled(result.code, "red bold")
+    ran = "" if outcome.attempts else ", it did not run"
+    took = out.styled(f"in {duration(outcome.duration_ms / 1000)}{ran}", "dim")
+    out.line(f"{out.styled(outcome.name, 'bold')} {became} {took}")
+    out.line(out.styled("what the model sees:", "dim"))
+    out.text(render_outcome(outcome))
+    if isinstance(result, Err):
+        if result.code == "needs_approval":
+            out.line(out.styled("approve it with --yes, or run it at a terminal and answer there", "cyan"))
+        return
+    for media in result.media:
+        if isinstance(media, Media):
+            out.text(f"media: {media.kind} {media.mime_type} {media.safe_filename}")
+    if result.artifact is not None:
+        await _print_artifact(out, result.artifact, artifact_id)
+
+
+async def _print_artifact(out: Output, artifact: Any, artifact_id: str | None) -> None:
+    size = await _size(artifact)
+    told = f"{size['lines']} lines, {size['bytes']} bytes" if size else "of unknown size"
+    if artifact_id is None:
+        out.line(f"{out.styled('artifact:', 'dim')} {told}, gone with this process; --output raw prints it whole")
+        return
+    out.line(f"{out.styled('artifact:', 'dim')} {out.styled(artifact_id, 'bold')}, {told}, kept whole; read it with")
+    short = artifact_id.rpartition("/")[2]
+    for command in ("head", "grep PATTERN", "cat"):
+        verb, *rest = command.split()
+        out.line(out.styled(f"  spindle spool {' '.join([verb, short, *rest])}", "cyan"))
+
+
+async def print_raw(out: Output, outcome: CallOutcome) -> None:
+    """Print the whole result and nothing else; an error goes to stderr."""
+    result = outcome.result
+    if isinstance(result, Err):
+        complain(f"{outcome.name}: {result.code}: {result.error}")
+    elif isinstance(result.artifact, Artifact):
+        out.bytes(await result.artifact.as_bytes())
+    else:
+        out.contents(result.value)
+
+
+async def print_json(out: Output, outcome: CallOutcome, artifact_id: str | None) -> None:
+    """Print what programs are told of an outcome; these keys stay."""
+    result = outcome.result
+    err = result if isinstance(result, Err) else None
+    ok = result if isinstance(result, Ok) else Ok()
+    size = None if ok.artifact is None else {"id": artifact_id, **await _size(ok.artifact)}
+    out.json(
+        {
+            "tool_call_id": outcome.tool_call_id,
+            "tool": outcome.name,
+            "ok": outcome.ok,
+            "code": err and err.code,
+            "error": err and err.error,
+            "field": err and err.field,
+            "retryable": bool(err and err.retryable),
+            "value": None if err else ok.value,
+            "model_text": render_outcome(outcome),
+            "structured": ok.structured,
+            "media": [_media(each) for each in ok.media],
+            "artifact": size,
+            "trusted": ok.trusted,
+            "cost_usd": ok.cost_usd,
+            "duration_ms": round(outcome.duration_ms, 3),
+            "attempts": outcome.attempts,
+            "checksum": outcome.checksum,
+        }
+    )
+
+
+async def _size(artifact: Any) -> dict[str, int]:
+    if not isinstance(artifact, Artifact):
+        return {}
+    return {"bytes": await artifact.byte_length(), "lines": await artifact.line_count()}
+
+
+def _media(media: Any) -> dict[str, Any]:
+    if not isinstance(media, Media):
+        return {"kind": type(media).__name__}
+    return {"id": media.id, "kind": media.kind, "mime_type": media.mime_type, "filename": media.safe_filename}
+
+
+Shape = Literal["text", "json", "raw"]
+SESSION = "cli"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Request:
+    name: str
+    pairs: tuple[str, ...]
+    given: str | None
+    shape: Shape
+    yes: bool
+    dry_run: bool
+    timeout_seconds: float | None
+    profile: str | None
+
+
+def call_tool(
+    name: Annotated[str, Parameter(help="The tool's name.", completer=tool_names)],
+    /,
+    *arguments: Annotated[
+        str, Parameter(help="key=value, key:=JSON or key=@file; the tool's schema says what a value becomes.")
+    ],
+    json: Annotated[
+        str | None,
+        Parameter(
+            name="--json",
+            allow_leading_hyphen=True,
+            help="The arguments as a JSON object, - for stdin; without one, the answer as JSON.",
+        ),
+    ] = None,
+    output: Annotated[
+        Shape, Parameter(name=("--output", "-o"), help="text unless said; raw is the whole result alone.")
+    ] = "text",
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Approve what asks first.")] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Say what would be done, and do nothing.")] = False,
+    timeout: Annotated[float | None, Parameter(help="Stop after so many seconds.")] = None,
+    profile: Annotated[
+        str | None, Parameter(help="Be this profile of the configuration.", completer=profile_names)
+    ] = None,
+    where: Where = NOWHERE,
+) -> int:
+    """Call a tool; shows what became of the call, what a model would see, and where a large result is kept."""
+    if timeout is not None and not 0 < timeout < 1e9:
+        raise UsageError(f"--timeout takes a number of seconds above 0, not {timeout:g}", field="timeout")
+    request = _Request(
+        name=name,
+        pairs=arguments,
+        given=json,
+        shape=output,
+        yes=yes,
+        dry_run=dry_run,
+        timeout_seconds=timeout,
+        profile=profile,
+    )
+    return anyio.run(_call, only_servers_of(where.load_for_tools(), name), request)
+
+
+async def _call(config: Config, request: _Request) -> int:
+    with working(f"{request.name} …") as progress:
+        approve, events = approver(yes=request.yes, before=progress.clear), warnings_to(progress)
+        async with open_house(
+            config, approve=approve, events=events, batch_timeout_seconds=request.timeout_seconds
+        ) as house:
+            entry = house.registry.entry(request.name)
+            if entry is None:
+                raise unknown("tool", request.name, [tool.name for tool in house.registry], NAMES_THEM)
+            allowed = house.filter_of(request.profile)
+            args = arguments_of(request.pairs, request.given, entry.tool.describe()["input_schema"])
+            call = Call(f"{request.name}-{secrets.token_hex(3)}", request.name, args)
+            context = _context(request, progress, events)
+            [outcome] = await house.executor.execute_parallel([call], context, allowed)
+            progress.clear()
+            await _show(request.shape, outcome, house, f"{SESSION}/{context.turn_id}/{call.tool_call_id}")
+            return REFUSED if refusal(entry, allowed) is not None else exit_code_of(outcome)
+
+
+def _context(request: _Request, progress: Progress, events: Events) -> ToolContext:
+    def say(event: ToolProgress) -> None:
+        percent = "" if event.percent is None else f" {event.percent:.0f} %"
+        progress.say(f"{request.name}{percent} · {event.message}")
+
+    events.on("tool_progress", say)
+    return ToolContext(
+        session_id=SESSION,
+        turn_id=datetime.now(UTC).date().isoformat(),
+        events=events,
+        dry_run=request.dry_run,
+        open_gate=gate_opener(progress.clear),
+    )
+
+
+async def _show(shape: Shape, outcome: CallOutcome, house: House, place: str) -> None:
+    is_kept = await house.spool.read(place) is not None
+    artifact_id = place if is_kept else None
+    match shape:
+        case "json":
+            await print_json(Output(), outcome, artifact_id)
+        case "raw":
+            await print_raw(Output(), outcome)
+        case "text":
+            await print_text(Output(), outcome, artifact_id)

@@ -1,0 +1,144 @@
+"""`spindle completion SHELL`: what makes the Tab key work."""
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from pydantic import TypeAdapter
+
+from spindle.cli.config.loader import Config, load_config
+from spindle.cli.main import OK
+from spindle.cli.output import Output, complain
+from spindle.errors import SpindleError, UsageError
+from spindle.tools.registry import ToolRegistry
+
+Shell = Literal["bash", "zsh", "fish"]
+SOURCED_BY_ZSH = """
+(( $+functions[compdef] )) || { autoload -U compinit && compinit }
+compdef _cyclopts_spindle spindle
+"""
+"""Without it only a file that compinit finds by its name is heard of, not one that is sourced."""
+
+
+def completion(
+    shell: Annotated[Shell | None, Parameter(help="Which shell; yours, when it is left out.")] = None,
+    /,
+    *,
+    install: Annotated[bool, Parameter(negative="", help="Put it where the shell looks for it.")] = False,
+) -> int:
+    """Print the completion script of a shell, or install it.
+
+    For one session of bash or zsh: source <(spindle completion bash)
+    """
+    from spindle.cli.main import build_app  # noqa: PLC0415 - the command registers this module by its name
+
+    app: Any = build_app()
+    chosen = shell or _this_shell()
+    if not install:
+        Output().text(app.generate_completion(shell=chosen) + (SOURCED_BY_ZSH if chosen == "zsh" else ""))
+        return OK
+    path = app.install_completion(shell=chosen)
+    also = "; your ~/.zshrc must run compinit after the line that is new there" if chosen == "zsh" else ""
+    complain(f"completion for {chosen} is in {path}", f"open a new shell to use it{also}")
+    return OK
+
+
+def _this_shell() -> Shell:
+    from cyclopts.completion import ShellDetectionError, detect_shell  # noqa: PLC0415 - only when nobody said
+
+    try:
+        found = detect_shell()
+    except ShellDetectionError as error:
+        raise UsageError("cannot tell which shell this is; say bash, zsh or fish", field="shell") from error
+    if found not in {"bash", "zsh", "fish"}:
+        raise UsageError(f"there is no completion for {found}; there is for bash, zsh and fish", field="shell")
+    return found  # pyright: ignore[reportReturnType] - one of the three, by now
+
+
+_SEEN = "seen-tools.json"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+
+
+def tool_names(context: Any) -> dict[str, str]:
+    """The tools that run here, and what each is for; those of MCP servers as they were last seen."""
+    from spindle.cli.runtime_servers import backends_of  # noqa: PLC0415 - only for this word of the line
+    from spindle.cli.runtime_tools import local_registry  # noqa: PLC0415
+
+    config = _config(context)
+    if config is None:
+        return {}
+    try:
+        registry = local_registry(config, backends_of(config))
+    except SpindleError:
+        return {}
+    here = {tool.name: tool.description.partition("\n")[0] for tool in registry}
+    return here | {name: f"of {server}" for server, names in _seen(config).items() for name in names}
+
+
+def remember(config: Config, registry: ToolRegistry) -> None:
+    """Keep the names of MCP servers' tools, for whoever presses Tab later; a shell is told plain names only."""
+    found: dict[str, list[str]] = {}
+    for entry in registry.entries():
+        if entry.mcp_server is not None and _PLAIN_NAME.fullmatch(entry.tool.name):
+            found.setdefault(entry.mcp_server, []).append(entry.tool.name)
+    known = _seen(config)
+    if not found or known | found == known:
+        return
+    with suppress(OSError):
+        fresh = config.state / f"{_SEEN}.{os.getpid()}"
+        fresh.write_text(json.dumps(known | found), encoding="utf-8")
+        fresh.replace(config.state / _SEEN)
+
+
+def _seen(config: Config) -> dict[str, list[str]]:
+    """The tools of the servers that are configured, as they were last seen."""
+    try:
+        kept = TypeAdapter(dict[str, list[str]]).validate_json((config.state / _SEEN).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {server: names for server, names in kept.items() if server in config.servers}
+
+
+def toolset_names(_: Any) -> list[str]:
+    """The toolsets of the kit."""
+    from spindle.kit.default_tools import TOOLSETS  # noqa: PLC0415 - only for this word of the line
+
+    return list(TOOLSETS)
+
+
+def server_names(context: Any) -> list[str]:
+    """The configured MCP servers."""
+    config = _config(context)
+    return [] if config is None else list(config.servers)
+
+
+def profile_names(context: Any) -> list[str]:
+    """The configured profiles."""
+    config = _config(context)
+    return [] if config is None else list(config.profiles)
+
+
+def artifact_ids(context: Any) -> Iterable[str]:
+    """What the spool keeps."""
+    import anyio  # noqa: PLC0415 - only for this word of the line
+
+    from spindle.cli.commands.spool import kept  # noqa: PLC0415
+
+    config = _config(context)
+    try:
+        return [] if config is None else [entry.id for entry in anyio.run(kept, config)]
+    except SpindleError:
+        return []
+
+
+def _config(context: Any) -> Config | None:
+    try:
+        named = context["config"]
+        return load_config(Path(named.raw) if named.provided and named.raw else None)
+    except (SpindleError, LookupError, OSError):
+        return None

@@ -1,0 +1,195 @@
+"""`python -m spindle.cli.commands.demo`: six hostile calls among good ones, and a table of what became of each.
+
+With `--all`, everything else that a model may send and that looks nearly right, in the same batch.
+"""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, cast
+
+import anyio
+from cyclopts import Parameter
+
+from spindle.artifacts.forge import forge_all
+from spindle.calls import Call, CallOutcome, Ok
+from spindle.cli.demo_calls import Asked, every_call, shop, six_calls
+from spindle.cli.demo_cases import LOG_FAULT, Note, impostor_tool
+from spindle.cli.main import OK
+from spindle.cli.options import NOWHERE, Json, Where
+from spindle.cli.output import Output
+from spindle.errors import ToolAlreadyRegisteredError
+from spindle.events import Events, ToolExecutionStart
+from spindle.execution.executor import Executor
+from spindle.extras import needs_extra
+from spindle.tools.context import ToolContext
+from spindle.tools.declaration import tool
+from spindle.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What became of one call."""
+
+    asked: Asked
+    ran: bool
+    """Whether the tool's function was entered, as the events tell."""
+    outcome: CallOutcome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Demonstration:
+    """All that there is to show."""
+
+    answers: Sequence[Answer]
+    clash: ToolAlreadyRegisteredError | None
+    read_back: Sequence[Answer]
+    """How the model gets at the rest of a result that was too large to show."""
+    entered: Sequence[str]
+    """What the tools themselves say they were called with."""
+
+
+async def demonstrate(asked: Sequence[Asked]) -> Demonstration:
+    """Put all the calls to one executor in one batch, then read back what was too large to show."""
+    entered: list[str] = []
+    registry = shop(entered.append)
+    registry.to_definitions()  # what the model was shown before it sent these calls
+    answers = await answer_all(registry, asked)
+    return Demonstration(
+        answers=answers,
+        clash=clash(registry, entered.append),
+        read_back=await read_back([answer.outcome for answer in answers]),
+        entered=tuple(entered),
+    )
+
+
+async def answer_all(registry: ToolRegistry, asked: Sequence[Asked]) -> list[Answer]:
+    """Run the calls side by side; one answer for each, in the order they were asked."""
+    started: set[str | None] = set()
+
+    def start(event: ToolExecutionStart) -> None:
+        started.add(event.tool_call_id)
+
+    events = Events()
+    events.on("tool_execution_start", start)
+    context = ToolContext(session_id="demo", turn_id="t1", events=events)
+    outcomes = await Executor(registry).execute_parallel([each.call for each in asked], context)
+    return [
+        Answer(asked=each, ran=each.call.tool_call_id in started, outcome=outcome)
+        for each, outcome in zip(asked, outcomes, strict=True)
+    ]
+
+
+def clash(registry: ToolRegistry, note: Note) -> ToolAlreadyRegisteredError | None:
+    """Try to register a second tool under a name that is taken."""
+    try:
+        registry.register(tool(impostor_tool(note)), plugin_id="cheap-refunds")
+    except ToolAlreadyRegisteredError as refused:
+        return refused
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A call whose result is kept whole."""
+
+    id: str
+    results: object
+    from_artifact_tool: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The calls so far, for which reader tools are forged."""
+
+    tool_calls: Sequence[_Kept]
+
+
+async def read_back(outcomes: Sequence[CallOutcome]) -> list[Answer]:
+    """Ask forged readers for the rest of what was shown only in part."""
+    kept = [
+        _Kept(outcome.tool_call_id, outcome.result.artifact)
+        for outcome in outcomes
+        if isinstance(outcome.result, Ok) and outcome.result.artifact is not None
+    ]
+    if not kept:
+        return []
+    readers, address = forge_all(_Turn(kept)), kept[0].id
+    readers.to_definitions()
+    found = await answer_all(readers, [_reading("line_count", address), _reading("grep", address, pattern="ERROR")])
+    line = _line_of(found[-1].outcome)
+    return [*found, *await answer_all(readers, [_reading("cat", address, start=line - 1, end=line + 2)])]
+
+
+def _reading(what: str, address: str, **args: str | int) -> Asked:
+    name = f"artifact_{what}"
+    return Asked(title=name, call=Call(f"call_{what}", name, {"call_id": address, **args}))
+
+
+def _line_of(outcome: CallOutcome) -> int:
+    """The number in front of the line that `artifact_grep` found, as the model would read it."""
+    found = outcome.result.value if isinstance(outcome.result, Ok) else ""
+    return next((int(line.split(":")[0]) for line in found.splitlines() if LOG_FAULT in line), 1)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the batch and show the table.
+
+    Raises:
+        MissingExtraError: rich is not installed.
+    """
+    parser = ArgumentParser(
+        prog="python -m spindle.cli.commands.demo", description="Hostile calls, and what became of each."
+    )
+    parser.add_argument("--all", action="store_true", help="good and hostile calls of every kind, not only the six")
+    options = parser.parse_args(argv)
+    with needs_extra("cli", purpose="the demonstration"):
+        from spindle.cli.demo_table import show  # noqa: PLC0415 - rich is an extra
+    if hasattr(sys.stdout, "reconfigure"):
+        cast("Any", sys.stdout).reconfigure(errors="replace")  # a terminal that knows only ASCII gets a table too
+    show(anyio.run(partial(demonstrate, every_call() if options.all else six_calls())))
+
+
+if __name__ == "__main__":
+    main()
+
+
+def facts_of(demo: Demonstration) -> dict[str, Any]:
+    """Give what was asked, what ran and what the model saw, call by call."""
+    return {
+        "calls": [_answer(answer) for answer in demo.answers],
+        "name_clash": None if demo.clash is None else str(demo.clash),
+        "read_back": [_answer(answer) for answer in demo.read_back],
+        "entered": list(demo.entered),
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    call, result = answer.asked.call, answer.outcome.result
+    return {
+        "title": answer.asked.title,
+        "tool_call_id": call.tool_call_id,
+        "tool": call.name,
+        "args": call.args.decode(errors="replace") if isinstance(call.args, bytes) else call.args,
+        "ran": answer.ran,
+        "ok": answer.outcome.ok,
+        "code": None if isinstance(result, Ok) else result.code,
+        "shown": result.value if isinstance(result, Ok) else result.error,
+        "duration_ms": round(answer.outcome.duration_ms, 3),
+    }
+
+
+def demo(
+    *,
+    all: Annotated[bool, Parameter(name="--all", negative="", help="Calls of every kind, not only the six.")] = False,
+    json: Json = False,
+    where: Where = NOWHERE,  # noqa: ARG001 - so that the same options are understood everywhere
+) -> int:
+    """Put hostile calls to one executor among good ones, and show what became of each."""
+    if json:
+        Output().json(facts_of(anyio.run(partial(demonstrate, every_call() if all else six_calls()))))
+    else:
+        main(["--all"] if all else [])
+    return OK

@@ -1,0 +1,308 @@
+"""`spindle doctor`: what this machine can do, and how to get the rest."""
+
+import dataclasses
+import glob
+import os
+import platform
+import re
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+
+from spindle.cli.commands.journal import Journals, Wanted
+from spindle.cli.config.loader import Config
+from spindle.cli.main import FAILED, OK
+from spindle.cli.options import NOWHERE, Json, Where
+from spindle.cli.output import Output, visible, working
+from spindle.cli.runtime_servers import backends_of, secrets_of, server_secrets, specs_of
+from spindle.cli.runtime_tools import local_registry
+from spindle.errors import InvalidConfigError, RunError, SpindleError
+from spindle.events import Events
+from spindle.extras import install_command
+from spindle.mcp.client.lifecycle import ServerStatus
+
+if TYPE_CHECKING:
+    from spindle.mcp.spec import ServerSpec
+
+
+Status = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    area: str
+    name: str
+    status: Status
+    detail: str
+    fix: str | None = None
+    """What to do about it."""
+
+
+def machine_checks() -> Iterator[Check]:
+    """Python, SQLite, the event loops, and what confines commands."""
+    area = "machine"
+    yield Check(area, "python", "ok", f"{platform.python_version()} ({sys.executable}), Spindle {version('spindle')}")
+    yield Check(area, "system", "ok", f"{platform.system()} {platform.release()} {platform.machine()}")
+    yield Check(area, "sqlite", "ok", sqlite3.sqlite_version)
+    loops = [name for name in ("trio", "uvloop") if find_spec(name) is not None]
+    yield Check(area, "event loops", "ok", ", ".join(["asyncio", *loops]))
+    yield from _sandbox(area)
+
+
+def _sandbox(area: str) -> Iterator[Check]:
+    try:
+        found = _enforcement()
+    except (SpindleError, OSError) as error:
+        yield Check(area, "sandbox", "warning", f"commands cannot be run here: {error}")
+        return
+    kind, enforced, missing = found["sandbox"], found["enforced"], found["missing"]
+    is_confined = {"files", "network"} <= set(enforced)
+    told = f"{kind} confines {', '.join(enforced)}" if enforced else "commands run unconfined"
+    fix = None if is_confined else "install bubblewrap (bwrap), or allow Landlock or user namespaces"
+    yield Check(area, "sandbox", "ok" if is_confined else "warning", told, fix)
+    yield Check(area, "process limit", "ok" if found.get("processes") else "warning", str(found.get("processes")))
+    for name, why in missing.items():
+        yield Check(area, f"sandbox, {name}", "warning", str(why), _FIXES.get(name))
+
+
+_FIXES = {
+    "bubblewrap": "install it with your system's packages, such as apt-get install bubblewrap",
+    "unix_sockets": "install bubblewrap (bwrap)",
+}
+
+
+def _enforcement() -> dict[str, Any]:
+    from spindle.capabilities.process.backend import ProcessBackend  # noqa: PLC0415 - not on every system
+
+    with tempfile.TemporaryDirectory(prefix="spindle-doctor-") as root:
+        return ProcessBackend(["true"], root=root).enforcement()
+
+
+def config_checks(config: Config) -> Iterator[Check]:
+    """The file that was found, the state folder, and the tools that run here."""
+    area = "configuration"
+    if config.file is None:
+        fix = "write a spindle.toml here, or in your configuration folder"
+        yield Check(area, "config", "ok", "no spindle.toml; the embedded defaults", fix)
+    else:
+        yield Check(area, "config", "ok", str(config.file))
+    yield from (Check(area, "note", "warning", note) for note in (*config.left_out, *config.notes))
+    yield _state(area, config.state)
+    if config.journal is not None:
+        yield _journal(area, config.journal)
+    yield Check(area, "workspace", "ok", str(config.root))
+    try:
+        registry = local_registry(config, backends_of(config))
+    except (SpindleError, OSError) as error:
+        yield Check(area, "tools", "failed", str(error))
+    else:
+        yield Check(area, "tools", "ok", f"{len(registry)} run here")
+    yield from _secrets(area, config)
+    yield from _profiles(area, config)
+
+
+def _state(area: str, state: Path) -> Check:
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=state) as probe:
+            probe.write(b"x")
+    except OSError as error:
+        fix = "name another folder with --state, SPINDLE_STATE or spindle.state"
+        return Check(area, "state", "failed", f"{state} cannot be written: {error.strerror}", fix)
+    mode = state.stat().st_mode & 0o077
+    if os.name == "posix" and mode & 0o022:
+        return Check(area, "state", "warning", f"{state} may be written by others", f"chmod 700 {state}")
+    return Check(area, "state", "ok", str(state))
+
+
+def _journal(area: str, path: Path) -> Check:
+    damaged = sorted(path.parent.glob(f"{glob.escape(path.name)}.damaged-*"))
+    if damaged and not path.exists():
+        fix = f"to begin with a fresh one, move {damaged[-1]} to another folder"
+        return Check(area, "journal", "failed", f"{path} was found damaged, and no call is made without it", fix)
+    try:
+        Journals(path).read(Wanted(limit=1))
+    except SpindleError as error:
+        return Check(area, "journal", "failed", str(error), f"move {path} to another folder, or name another")
+    return Check(area, "journal", "ok", str(path))
+
+
+def _secrets(area: str, config: Config) -> Iterator[Check]:
+    named = dict.fromkeys(config.reach.secrets)
+    for entry in config.servers.values():
+        named |= dict.fromkeys([*entry.env_secrets.values(), *entry.header_secrets.values()])
+    if not named:
+        return
+    try:
+        look_up = secrets_of(config)
+        unset = [name for name in named if not look_up(name)]
+    except SpindleError as error:
+        yield Check(area, "secrets", "failed", str(error))
+        return
+    for name in unset:
+        yield Check(
+            area, "secrets", "warning", f"{name} is not set", f"export {name}=…, or put it in reach.secrets_file"
+        )
+    if not unset:
+        yield Check(area, "secrets", "ok", f"{len(named)} named, all set")
+
+
+def _profiles(area: str, config: Config) -> Iterator[Check]:
+    for name, profile in config.profiles.items():
+        if profile.token_env and not os.environ.get(profile.token_env):
+            fix = f"export {profile.token_env}=…; until then `spindle serve` does not start over HTTP"
+            yield Check(area, "profiles", "warning", f"{name}: {profile.token_env} is not set", fix)
+
+
+_REQUIREMENT = re.compile(
+    r"^(?P<name>[A-Za-z0-9._-]+)(?P<extras>\[[^\]]*\])?.*;.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"]"
+)
+
+
+def extra_checks() -> Iterator[Check]:
+    """One check for each extra: what it brings, or the line that installs it."""
+    for extra, packages in sorted(extras().items()):
+        missing = [name for name in packages if _version(name) is None]
+        if missing:
+            fix = install_command(extra)
+            yield Check("extras", extra, "warning", f"needs {', '.join(missing)}", fix)
+        else:
+            yield Check("extras", extra, "ok", ", ".join(f"{name} {_version(name)}" for name in packages))
+
+
+def extras() -> dict[str, list[str]]:
+    """The packages that each extra needs, those of extras it includes too; `all` is left out."""
+    direct: dict[str, list[str]] = {}
+    included: dict[str, list[str]] = {}
+    for line in requires("spindle") or ():
+        found = _REQUIREMENT.match(line)
+        if found is None:
+            continue
+        if found["name"].lower() == "spindle":
+            names = (found["extras"] or "[]")[1:-1].split(",")
+            included.setdefault(found["extra"], []).extend(name.strip() for name in names if name.strip())
+        else:
+            direct.setdefault(found["extra"], []).append(found["name"])
+    every = sorted({*direct, *included} - {"all"})
+    return {extra: _closure(extra, direct, included) for extra in every}
+
+
+def _closure(extra: str, direct: dict[str, list[str]], included: dict[str, list[str]]) -> list[str]:
+    found, waiting, seen = list[str](), [extra], set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        if name not in seen:
+            seen.add(name)
+            found += direct.get(name, ())
+            waiting += included.get(name, ())
+    return list(dict.fromkeys(found))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+AREA = "servers"
+_FETCHERS = {"npx", "uvx", "bunx", "pipx"}
+"""Programs that keep what they fetched in their user's home."""
+
+
+async def server_checks(config: Config) -> list[Check]:
+    """Start each server that is enabled, and say what became of it."""
+    checks = [
+        Check(AREA, name, "ok", "switched off (enabled = false)")
+        for name, entry in config.servers.items()
+        if not entry.enabled
+    ]
+    try:
+        specs = specs_of(config)
+        if not specs:
+            return checks
+        from spindle.mcp.client.servers import McpServers  # noqa: PLC0415 - half a second that only those with servers pay
+
+        slowest = max(spec.start_timeout_seconds for spec in specs)
+        async with McpServers(specs, secrets=server_secrets(config), events=_unsaid()) as servers:
+            with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status says which one, and why
+                await servers.ready()
+            checks += [_check(status, spec) for status, spec in zip(servers.status(), specs, strict=True)]
+    except SpindleError as error:
+        checks.append(Check(AREA, "servers", "failed", str(error)))
+    return checks
+
+
+def _unsaid() -> Events:
+    """Events whose warnings nobody tells: the checks say the same."""
+    events = Events()
+    events.on("warning", lambda _warned: None)
+    return events
+
+
+def _check(status: ServerStatus, spec: "ServerSpec") -> Check:
+    if status.state == "ready":
+        protocol = f", protocol {status.protocol_version}" if status.protocol_version else ""
+        return Check(AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}", advice(spec))
+    detail = f"not ready: {status.error or 'it did not become ready in time'}"
+    fix = "try its command by itself; look at its path, its arguments and its secrets"
+    return Check(AREA, status.name, "failed" if status.required else "warning", detail, fix)
+
+
+def advice(spec: "ServerSpec") -> str | None:
+    """Say how a server starts faster that is fetched anew each time, for it has a home of its own."""
+    fetcher = None if spec.command is None else Path(spec.command).stem
+    if fetcher not in _FETCHERS or "HOME" in {*spec.env_passthrough, *spec.env}:
+        return None
+    return f'{fetcher} fetches it anew at each start; env_passthrough = ["HOME"] lets it keep what it fetched'
+
+
+_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
+
+
+def doctor(*, json: Json = False, where: Where = NOWHERE) -> int:
+    """Check this machine, the configuration and its servers; exit code 1 when something does not work."""
+    with working("looking round …") as progress:
+        checks = list(machine_checks())
+        try:
+            config = where.load()
+        except InvalidConfigError as error:
+            checks += [Check("configuration", "config", "failed", problem, "correct it") for problem in error.problems]
+        else:
+            checks += config_checks(config)
+            if config.servers:
+                progress.say(f"starting {', '.join(config.servers)} …")
+                checks += anyio.run(server_checks, config)
+        checks += extra_checks()
+    is_fine = not any(check.status == "failed" for check in checks)
+    out = Output()
+    if json:
+        out.json({"ok": is_fine, "checks": [dataclasses.asdict(check) for check in checks]})
+    else:
+        _print(out, checks)
+    return OK if is_fine else FAILED
+
+
+def _print(out: Output, checks: list[Check]) -> None:
+    area = ""
+    for check in checks:
+        if check.area != area:
+            if area:
+                out.line()
+            area = check.area
+            out.line(out.styled(area, "bold"))
+        mark, colour = _MARKS[check.status]
+        out.line(f"  {out.styled(mark, colour)} {visible(f'{check.name}: {check.detail}')}")
+        if check.fix:
+            out.line(f"    {out.styled(check.fix, 'cyan')}")

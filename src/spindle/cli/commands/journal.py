@@ -1,0 +1,286 @@
+"""`spindle journal …`: which calls were made, and what became of them."""
+
+import dataclasses
+import json as json_format
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from cyclopts import App, Parameter
+
+from spindle.cli.main import INTERRUPTED, OK
+from spindle.cli.options import NOWHERE, Json, Where, unknown
+from spindle.cli.output import Output, complain, duration, flatten
+from spindle.cli.runtime import journal_files
+from spindle.errors import JournalError, UsageError
+from spindle.journal.entries import EntryState, JournalEntry, Row, entry_of
+
+_COLUMNS = ", ".join(Row._fields)
+_BUSY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Which calls somebody asks for."""
+
+    limit: int | None = None
+    state: EntryState | None = None
+    tool: str | None = None
+    session: str | None = None
+    failed: bool = False
+    id: str | None = None
+    """A `tool_call_id`, or its beginning."""
+
+
+@dataclass(slots=True)
+class Journals:
+    """All files of one journal."""
+
+    path: Path
+    _seen: dict[Path, int] = field(default_factory=dict[Path, int])
+    _running: dict[Path, set[str]] = field(default_factory=dict[Path, set[str]])
+
+    def read(self, wanted: Wanted) -> list[JournalEntry]:
+        """The calls that are wanted, newest first.
+
+        Raises:
+            JournalError: A file is no journal, or cannot be read.
+        """
+        terms, values = _terms(wanted)
+        where = f"WHERE {' AND '.join(terms)}" if terms else ""
+        # The state may be another than what is written: whose writer is gone does not run any more.
+        limit = -1 if wanted.limit is None or wanted.state in {"started", "interrupted"} else wanted.limit
+        found: list[JournalEntry] = []
+        for file in self._files():
+            found += (entry for _, entry in _select(file, f"{where} ORDER BY seq DESC LIMIT ?", [*values, limit]))
+        if wanted.state is not None:
+            found = [entry for entry in found if entry.state == wanted.state]
+        return sorted(found, key=lambda entry: entry.started_at, reverse=True)[: wanted.limit]
+
+    def news(self) -> list[JournalEntry]:
+        """The calls that began or ended since this was last asked; oldest first."""
+        found: list[JournalEntry] = []
+        for file in self._files():
+            found += self._news_of(file)
+        return sorted(found, key=lambda entry: entry.ended_at or entry.started_at)
+
+    def skip(self) -> None:
+        """Take everything there is now for known."""
+        self.news()
+
+    def _news_of(self, file: Path) -> Iterator[JournalEntry]:
+        last, running = self._seen.get(file, 0), self._running.setdefault(file, set())
+        marks = ", ".join("?" * len(running))
+        clause = f"WHERE seq > ? OR idempotency_key IN ({marks}) ORDER BY seq"
+        for seq, entry in _select(file, clause, [last, *running]):
+            key = entry.idempotency_key
+            if entry.state == "started":
+                is_new = key not in running
+                running.add(key)
+            else:
+                is_new = seq > last or key in running
+                running.discard(key)
+            self._seen[file] = max(self._seen.get(file, 0), seq)
+            if is_new:
+                yield entry
+
+    def _files(self) -> list[Path]:
+        return [file for file in journal_files(self.path) if file.is_file()]
+
+
+def _terms(wanted: Wanted) -> tuple[list[str], list[Any]]:
+    pairs: list[tuple[str, Any]] = []
+    if wanted.state == "finished":
+        pairs.append(("state = ?", "finished"))
+    elif wanted.state is not None:
+        pairs.append(("ended_at IS NULL AND 1 = ?", 1))
+    if wanted.tool is not None:
+        pairs.append(("tool = ?", wanted.tool))
+    if wanted.session is not None:
+        pairs.append(("session_id = ?", wanted.session))
+    if wanted.failed:
+        pairs.append(("code IS NOT NULL AND 1 = ?", 1))
+    if wanted.id is not None:
+        pairs.append(("substr(tool_call_id, 1, ?) = ", len(wanted.id)))
+    terms = [f"{term}?" if term.endswith("= ") else term for term, _ in pairs]
+    values = [value for _, value in pairs]
+    return terms, [*values, wanted.id] if wanted.id is not None else values
+
+
+def _select(file: Path, clause: str, values: Sequence[Any]) -> list[tuple[int, JournalEntry]]:
+    is_alive = _has_living_writer(file)
+    query = f"SELECT seq, {_COLUMNS} FROM calls {clause}"  # noqa: S608 - our own words only
+    try:
+        with closing(_connected(file)) as connection:
+            rows = connection.execute(query, values).fetchall()
+    except sqlite3.Error as error:
+        raise JournalError(
+            f"the journal {file} cannot be read: {error}; is it a file of Spindle's, and is there space left?"
+        ) from error
+    return [(row[0], _entry(row[1:], is_alive=is_alive)) for row in rows]
+
+
+def _connected(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
+
+
+def _entry(values: Sequence[Any], *, is_alive: bool) -> JournalEntry:
+    texts = (value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value for value in values)
+    row = Row._make(texts)
+    is_lost = row.state == "started" and row.ended_at is None and not is_alive
+    return entry_of(row._replace(state="interrupted") if is_lost else row)
+
+
+def _has_living_writer(file: Path) -> bool:
+    """Whether the process that last took the journal's lock still lives; asking for the lock could keep it out."""
+    try:
+        pid = int(Path(f"{file}.lock").read_text(encoding="ascii").strip())
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+POLL_SECONDS = 0.3
+State = Literal["started", "finished", "interrupted"]
+ToolName = Annotated[str | None, Parameter(help="Only calls of this tool.")]
+
+journal = App(name="journal", help="See which calls were made, and what became of them.")
+
+
+@journal.command(name="list")
+def list_calls(
+    *,
+    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many; 20 unless said.")] = 20,
+    only: Annotated[State | None, Parameter(help="Only calls in this state.")] = None,
+    tool: ToolName = None,
+    session: Annotated[str | None, Parameter(help="Only calls of this session.")] = None,
+    failed: Annotated[bool, Parameter(negative="", help="Only calls that ended with an error.")] = False,
+    json: Json = False,
+    where: Where = NOWHERE,
+) -> int:
+    """List the calls, newest first."""
+    journals = _journals(where)
+    wanted = Wanted(limit=max(limit, 0), state=only, tool=tool, session=session, failed=failed)
+    entries, out = journals.read(wanted), Output()
+    if json:
+        out.json({"calls": [facts_of(entry) for entry in entries]})
+    elif entries:
+        rows = [_row(entry) for entry in entries]
+        out.table(["when", "call", "became", "took", "arguments"], rows, ["dim", "cyan", "", "dim"])
+    else:
+        complain("no such call is written down here", f"the journal is {journals.path}")
+    return OK
+
+
+@journal.command
+def show(
+    id: Annotated[str, Parameter(help="The call's id, or the beginning of it.")],
+    /,
+    *,
+    json: Json = False,
+    where: Where = NOWHERE,
+) -> int:
+    """Show all that is written down about one call."""
+    journals = _journals(where)
+    found = journals.read(Wanted(id=id))
+    exact = [entry for entry in found if entry.tool_call_id == id] or found
+    if not exact:
+        known = [entry.tool_call_id for entry in journals.read(Wanted(limit=200))]
+        raise unknown("call", id, known, "`spindle journal list` has the newest")
+    others = {entry.tool_call_id for entry in exact}
+    if len(others) > 1:
+        raise UsageError(f"{id!r} fits {len(others)} calls: {', '.join(sorted(others)[:3])} …", field="id")
+    entry, out = exact[0], Output()
+    if json:
+        out.json(facts_of(entry))
+        return OK
+    _print(out, entry)
+    return OK
+
+
+@journal.command
+def follow(*, tool: ToolName = None, json: Json = False, where: Where = NOWHERE) -> int:
+    """Print each call when it begins and when it ends, until Ctrl-C; with --json, one object a line."""
+    journals, out = _journals(where), Output()
+    journals.skip()
+    try:
+        while True:
+            for entry in journals.news():
+                if tool is None or entry.tool == tool:
+                    out.ndjson(facts_of(entry)) if json else _follow_line(out, entry)
+            out.stream.flush()
+            time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        return INTERRUPTED  # that is how one stops following; nothing needs to be said
+
+
+def facts_of(entry: JournalEntry) -> dict[str, Any]:
+    """What programs are told of a call; these keys stay."""
+    facts = {each.name: getattr(entry, each.name) for each in dataclasses.fields(entry)}
+    seconds = _seconds(entry)
+    return facts | {"duration_ms": None if seconds is None else round(seconds * 1000, 3)}
+
+
+def _journals(where: Where) -> Journals:
+    config = where.load()
+    if config.journal is None:
+        raise config.error(("journal", "path"), "this journal is kept in memory, so there is none to read; give a path")
+    return Journals(config.journal)
+
+
+def _row(entry: JournalEntry) -> list[str]:
+    when = entry.started_at.astimezone().strftime("%m-%d %H:%M:%S")
+    # Ids that this command made begin with the tool; those of MCP clients and models do not say it.
+    named, tool = entry.tool_call_id, entry.tool
+    call = named if named.startswith(tool) else f"{tool} {named}"
+    return [when, call, became(entry), _took(entry), json_format.dumps(entry.args, ensure_ascii=False)]
+
+
+def became(entry: JournalEntry) -> str:
+    """What became of a call, in a word."""
+    return entry.code or "ok" if entry.state == "finished" else "running" if entry.state == "started" else entry.state
+
+
+def _took(entry: JournalEntry) -> str:
+    seconds = _seconds(entry)
+    return "" if seconds is None else duration(seconds)
+
+
+def _seconds(entry: JournalEntry) -> float | None:
+    # A call that never ran is written down as begun a moment after it ended.
+    if entry.ended_at is None or not entry.attempts:
+        return None
+    return max(0.0, (entry.ended_at - entry.started_at).total_seconds())
+
+
+def _follow_line(out: Output, entry: JournalEntry) -> None:
+    when, call, what, took, args = _row(entry)
+    line = f"{when}  {call}  {what}  {took}  {flatten(args)}"
+    out.text(line if out.width is None else line[: out.width])
+
+
+def _print(out: Output, entry: JournalEntry) -> None:
+    ended = "" if entry.ended_at is None else f", took {_took(entry)}"
+    facts = [
+        f"{became(entry)}{ended}, started {entry.started_at.astimezone().isoformat(sep=' ', timespec='seconds')}",
+        f"session {entry.session_id}, turn {entry.turn_id}",
+        f"attempts: {entry.attempts}",
+        f"checksum: {entry.checksum}",
+    ]
+    if entry.artifact_id is not None:
+        facts.append(f"kept whole: spindle spool cat {entry.artifact_id}")
+    out.tree(f"{entry.tool_call_id}  {entry.tool}", [(fact, ()) for fact in facts])
+    out.line(out.styled("arguments:", "dim"))
+    out.text(json_format.dumps(entry.args, indent=2, ensure_ascii=False))
+    out.line(out.styled("error:" if entry.error else "result:", "dim"))
+    result = entry.error or str((entry.result or {}).get("value", ""))
+    out.text(result or "(nothing)")

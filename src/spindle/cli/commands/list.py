@@ -1,0 +1,125 @@
+"""`spindle list`: the tools there are."""
+
+import difflib
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import anyio
+from cyclopts import Parameter
+
+from spindle.cli.commands.completion import remember, server_names, toolset_names
+from spindle.cli.config.loader import Config
+from spindle.cli.main import NOT_FOUND, OK
+from spindle.cli.options import NOWHERE, Json, ProfileName, Where
+from spindle.cli.output import Output, complain, warnings_to, working
+from spindle.cli.runtime import filter_of, open_registry
+from spindle.tools.entry import Entry, is_available
+from spindle.tools.filters import ToolFilter, refusing_rule
+
+
+def list_tools(
+    *,
+    profile: ProfileName = None,
+    toolset: Annotated[str | None, Parameter(help="Only the tools of this toolset.", completer=toolset_names)] = None,
+    server: Annotated[str | None, Parameter(help="Only the tools of this MCP server.", completer=server_names)] = None,
+    json: Json = False,
+    where: Where = NOWHERE,
+) -> int:
+    """List the tools, and say of each where it comes from and what it is for."""
+    config = where.load_for_tools()
+    allowed = filter_of(config, profile)
+    found = anyio.run(look_at, config)
+    shown = [each for each in found if _is_wanted(each.entry, allowed, toolset, server)]
+    out = Output()
+    if json:
+        out.json({"tools": [facts_of(each) for each in shown]})
+    elif shown:
+        rows = [[each.entry.tool.name, source_of(each.entry), flags_of(each), first_sentence(each)] for each in shown]
+        out.table(["tool", "from", "", "what it does"], rows, ["cyan", "dim", "yellow"])
+    if not shown and (toolset or server):
+        complain(*_nothing(found, toolset, server))
+        return NOT_FOUND
+    if not shown and not json:
+        complain(
+            "no tools are configured here", "say kit = true under [tools], or name an MCP server; `spindle doctor`"
+        )
+    return OK
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """A tool, as it was while everything was open."""
+
+    entry: Entry
+    is_available: bool
+
+
+async def look_at(config: Config) -> list[Listed]:
+    """Every tool of a configuration, with what the registry knows of it."""
+    names = [name for name, entry in config.servers.items() if entry.enabled]
+    with working(f"starting {', '.join(names)} …" if names else "") as progress:
+        async with open_registry(config, events=warnings_to(progress)) as registry:
+            remember(config, registry)
+            return [Listed(entry=entry, is_available=is_available(entry.tool)) for entry in registry.entries()]
+
+
+def _is_wanted(entry: Entry, filter: ToolFilter | None, toolset: str | None, server: str | None) -> bool:
+    if entry.hidden or (filter is not None and refusing_rule(entry, filter) is not None):
+        return False
+    return (toolset is None or entry.tool.toolset == toolset) and (server is None or entry.mcp_server == server)
+
+
+def _nothing(found: list[Listed], toolset: str | None, server: str | None) -> tuple[str, str]:
+    wanted, kind = (server, "MCP server") if server is not None else (toolset, "toolset")
+    every = [each.entry.tool.toolset if server is None else each.entry.mcp_server for each in found]
+    known = list(dict.fromkeys(name for name in every if name))
+    near = difflib.get_close_matches(str(wanted), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known) or 'none'}"
+    return f"no tool comes from a {kind} {wanted!r}", hint
+
+
+def source_of(entry: Entry) -> str:
+    """Where a tool comes from, in a word or two."""
+    if entry.mcp_server is not None:
+        return f"mcp {entry.mcp_server}"
+    if entry.tool.origin.startswith("spindle.kit."):
+        return f"kit {entry.tool.toolset}"
+    return entry.tool.origin.partition(":")[0]
+
+
+def flags_of(listed: Listed) -> str:
+    """What a caller should know before calling."""
+    tool = listed.entry.tool
+    flags = [
+        "reads" if tool.read_only else "",
+        "asks first" if tool.requires_approval else "",
+        "" if listed.is_available else "not available",
+    ]
+    return ", ".join(flag for flag in flags if flag)
+
+
+def first_sentence(listed: Listed) -> str:
+    """The beginning of a description, for a table."""
+    paragraph = listed.entry.tool.description.strip().split("\n\n")[0]
+    sentence, stop, _ = paragraph.partition(". ")
+    return sentence + stop.strip()
+
+
+def facts_of(listed: Listed) -> dict[str, Any]:
+    """What programs are told of a tool; these keys stay."""
+    entry, tool = listed.entry, listed.entry.tool
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "toolset": tool.toolset,
+        "source": source_of(entry),
+        "mcp_server": entry.mcp_server,
+        "mcp_tool": entry.mcp_tool,
+        "plugin_id": entry.plugin_id,
+        "read_only": tool.read_only,
+        "idempotent": tool.idempotent,
+        "requires_approval": tool.requires_approval,
+        "trusted": tool.trusted,
+        "available": listed.is_available,
+        "timeout_seconds": tool.timeout_seconds,
+    }

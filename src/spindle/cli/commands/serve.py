@@ -1,0 +1,285 @@
+"""`spindle serve`: the configured tools as one MCP server, over HTTP or a pipe."""
+
+import json as _json
+import logging
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast
+
+import anyio
+from cyclopts import Parameter
+from typing_extensions import override
+
+from spindle.cli.config.loader import Config
+from spindle.cli.main import OK
+from spindle.cli.options import NOWHERE, ProfileName, Where
+from spindle.cli.output import Output, complain, flatten, visible
+from spindle.cli.runtime import House, filter_of, open_house
+from spindle.cli.runtime_tools import found
+from spindle.errors import UpstreamRequiredError
+from spindle.extras import missing_extra
+from spindle.telemetry.logs import JsonFormatter, masked_text
+from spindle.tools.filters import ToolFilter
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+_MAX_CHARS: Final = 2_000
+
+
+def log_to_stderr(level: LogLevel, *, as_json: bool) -> None:
+    """Log on standard error from a level on, as lines for people or as JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
+    wanted = logging.getLevelNamesMapping()[level.upper()]
+    # Libraries that are asked for more write session ids and whole messages; of them only warnings are heard.
+    logging.basicConfig(level=max(logging.WARNING, wanted), handlers=[handler])
+    logging.getLogger("spindle").setLevel(wanted)
+
+
+class LineFormatter(logging.Formatter):
+    """Makes each record one line that cannot command a terminal, nor pose as two; what looks like a token is masked."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        """Give the line."""
+        event = getattr(record, "event", None)
+        if isinstance(event, Mapping) and cast("Mapping[str, Any]", event).get("name") == "tool_call":
+            told = _call(cast("Mapping[str, Any]", event))
+        else:
+            told = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            # Its message may hold what a tool was given.
+            told = f"{told} ({type(record.exc_info[1]).__qualname__})"
+        line = masked_text(visible(flatten(told)), _MAX_CHARS)
+        return f"{record.levelname} {record.name}: {line}"
+
+
+def _call(event: Mapping[str, Any]) -> str:
+    seconds = f"{event['duration_ms']:g} ms"
+    return f"{event['tool']} {event['code'] or 'ok'} in {seconds} ({event['tool_call_id']}, {event['session_id']})"
+
+
+SETTLE_SECONDS = 10.0
+"""How long the first list of tools waits for upstream servers: many clients look only once."""
+
+
+def serve(
+    *,
+    stdio: Annotated[
+        bool, Parameter(negative="", help="Speak through standard input and output, for a client that starts us.")
+    ] = False,
+    host: Annotated[str | None, Parameter(help="Listen on this address.")] = None,
+    port: Annotated[int | None, Parameter(help="Listen on this port; 0 takes a free one.")] = None,
+    profile: ProfileName = None,
+    log_level: Annotated[LogLevel, Parameter(help="How much to log on standard error.")] = "warning",
+    log_json: Annotated[bool, Parameter(negative="", help="Log one JSON object a line.")] = False,
+    where: Where = NOWHERE,
+) -> int:
+    """Serve the tools to MCP clients until Ctrl-C: calls that run may end, and are recorded."""
+    missing = [name for name in ("mcp", "starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise missing_extra("server", purpose="spindle serve", package=missing[0])
+    config = where.load_for_tools()
+    filter_of(config, profile)
+    log_to_stderr(log_level, as_json=log_json)
+    if stdio:
+        anyio.run(_over_stdio, config, profile)
+    else:
+        anyio.run(_over_http, config, where, profile, host, port)
+    return OK
+
+
+async def _over_stdio(config: Config, profile: str | None) -> None:
+    from spindle.mcp.server.serve import following, serve_stdio  # noqa: PLC0415 - importing the SDK takes 0.5 s
+    from spindle.mcp.server.tool_server import Caller, ToolServer  # noqa: PLC0415
+
+    caller = Caller(key="stdio", profile=profile)
+    async with open_house(config, interceptors=_observers(), wait_for_servers=False) as house:
+        settled, manners = anyio.Event(), _manners(house)
+        server = ToolServer(house.executor, house.registry, identify=lambda _ctx: caller, settled=settled, **manners)
+        async with following(server, house.on_change), anyio.create_task_group() as tasks:
+            tasks.start_soon(_start_upstream, house, settled)
+            await serve_stdio(server, stop_seconds=config.server.stop_seconds)
+            tasks.cancel_scope.cancel()
+
+
+async def _over_http(config: Config, where: Where, profile: str | None, host: str | None, port: int | None) -> None:
+    from spindle.mcp.server.http import Door, caller_of, http_app  # noqa: PLC0415
+    from spindle.mcp.server.serve import bound, following, serve_http  # noqa: PLC0415
+    from spindle.mcp.server.tool_server import ToolServer  # noqa: PLC0415
+
+    section = config.server
+    door = Door(
+        host=section.host if host is None else host,
+        port=section.port if port is None else port,
+        path=section.path,
+        tokens=tokens_of(config, os.environ),
+        allowed_hosts=section.allowed_hosts,
+        allowed_origins=section.allowed_origins,
+    )
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(bound(door))
+        house = await stack.enter_async_context(open_house(config, interceptors=_observers(), wait_for_servers=False))
+        settled, manners = anyio.Event(), _manners(house, profile)
+        server = ToolServer(house.executor, house.registry, identify=caller_of, settled=settled, **manners)
+        app = http_app(server, door, health=lambda: _health(house))
+        async with following(server, house.on_change), anyio.create_task_group() as tasks:
+            tasks.start_soon(_start_upstream, house, settled)
+            await serve_http(
+                server,
+                app,
+                door,
+                listening=listening,
+                stop_seconds=section.stop_seconds,
+                on_ready=lambda address: _announce(house, where, address, has_token=bool(door.tokens)),
+                on_stopping=lambda: _tell_stopping(server.running_calls, section.stop_seconds),
+            )
+            tasks.cancel_scope.cancel()
+
+
+async def _start_upstream(house: House, settled: anyio.Event) -> None:
+    """Start the upstream servers beside serving; lists wait for them, but for no slow one long."""
+    try:
+        if house.servers is not None:
+            with anyio.move_on_after(SETTLE_SECONDS):
+                await house.servers.ready()
+    except UpstreamRequiredError as error:
+        # It is tried again, and until then the health page says so.
+        complain(str(error), "the server goes on without it")
+    finally:
+        settled.set()
+    _tell_upstream(house)
+
+
+def _tell_upstream(house: House) -> None:
+    out = Output(sys.stderr)
+    for each in [] if house.servers is None else house.servers.status():
+        if each.state == "ready":
+            out.line(f"{out.styled('✓', 'green')} {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}")
+    sys.stderr.flush()
+
+
+def _manners(house: House, profile: str | None = None) -> dict[str, Any]:
+    section = house.config.server
+
+    def filter_for(named: str | None) -> ToolFilter | None:
+        return house.filter_of(named or profile)
+
+    return {
+        "name": section.name,
+        "version": version("spindle"),
+        "instructions": section.instructions,
+        "is_fenced": section.fence,
+        "filter_of": filter_for,
+        "working_dir": str(house.config.root),
+        "offers": _offers(house.config),
+    }
+
+
+def _offers(config: Config) -> Any:
+    """The server of the SDK whose prompts and resources stand beside the tools."""
+    spot = config.server.offers
+    if spot is None:
+        return None
+    from mcp.server.lowlevel import Server  # noqa: PLC0415 - an extra
+
+    value = found(config, spot, ("server", "offers"))
+    if not isinstance(value, Server):
+        kind = type(value).__name__
+        raise config.error(("server", "offers"), f"{spot} is a {kind}, not a mcp.server.lowlevel.Server")
+    return cast("Any", value)
+
+
+def _observers() -> Sequence[Any]:
+    from spindle.telemetry.logs import log_calls  # noqa: PLC0415 - as the next one
+
+    if find_spec("opentelemetry") is None:
+        return (log_calls(),)
+    from spindle.telemetry.instrumentation import telemetry  # noqa: PLC0415 - an extra
+
+    return (telemetry(), log_calls())
+
+
+def tokens_of(config: Config, environ: Mapping[str, str]) -> dict[str, str | None]:
+    """The hash of each profile's bearer token.
+
+    Raises:
+        InvalidConfigError: A profile names a variable that is not set, or two have one token.
+    """
+    from spindle.mcp.server.http import token_hash  # noqa: PLC0415 - the SDK takes half a second
+
+    tokens: dict[str, str | None] = {}
+    for name, entry in config.profiles.items():
+        if entry.token_env is None and entry.token_sha256 is None:
+            continue
+        if entry.token_env is not None and not environ.get(entry.token_env):
+            raise config.error(("profiles", name, "token_env"), f"the variable {entry.token_env} is not set")
+        given = entry.token_sha256 or token_hash(environ[entry.token_env or ""])
+        if given.lower() in tokens:
+            raise config.error(("profiles", name), f"has the token of {tokens[given.lower()]!r}; give each its own")
+        tokens[given.lower()] = name
+    return tokens
+
+
+def _health(house: House) -> dict[str, Any]:
+    servers = [] if house.servers is None else house.servers.status()
+    is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
+    told = [{name: value for name, value in asdict(each).items() if value is not None} for each in servers]
+    return {"status": "failing" if is_failing else "ok", "tools": len(house.registry), "servers": told}
+
+
+def _announce(house: House, where: Where, address: str, *, has_token: bool) -> None:
+    out = Output(sys.stderr)
+    own, chosen = _own_command(), _chosen(where)
+    # A client starts it in a folder of its own, and would not find this one's configuration.
+    named = [] if where.config is not None or house.config.file is None else ["--config", str(house.config.file)]
+    entry: dict[str, Any] = {"type": "http", "url": address}
+    if has_token:
+        entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
+    names = [] if house.servers is None else [each.name for each in house.servers.status()]
+    count = len(house.registry)
+    own_tools = [f"{count} tool{'' if count == 1 else 's'}"] if count or not names else []
+    theirs = [f"the tools of {' and '.join(names)}"] if names else []
+    served = " and ".join([*own_tools, *theirs])
+    out.line(f"{out.styled('Spindle serves', 'bold')} {served} at {out.styled(address, 'cyan')}")
+    if not has_token:
+        out.line(out.styled("No token is configured: every program on this machine may use them.", "dim"))
+    out.line()
+    out.line("For your MCP client's configuration:")
+    out.line(f"  {_json.dumps({'mcpServers': {'spindle': entry}})}")
+    out.line("Or have the client start it:")
+    started = {"command": own, "args": [*named, *chosen, "serve", "--stdio"]}
+    out.line(f"  {_json.dumps({'mcpServers': {'spindle': started}})}")
+    out.line()
+    typed = shlex.join(["spindle" if shutil.which("spindle") == own else os.path.relpath(own), *chosen])
+    first = "call calculate expression=6*7" if "calculate" in house.registry else "list"
+    out.line(f"Try, in another terminal:  {out.styled(f'{typed} {first}', 'cyan')}")
+    out.line(out.styled("Ctrl-C stops it; calls that run may end first.", "dim"))
+    sys.stderr.flush()
+
+
+def _tell_stopping(running_calls: int, seconds: float) -> None:
+    if running_calls:
+        calls = "the call that runs" if running_calls == 1 else f"the {running_calls} calls that run"
+        complain(f"stopping; {calls} may take {seconds:g} s to end", "a second Ctrl-C does not wait")
+
+
+def _own_command() -> str:
+    """The path of the command that serves, for clients that have another PATH."""
+    beside = Path(sys.executable).with_name("spindle")
+    return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
+
+
+def _chosen(where: Where) -> list[str]:
+    """The options that make another command see the same set-up."""
+    options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
+    options.append(("--state", where.state))
+    return [word for name, path in options if path is not None for word in (name, str(path.absolute()))]

@@ -1,0 +1,105 @@
+"""`spindle show NAME`: one tool, whole."""
+
+from typing import Annotated, Any, cast
+
+import anyio
+from cyclopts import Parameter
+
+from spindle.capabilities.declare import CAPABILITY_NAMES
+from spindle.cli.arguments import parameters, types_of
+from spindle.cli.commands.completion import tool_names
+from spindle.cli.commands.list import Listed, facts_of, flags_of, look_at, source_of
+from spindle.cli.main import OK
+from spindle.cli.options import NAMES_THEM, NOWHERE, Json, ProfileName, Where, only_servers_of, unknown
+from spindle.cli.output import Branch, Output, wrapped
+from spindle.cli.runtime import filter_of
+from spindle.tools.entry import Entry
+from spindle.tools.filters import refusal
+
+
+def show_tool(
+    name: Annotated[str, Parameter(help="The tool's name.", completer=tool_names)],
+    /,
+    *,
+    profile: ProfileName = None,
+    json: Json = False,
+    where: Where = NOWHERE,
+) -> int:
+    """Show what a tool is for, what it takes, what it needs, and how to call it."""
+    config = where.load_for_tools()
+    allowed = filter_of(config, profile)
+    found = {each.entry.tool.name: each for each in anyio.run(look_at, only_servers_of(config, name))}
+    listed = found.get(name)
+    if listed is None:
+        raise unknown("tool", name, found, NAMES_THEM)
+    out, entry = Output(), listed.entry
+    refused = refusal(entry, allowed)
+    if json:
+        facts = facts_of(listed) | {
+            "input_schema": entry.tool.describe()["input_schema"],
+            "fingerprint": entry.tool.fingerprint,
+            "capabilities": _needs(entry),
+            "max_result_chars": entry.tool.max_result_chars,
+            "allowed": refused is None,
+        }
+        out.json(facts)
+        return OK
+    _print(out, listed)
+    if refused is not None:
+        out.line()
+        out.line(out.styled(f"This profile may not use it ({refused.rule}).", "yellow"))
+    return OK
+
+
+def _print(out: Output, listed: Listed) -> None:
+    entry, tool = listed.entry, listed.entry.tool
+    parts = [(tool.name, "bold"), (source_of(entry), "dim"), (flags_of(listed), "yellow")]
+    out.line("  ".join(out.styled(text, style) for text, style in parts).rstrip())
+    out.line()
+    out.text(wrapped(tool.description.strip(), out.width))
+    out.line()
+    schema = tool.describe()["input_schema"]
+    takes = parameters(schema)
+    out.tree("takes" if takes else "takes nothing", takes)
+    facts = _facts(entry)
+    if facts:
+        out.tree("needs and limits", facts)
+    out.line()
+    out.line(out.styled(f"spindle call {tool.name} {_example(schema)}".rstrip(), "cyan"))
+
+
+def _facts(entry: Entry) -> list[Branch]:
+    tool = entry.tool
+    needs = [f"{name}: {_granted(need)}" for name, need in _needs(entry).items()]
+    limits = [
+        f"stopped after {tool.timeout_seconds:g} s" if tool.timeout_seconds else "",
+        f"shows at most {tool.max_result_chars} characters" if tool.max_result_chars else "",
+        "its output is trusted" if tool.trusted else "",
+        "running it twice does no harm" if tool.idempotent else "",
+    ]
+    return [(text, ()) for text in (*needs, *limits) if text]
+
+
+def _needs(entry: Entry) -> dict[str, Any]:
+    needs = entry.tool.capabilities
+    found = {name: getattr(needs, name) for name in CAPABILITY_NAMES}
+    if needs.files is not None:
+        found["files"] = {"read": list(needs.files.read), "write": list(needs.files.write)}
+    return {name: need for name, need in found.items() if need is not None}
+
+
+def _granted(need: Any) -> str:
+    if isinstance(need, dict):
+        ways = cast("dict[str, list[str]]", need).items()
+        return ", ".join(f"{way} {' '.join(paths)}" for way, paths in ways if paths)
+    return need if isinstance(need, str) else " ".join(map(str, need))
+
+
+def _example(schema: dict[str, Any]) -> str:
+    required = schema.get("required", ())
+    words = {"string": "…", "integer": "1", "number": "1", "boolean": "true", "array": "…"}
+    pairs: list[str] = []
+    for name in required:
+        kinds = types_of(schema.get("properties", {}).get(name), schema)
+        pairs.append(f"{name}={words[kinds[0]]}" if kinds and kinds[0] in words else f"{name}:='{{…}}'")
+    return " ".join(pairs)

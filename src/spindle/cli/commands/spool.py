@@ -1,0 +1,231 @@
+"""`spindle spool …`: the large results that were kept whole."""
+
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import anyio
+from cyclopts import App, Parameter
+
+from spindle.artifacts.artifact import Artifact
+from spindle.artifacts.readers import IndexedReader
+from spindle.artifacts.spool import Spool, SpoolEntry
+from spindle.cli.commands.completion import artifact_ids
+from spindle.cli.config.loader import Config
+from spindle.cli.main import NOT_FOUND, OK, USAGE
+from spindle.cli.options import NOWHERE, Json, Where, unknown
+from spindle.cli.output import Output, byte_size, complain, since
+from spindle.cli.runtime import spool_of
+from spindle.errors import ArtifactQueryError, CommandError, UsageError
+
+
+async def kept(config: Config) -> list[SpoolEntry]:
+    """Everything that is kept, newest first."""
+    return sorted(await spool_of(config).entries(), key=lambda entry: entry.created_at, reverse=True)
+
+
+async def meant(config: Config, given: str) -> tuple[Spool, SpoolEntry | None, list[str]]:
+    """The artifact of an id, or of the end of one that fits no other; else every id there is.
+
+    Raises:
+        UsageError: Several ids end like that.
+    """
+    spool, entries = spool_of(config), await kept(config)
+    exact = next((entry for entry in entries if entry.id == given), None)
+    if exact is not None:
+        return spool, exact, []
+    fitting = [entry for entry in entries if entry.id.rpartition("/")[2] == given]
+    fitting = fitting or [
+        entry for entry in entries if given and (entry.id.endswith(given) or entry.id.startswith(given))
+    ]
+    if len(fitting) > 1:
+        some = ", ".join(entry.id for entry in fitting[:3])
+        raise UsageError(f"{given!r} fits {len(fitting)} artifacts: {some}{' …' if fitting[3:] else ''}", field="id")
+    return spool, fitting[0] if fitting else None, [entry.id for entry in entries]
+
+
+ArtifactId = Annotated[str, Parameter(help="An id of `spool list`, or its last part.", completer=artifact_ids)]
+Lines = Annotated[int, Parameter(name=("--lines", "-n"), help="How many lines; 10 unless said.")]
+Act = Callable[[Artifact, SpoolEntry, Output, IndexedReader], Awaitable[int]]
+
+spool = App(name="spool", help="Read large results that were kept whole, and clear them away.")
+
+
+@spool.command(name="list")
+def list_artifacts(*, json: Json = False, where: Where = NOWHERE) -> int:
+    """List what is kept, newest first."""
+    config = where.load()
+    entries, out = anyio.run(kept, config), Output()
+    if json:
+        total = sum(entry.byte_length for entry in entries)
+        out.json({"artifacts": [_facts(entry) for entry in entries], "total_bytes": total})
+    elif entries:
+        rows = [[since(entry.created_at, time.time()), byte_size(entry.byte_length), entry.id] for entry in entries]
+        out.table(["age", "size", "artifact"], rows, ["dim", "green", "cyan"])
+    else:
+        complain("nothing is kept here", _why_empty(config))
+    return OK
+
+
+@spool.command
+def show(id: ArtifactId, /, *, json: Json = False, where: Where = NOWHERE) -> int:
+    """Show how large an artifact is, when it was kept, and how it begins."""
+
+    async def act(artifact: Artifact, entry: SpoolEntry, out: Output, _: IndexedReader) -> int:
+        lines, tokens = await artifact.line_count(), await artifact.estimate_tokens()
+        if json:
+            out.json(_facts(entry) | {"lines": lines, "tokens_estimate": tokens})
+            return OK
+        size = f"{lines} lines, {byte_size(entry.byte_length)}, some {tokens} tokens"
+        out.tree(entry.id, [(size, ()), (f"kept {since(entry.created_at, time.time())} ago", ())])
+        for line in await artifact.head(10):
+            out.contents(line)
+        return OK
+
+    return _with(where, id, act)
+
+
+@spool.command
+def head(id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: Where = NOWHERE) -> int:
+    """Print the first lines."""
+    return _with(where, id, lambda artifact, entry, out, _: _print(artifact.head(max(lines, 1)), entry, out, json=json))
+
+
+@spool.command
+def tail(id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: Where = NOWHERE) -> int:
+    """Print the last lines."""
+    return _with(where, id, lambda artifact, entry, out, _: _print(artifact.tail(max(lines, 1)), entry, out, json=json))
+
+
+@spool.command
+def cat(
+    id: ArtifactId,
+    /,
+    *,
+    start: Annotated[int | None, Parameter(help="The first line, counted from 0.")] = None,
+    end: Annotated[int | None, Parameter(help="The line before which to stop.")] = None,
+    json: Json = False,
+    where: Where = NOWHERE,
+) -> int:
+    """Print all of it, byte for byte, or some of its lines."""
+
+    async def act(artifact: Artifact, entry: SpoolEntry, out: Output, reader: IndexedReader) -> int:
+        if start is None and end is None and not json:
+            async for block in reader.chunks():
+                out.bytes(block)
+            return OK
+        return await _print(artifact.cat(start, end), entry, out, json=json)
+
+    return _with(where, id, act)
+
+
+@spool.command
+def grep(
+    id: ArtifactId,
+    pattern: Annotated[str, Parameter(help="A regular expression (RE2: no look-around).")],
+    /,
+    *,
+    ignore_case: Annotated[
+        bool, Parameter(name=("--ignore-case", "-i"), negative="", help="Case does not matter.")
+    ] = False,
+    before: Annotated[int, Parameter(name=("--before", "-B"), help="Lines before each match.")] = 0,
+    after: Annotated[int, Parameter(name=("--after", "-A"), help="Lines after each match.")] = 0,
+    limit: Annotated[int | None, Parameter(help="At most so many matches.")] = None,
+    json: Json = False,
+    where: Where = NOWHERE,
+) -> int:
+    """Print the lines that match, each with its number; exit code 3 where none does."""
+
+    async def act(artifact: Artifact, entry: SpoolEntry, out: Output, _: IndexedReader) -> int:
+        flags = "i" if ignore_case else ""
+        try:
+            found = await artifact.grep(pattern, flags, before=before, after=after, limit=limit)
+        except ArtifactQueryError as error:
+            raise UsageError(str(error), field="pattern") from error
+        if json:
+            out.json({"id": entry.id, "matches": [{"line": match.line, "text": match.text} for match in found]})
+        for match in () if json else found:
+            out.contents(f"{match.line}: {match.text}")
+        return OK if found else NOT_FOUND
+
+    return _with(where, id, act)
+
+
+@spool.command
+def rm(*ids: ArtifactId, json: Json = False, where: Where = NOWHERE) -> int:
+    """Remove artifacts."""
+    if not ids:
+        hint = "`spindle spool list` has them; `spool gc` clears away the old ones"
+        raise CommandError("rm takes the ids of artifacts", exit_code=USAGE, hint=hint)
+
+    async def remove(config: Config) -> int:
+        removed: list[str] = []
+        for given in ids:
+            spool, entry, known = await meant(config, given)
+            if entry is None:
+                raise unknown("artifact", given, known, "`spindle spool list` has them all")
+            if await spool.delete(entry.id):
+                removed.append(entry.id)
+        out = Output()
+        out.json({"removed": removed}) if json else out.line(f"removed {len(removed)}")
+        return OK
+
+    return anyio.run(remove, where.load())
+
+
+@spool.command
+def gc(
+    *,
+    max_bytes: Annotated[int | None, Parameter(help="Keep at most so many bytes; else as configured.")] = None,
+    max_age_days: Annotated[float | None, Parameter(help="Keep nothing older; else as configured.")] = None,
+    json: Json = False,
+    where: Where = NOWHERE,
+) -> int:
+    """Remove what is too old, then the oldest until the rest fits."""
+    config = where.load()
+    most = config.retention.max_bytes if max_bytes is None else max_bytes
+    days = config.retention.max_age_days if max_age_days is None else max_age_days
+
+    async def prune() -> int:
+        seconds = None if days is None else days * 86_400
+        return await spool_of(config).prune(max_bytes=most, max_age_seconds=seconds)
+
+    removed, out = anyio.run(prune), Output()
+    out.json({"removed": removed}) if json else out.line(f"removed {removed}")
+    return OK
+
+
+def _with(where: Where, id: str, act: Act) -> int:
+    async def find(config: Config) -> int:
+        spool, entry, known = await meant(config, id)
+        reader = None if entry is None else await spool.read(entry.id)
+        if entry is None or reader is None:
+            raise unknown("artifact", id, known, _why_empty(config) if not known else "`spindle spool list` has them")
+        return await act(Artifact(reader), entry, Output(), reader)
+
+    return anyio.run(find, where.load())
+
+
+async def _print(reading: Awaitable[list[str]], entry: SpoolEntry, out: Output, *, json: bool) -> int:
+    lines = await reading
+    if json:
+        out.json({"id": entry.id, "lines": lines})
+    for line in () if json else lines:
+        out.contents(line)
+    return OK
+
+
+def _facts(entry: SpoolEntry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "bytes": entry.byte_length,
+        "created_at": datetime.fromtimestamp(entry.created_at, UTC),
+        "turn_id": entry.turn_id,
+    }
+
+
+def _why_empty(config: Config) -> str:
+    if config.spool is None:
+        return "this configuration keeps results in memory, where they go with their process"
+    return f"results over budget are kept in {config.spool}"

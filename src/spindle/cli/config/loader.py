@@ -1,0 +1,268 @@
+"""The configuration of a run: found, read, checked, with every path made absolute. Open `load_config` first."""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from pydantic import ValidationError
+
+from spindle.cli.config.problems import Source, all_of, explained
+from spindle.cli.config.schema import (
+    MEMORY,
+    ConfigFile,
+    LimitsSection,
+    ProfileEntry,
+    ReachSection,
+    Section,
+    ServerEntry,
+    ServerSection,
+    SpindleSection,
+    SpoolSection,
+    ToolsSection,
+    looks_like_secret,
+)
+from spindle.cli.config.sources import Imported, expand, expand_path, find_config, read_mcp_json, state_home
+from spindle.errors import InvalidConfigError
+
+MAX_FILE_BYTES = 1 << 20
+MakeError: TypeAlias = Callable[[tuple[str, ...], str], InvalidConfigError]
+
+_EXPANDED = ("command", "args", "env", "cwd", "url", "headers")
+"""The keys of a server in which `${NAME}` stands for a variable of the environment."""
+_HINT = "keep it in the environment and write ${NAME}, or name it in env_secrets or header_secrets"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """All that a run is told; `file` is `None` with the embedded defaults."""
+
+    file: Path | None
+    state: Path
+    root: Path
+    """What file tools and commands see."""
+    spool: str | None
+    """A folder, the address of an object store, or `None` for this process alone."""
+    journal: Path | None
+    """A SQLite file, or `None` for this process alone."""
+    storage: Path | None
+    """A SQLite file of the tools' own storage, or `None` for this process alone."""
+    tools: ToolsSection
+    python_path: tuple[Path, ...] = ()
+    limits: LimitsSection = field(default_factory=LimitsSection.model_construct)
+    retention: SpoolSection = field(default_factory=SpoolSection.model_construct)
+    reach: ReachSection = field(default_factory=ReachSection.model_construct)
+    secrets_file: Path | None = None
+    servers: Mapping[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
+    profiles: Mapping[str, ProfileEntry] = field(default_factory=dict[str, ProfileEntry])
+    profile: str | None = None
+    """The profile of a caller who names none."""
+    server: ServerSection = field(default_factory=ServerSection.model_construct)
+    notes: tuple[str, ...] = ()
+    """What is worth knowing and no error."""
+    left_out: tuple[str, ...] = ()
+    """Of each server in a desktop client's file that cannot be had, why."""
+    source: Source | None = field(default=None, repr=False)
+
+    def error(self, key: Sequence[str], what: str) -> InvalidConfigError:
+        """An error about one key, which names the file and the line where there are any."""
+        if self.source is not None:
+            return self.source.error(tuple(key), what)
+        return InvalidConfigError(f"{'.'.join(key)}: {what}", field=".".join(key))
+
+
+def load_config(
+    config: Path | None = None,
+    *,
+    mcp_configs: Sequence[Path] = (),
+    state: Path | None = None,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """Find and read the configuration, or give the embedded defaults where there is none.
+
+    Raises:
+        InvalidConfigError: A file cannot be used; every problem is one line that names file, line and key.
+    """
+    here = Path.cwd() if cwd is None else cwd
+    env = os.environ if environ is None else environ
+    path = find_config(config, cwd=here, environ=env)
+    source, file = (None, _defaults()) if path is None else _read(path)
+    reading = _Reading(source=source, base=here if path is None else path.parent, environ=env)
+    imported = [reading.path(("mcp", "import"), each) for each in file.mcp.imports]
+    imported += [(here / each.expanduser()).absolute() for each in mcp_configs]
+    foreign = [read_mcp_json(each) for each in imported]
+    servers, left_out = reading.servers(file, foreign)
+    read = reading.config(path, file, state, servers)
+    return replace(read, notes=tuple(note for each in foreign for note in each.notes), left_out=left_out)
+
+
+def _defaults() -> ConfigFile:
+    return ConfigFile.model_construct(tools=ToolsSection.model_construct(kit=True))
+
+
+def _read(path: Path) -> tuple[Source, ConfigFile]:
+    try:
+        with path.open("rb") as opened:
+            data = opened.read(MAX_FILE_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidConfigError(f"{path}: cannot be read: {why}", path=str(path)) from error
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidConfigError(f"{path}: has more than {MAX_FILE_BYTES} bytes; is it the right file?", path=str(path))
+    source = Source(path=path, text=text)
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidConfigError(f"{path}: is no TOML: {error}", path=str(path)) from error
+    literal = _literal_secret(content)
+    if literal is not None:
+        raise source.error(literal, f"looks like a credential, and those do not belong in this file; {_HINT}")
+    try:
+        return source, ConfigFile.model_validate(content)
+    except ValidationError as error:
+        raise all_of(explained(error, ConfigFile), source) from None  # the cause would repeat the values
+
+
+def _literal_secret(value: object, key: tuple[str, ...] = ()) -> tuple[str, ...] | None:
+    """The key of the first credential that is written out."""
+    if isinstance(value, dict):
+        parts = cast("dict[str, object]", value).items()
+        return next((found for name, part in parts if (found := _literal_secret(part, (*key, name)))), None)
+    if isinstance(value, list):
+        return next((found for part in cast("list[object]", value) if (found := _literal_secret(part, key))), None)
+    if not isinstance(value, str) or key[-1:] == ("token_sha256",):
+        return None
+    # Only what is sent to a server is judged by the name it is given to; elsewhere a name proves nothing.
+    name = key[-1] if len(key) > 1 and key[-2] in {"env", "headers"} else ""
+    return key if looks_like_secret(name, value) else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reading:
+    """A file on its way to a `Config`."""
+
+    source: Source | None
+    base: Path
+    environ: Mapping[str, str]
+
+    def path(self, key: tuple[str, ...], text: str) -> Path:
+        try:
+            return expand_path(text, self.base, self.environ)
+        except (InvalidConfigError, RuntimeError) as error:
+            raise self._error(key, str(error)) from None
+
+    def config(
+        self, path: Path | None, file: ConfigFile, state: Path | None, servers: dict[str, ServerEntry]
+    ) -> Config:
+        place = self._state(file.spindle, state)
+        reach = file.reach
+        spool, journal = file.spool.path, file.journal.path
+        secrets_file = None if reach.secrets_file is None else self.path(("reach", "secrets_file"), reach.secrets_file)
+        return Config(
+            file=path,
+            source=self.source,
+            state=place,
+            root=place / "workspace" if reach.root is None else self.path(("reach", "root"), reach.root),
+            spool=str(place / "spool") if spool is None else self._spool(spool),
+            journal=self._place(("journal", "path"), journal, place / "journal.sqlite"),
+            storage=place / "storage.sqlite",
+            tools=file.tools,
+            python_path=tuple(self.path(("tools", "python_path"), each) for each in file.tools.python_path),
+            limits=file.limits,
+            retention=file.spool,
+            reach=reach,
+            secrets_file=secrets_file,
+            servers=servers,
+            profiles=file.profiles,
+            profile=file.spindle.profile,
+            server=file.server,
+        )
+
+    def servers(self, file: ConfigFile, imported: Sequence[Imported]) -> tuple[dict[str, ServerEntry], tuple[str, ...]]:
+        """The servers of the file itself, then those of other files; each name is given once.
+
+        Of those in other files that cannot be had, it says why.
+        """
+        found = {
+            name: self._expanded(("mcp", "servers", name), entry, self.base, self._error)
+            for name, entry in file.mcp.servers.items()
+        }
+        left_out: list[str] = []
+        for each in imported:
+            left_out += each.left_out
+            for name, given in each.servers.items():
+                key = (each.table, name)
+                if name in found:
+                    raise each.source.error(key, "a server of this name is configured already; rename one of them")
+                entry = _entry(each.source, key, name, given)
+                try:
+                    found[name] = self._expanded(key, entry, each.source.path.parent, each.source.error)
+                except InvalidConfigError as problem:
+                    # Another program can fill in more than we can; its other servers are none the worse for it.
+                    found[name] = entry.model_copy(update={"enabled": False})
+                    left_out.append(f"{problem}; the server is left out")
+        return found, tuple(left_out)
+
+    def _expanded(self, key: tuple[str, ...], entry: ServerEntry, base: Path, error: MakeError) -> ServerEntry:
+        if not entry.enabled:
+            return entry  # what it needs may well be missing
+        changed: dict[str, Any] = {}
+        for name in _EXPANDED:
+            try:
+                changed[name] = self._filled_in(getattr(entry, name))
+            except InvalidConfigError as problem:
+                raise error((*key, name), str(problem)) from None
+        if entry.cwd is not None:
+            changed["cwd"] = os.path.normpath(base / Path(changed["cwd"]).expanduser())
+        return entry.model_copy(update=changed)
+
+    def _filled_in(self, value: Any) -> Any:
+        match value:
+            case str():
+                return expand(value, self.environ)
+            case tuple():
+                return tuple(self._filled_in(part) for part in cast("tuple[Any, ...]", value))
+            case dict():
+                return {name: self._filled_in(part) for name, part in cast("dict[str, Any]", value).items()}
+            case _:
+                return value
+
+    def _state(self, section: SpindleSection, given: Path | None) -> Path:
+        if given is not None:
+            return given.expanduser().absolute()
+        named = self.environ.get("SPINDLE_STATE")
+        if named:
+            return Path(named).expanduser().absolute()
+        return state_home(self.environ) if section.state is None else self.path(("spindle", "state"), section.state)
+
+    def _place(self, key: tuple[str, ...], given: str | None, otherwise: Path) -> Path | None:
+        if given is None:
+            return otherwise
+        return None if given == MEMORY else self.path(key, given)
+
+    def _spool(self, given: str) -> str | None:
+        if given == MEMORY:
+            return None
+        return given if "://" in given else str(self.path(("spool", "path"), given))
+
+    def _error(self, key: tuple[str, ...], what: str) -> InvalidConfigError:
+        if self.source is None:
+            return InvalidConfigError(f"{'.'.join(key)}: {what}", field=".".join(key))
+        return self.source.error(key, what)
+
+
+def _entry(source: Source, key: tuple[str, ...], name: str, given: Mapping[str, Any]) -> ServerEntry:
+    class One(Section):
+        """One entry of a foreign file, checked like one of ours."""
+
+        servers: dict[str, ServerEntry]
+
+    try:
+        return One.model_validate({"servers": {name: given}}).servers[name]
+    except ValidationError as error:
+        problems = [((*key, *where[2:]), what) for where, what in explained(error, One)]
+        raise all_of(problems, source) from None

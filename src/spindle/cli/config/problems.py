@@ -1,0 +1,170 @@
+"""What is wrong with a configuration, in one line for each thing."""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from spindle.errors import InvalidConfigError
+
+_HEADER = re.compile(r"^\s*\[\[?\s*([^\]]+?)\s*\]\]?")
+_KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
+
+
+def line_in_toml(text: str, key: Sequence[str]) -> int | None:
+    """The line of a key, or of the nearest table above it that is written down; counted from 1."""
+    best, best_depth, table = None, 0, tuple[str, ...]()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _parts(header[1])
+            here = table
+        elif (found := _KEY.match(line)) is not None:
+            here = (*table, *_parts(found[1]))
+        else:
+            continue
+        depth = _shared(here, key)
+        if depth > best_depth and (depth == len(key) or depth == len(here)):
+            best, best_depth = number, depth
+    return best
+
+
+def line_in_json(text: str, key: Sequence[str]) -> int | None:
+    """The line of a key in a JSON file: each part of it is looked for behind the one before."""
+    at = 0
+    for part in key:
+        found = re.compile(rf"{re.escape(json.dumps(part, ensure_ascii=False))}\s*:").search(text, at)
+        if found is None:
+            break
+        at = found.end()
+    return text.count("\n", 0, at) + 1 if at else None
+
+
+def _parts(written: str) -> tuple[str, ...]:
+    return tuple(part[1:-1] if part[0] in "\"'" else part for part in _PART.findall(written))
+
+
+def _shared(here: Sequence[str], key: Sequence[str]) -> int:
+    return next((i for i, (a, b) in enumerate(zip(here, key, strict=False)) if a != b), min(len(here), len(key)))
+
+
+_PYDANTICS_OWN = re.compile(r"\[key\]|bool|tuple\[.*|function-[a-z]+\[.*|constrained-\w+")
+_WORDS = {
+    "a valid tuple": "a list in square brackets",
+    "a valid string": "text in quotes",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid dictionary": "a table",
+}
+_QUIET = {"env", "headers", "token", "secrets", "token_sha256"}
+"""Values below these keys are not repeated in a message: one of them may be a credential."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A file's name and text, so that a problem can be pointed at."""
+
+    path: Path
+    text: str
+
+    def problem(self, key: Sequence[str], what: str) -> str:
+        """One line: file, line, key, what is wrong and what to do."""
+        find: Callable[[str, Sequence[str]], int | None] = line_in_json if self.path.suffix == ".json" else line_in_toml
+        line = find(self.text, key)
+        place = f"{self.path}:{line}" if line else str(self.path)
+        return f"{place}: {'.'.join(key)}: {what}" if key else f"{place}: {what}"
+
+    def error(self, key: Sequence[str], what: str) -> InvalidConfigError:
+        """The error of one problem."""
+        line = self.problem(key, what)
+        return InvalidConfigError(line, path=str(self.path), field=".".join(key) or None, problems=(line,))
+
+
+def all_of(problems: Sequence[tuple[tuple[str, ...], str]], source: Source) -> InvalidConfigError:
+    """One error for everything that is wrong in a file."""
+    lines = [source.problem(key, what) for key, what in problems]
+    field = ".".join(problems[0][0]) or None
+    return InvalidConfigError("\n".join(lines), path=str(source.path), field=field, problems=lines)
+
+
+def explained(error: ValidationError, schema: type[BaseModel]) -> list[tuple[tuple[str, ...], str]]:
+    """Each problem with its key, in our own words."""
+    found: dict[tuple[str, ...], str] = {}
+    for detail in error.errors(include_url=False):
+        key = _key_of(detail["loc"])
+        what = _what(cast("dict[str, Any]", detail), key, schema)
+        found[key] = what if key not in found else _either(found[key], what)
+    return list(found.items())
+
+
+def _either(first: str, second: str) -> str:
+    """One sentence for a key that a union names once for each of its members."""
+    wanted, _, given = first.partition(", not ")
+    other = second.partition(", not ")[0].removeprefix("expected ")
+    is_alike = first.startswith("expected ") and second.startswith("expected ") and other not in wanted
+    return f"{wanted} or {other}{', not ' if given else ''}{given}" if is_alike else first
+
+
+def _key_of(location: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The path as it is written in the file; pydantic adds the members of unions and calls a key `[key]`."""
+    parts = [str(part) for part in location if not isinstance(part, int)]
+    return tuple(part for part in parts if not _PYDANTICS_OWN.fullmatch(part))
+
+
+def _what(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel]) -> str:
+    kind, given = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        return f"there is no such key{_nearest(key, schema)}"
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    if kind == "string_pattern_mismatch":
+        expected = _expected(key)
+    else:
+        told = detail["msg"].replace("String should", "Input should be text that should")
+        expected = told.replace("Input should be", "expected")
+        for theirs, ours in _WORDS.items():
+            expected = expected.replace(theirs, ours)
+    shown = "" if _QUIET & set(key) or isinstance(given, dict | list) else f", not {given!r:.60}"
+    return f"{expected[:1].lower()}{expected[1:]}{shown}"
+
+
+_PATTERNS = {
+    "modules": "expected package.module:name",
+    "url": "expected an address that begins with http:// or https://",
+    "path": "expected a path that begins with /, such as /mcp",
+    "token_sha256": "expected the SHA-256 of the token, 64 hexadecimal digits",
+    "token_env": "expected the name of an environment variable",
+    "secrets": "expected names of secrets, never their values",
+}
+
+
+def _expected(key: tuple[str, ...]) -> str:
+    if "env_secrets" in key or "header_secrets" in key:
+        return _PATTERNS["secrets"]
+    return _PATTERNS.get(key[-1] if key else "", "expected a name of letters, digits, '-', '_' and '.'")
+
+
+def _nearest(key: tuple[str, ...], schema: type[BaseModel]) -> str:
+    known = _keys_at(key[:-1], schema)
+    near = difflib.get_close_matches(key[-1], known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+
+
+def _keys_at(table: Sequence[str], schema: type[BaseModel]) -> list[str]:
+    """The keys that may stand in a table."""
+    here: Any = schema
+    for part in table:
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            field = next((f for name, f in here.model_fields.items() if part in {name, f.alias}), None)
+            here = None if field is None else field.annotation
+        else:
+            here = get_args(here)[-1] if get_args(here) else None  # a table of tables: the name is anybody's
+    if isinstance(here, type) and issubclass(here, BaseModel):
+        return [field.alias or name for name, field in here.model_fields.items()]
+    return []

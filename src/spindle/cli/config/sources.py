@@ -1,0 +1,205 @@
+"""Which file configures this run."""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from spindle.cli.config.problems import Source
+from spindle.cli.config.schema import looks_like_secret
+from spindle.errors import InvalidConfigError
+
+NAME = "spindle.toml"
+
+
+def find_config(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Path | None:
+    """The file that was named, else the nearest one from the working folder upwards, else the user's own.
+
+    Raises:
+        InvalidConfigError: The named file is not there, or a found one belongs to somebody else.
+    """
+    named, by = (given, "--config") if given is not None else (environ.get("SPINDLE_CONFIG") or None, "SPINDLE_CONFIG")
+    if named is not None:
+        path = (cwd / Path(named).expanduser()).absolute()
+        if not path.is_file():
+            raise InvalidConfigError(f"{path}: {by} names this file, and it is not there", path=str(path))
+        return path
+    for path in _candidates(cwd, environ):
+        if path.is_file():
+            _check_owner(path)
+            return path
+    return None
+
+
+def config_home(environ: Mapping[str, str]) -> Path:
+    """The folder of the user's own configuration."""
+    return _base(environ, "XDG_CONFIG_HOME", ".config") / "spindle"
+
+
+def state_home(environ: Mapping[str, str]) -> Path:
+    """The folder of what is kept when no place is named."""
+    return _base(environ, "XDG_STATE_HOME", ".local/state") / "spindle"
+
+
+def _base(environ: Mapping[str, str], variable: str, otherwise: str) -> Path:
+    given = Path(environ.get(variable) or "")
+    # As the specification of these variables wants it: a relative path does not count.
+    return given if given.is_absolute() else Path(environ.get("HOME") or Path.home()) / otherwise
+
+
+def _candidates(cwd: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    home = Path(environ.get("HOME") or "/")
+    for folder in (cwd, *cwd.parents):
+        yield folder / NAME
+        if folder == home:
+            break
+    yield config_home(environ) / NAME
+
+
+def _check_owner(path: Path) -> None:
+    # A configuration starts programs, and this one was not asked for by name: another user's must not run as us.
+    if os.name != "posix":
+        return
+    found = path.stat()
+    if found.st_uid not in {0, os.geteuid()} or stat.S_IMODE(found.st_mode) & 0o002:
+        why = "anybody may write it" if found.st_mode & 0o002 else f"it belongs to another user ({found.st_uid})"
+        raise InvalidConfigError(
+            f"{path}: found here, and {why}; name it with --config if you trust it", path=str(path)
+        )
+
+
+_OURS = ("command", "args", "env", "cwd", "url", "headers")
+_UNDERSTOOD = {*_OURS, "type", "transport", "disabled", "enabled", "name", "description", "serverUrl", "httpUrl"}
+_TRANSPORTS = {"stdio", "http", "streamable-http", "streamableHttp", "streamable_http"}
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Imported:
+    """The servers of one file, as entries of a `spindle.toml`, and what should be known about them."""
+
+    source: Source
+    table: str
+    """The key they stand under."""
+    servers: Mapping[str, dict[str, Any]]
+    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Of each server that cannot be had, why."""
+
+
+def read_mcp_json(path: Path) -> Imported:
+    """Read a desktop client's file; what it says beyond its servers is left alone, and so are those of other kinds.
+
+    Raises:
+        InvalidConfigError: It cannot be read, is no JSON, or has no servers.
+    """
+    try:
+        source = Source(path=path, text=path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidConfigError(f"{path}: cannot be read: {why}", path=str(path)) from error
+    content = _parsed(source)
+    for table in ("mcpServers", "servers"):
+        if isinstance(content, dict) and isinstance(servers := cast("Any", content).get(table), dict):
+            return _imported(source, table, cast("dict[str, Any]", servers))
+    raise source.error((), 'expected {"mcpServers": {…}} or {"servers": {…}}; is it the right file?')
+
+
+def _parsed(source: Source) -> Any:
+    # Editors allow comments and a comma before a closing bracket.
+    plain = _TRAILING.sub(lambda it: it[1] or "", _COMMENT.sub(lambda it: it[1] or _blank(it[0]), source.text))
+    try:
+        return json.loads(plain)
+    except json.JSONDecodeError as error:
+        raise InvalidConfigError(
+            f"{source.path}:{error.lineno}: is no JSON: {error.msg} (column {error.colno})", path=str(source.path)
+        ) from error
+    except RecursionError:
+        raise InvalidConfigError(f"{source.path}: is nested too deeply", path=str(source.path)) from None
+
+
+def _blank(comment: str) -> str:
+    return "\n" * comment.count("\n")  # so that the lines keep their numbers
+
+
+def _imported(source: Source, table: str, servers: dict[str, Any]) -> Imported:
+    notes: list[str] = []
+    left_out: list[str] = []
+    found: dict[str, dict[str, Any]] = {}
+    for name, given in servers.items():
+        if not isinstance(given, dict):
+            raise source.error((table, name), "expected an object with command or url")
+        entry = cast("dict[str, Any]", given)
+        is_off = entry.get("disabled") is True or entry.get("enabled") is False
+        transport = entry.get("type") or entry.get("transport")
+        if isinstance(transport, str) and transport not in _TRANSPORTS:
+            if not is_off:
+                why = f"is left out: its transport {transport!r} is not spoken here, only stdio and streamable HTTP"
+                left_out.append(source.problem((table, name), why))
+            continue
+        found[name] = _entry(entry) | ({"enabled": False} if is_off else {})
+        notes += [source.problem((table, name), note) for note in _notes(entry)]
+    return Imported(source=source, table=table, servers=found, notes=tuple(notes), left_out=tuple(left_out))
+
+
+def _entry(given: Mapping[str, Any]) -> dict[str, Any]:
+    entry = {name: given[name] for name in _OURS if given.get(name) is not None}
+    for other in ("serverUrl", "httpUrl"):
+        if other in given:
+            entry.setdefault("url", given[other])
+    return entry
+
+
+def _notes(given: Mapping[str, Any]) -> list[str]:
+    notes = [f"{name} is left alone: it means nothing here" for name in given if name not in _UNDERSTOOD]
+    for table in ("env", "headers"):
+        values = given.get(table)
+        if isinstance(values, dict):
+            notes += [
+                f"{table}.{name} holds a credential in clear; ${{NAME}} would take it from the environment"
+                for name, value in cast("dict[str, Any]", values).items()
+                if isinstance(value, str) and looks_like_secret(name, value)
+            ]
+    return notes
+
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_ANY = re.compile(r"\$\{[^}]*\}?")
+
+
+def expand(text: str, environ: Mapping[str, str]) -> str:
+    """Put the environment's values in the place of `${NAME}`, `${NAME:-otherwise}` and `${env:NAME}`.
+
+    Raises:
+        InvalidConfigError: There is no such variable, and nothing is said for that case.
+    """
+
+    def value_of(found: re.Match[str]) -> str:
+        name, otherwise = found[1], found[2]
+        value = environ.get(name)
+        if value is None and otherwise is None:
+            raise InvalidConfigError(f"the environment has no {name}; set it, or write ${{{name}:-otherwise}}")
+        return otherwise if value is None else value
+
+    pieces: list[str] = []
+    place = 0
+    for found in _VARIABLE.finditer(text):
+        pieces += [_plain(text[place : found.start()]), value_of(found)]
+        place = found.end()
+    return "".join([*pieces, _plain(text[place:])])
+
+
+def expand_path(text: str, base: Path, environ: Mapping[str, str]) -> Path:
+    """A path of a file: expanded, `~` too, and taken from the file's own folder when it is relative."""
+    return Path(os.path.normpath(base / Path(expand(text, environ)).expanduser()))
+
+
+def _plain(text: str) -> str:
+    if (wrong := _ANY.search(text)) is not None:
+        raise InvalidConfigError(f"{wrong[0]} is not understood; write ${{NAME}} or ${{NAME:-otherwise}}")
+    return text

@@ -1,0 +1,129 @@
+"""Asking the person at the terminal: for approval, and for the answers that tools wait for."""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, cast
+
+from anyio import to_thread
+
+from spindle.cli.arguments import resolved, scalar, types_of
+from spindle.cli.output import complain, flatten, plain, stderr, visible
+from spindle.errors import GateNotSupportedError, InvalidGateResolutionError
+from spindle.execution.approval import ApprovalRequest, Approve
+
+_MAX_SHOWN_CHARS = 2_000
+_YES = {"y", "yes"}
+
+
+def can_ask() -> bool:
+    """Whether somebody sits there to answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def approver(*, yes: bool, before: Callable[[], None]) -> Approve | None:
+    """Who decides whether a tool that asks first may run: `--yes`, the person at the terminal, or nobody.
+
+    `before` is called before anything is asked, to clear the line.
+    """
+    if yes:
+        return _always
+    if not can_ask():
+        return None
+
+    async def ask(request: ApprovalRequest) -> bool:
+        out = stderr()
+        before()
+        args = json.dumps(request.args, indent=2, ensure_ascii=False, default=plain)
+        out.line(f"{out.styled(request.tool.name, 'bold')} wants to run with")
+        out.text(args if len(args) <= _MAX_SHOWN_CHARS else f"{args[:_MAX_SHOWN_CHARS]}\n… ({len(args)} characters)")
+        return (await _answer("Run it? [y/N] ")).strip().lower() in _YES
+
+    return ask
+
+
+def gate_opener(before: Callable[[], None]) -> Callable[[Any], Any]:
+    """How a tool's question reaches the person at the terminal."""
+
+    async def open_gate(gate: Any) -> Any:
+        if not can_ask():
+            raise GateNotSupportedError("nobody sits at this terminal to answer")
+        before()
+        given: Any = gate.payload
+        payload = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        while True:
+            try:
+                gate.resolve(await _settled_with(gate.reason, payload))
+            except InvalidGateResolutionError as error:
+                complain(str(error))
+            else:
+                return gate.settlement.value
+
+    return open_gate
+
+
+async def _settled_with(reason: str, payload: dict[str, Any]) -> Any:
+    """What the person says: a text, one of the options, a form's fields, or whether a page was visited."""
+    schema = payload.get("schema")
+    if isinstance(schema, dict) and isinstance(cast("dict[str, Any]", schema).get("properties"), dict):
+        stderr().line(f"{visible(reason)} (Ctrl-D declines)")
+        return await _form(cast("dict[str, Any]", schema))
+    if "url" in payload:
+        stderr().line(f"{visible(reason)}\n  {visible(str(payload['url']))}")
+        return (await _answer("Go on? [y/N] ")).strip().lower() in _YES
+    question, options = payload.get("question") or reason, payload.get("options") or ()
+    for option in options:
+        stderr().line(f"  - {visible(str(option))}")
+    while True:
+        answer = (await _answer_of(f"{visible(str(question))} ")).strip()
+        if not options or answer in options:
+            return answer
+
+
+async def _form(schema: dict[str, Any]) -> dict[str, Any]:
+    """Ask for each field of a flat form; nothing means its default, or that it is left out."""
+    values: dict[str, Any] = {}
+    required = schema.get("required") or ()
+    for name, given in schema["properties"].items():
+        field = resolved(given, schema)
+        while True:
+            text = (await _answer_of(f"  {_label(name, field, is_required=name in required)}: ")).strip()
+            if text or "default" in field or name not in required:
+                break
+        if text:
+            values[name] = _typed(name, text, field, schema)
+        elif "default" in field:
+            values[name] = field["default"]
+    return values
+
+
+def _typed(name: str, text: str, field: dict[str, Any], schema: dict[str, Any]) -> Any:
+    if "array" in types_of(field, schema):
+        return [scalar(name, part.strip(), field.get("items", {}), schema) for part in text.split(",")]
+    return scalar(name, text, field, schema)
+
+
+def _label(name: str, field: dict[str, Any], *, is_required: bool) -> str:
+    named, items = field.get("title") or name, field.get("items")
+    options = field.get("enum") or (cast("dict[str, Any]", items).get("enum") if isinstance(items, dict) else None)
+    words = [str(field["description"])] if field.get("description") else []
+    words += [" | ".join(map(str, cast("list[object]", options)))] if isinstance(options, list) else []
+    words += [f"otherwise {field['default']}"] if "default" in field else [] if is_required else ["may be left out"]
+    return visible(flatten(f"{named} ({'; '.join(words)})" if words else str(named)))
+
+
+async def _always(_: ApprovalRequest) -> bool:
+    return True
+
+
+async def _answer_of(question: str) -> str:
+    answer = await _answer(question)
+    if not answer:  # the end of what can be read; asking again would ask for ever
+        raise GateNotSupportedError("nobody answers at this terminal any more")
+    return answer
+
+
+async def _answer(question: str) -> str:
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return await to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)

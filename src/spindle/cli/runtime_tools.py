@@ -1,0 +1,120 @@
+"""The tools of a configuration that run here: those of the kit, and those of Python modules."""
+
+import difflib
+import inspect
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, cast
+
+from spindle.capabilities.resolve import Backends, unserved
+from spindle.cli.config.loader import Config
+from spindle.cli.runtime_servers import granted_writing
+from spindle.errors import InvalidConfigError, SpindleError, UsageError
+from spindle.tools.declaration import Tool
+from spindle.tools.registry import ToolRegistry
+
+_ONLY_BY_NAME = ("people",)
+"""Toolsets that `kit = true` leaves out: there must be somebody who can answer."""
+_NEEDED = {"process": "reach.commands", "network": "reach.hosts"}
+
+
+def local_registry(config: Config, backends: Backends) -> ToolRegistry:
+    """Register the kit's tools, then those of each module.
+
+    Raises:
+        InvalidConfigError: A toolset or module is not there, gives no tools, or two tools have one name.
+    """
+    registry = ToolRegistry()
+    if config.tools.kit is not False:
+        registry.register_all(_kit(config, backends))
+    for folder in reversed(config.python_path):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    for spot in config.tools.modules:
+        try:
+            registry.register_all(_tools_of(found(config, spot), config, spot))
+        except InvalidConfigError:
+            raise
+        except SpindleError as error:
+            raise config.error(("tools", "modules"), f"{spot}: {error}") from error
+    return registry
+
+
+def _kit(config: Config, backends: Backends) -> list[Tool]:
+    from spindle.kit.default_tools import TOOLSETS, kit_tools  # noqa: PLC0415 - a fifth of a second that a plain gateway saves
+
+    named = config.tools.kit if isinstance(config.tools.kit, tuple) else None
+    for name in named or ():
+        if name not in TOOLSETS:
+            near = difflib.get_close_matches(name, TOOLSETS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TOOLSETS)}"
+            raise config.error(("tools", "kit"), f"there is no toolset {name!r}; {hint}")
+    wanted = tuple(each for each in TOOLSETS if each not in _ONLY_BY_NAME) if named is None else named
+    try:
+        tools = kit_tools(wanted, http_secrets=config.tools.http_secrets or None)
+    except UsageError as error:
+        raise config.error(("tools", "http_secrets"), str(error)) from error
+    if named is not None:
+        for tool in tools:
+            for need in unserved(tool.capabilities, backends):
+                what = _NEEDED.get(need, "reach")
+                raise config.error(("tools", "kit"), f"the toolset {tool.toolset!r} needs {need}; grant it with {what}")
+    is_read_only = not granted_writing(config)
+    return [
+        tool for tool in tools if not unserved(tool.capabilities, backends) and not (is_read_only and _writes(tool))
+    ]
+
+
+def _writes(tool: Tool) -> bool:
+    files = tool.capabilities.files
+    return files is not None and bool(files.write)
+
+
+def found(config: Config, spot: str, key: tuple[str, ...] = ("tools", "modules")) -> object:
+    """Give what `package.module:name` names.
+
+    Raises:
+        InvalidConfigError: There is no such module, it cannot be imported, or has no such name.
+    """
+    module_name, _, name = spot.partition(":")
+    try:
+        value: Any = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            hint = "is it installed here, or its folder in tools.python_path?"
+            raise config.error(key, f"there is no module {error.name!r}; {hint}") from error
+        raise config.error(key, f"{module_name} needs {error.name!r}, which is not there") from error
+    except Exception as error:
+        raise config.error(
+            key, f"importing {module_name} failed with {type(error).__name__}: {error!s:.200}"
+        ) from error
+    for part in name.split("."):
+        if not hasattr(value, part):
+            near = difflib.get_close_matches(part, [each for each in dir(value) if each[0] != "_"], n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise config.error(key, f"{module_name} has no {part!r}{hint}")
+        value = getattr(value, part)
+    return value
+
+
+def _tools_of(value: object, config: Config, spot: str) -> ToolRegistry | list[Tool]:
+    if callable(value) and not isinstance(value, (Tool, ToolRegistry)):
+        try:
+            value = value()
+        except Exception as error:
+            raise config.error(
+                ("tools", "modules"), f"{spot}() failed with {type(error).__name__}: {error!s:.200}"
+            ) from error
+        if inspect.iscoroutine(value):
+            value.close()
+            raise config.error(("tools", "modules"), f"{spot} is async; expected a plain function that gives tools")
+    if isinstance(value, Tool):
+        return [value]
+    if isinstance(value, ToolRegistry):
+        return value
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return list(cast("Iterable[Tool]", value))
+    kind = type(value).__name__
+    expected = "expected a tool, a list of tools, a registry or a function that gives one"
+    raise config.error(("tools", "modules"), f"{spot} is a {kind}; {expected}")

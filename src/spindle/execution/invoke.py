@@ -1,0 +1,137 @@
+"""Running a call's body, once or, for what does no harm twice, again; whatever it raises becomes an answer."""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import anyio
+
+from spindle.artifacts.spool import Spool
+from spindle.calls import Err
+from spindle.capabilities.declare import CallScope
+from spindle.capabilities.resolve import Backends, close_handles, handles
+from spindle.capabilities.secrets.secret import Redactor
+from spindle.execution.batch import Batch
+from spindle.execution.call_state import Job
+from spindle.execution.cancellation import from_outside, pass_on
+from spindle.execution.results import Settled, err_of, settle, without_secrets
+from spindle.execution.transport import Local, Transport, carried
+from spindle.tools.arguments import own_copy
+from spindle.tools.invocation import Observed
+
+_MOST_DOUBLINGS = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retries:
+    """How often an idempotent tool is tried again, and how long is waited between."""
+
+    times: int = 2
+    first_wait_seconds: float = 0.1
+    max_wait_seconds: float = 5.0
+
+    def wait_seconds(self, attempt: int) -> float:
+        """Give the wait after attempt `attempt`, counted from 1: twice as long each time."""
+        return min(self.first_wait_seconds * 2 ** min(attempt - 1, _MOST_DOUBLINGS), self.max_wait_seconds)
+
+
+class Attempts:
+    """Runs bodies where they belong: here, in a thread, in a process, or behind a transport."""
+
+    def __init__(self, retries: Retries, local: Local, transport: Transport | None) -> None:
+        self._retries = retries
+        self._local = local
+        self._transport = transport
+
+    async def run(self, job: Job, scope: anyio.CancelScope) -> Settled:
+        """Run the body with its events around it; never raises but for a cancellation from outside."""
+        events = job.ctx.events
+        if not (events.heard("tool_execution_start") or events.heard("tool_execution_end")):
+            settled_now = await self._run(job, scope)
+            if events.heard("tool_progress"):
+                await events.flush()
+            return settled_now
+        observed = Observed(tool=job.runnable, context=job.ctx, checksum=job.checksum)
+        settled: list[Settled] = []
+
+        async def body() -> Any:
+            settled.append(await self._run(job, scope))
+            return settled[0].result
+
+        await observed.run(job.value, body)
+        return settled[0]
+
+    def _run(self, job: Job, scope: anyio.CancelScope) -> Coroutine[Any, Any, Settled]:
+        """Choose how often: what may do harm twice is tried once."""
+        return self._repeatedly(job, scope) if job.entry.tool.idempotent else self._once(job, scope)
+
+    async def _repeatedly(self, job: Job, scope: anyio.CancelScope) -> Settled:
+        tries = 1 + self._retries.times
+        while True:
+            settled = await self._once(job, scope)
+            if job.attempts >= tries or not _may_try_again(settled):
+                return settled
+            wait = self._retries.wait_seconds(job.attempts)
+            if anyio.current_time() + wait >= scope.deadline:
+                return settled  # there is no time for another try, and why this one failed says more than a timeout
+            await anyio.sleep(wait)
+            # The try before may have changed its arguments; this one is to be the same call.
+            job.value = job.runnable.schema.validator()(own_copy(job.arguments or {}), job.call.args)
+
+    async def _once(self, job: Job, scope: anyio.CancelScope) -> Settled:
+        tool, runnable = job.entry.tool, job.runnable
+        job.attempts += 1
+        try:
+            if self._transport is not None:
+                value: Any = await carried(self._transport, job)
+            elif runnable.is_async:
+                value = await runnable.handler(job.value, job.ctx, runnable.meta)
+            else:
+                value = await self._local.run(job)
+        except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
+            ending = from_outside(error, scope)
+            if ending is not None:
+                await pass_on(ending)
+            failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
+            return Settled(without_secrets(failed, job.arguments, tool.secret_fields))
+        settled = settle(value, tool=tool.name, trusted=tool.trusted)
+        if tool.secret_fields and isinstance(settled.result, Err):
+            return Settled(without_secrets(settled.result, job.arguments, tool.secret_fields))
+        return settled
+
+
+def _may_try_again(settled: Settled) -> bool:
+    result = settled.result
+    return isinstance(result, Err) and (
+        result.retryable or (result.code == "execution_failed" and result.cause is not None)
+    )
+
+
+Run: TypeAlias = Callable[[Job, Batch], Awaitable[Settled]]
+
+
+async def with_handles(
+    job: Job, batch: Batch, run: Run, *, backends: Backends, spool: Spool | None, redactor: Redactor
+) -> Settled:
+    """Open the handles the tool declared, run it, and close them again."""
+    tool, ctx = job.entry.tool, job.ctx
+    scope = CallScope(
+        tool=tool.name,
+        session_id=ctx.session_id,
+        turn_id=ctx.turn_id,
+        toolset=tool.toolset,
+        spool=spool,
+        events=ctx.events,
+        attachments=tuple(batch.attachments),
+        redactor=redactor,
+    )
+    try:
+        opened = handles(tool.capabilities, backends, scope)
+    except Exception as error:  # noqa: BLE001  a guard that raises refuses
+        text = f"The tool {tool.name!r} cannot be used now: what it needs could not be opened."
+        return Settled(Err("not_available", text, cause=error))
+    ctx.grant(opened)
+    try:
+        return await run(job, batch)
+    finally:
+        await close_handles(opened)

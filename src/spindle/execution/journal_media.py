@@ -1,0 +1,125 @@
+"""Media of recorded answers: kept in the spool, named in the journal, and given again with the answer.
+
+Where the content could not be kept, an answer that is given again says what it lacks.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Any, Final, TypeAlias, cast
+
+import anyio
+
+from spindle.artifacts.artifact import settled
+from spindle.artifacts.spool import Spool
+from spindle.calls import Ok
+from spindle.errors import SpoolError
+from spindle.execution.call_state import Job
+from spindle.media.labels import safe_filename, safe_mime_type
+from spindle.media.media import Media
+
+MAX_KEPT_BYTES: Final = 64 << 20
+"""Media that is larger is named and not kept."""
+KEEP_SECONDS: Final = 10.0
+"""So long an outcome waits, at most, for the media of its batch to be kept."""
+MEASURE_SECONDS: Final = 1.0
+"""So long where it is only to be measured."""
+
+Warn: TypeAlias = Callable[[str, BaseException], None]
+
+
+async def keep_media(jobs: Sequence[Job], spool: Spool | None, warn: Warn) -> None:
+    """Keep the media of calls that are about to be recorded, and take down what is to be said of it."""
+    owed = [job for job in jobs if job.record is not None and job.record.media is None and _media_of(job)]
+    seconds = KEEP_SECONDS if spool is not None else MEASURE_SECONDS
+    deadline = anyio.current_time() + seconds if owed else 0
+    for job in owed:
+        # A call that may be repeated is, and so its answer is never given again.
+        place = None if job.entry.tool.read_only else spool
+        described = [await _described(job, media, place, deadline, warn) for media in _media_of(job)]
+        cast("Any", job.record).media = described
+
+
+async def restored_media(
+    described: object, spool: Spool | None, warn: Warn
+) -> tuple[tuple[Media, ...], list[Mapping[str, Any]]]:
+    """Give the media that is still there, and the descriptions of what is not."""
+    found: list[Media] = []
+    lost: list[Mapping[str, Any]] = []
+    for each in cast("list[object]", described) if isinstance(described, list) else []:
+        told: Mapping[str, Any] = cast("Mapping[str, Any]", each) if isinstance(each, Mapping) else {}
+        try:
+            media = await _reopened(told, spool)
+        except Exception as error:  # noqa: BLE001  what is left of an answer is still an answer
+            warn("media of an answer could not be read again", error)
+            media = None
+        if media is None:
+            lost.append(told)
+        else:
+            found.append(media)
+    return tuple(found), lost
+
+
+def note_of(lost: Sequence[Mapping[str, Any]]) -> str:
+    """Say which media an answer lacks, as lines behind its text."""
+    return "".join(f"\n[media of this answer was not kept: {_words(each)}]" for each in lost)
+
+
+def _media_of(job: Job) -> tuple[Any, ...]:
+    return job.reduced.media if isinstance(job.reduced, Ok) else ()
+
+
+async def _described(job: Job, media: Media, spool: Spool | None, deadline: float, warn: Warn) -> dict[str, Any]:
+    place, length = f"{job.place}/media/{media.id}", None
+    is_kept = False
+    with anyio.CancelScope(deadline=deadline) as scope:
+        try:
+            length = await media.byte_length()
+            if spool is not None and (length or 0) <= MAX_KEPT_BYTES:
+                await spool.write(place, _bounded(media), turn_id=job.ctx.turn_id)
+                is_kept = True
+        except Exception as error:  # noqa: BLE001  a source of media may be anyone's
+            warn(f"media of {job.call.name!r} could not be kept", error)
+    if scope.cancelled_caught:
+        warn(f"media of {job.call.name!r} could not be kept", TimeoutError("it took too long to read"))
+    return {**_labels(job, media), "byte_length": length, "kept": place if is_kept else None}
+
+
+def _labels(job: Job, media: Media) -> dict[str, Any]:
+    """Describe media as JSON; what somebody else worded may hold a secret."""
+    labels: dict[str, Any] = {**media.to_dict(), "filename": job.ctx.redacted(media.filename)}
+    if media.source is not None:
+        labels["source"] = job.ctx.redacted(media.source)
+    if media.stash:
+        made = {name: asdict(entry) for name, entry in media.stash.items()}
+        labels["stash"] = {name: {**entry, "value": job.ctx.redacted(entry["value"])} for name, entry in made.items()}
+    return labels
+
+
+async def _bounded(media: Media) -> AsyncGenerator[bytes]:
+    left = MAX_KEPT_BYTES
+    async with aclosing(media.stream()) as chunks:
+        async for chunk in chunks:
+            left -= len(chunk)
+            if left < 0:
+                raise SpoolError(f"{media.safe_filename} has more than {MAX_KEPT_BYTES} bytes")
+            yield chunk
+
+
+async def _reopened(told: Mapping[str, Any], spool: Spool | None) -> Media | None:
+    place = told.get("kept")
+    reader = None if spool is None or not isinstance(place, str) else await spool.read(place)
+    if reader is None:
+        return None
+    length = told.get("byte_length")
+    if length is not None and await settled(reader.byte_length()) != length:
+        return None  # something else was written there since
+    labels: dict[str, Any] = {name: value for name, value in told.items() if name not in {"byte_length", "kept"}}
+    return Media.from_reader(reader, **labels)
+
+
+def _words(told: Mapping[str, Any]) -> str:
+    length = told.get("byte_length")
+    size = f"{length} bytes" if isinstance(length, int) else "size unknown"
+    name, kind = safe_filename(str(told.get("filename") or "unnamed")), safe_mime_type(str(told.get("mime_type")))
+    return f"{told.get('kind') or 'media'} {name!r}, {kind}, {size}"

@@ -1,0 +1,372 @@
+"""The journal's part in a batch: what is written before calls run, and after; and which calls need not run again."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias, cast
+
+import anyio
+
+from spindle.artifacts.artifact import Artifact
+from spindle.artifacts.json_artifact import JsonArtifact
+from spindle.artifacts.spool import Spool
+from spindle.calls import Err, ErrCode, Ok
+from spindle.errors import UsageError
+from spindle.execution.call_state import Job, Record
+from spindle.execution.cancellation import from_outside, pass_on
+from spindle.execution.journal_media import keep_media, note_of, restored_media
+from spindle.execution.results import Settled, redactor_of, settle
+from spindle.journal.entries import Finished, Intent, JournalEntry, idempotency_key
+from spindle.journal.journal import Journal
+from spindle.tools.arguments import masked
+from spindle.tools.context import ToolContext
+from spindle.tools.invocation import is_awaitable
+
+Clock: TypeAlias = tuple[datetime, float]
+"""The same instant as a time, and as `time.perf_counter()` counts."""
+
+
+def intent_of(job: Job, now: datetime) -> Intent:
+    """Say that a call is about to run; its key is taken down, for its context is in the handler's hands then.
+
+    Raises:
+        NotCanonicalError: Its session or turn cannot be named.
+    """
+    tool, ctx, call_id = job.entry.tool, job.ctx, job.call.tool_call_id
+    if job.record is None:
+        ctx.checksum = job.checksum
+        ctx.idempotency_key = idempotency_key(ctx.session_id, ctx.turn_id, call_id, job.checksum)
+        job.record = Record(ctx.idempotency_key)
+    return Intent(
+        tool_call_id=call_id,
+        tool=tool.name,
+        checksum=job.checksum,
+        idempotency_key=job.record.key,
+        args=masked(job.arguments or {}, tool.secret_fields),
+        started_at=now,
+        session_id=ctx.session_id,
+        turn_id=ctx.turn_id,
+        fingerprint=tool.fingerprint,
+        repeat=tool.read_only,
+    )
+
+
+def bare_intent_of(job: Job, context: ToolContext, now: datetime) -> Intent:
+    """Name a call that did not pass the gates. What it was given may hold secrets that nobody could tell apart.
+
+    Raises:
+        UsageError: It has no id.
+        NotCanonicalError: Its session or turn cannot be named.
+    """
+    call = job.call
+    if not call.tool_call_id:
+        raise UsageError("a call without an id cannot be written down", field="tool_call_id")
+    return Intent(
+        tool_call_id=call.tool_call_id,
+        tool=call.name,
+        checksum=job.checksum,
+        idempotency_key=idempotency_key(context.session_id, context.turn_id, call.tool_call_id, job.checksum),
+        args={},
+        started_at=now,
+        session_id=context.session_id,
+        turn_id=context.turn_id,
+    )
+
+
+def finished_of(job: Job, clock: Clock, *, key: str | None = None, text_only: bool = False) -> Finished:
+    """Say what became of a call, as it is shown."""
+    now, ticks = clock
+    result, key = job.reduced, cast("Record", job.record).key if key is None else key
+    ended_at = now - timedelta(seconds=ticks - job.begun - job.duration_ms / 1000)
+    attempts = job.attempts or _attempts_before(job)
+    if not isinstance(result, Ok):
+        err = result or Err("execution_failed", "")
+        return Finished(
+            idempotency_key=key,
+            ended_at=ended_at,
+            attempts=attempts,
+            code=err.code,
+            error=err.error,
+            result={"field": err.field, "retryable": err.retryable},
+            result_chars=len(err.error),
+        )
+    # An artifact that the handler gave itself is not in our spool.
+    is_kept = result.artifact is not None and result.artifact is not _given_artifact(job)
+    return Finished(
+        idempotency_key=key,
+        ended_at=ended_at,
+        attempts=attempts,
+        result=_told(result, job, is_kept=is_kept, text_only=text_only),
+        result_chars=len(result.value),
+        cost_usd=result.cost_usd,
+        trusted=result.trusted,
+        artifact_id=job.place if is_kept else None,
+    )
+
+
+def _told(result: Ok, job: Job, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
+    # A tool may repeat what it was told in confidence; that is for the one who asked, not for the record.
+    secrets = redactor_of(job.arguments, job.entry.tool.secret_fields)
+    told: dict[str, Any] = {"value": secrets.redact(result.value)}
+    if result.structured is not None and not text_only:
+        told["structured"] = secrets.redact_value(result.structured)
+    if result.cost_usd is not None:
+        told["cost_usd"] = result.cost_usd
+    if is_kept:
+        told["is_json"] = isinstance(result.artifact, JsonArtifact)
+    if job.record is not None and job.record.media:
+        told["media"] = job.record.media
+    return told
+
+
+def _attempts_before(job: Job) -> int:
+    """A call that was found out about ran in the process that is gone, and not here."""
+    return 1 if job.record is not None and job.record.standing is not None else 0
+
+
+def _given_artifact(job: Job) -> Any:
+    result = cast("Settled", job.settled).result
+    return result.artifact if isinstance(result, Ok) else None
+
+
+async def reconciled(job: Job, timeout_seconds: float) -> Settled | None:
+    """Ask the tool what became of an interrupted call; whatever is no answer means that nobody knows."""
+    tool = job.entry.tool
+    if tool.reconcile is None:
+        return None
+    problem: BaseException | None = None
+    with anyio.move_on_after(timeout_seconds) as scope:
+        try:
+            found = tool.reconcile(cast("Record", job.record).key, job.ctx)
+            found = await found if is_awaitable(found) else found
+            if found is None:
+                return None
+            if isinstance(found, (Ok, Err)):
+                return settle(found, tool=tool.name, trusted=tool.trusted)
+            problem = TypeError(f"reconcile gave a {type(found).__name__} instead of an Ok, an Err or None")
+        except BaseException as error:  # noqa: BLE001  it is a user's function, and nobody is to fall over it
+            ending = from_outside(error, scope)
+            if ending is not None:
+                await pass_on(ending)
+            problem = error
+    job.ctx.events.warn(f"reconciling a call of {tool.name!r} failed", source="reconcile", error=problem)
+    return None
+
+
+GATHER_SECONDS = 0.02
+"""An outcome waits so long for others to be written with; then it no longer depends on how long its siblings take."""
+
+IsFinal: TypeAlias = Callable[[Job], bool]
+
+
+class Recording:
+    """Writes down what becomes of one batch."""
+
+    def __init__(self, journal: Journal, context: ToolContext, spool: Spool | None, is_final: IsFinal) -> None:
+        self._journal = journal
+        self._context = context
+        self._spool = spool
+        self._is_final = is_final
+        """Whether an answer is known to be shown as it is, before those of its siblings are known."""
+        self._ended: list[Job] = []
+        self._news = anyio.Event()
+        self._all_ended = anyio.Event()
+
+    async def begin(self, jobs: Sequence[Job]) -> None:
+        """Write the intent of each call; one that must not run again is answered here."""
+        now = datetime.now(UTC)
+        intents = {job: intent for job in jobs if (intent := self._intended(job, now)) is not None}
+        try:
+            standing = await self._journal.begin(list(intents.values()))
+        except UsageError as error:
+            if len(intents) == 1:
+                _refuse(*intents, error=error)
+            else:
+                # One of them cannot be kept, and the others must not suffer for it.
+                for job in intents:
+                    await self.begin([job])
+        except Exception as error:  # noqa: BLE001  nothing runs that is not written down, whoever's the journal is
+            for job in intents:
+                _refuse(job, error=error)
+        else:
+            for job, entry in zip(intents, standing, strict=True):
+                await self._take_in(job, entry)
+
+    def _intended(self, job: Job, now: datetime) -> Intent | None:
+        try:
+            return intent_of(job, now)
+        except Exception as error:  # noqa: BLE001  a call id, say, that is no text
+            _refuse(job, error=error)
+            return None
+
+    async def _take_in(self, job: Job, entry: JournalEntry | None) -> None:
+        record = cast("Record", job.record)
+        if entry is None:
+            record.is_begun = True
+        elif entry.state == "interrupted":
+            record.standing = entry
+        else:
+            record.is_over = True
+            if entry.state == "finished":
+                record.answer = Settled(await self._answer(job, entry))
+                job.finish(record.answer)
+            else:
+                text = f"The same call of {job.call.name!r} is running already; wait for its answer."
+                job.finish(Settled(Err("not_available", text, retryable=True)))
+
+    async def admit(self, job: Job, *, timeout_seconds: float) -> Settled | None:
+        """Let one call run, written down as begun; or give the answer it has without running."""
+        if job.record is None:
+            await self.begin([job])
+        record = cast("Record", job.record)
+        if record.is_begun:
+            return None
+        if record.standing is None:
+            return job.settled
+        found = await reconciled(job, timeout_seconds)
+        if found is not None:
+            record.is_begun = True
+            return found
+        if job.entry.tool.idempotent:
+            return await self._begin_again(job, record)
+        record.is_over = True
+        text = (
+            f"The call of {job.call.name!r} was interrupted by a crash, so nobody knows whether it took effect. "
+            "It was not run again: find out first."
+        )
+        return Settled(Err("interrupted", text))
+
+    async def _begin_again(self, job: Job, record: Record) -> Settled | None:
+        try:
+            await self._journal.begin([replace(intent_of(job, datetime.now(UTC)), repeat=True)])
+        except Exception as error:  # noqa: BLE001
+            _refuse(job, error=error)
+            return job.settled
+        job.record = Record(record.key, is_begun=True)
+        return None
+
+    async def _answer(self, job: Job, entry: JournalEntry) -> Ok | Err:
+        """Give the answer that was given before."""
+        record = entry.result or {}
+        if entry.code is not None:
+            code = cast("ErrCode", entry.code)
+            return Err(code, entry.error or "", field=record.get("field"), retryable=bool(record.get("retryable")))
+        media, lost = await restored_media(record.get("media"), self._spool, self._warn)
+        return Ok(
+            record.get("value", "") + note_of(lost),
+            media=media,
+            structured=record.get("structured"),
+            artifact=None if entry.artifact_id is None else await self._artifact(job, entry.artifact_id, record),
+            cost_usd=record.get("cost_usd"),
+            trusted=entry.trusted,
+        )
+
+    async def _artifact(self, job: Job, artifact_id: str, record: dict[str, Any]) -> Any:
+        kind = job.entry.tool.artifact_constructor or (JsonArtifact if record.get("is_json") else Artifact)
+        try:
+            reader = None if self._spool is None else await self._spool.read(artifact_id)
+            return None if reader is None else kind(reader)
+        except Exception as error:  # noqa: BLE001  what was shown then can be shown now
+            self._warn(f"the whole result of {job.call.name!r} could not be read again", error)
+            return None
+
+    @asynccontextmanager
+    async def keeping_up(self) -> AsyncGenerator[None]:
+        """While calls run, write the outcomes of those that have ended, so that none depends on a slow sibling."""
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(self._keep_up)
+            try:
+                yield
+            finally:
+                self._all_ended.set()
+                self._news.set()
+
+    def ended(self, job: Job) -> None:
+        """Take down that a call has ended; it is held up by nothing that is written."""
+        record = job.record
+        if record is not None and record.is_begun and self._is_final(job):
+            self._ended.append(job)
+            self._news.set()
+
+    async def _keep_up(self) -> None:
+        while True:
+            await self._news.wait()
+            with anyio.move_on_after(GATHER_SECONDS):
+                await self._all_ended.wait()
+            if self._all_ended.is_set():
+                return  # what is left is written with the answers that had to be cut
+            self._news = anyio.Event()
+            ended, self._ended = self._ended, []
+            try:
+                await self._write(ended)
+            except Exception:  # noqa: BLE001  it is tried once more at the end, and told then
+                return
+
+    async def finish(self, jobs: Sequence[Job], *, in_haste: bool = False) -> None:
+        """Write all that is not written yet; a journal that fails now is reported, the answers stand.
+
+        In haste, media is named and not kept.
+        """
+        owed = [job for job in jobs if job.record is not None and job.record.is_begun and not job.record.is_over]
+        refused = [note for job in jobs if (note := self._refusal(job)) is not None]
+        try:
+            await self._write(owed, in_haste=in_haste)
+            await self._journal.note(refused)
+        except Exception as error:  # noqa: BLE001
+            self._warn(f"the outcomes of up to {len(owed) + len(refused)} calls could not be written", error)
+
+    async def _write(self, jobs: Sequence[Job], *, in_haste: bool = False) -> None:
+        if not jobs:
+            return
+        await keep_media(jobs, None if in_haste else self._spool, self._warn)
+        clock = datetime.now(UTC), time.perf_counter()
+        try:
+            await self._journal.finish([finished_of(job, clock) for job in jobs])
+        except UsageError as error:
+            if len(jobs) > 1:
+                for job in jobs:
+                    await self._write([job], in_haste=in_haste)
+                return
+            # A handler's own `structured` may be anything; the text is what the model was shown.
+            self._warn(f"of the result of {jobs[0].call.name!r} only the text could be written", error)
+            await self._journal.finish([finished_of(jobs[0], clock, text_only=True)])
+        for job in jobs:
+            cast("Record", job.record).is_over = True
+
+    def _refusal(self, job: Job) -> tuple[Intent, Finished] | None:
+        """What is to be said of a call that was refused: without its arguments where nobody found them good."""
+        result = None if job.settled is None else job.settled.result
+        if not isinstance(result, Err) or (job.record is not None and (job.record.is_begun or job.record.is_over)):
+            return None
+        now = datetime.now(UTC)
+        try:
+            intent = (
+                intent_of(job, now) if cast("Any", job.ctx) is not None else bare_intent_of(job, self._context, now)
+            )
+            return intent, finished_of(job, (now, time.perf_counter()), key=intent.idempotency_key)
+        except Exception:  # noqa: BLE001  what has no name cannot be written down, and did nothing
+            return None
+
+    def _warn(self, message: str, error: BaseException) -> None:
+        self._context.events.warn(message, source="journal", error=error)
+
+
+Run: TypeAlias = Callable[[Job, Any], Coroutine[Any, Any, None]]
+
+
+def following(run: Run, recording: Recording) -> Run:
+    """Run calls so that the recording hears of each end."""
+
+    async def run_and_tell(job: Job, batch: Any) -> None:
+        await run(job, batch)
+        recording.ended(job)
+
+    return run_and_tell
+
+
+def _refuse(job: Job, *, error: BaseException) -> None:
+    text = f"The tool {job.call.name!r} was not run: the call could not be written down first."
+    job.record = Record("", is_over=True)
+    job.finish(Settled(Err("not_available", text, retryable=True, cause=error)))

@@ -1,0 +1,355 @@
+"""What a handler gave, as the one kind of result there is."""
+
+import json
+import math
+from codecs import BOM_UTF8
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from inspect import iscoroutine
+from typing import Any, NamedTuple, cast, get_args
+
+from jiter import from_json
+from pydantic_core import to_json
+
+from spindle.artifacts.artifact import Artifact
+from spindle.calls import Err, ErrCode, Ok
+from spindle.capabilities.secrets.secret import Redactor
+from spindle.errors import (
+    ArtifactQueryError,
+    CallError,
+    HandlerFailedError,
+    InvalidToolArgsError,
+    NotCanonicalError,
+    SpindleError,
+    StaleWriteError,
+    ToolDownstreamError,
+)
+from spindle.media import Media
+from spindle.tools.arguments import MASK
+from spindle.tools.schema.problems import printable
+
+_KNOWN_CODES = frozenset(get_args(ErrCode))
+_ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count", "as_text")
+
+
+class Settled(NamedTuple):
+    """A result, and its whole bytes where the text is not the whole."""
+
+    result: Ok | Err
+    whole: bytes | None = None
+    """What is to be kept if the text gets cut; `None` when that is the text itself."""
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether the text could not say all: the handler gave bytes that are no text, or half of a character."""
+        result, whole = self.result, self.whole
+        if whole is None or not isinstance(result, Ok) or "\ufffd" not in result.value:
+            return False
+        return whole.removeprefix(BOM_UTF8) != result.value.encode()
+
+
+def given_again(settled: Settled) -> Settled:
+    """Give a result to another call, which costs nothing more."""
+    result = settled.result
+    if not isinstance(result, Ok) or result.cost_usd is None:
+        return settled
+    return Settled(replace(result, cost_usd=None), settled.whole)
+
+
+def settle(value: Any, *, tool: str, trusted: bool) -> Settled:
+    """Turn a handler's value into a result; what cannot be one becomes an `Err`, never an exception."""
+    if type(value) is str:
+        return Settled(Ok(value, trusted=trusted)) if value.isascii() else _of_text(value, trusted=trusted)
+    if value is None:
+        return Settled(Ok(trusted=trusted))
+    try:
+        return _settled(value, tool=tool, trusted=trusted)
+    except BaseException as error:  # noqa: BLE001  the value is the handler's, and may do anything when looked at
+        kind = printable(type(value).__name__, 60)
+        reason = f"a {kind} that is neither text, bytes, media, an artifact nor JSON"
+        return Settled(invalid_result(tool, reason, error))
+
+
+def _settled(value: Any, *, tool: str, trusted: bool) -> Settled:
+    if isinstance(value, (Ok, Err)):
+        return _returned(value, tool=tool, trusted=trusted)
+    if isinstance(value, str):
+        return _of_text(str.__str__(value), trusted=trusted)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        data = bytes(cast("bytes", value))
+        return Settled(Ok(data.decode("utf-8-sig", "replace"), trusted=trusted), whole=data)
+    if isinstance(value, Artifact):
+        return Settled(Ok(artifact=value, trusted=trusted))
+    if isinstance(value, Media):
+        return Settled(_of_media((value,), trusted=trusted))
+    if _is_media_list(value):
+        return Settled(_of_media(tuple(value), trusted=trusted))
+    return Settled(_of_json(value, trusted=trusted))
+
+
+def _of_text(text: str, *, trusted: bool) -> Settled:
+    """Take a text as it is; halves of surrogate pairs, which no wire can carry, are replaced in what is shown."""
+    shown, whole = _sendable(text)
+    return Settled(Ok(shown, trusted=trusted), whole=whole)
+
+
+def _sendable(text: str) -> tuple[str, bytes | None]:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        try:
+            whole = text.encode("utf-8", "surrogateescape")  # as from a file name: these were the bytes
+        except UnicodeEncodeError:
+            whole = text.encode("utf-8", "surrogatepass")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), whole
+    return text, None
+
+
+def _returned(value: Ok | Err, *, tool: str, trusted: bool) -> Settled:
+    wrong = _wrong_field_of_err(value) if isinstance(value, Err) else _wrong_field_of_ok(value)
+    if wrong is not None:
+        return Settled(invalid_result(tool, wrong))
+    if isinstance(value, Err):
+        text, _ = _sendable(str.__str__(value.error))
+        return Settled(Err(value.code, text, field=value.field, retryable=value.retryable, cause=value.cause))
+    text, whole = _sendable(str.__str__(value.value))
+    media = tuple(value.media)
+    result = Ok(
+        text,
+        structured=value.structured,
+        media=media,
+        artifact=value.artifact,
+        cost_usd=value.cost_usd,
+        # A handler cannot raise its own trust.
+        trusted=trusted and not _has_foreign_media(media),
+    )
+    return Settled(result, whole=whole)
+
+
+def _wrong_field_of_err(err: Any) -> str | None:
+    if not isinstance(err.error, str):
+        return "Err.error is not text"
+    if err.code not in _KNOWN_CODES:
+        return "Err.code is none of the codes there are"
+    if not (err.field is None or isinstance(err.field, str)):
+        return "Err.field is not text"
+    return None if isinstance(err.retryable, bool) else "Err.retryable is neither True nor False"
+
+
+def _wrong_field_of_ok(ok: Any) -> str | None:
+    if not isinstance(ok.value, str):
+        return "Ok.value is not text"
+    if ok.media not in ((), []) and not _is_media_list(ok.media):
+        return "Ok.media is not a tuple of Media"
+    if not (ok.artifact is None or isinstance(ok.artifact, Artifact) or _reads_like_one(ok.artifact)):
+        return "Ok.artifact is no Artifact"
+    if ok.cost_usd is not None and not _is_amount(ok.cost_usd):
+        return "Ok.cost_usd is no amount"
+    return None
+
+
+def _reads_like_one(artifact: object) -> bool:
+    """Tell an artifact of the user's own class by its shape, as tools do."""
+    return all(callable(getattr(artifact, name, None)) for name in _ARTIFACT_METHODS)
+
+
+def _is_amount(cost: object) -> bool:
+    return isinstance(cost, (int, float)) and not isinstance(cost, bool) and math.isfinite(cost)
+
+
+def _is_media_list(value: Any) -> bool:
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    return all(isinstance(each, Media) for each in cast("Sequence[object]", value))
+
+
+def _of_media(media: tuple[Media, ...], *, trusted: bool) -> Ok:
+    text = "\n".join(f"[media id: {each.id} | {each.safe_filename}]" for each in media)
+    return Ok(text, media=media, trusted=trusted and not _has_foreign_media(media))
+
+
+def _has_foreign_media(media: Sequence[Any]) -> bool:
+    return any(getattr(each, "trust_tier", None) != "first-party" for each in media)
+
+
+def _of_json(value: Any, *, trusted: bool) -> Ok:
+    if iscoroutine(value):
+        value.close()  # or the interpreter would complain that nobody awaited it
+        raise TypeError("a coroutine that nobody awaited")
+    if isinstance(value, Iterator):
+        raise TypeError("an iterator, which may never end; give a list")
+    # JSON has no NaN: as a text it is still told, and everyone can read the rest.
+    data = to_json(value, inf_nan_mode="strings")
+    try:
+        structured: Any = from_json(data)
+    except ValueError:  # nested deeper than anyone reads; the text is all there is
+        structured = None
+    return Ok(data.decode(), structured=structured, trusted=trusted)
+
+
+def invalid_result(tool: str, reason: str, cause: BaseException | None = None) -> Err:
+    """Say that a tool answered with something that is no result."""
+    return Err("execution_failed", f"The tool {tool!r} returned an invalid result: {reason}.", cause=cause)
+
+
+MAX_ARTIFACT_BYTES = 8 << 20
+"""An artifact up to this size is read whole to look for secrets, and made anew where it holds one."""
+
+
+def redacted(settled: Settled, redactor: Redactor) -> Settled:
+    """Give a result with every secret masked: its text, its structured part, its whole bytes, its error and cause."""
+    if not redactor:
+        return settled
+    result = settled.result
+    if isinstance(result, Ok):
+        result = _clean_result(result, redactor)
+    else:
+        result = with_clean_cause(replace(result, error=redactor.redact(result.error)), redactor)
+    whole = None if settled.whole is None else redactor.redact_bytes(settled.whole)
+    return Settled(result, whole)
+
+
+def _clean_result(result: Ok, redactor: Redactor) -> Ok:
+    value, structured = redactor.redact(result.value), redactor.redact_value(result.structured)
+    media = redactor.redact_value(result.media) if result.media else result.media
+    if value is result.value and structured is result.structured and media is result.media:
+        return result
+    return replace(result, value=value, structured=structured, media=media)
+
+
+async def with_clean_artifact(settled: Settled, redactor: Redactor) -> Settled:
+    """Give a result whose artifact, which its handler made, holds no secret; a huge one is masked where it is read."""
+    result = settled.result
+    if not redactor or not isinstance(result, Ok) or not isinstance(result.artifact, Artifact):
+        return settled
+    try:
+        if await result.artifact.byte_length() > MAX_ARTIFACT_BYTES:
+            return settled
+        data = await result.artifact.as_bytes()
+    except Exception:  # noqa: BLE001  a reader may be anyone's; that it fails is told where it is shown
+        return settled
+    clean = redactor.redact_bytes(data)
+    if clean is data:
+        return settled
+    return Settled(replace(result, artifact=_same_view(result.artifact, clean)), settled.whole)
+
+
+def _same_view(artifact: Artifact, data: bytes) -> Artifact:
+    plain = Artifact.from_bytes(data)
+    try:
+        return artifact.over(plain.reader)
+    except Exception:  # noqa: BLE001  a class of others may be made in any way
+        return plain
+
+
+def with_clean_cause(err: Err, redactor: Redactor) -> Err:
+    """Give an error whose cause shows no secret: masked in place, or only described where that cannot be done."""
+    if err.cause is None or not redactor:
+        return err
+    try:
+        cause = _clean(err.cause, redactor)
+    except Exception:  # noqa: BLE001  whatever a stranger's exception does when it is looked at
+        cause = _redacted_cause(err.cause, "(its message cannot be shown)")
+    return err if cause is err.cause else replace(err, cause=cause)
+
+
+def _clean(cause: Any, redactor: Redactor) -> Any:
+    if not isinstance(cause, BaseException):
+        return redactor.redact_value(cause)
+    return cause if redactor.redact_error(cause) else _redacted_cause(cause, redactor.redact(str(cause)))
+
+
+def _redacted_cause(cause: object, text: str) -> HandlerFailedError:
+    name = type(cause).__name__
+    return HandlerFailedError(f"a handler raised {name}, which holds a secret", class_name=name, text=text)
+
+
+_MAX_WORDS = 2_000
+_MAX_CLASS_NAME = 100
+_NO_SECRETS = Redactor()
+_CODES: tuple[tuple[type[SpindleError], ErrCode], ...] = (
+    (InvalidToolArgsError, "input_invalid"),
+    (NotCanonicalError, "input_invalid"),
+    (ArtifactQueryError, "input_invalid"),
+    (StaleWriteError, "stale_write"),
+)
+
+
+def err_of(error: BaseException, *, tool: str, expose: bool = False) -> Err:
+    """Translate what a handler or a validator raised.
+
+    Our own errors speak to the model; a handler's shows its class and message only where its tool says so.
+    """
+    if isinstance(error, CallError) and not isinstance(error, ToolDownstreamError):
+        return Err(_code_of(error), _words(error, None), field=error.field, cause=error)
+    if expose:
+        text = f"The tool {tool!r} failed: {_described(error)}"
+    else:
+        text = f"The tool {tool!r} failed while running. Its error was recorded; try something else, or ask the user."
+    return Err("execution_failed", text, cause=error)
+
+
+def without_secrets(err: Err, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> Err:
+    """Mask the values of secret fields in what the model is told, and in what was raised."""
+    if not secret_fields:
+        return err
+    text = secrets_masked(err.error, arguments, secret_fields)
+    told = err if text == err.error else replace(err, error=text)
+    return with_clean_cause(told, redactor_of(arguments, secret_fields))
+
+
+def redactor_of(arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> Redactor:
+    """Give what masks the values of secret fields; where there are none it masks nothing."""
+    return Redactor(_secret_texts(arguments, secret_fields)) if secret_fields else _NO_SECRETS
+
+
+def secrets_masked(text: str, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> str:
+    """Mask the values of secret fields in a text, however they are spelled there."""
+    spellings = {spelled for part in _secret_texts(arguments, secret_fields) for spelled in _spelled(part)}
+    for spelled in sorted(spellings, key=len, reverse=True):
+        text = text.replace(spelled, MASK)
+    return text
+
+
+def _secret_texts(arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> list[str]:
+    return [text for name in secret_fields for text in _texts((arguments or {}).get(name))]
+
+
+def _code_of(error: CallError) -> ErrCode:
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return "execution_failed"
+
+
+def _described(error: BaseException) -> str:
+    if isinstance(error, HandlerFailedError):
+        name, words = error.class_name, printable(error.text, _MAX_WORDS)
+    else:
+        name, words = type(error).__name__, _words(error, _MAX_WORDS)
+    name = printable(name, _MAX_CLASS_NAME)
+    return f"{name}: {words}" if words else name
+
+
+def _words(error: BaseException, limit: int | None) -> str:
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001  an exception whose text raises is still only a failed call
+        return "(its message cannot be shown)"
+    return text if limit is None else printable(text, limit)
+
+
+def _texts(secret: Any) -> Iterator[str]:
+    """Give what a secret may show up as: itself, and every text and number in it."""
+    if isinstance(secret, Mapping):
+        secret = list(cast("Mapping[Any, Any]", secret).values())
+    if isinstance(secret, Sequence) and not isinstance(secret, (str, bytes)):
+        for part in cast("Sequence[Any]", secret):
+            yield from _texts(part)
+    elif secret is not None and not isinstance(secret, bool) and len(text := str(secret)) > 2:
+        yield text
+
+
+def _spelled(text: str) -> set[str]:
+    """Give the ways in which a text is quoted in errors; a very short one would mask half the message."""
+    return {text, printable(text, _MAX_WORDS), repr(text)[1:-1], json.dumps(text)[1:-1]}

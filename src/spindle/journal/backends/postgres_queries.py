@@ -1,0 +1,320 @@
+"""The calls in a PostgreSQL journal; everything here runs in the transaction of the session that proves this run alive.
+
+A call of another run that did not end is judged when someone asks about it: a run whose lock is free is gone, and its
+calls are interrupted from then on, whoever looks.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from spindle.errors import JournalError
+from spindle.journal.backends.postgres_schema import Connection
+from spindle.journal.entries import STARTED_FIELDS, Claim, Outcome, Row, Selection, withdrawn
+
+_TYPES = {
+    "started_at": "bigint",
+    "attempts": "bigint",
+    "ended_at": "bigint",
+    "result_chars": "bigint",
+    "cost_usd": "float8",
+    "trusted": "boolean",
+    "key_digest": "bytea",
+    "claim_id": "bigint",
+    "may_repeat": "boolean",
+}
+_OF_A_CLAIM = ("key_digest", "claim_id", "may_repeat", *STARTED_FIELDS)
+_OF_A_NOTE = ("key_digest", "claim_id", "may_repeat", *Row._fields)
+_OF_AN_OUTCOME = ("key_digest", *Outcome._fields[1:])
+_ENDING = Row._fields[len(STARTED_FIELDS) :]
+_COLUMNS = ", ".join(Row._fields)
+
+
+def _given(names: tuple[str, ...], first: int) -> str:
+    """A table of what is handed over, one array for each column."""
+    arrays = ", ".join(f"${first + place}::{_TYPES.get(name, 'text')}[]" for place, name in enumerate(names))
+    return f"unnest({arrays}) AS given ({', '.join(names)})"
+
+
+def _insert(names: tuple[str, ...], *, replaced: str, only_if: str) -> str:
+    # Numbered in the order of the batch, but written in that of the digests: who writes the same keys waits, and
+    # no two wait for each other.
+    listed = ", ".join(names)
+    return f"""
+        WITH numbered AS (
+            SELECT nextval(pg_get_serial_sequence('spindle_calls', 'seq')) AS seq, given.* FROM {_given(names, 2)}
+        )
+        INSERT INTO spindle_calls AS known (run_id, seq, {listed})
+        SELECT $1::bigint, seq, {listed} FROM numbered ORDER BY key_digest
+        ON CONFLICT (key_digest) DO UPDATE SET run_id = excluded.run_id, seq = excluded.seq, {replaced}
+        WHERE {only_if}
+        RETURNING claim_id
+    """  # noqa: S608 - our own words only
+
+
+_HAS_NEVER_RUN = "known.ended_at IS NOT NULL AND known.attempts = 0"
+_ANEW = [f"{name} = excluded.{name}" for name in _OF_A_CLAIM if name not in {"key_digest", "attempts"}]
+_EMPTY = [f"{name} = {'FALSE' if name == 'trusted' else 'NULL'}" for name in _ENDING]
+
+BEGIN = _insert(
+    _OF_A_CLAIM,
+    replaced=", ".join([*_ANEW, "attempts = known.attempts + 1", *_EMPTY]),
+    # A claim that is its own again was written before a connection was lost.
+    only_if=f"known.claim_id <> excluded.claim_id AND (excluded.may_repeat OR ({_HAS_NEVER_RUN}))",
+)
+"""Start calls; gives the claims that were taken."""
+
+NOTE = _insert(
+    _OF_A_NOTE,
+    replaced=", ".join(f"{name} = excluded.{name}" for name in _OF_A_NOTE if name != "key_digest"),
+    only_if=_HAS_NEVER_RUN,
+)
+"""Keep calls that have never run."""
+
+FINISH = f"""
+    UPDATE spindle_calls AS known
+    SET state = 'finished', attempts = known.attempts - 1 + given.attempts,
+        {", ".join(f"{name} = given.{name}" for name in _ENDING)}
+    FROM {_given(_OF_AN_OUTCOME, 2)}
+    WHERE known.key_digest = given.key_digest AND known.ended_at IS NULL
+        AND (known.run_id = $1::bigint OR known.state = 'interrupted')
+    RETURNING known.key_digest
+"""  # noqa: S608
+"""End calls of this run, or of runs that are gone; gives those that were ended."""
+
+DISOWN = f"""
+    UPDATE spindle_calls AS known
+    SET state = 'finished', attempts = known.attempts - 1 + given.attempts,
+        {", ".join(f"{name} = given.{name}" for name in _ENDING)}
+    FROM {_given(("claim_id", *_OF_AN_OUTCOME[1:]), 1)}
+    WHERE known.claim_id = given.claim_id AND known.state <> 'finished'
+"""  # noqa: S608
+"""End calls by the claims they were begun with."""
+
+FIND = f"SELECT key_digest, run_id, claim_id, {_COLUMNS} FROM spindle_calls WHERE key_digest = ANY($1)"  # noqa: S608
+"""Look calls up by their digests."""
+
+FOREIGN = "SELECT DISTINCT run_id FROM spindle_calls WHERE state = 'started' AND run_id <> $1"
+"""The other runs that have calls which did not end."""
+
+GONE = """
+    SELECT run_id
+    FROM (
+        SELECT run_id, pg_try_advisory_xact_lock_shared(run_id) AS is_free FROM unnest($1::bigint[]) AS runs (run_id)
+    ) AS asked
+    WHERE is_free
+"""
+"""Those of some runs whose process is gone; until the transaction ends none of them can come back."""
+
+INTERRUPT = "UPDATE spindle_calls SET state = 'interrupted' WHERE state = 'started' AND run_id = ANY($1)"
+"""Say of the calls of some runs that nobody knows what became of them."""
+
+LOST = "SELECT count(*) FROM spindle_calls WHERE state = 'interrupted' AND run_id = $1"
+"""How many calls of a run are taken for interrupted."""
+
+
+def select(*, state: str | None, has_tool_call_id: bool) -> str:
+    """Give calls, newest first: `$1` is the limit, then come the state and the id, if they are wanted."""
+    terms: list[str] = []
+    if state is not None:
+        # Told in full, so that the index of what did not end serves.
+        terms.append("state = $2" if state == "finished" else "ended_at IS NULL AND state = $2")
+    if has_tool_call_id:
+        terms.append(f"tool_call_id = ${len(terms) + 2}")
+    where = f"WHERE {' AND '.join(terms)}" if terms else ""
+    return f"SELECT {_COLUMNS} FROM spindle_calls {where} ORDER BY seq DESC LIMIT $1"  # noqa: S608 - our own words only
+
+
+_AS_IT_IS = frozenset(map(Row._fields.index, ("state", "args", "result")))
+"""JSON is ASCII without NUL already, and stays JSON for those who look at the table."""
+
+_odd = re.compile("[\\\\\0\ud800-\udfff]")
+_escape = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
+
+
+def stored_text(text: str) -> str:
+    """Text that PostgreSQL takes, unlike that of any other text."""
+    return _odd.sub(lambda found: "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}", text)
+
+
+def loaded_text(text: str) -> str:
+    """The text that was stored so."""
+    return _escape.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text) if "\\" in text else text
+
+
+def digest(key: str) -> bytes:
+    """What a key is found by: an index takes no long text."""
+    return sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def stored_values(values: Iterable[Any]) -> list[Any]:
+    """The first fields of a row, or all of them, as they are kept."""
+    return [
+        stored_text(value) if isinstance(value, str) and place not in _AS_IT_IS else value
+        for place, value in enumerate(values)
+    ]
+
+
+def loaded_row(values: Iterable[Any]) -> Row:
+    """The row that was kept so."""
+    return Row._make(
+        loaded_text(value) if isinstance(value, str) and place not in _AS_IT_IS else value
+        for place, value in enumerate(values)
+    )
+
+
+Ending: TypeAlias = Literal["ended", "unknown", "elsewhere"]
+"""It has an outcome; nobody ever began it; another process runs it."""
+
+_MAX_VANISHED = 10
+
+
+class Bid(NamedTuple):
+    """A claim with a number of its own, by which it is known again after a connection was lost."""
+
+    id: int
+    claim: Claim
+
+
+class Known(NamedTuple):
+    """A row, and whose it is."""
+
+    run_id: int
+    claim_id: int
+    row: Row
+
+
+class Calls:
+    """The calls that one connection reaches; answers come one for each item, in their order."""
+
+    def __init__(self, connection: Connection, *, run_id: int, may_judge: bool) -> None:
+        self._connection = connection
+        self._run_id = run_id
+        self._may_judge = may_judge
+        """Not while others may just be coming back, as after a restart of the server."""
+
+    async def begin(self, bids: Sequence[Bid]) -> list[Row | None]:
+        """Start each call that is unknown, has never run or may be repeated; give the row of each other one."""
+        answers: dict[int, Row | None] = {}
+        vanished = 0
+        while left := [bid for bid in bids if bid.id not in answers]:
+            new = await self._claim(left)
+            answers |= new
+            vanished += not new
+            if vanished > _MAX_VANISHED:
+                raise JournalError("someone deletes the calls that are begun here; nothing was begun")
+        return [answers[bid.id] for bid in bids]
+
+    async def finish(self, outcomes: Sequence[Outcome]) -> list[Ending]:
+        """End each call unless it has ended already, or another process runs it."""
+        first = {digest(outcome.idempotency_key): outcome for outcome in reversed(outcomes)}
+        left = await self._end(first)
+        endings: dict[bytes, Ending] = dict.fromkeys(first, "ended")
+        if left:
+            known = await self._known(left)
+            endings |= {each: "unknown" for each in left if each not in known}
+            open_ = {each: left[each] for each, (_, _, row) in known.items() if row.ended_at is None}
+            endings |= dict.fromkeys(await self._end(open_) if open_ else (), "elsewhere")
+        return [endings[digest(outcome.idempotency_key)] for outcome in outcomes]
+
+    async def note(self, rows: Sequence[Row]) -> list[None]:
+        """Keep each row, in the place of one that has never run; one that has, or may have, stays."""
+        newest: dict[str, Row] = {}
+        for row in rows:
+            newest.pop(row.idempotency_key, None)
+            newest[row.idempotency_key] = row
+        kept = [[digest(key), 0, False, *stored_values(row)] for key, row in newest.items()]
+        await self._connection.fetch(NOTE, self._run_id, *_columns(kept))
+        return [None] * len(rows)
+
+    async def find(self, keys: Sequence[str]) -> list[Row | None]:
+        """Look each key up."""
+        known = await self._known(dict.fromkeys(map(digest, keys))) if keys else {}
+        return [known[each].row if each in known else None for each in map(digest, keys)]
+
+    async def select(self, selections: Sequence[Selection]) -> list[list[Row]]:
+        """Give the rows that each selection wants, newest first."""
+        await self._judge([run_id for (run_id,) in await self._connection.fetch(FOREIGN, self._run_id)])
+        return [await self._select(selection) for selection in selections]
+
+    async def disown(self, bids: Sequence[Bid]) -> list[None]:
+        """End calls whose callers never came to know that they were theirs to run."""
+        rows = [[bid.id, *_ending(withdrawn(bid.claim.row.idempotency_key))] for bid in bids]
+        await self._connection.fetch(DISOWN, *_columns(rows))
+        return [None] * len(bids)
+
+    async def _claim(self, bids: Sequence[Bid]) -> dict[int, Row | None]:
+        """Answer the first bid for each key, and those behind it that can only find out what stands."""
+        first, behind = _rounds(bids)
+        rows = [
+            [each, bid.id, bid.claim.repeat, *stored_values(bid.claim.row[: len(STARTED_FIELDS)])]
+            for each, bid in first.items()
+        ]
+        taken = {claim_id for (claim_id,) in await self._connection.fetch(BEGIN, self._run_id, *_columns(rows))}
+        standing = [each for each, bid in first.items() if bid.id not in taken or behind[each]]
+        answers: dict[int, Row | None] = dict.fromkeys(taken)
+        for each, known in (await self._known(standing)).items() if standing else ():
+            for bid in (first[each], *behind[each]):
+                if bid.id not in taken:
+                    is_own = known.claim_id == bid.id and known.row.state == "started"
+                    answers[bid.id] = None if is_own else known.row
+        return answers
+
+    async def _end(self, outcomes: dict[bytes, Outcome]) -> dict[bytes, Outcome]:
+        """End calls that are this run's or nobody's; gives the others."""
+        rows = [[each, *_ending(outcome)] for each, outcome in outcomes.items()]
+        ended = {each for (each,) in await self._connection.fetch(FINISH, self._run_id, *_columns(rows))}
+        return {each: outcome for each, outcome in outcomes.items() if each not in ended}
+
+    async def _known(self, digests: Iterable[bytes]) -> dict[bytes, Known]:
+        wanted = list(digests)
+        known = await self._fetched(wanted)
+        doubtful = {run_id for run_id, _, row in known.values() if row.state == "started"} - {self._run_id}
+        return await self._fetched(wanted) if await self._judge(list(doubtful)) else known
+
+    async def _fetched(self, digests: list[bytes]) -> dict[bytes, Known]:
+        found = await self._connection.fetch(FIND, digests)
+        return {each: Known(run_id, claim_id, loaded_row(row)) for each, run_id, claim_id, *row in found}
+
+    async def _judge(self, runs: list[int]) -> bool:
+        """Mark the calls of those runs that are gone as interrupted; tells whether there were any."""
+        if not runs or not self._may_judge:
+            return False
+        gone = [run_id for (run_id,) in await self._connection.fetch(GONE, runs)]
+        if gone:
+            await self._connection.execute(INTERRUPT, gone)
+        return bool(gone)
+
+    async def _select(self, selection: Selection) -> list[Row]:
+        query = select(state=selection.state, has_tool_call_id=selection.tool_call_id is not None)
+        wanted = [selection.state, None if selection.tool_call_id is None else stored_text(selection.tool_call_id)]
+        values = [value for value in wanted if value is not None]
+        return [loaded_row(found) for found in await self._connection.fetch(query, selection.limit, *values)]
+
+
+def _rounds(bids: Sequence[Bid]) -> tuple[dict[bytes, Bid], dict[bytes, list[Bid]]]:
+    """The first bid for each key, for one statement cannot write a row twice, and the harmless ones behind it."""
+    first: dict[bytes, Bid] = {}
+    behind: dict[bytes, list[Bid]] = {}
+    later: set[bytes] = set()
+    for bid in bids:
+        each = digest(bid.claim.row.idempotency_key)
+        if each not in first:
+            first[each], behind[each] = bid, []
+        elif bid.claim.repeat:
+            later.add(each)
+        elif each not in later:
+            behind[each].append(bid)
+    return first, behind
+
+
+def _ending(outcome: Outcome) -> list[Any]:
+    _, attempts, ended_at, code, error, result, *facts, artifact_id = outcome
+    texts = [None if text is None else stored_text(text) for text in (code, error, artifact_id)]
+    return [attempts, ended_at, *texts[:2], result, *facts, texts[2]]
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """One list for each column, as a statement takes them."""
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,310 @@
+"""From a path to a database that is locked, sound, of the newest version, and knows who was interrupted."""
+
+import fcntl
+import logging
+import os
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+from spindle.errors import JournalDamagedError, JournalError, JournalLockedError
+from spindle.journal.backends.sqlite_database import (
+    APPLICATION_ID,
+    MIGRATIONS,
+    Database,
+    connect,
+    create,
+    is_damage,
+    mark_interrupted,
+    migrate,
+    sync,
+    version_of,
+)
+from spindle.journal.entries import OnDamage, Row
+
+SIDE_FILES = ("-wal", "-shm")
+_HEADER_BYTES = 100
+_WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+
+CHECKED_BYTES = 64 << 20
+"""Up to this size the whole file is checked at each opening; beyond, damage shows when it is met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Why a file cannot be used as a journal."""
+
+    reason: str
+    is_readable: bool = False
+    """Somebody else can use it as it is, so that it is not moved unless we are told to."""
+
+
+def damage_of_file(path: Path, *, had_journal: bool) -> Damage | None:
+    """Judge a file by its outside, before SQLite is let near it: it would empty a log whose database is gone."""
+    header, log = _beginning(path), _beginning(path.with_name(f"{path.name}-wal"))
+    if header:
+        return _damage_of_header(header, log or b"", path.stat().st_size)
+    if log:
+        return Damage("its write-ahead log is there, but the database is missing or empty")
+    # A journal appears under its name when it is whole, so an empty file was emptied by somebody.
+    return Damage("it is empty, and it was not before") if header is not None and had_journal else None
+
+
+def _damage_of_header(header: bytes, log: bytes, size: int) -> Damage | None:
+    if not header.startswith(b"SQLite format 3\x00"):
+        return Damage("it is not a SQLite database")
+    if len(header) < _HEADER_BYTES:
+        return Damage("it is cut short within its header")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        return Damage("it is the SQLite database of another program", is_readable=True)
+    if log and log[:4].strip(b"\x00") and log[:4] not in _WAL_MAGIC:
+        return Damage("its write-ahead log is not one")
+    # A crash in the middle of a checkpoint leaves a log, from which SQLite mends the file.
+    if not log and size % max(int.from_bytes(header[16:18], "big"), 1):
+        return Damage("it is cut short")
+    return _newer(int.from_bytes(header[60:64], "big"))
+
+
+def damage_of_content(connection: sqlite3.Connection, size: int) -> Damage | None:
+    """Judge what SQLite finds in it."""
+    if newer := _newer(version_of(connection)):
+        return newer
+    if size <= CHECKED_BYTES:
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            return Damage(f"its pages do not fit together ({found})")
+    return None
+
+
+def damage_of_tables(connection: sqlite3.Connection) -> Damage | None:
+    """Judge whether it has the columns of this version."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
+    missing = {"seq", "run_id", *Row._fields} - columns
+    return Damage(f"its table lacks {', '.join(sorted(missing))}") if missing else None
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a file, with those that belong to it, to a name that was free."""
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    names = (f"{path.name}.damaged-{stamp}{f'-{number}' if number else ''}" for number in count())
+    aside = next(
+        place
+        for place in map(path.with_name, names)
+        if not any(place.with_name(f"{place.name}{suffix}").exists() for suffix in ("", *SIDE_FILES))
+    )
+    # The database first: should this be cut off, a log without a database is not mistaken for a fresh start.
+    for suffix in ("", *SIDE_FILES):
+        part = path.with_name(f"{path.name}{suffix}")
+        if part.exists():
+            part.rename(aside.with_name(f"{aside.name}{suffix}"))
+    sync(path.parent)
+    return aside
+
+
+def newest_aside(path: Path) -> Path | None:
+    """Where the last damaged file of that name was put."""
+    names = [near.name for near in path.parent.iterdir() if near.name.startswith(f"{path.name}.damaged-")]
+    return max((path.with_name(name.removesuffix("-wal").removesuffix("-shm")) for name in names), default=None)
+
+
+def _newer(version: int) -> Damage | None:
+    known = len(MIGRATIONS)
+    if version <= known:
+        return None
+    return Damage(f"it has version {version}, written by a newer Spindle; this one knows {known}", is_readable=True)
+
+
+def _beginning(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+_held: set[int] = set()
+"""Handles of the locks of this process."""
+
+
+class ProcessLock:
+    """The right of this process to write one journal."""
+
+    def __init__(self, handle: int, *, is_first: bool) -> None:
+        self._handle = handle
+        self.is_first = is_first
+        """Nobody has ever locked it before."""
+
+    @classmethod
+    def take(cls, journal: Path) -> "ProcessLock":
+        """Lock the file `<journal>.lock`, which stays there for good: removing it could let two processes in.
+
+        Raises:
+            JournalLockedError: A living process has it.
+            OSError: The file cannot be used.
+        """
+        handle = os.open(f"{journal}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        _held.add(handle)
+        try:
+            lock = cls(handle, is_first=not os.pread(handle, 1, 0))
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        except BlockingIOError:
+            holder = _holder(handle)
+            _close(handle)
+            raise _refusal(journal, holder) from None
+        except BaseException:
+            _close(handle)
+            raise
+        return lock
+
+    def release(self) -> None:
+        """Let another process in."""
+        if self._handle in _held:
+            _close(self._handle)
+
+
+def _close(handle: int) -> None:
+    _held.discard(handle)
+    os.close(handle)
+
+
+def _holder(handle: int) -> int | None:
+    text = os.pread(handle, 32, 0).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _refusal(journal: Path, holder: int | None) -> JournalLockedError:
+    who = "another process" if holder is None else f"process {holder}"
+    if holder == os.getpid():
+        who = f"this very process ({holder}), under another name of the file,"
+    return JournalLockedError(
+        f"the journal {journal} is being written by {who}, and one process writes a SQLite journal: "
+        "end that process, or give this one a journal of its own",
+        path=str(journal),
+        holder_pid=holder,
+    )
+
+
+def _let_go_in_child() -> None:
+    # A lock is shared with a forked child as long as it has the handle: it would outlive the parent.
+    for handle in list(_held):
+        with suppress(OSError):
+            _close(handle)
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+_log = logging.getLogger(__name__)
+
+
+def open_database(path: Path, run_id: str, on_damage: OnDamage) -> Database:
+    """Open a journal's file for this process alone; it is made, with its folder, when it is not there.
+
+    Raises:
+        JournalLockedError: Another process has it.
+        JournalDamagedError: It cannot be used, and nobody chose to go on without it.
+        JournalError: Its place cannot be used.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = ProcessLock.take(path)
+    except OSError as error:
+        raise _no_place(path, error) from error
+    try:
+        connection = _sound_connection(path, run_id, on_damage, had_journal=not lock.is_first)
+        return Database(connection, run_id=run_id, on_close=lock.release)
+    except OSError as error:
+        lock.release()
+        raise _no_place(path, error) from error
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _sound_connection(path: Path, run_id: str, on_damage: OnDamage, *, had_journal: bool) -> sqlite3.Connection:
+    if path.exists() and not path.is_file():
+        raise JournalError(f"the journal {path} is no file; give the path of a file")
+    if on_damage == "raise" and not path.exists() and (aside := newest_aside(path)):
+        raise _damaged(path, "it was found damaged earlier", aside)
+    damage = damage_of_file(path, had_journal=had_journal)
+    if damage is not None:
+        _take_away(path, damage, on_damage)
+    opened = _connection(path, run_id)
+    if isinstance(opened, Damage):
+        _take_away(path, opened, on_damage)
+        opened = _connection(path, run_id)
+    if isinstance(opened, Damage):
+        raise _damaged(path, opened.reason, None)
+    return opened
+
+
+def _connection(path: Path, run_id: str) -> sqlite3.Connection | Damage:
+    if not path.exists() or not path.stat().st_size:
+        create(path)
+    try:
+        connection = connect(path)
+    except sqlite3.Error as error:
+        return _as_damage(error)
+    try:
+        damage = _brought_up(connection, run_id, path.stat().st_size)
+    except BaseException:
+        connection.close()
+        raise
+    if damage is None:
+        return connection
+    connection.close()
+    return damage
+
+
+def _brought_up(connection: sqlite3.Connection, run_id: str, size: int) -> Damage | None:
+    try:
+        damage = damage_of_content(connection, size)
+        if damage is None:
+            migrate(connection)
+            damage = damage_of_tables(connection)
+        if damage is None:
+            mark_interrupted(connection, run_id)
+    except sqlite3.Error as error:
+        return _as_damage(error)
+    return damage
+
+
+def _as_damage(error: sqlite3.Error) -> Damage:
+    if not is_damage(error):
+        raise error
+    return Damage(f"SQLite says: {error}")
+
+
+def _take_away(path: Path, damage: Damage, on_damage: OnDamage) -> None:
+    if on_damage == "raise" and damage.is_readable:
+        raise _damaged(path, damage.reason, None)
+    try:
+        aside = set_aside(path)
+    except OSError as error:
+        raise _damaged(path, damage.reason, None) from error
+    if on_damage == "raise":
+        raise _damaged(path, damage.reason, aside)
+    _log.warning(
+        "the journal %s cannot be used: %s; it is kept as %s, and a fresh one begins", path, damage.reason, aside
+    )
+
+
+def _damaged(path: Path, reason: str, aside: Path | None) -> JournalDamagedError:
+    where = "It was left where it is" if aside is None else f"It is kept as {aside}"
+    return JournalDamagedError(
+        f"the journal {path} cannot be used: {reason}. {where}. Put a sound copy in its place, or say "
+        'on_damage="set_aside" to go on with a fresh journal, which knows nothing of earlier calls',
+        path=str(path),
+        aside=None if aside is None else str(aside),
+    )
+
+
+def _no_place(path: Path, error: OSError) -> JournalError:
+    return JournalError(
+        f"the journal {path} cannot be opened: {error.strerror or error}; check that its folder is there and is yours"
+    )

@@ -1,0 +1,295 @@
+"""A calculator for models: exact where numbers allow it, and nothing but numbers; nothing is ever evaluated as code."""
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import Field
+
+from spindle.calls import Err, Ok
+from spindle.tools.declaration import tool
+
+Number: TypeAlias = Fraction | float
+
+MAX_BITS = 8_192
+"""Of a numerator or denominator: some 2,400 digits."""
+MAX_FACTORIAL = 800
+MAX_ARGUMENTS = 100
+_MAX_EXPONENT_DIGITS = 4
+_SIGNIFICANT = 15
+_SIGNIFICANT_IF_EXACT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What a name does, and how many values it takes."""
+
+    call: Callable[..., Any]
+    takes: tuple[int, int] = (1, 1)
+
+
+def literal(text: str) -> Number:
+    """Read a number as it is written, digit by digit.
+
+    Raises:
+        ValueError: It is none, or too large.
+    """
+    mantissa, _, exponent = text.replace("_", "").lower().partition("e")
+    if len(exponent.lstrip("+-0")) > _MAX_EXPONENT_DIGITS or not mantissa:
+        raise ValueError("a number in it is too large, or is none")
+    try:
+        return _bounded(Fraction(f"{mantissa}e{exponent or '0'}"))
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is no number") from None
+
+
+def checked(function: Callable[..., Any], *values: Number) -> Number:
+    """Apply `function`, and see that the result is a number of bearable size.
+
+    Raises:
+        ValueError: It is not.
+    """
+    try:
+        result: Any = function(*values)
+    except ZeroDivisionError:
+        raise ValueError("it divides by zero") from None
+    except OverflowError:
+        raise ValueError("a number in it gets too large") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"it has no value ({error})") from None
+    if isinstance(result, float):
+        if not math.isfinite(result):
+            raise ValueError("a number in it gets too large")
+        return result
+    return _bounded(Fraction(result))
+
+
+def shown(value: Number) -> str:
+    """Write a number down: whole numbers exactly, decimals that end to sixty digits, others to fifteen."""
+    if isinstance(value, float):
+        return _decimal(Decimal(value))
+    if value.denominator == 1:
+        return str(value.numerator)
+    rest = value.denominator
+    for factor in (2, 5):
+        while rest % factor == 0:
+            rest //= factor
+    digits = _SIGNIFICANT if rest != 1 else _SIGNIFICANT_IF_EXACT
+    quotient = Context(prec=digits).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return _decimal(quotient, digits)
+
+
+def _decimal(value: Decimal, digits: int = _SIGNIFICANT) -> str:
+    rounded = Context(prec=digits).normalize(value)
+    return f"{rounded:f}" if -7 < rounded.adjusted() < 21 else f"{rounded:e}"
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
+        raise ValueError(f"a number in it gets too large (more than {MAX_BITS} bits)")
+    return value
+
+
+def _power(base: Number, exponent: Number) -> Any:
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
+        bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+        # Judged before it is worked out: 9 ** 9 ** 9 would take a machine's memory.
+        if base not in (0, 1, -1) and (bits - 1) * abs(exponent.numerator) > MAX_BITS:
+            raise ValueError(f"a power in it gets too large (more than {MAX_BITS} bits)")
+        if base in (1, -1):
+            return base if exponent.numerator % 2 else Fraction(1)
+        return base**exponent.numerator
+    if base < 0 and float(exponent) % 1:
+        raise ValueError("a negative number has no real power of that kind")
+    return float(base) ** float(exponent)
+
+
+def _round(value: Number, places: Number = Fraction(0)) -> Any:
+    count = _whole(places)
+    if abs(count) > 1_000:
+        raise ValueError("it rounds to more than 1000 places")
+    return round(_exact(value), count)
+
+
+def _sqrt(value: Number) -> Any:
+    if isinstance(value, Fraction) and value >= 0:
+        top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
+        if top * top == value.numerator and bottom * bottom == value.denominator:
+            return Fraction(top, bottom)
+    return math.sqrt(value)
+
+
+def _factorial(value: Number) -> int:
+    count = _whole(value)
+    if count > MAX_FACTORIAL:
+        raise ValueError(f"factorial takes at most {MAX_FACTORIAL}")
+    return math.factorial(count)
+
+
+def _whole(value: Number) -> int:
+    exact = _exact(value)
+    if exact.denominator != 1:
+        raise ValueError("a whole number is needed there")
+    return exact.numerator
+
+
+def _exact(value: Number) -> Fraction:
+    return Fraction(value)
+
+
+def _of_whole(function: Callable[..., int]) -> Callable[..., int]:
+    return lambda *values: function(*(_whole(value) for value in values))
+
+
+OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda left, right: left / right,
+    ast.FloorDiv: lambda left, right: left // right,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+CONSTANTS: Final[dict[str, Number]] = {"pi": math.pi, "e": math.e, "tau": math.tau}
+FUNCTIONS: Final[dict[str, Function]] = {
+    "abs": Function(abs),
+    "round": Function(_round, (1, 2)),
+    "floor": Function(math.floor),
+    "ceil": Function(math.ceil),
+    "min": Function(lambda *values: min(values), (1, MAX_ARGUMENTS)),
+    "max": Function(lambda *values: max(values), (1, MAX_ARGUMENTS)),
+    "sqrt": Function(_sqrt),
+    "exp": Function(math.exp),
+    "log": Function(math.log, (1, 2)),
+    "log2": Function(math.log2),
+    "log10": Function(math.log10),
+    "sin": Function(math.sin),
+    "cos": Function(math.cos),
+    "tan": Function(math.tan),
+    "asin": Function(math.asin),
+    "acos": Function(math.acos),
+    "atan": Function(math.atan),
+    "atan2": Function(math.atan2, (2, 2)),
+    "degrees": Function(math.degrees),
+    "radians": Function(math.radians),
+    "factorial": Function(_factorial),
+    "gcd": Function(_of_whole(math.gcd), (1, MAX_ARGUMENTS)),
+    "lcm": Function(_of_whole(math.lcm), (1, MAX_ARGUMENTS)),
+    "hypot": Function(math.hypot, (1, MAX_ARGUMENTS)),
+}
+
+
+MAX_CHARS = 1_000
+MAX_DEPTH = 100
+
+_TOKENS = re.compile(
+    r"(?: |(?:\d[\d_]*)?\.?\d[\d_]*\.?(?:[eE][+-]?\d+)?(?![\w.])|[A-Za-z]\w*|\*\*|//|[-+*/%(),])*", re.ASCII
+)
+"""Numbers, names and operators; everything else is turned down before Python's parser sees it."""
+
+
+@tool(toolset="arithmetic", trusted=True, read_only=True, timeout_seconds=10, max_result_chars=5_000)
+async def calculate(expression: Annotated[str, Field(min_length=1, max_length=MAX_CHARS)]) -> Ok | Err:
+    """Work out an arithmetic expression, exactly where that is possible: "0.1 + 0.2" gives 0.3.
+
+    Operators: + - * / // (whole division) % (remainder) ** (power) and parentheses. Functions: abs, round, floor,
+    ceil, min, max, sqrt, exp, log (natural, or log(x, base)), log2, log10, sin, cos, tan, asin, acos, atan, atan2
+    (radians), degrees, radians, factorial, gcd, lcm, hypot. Constants: pi, e, tau.
+
+    Args:
+        expression: For example "(1299 * 12) / 0.81", "2 ** 64", "sqrt(2) * sin(pi / 4)" or "round(10 / 3, 2)".
+    """
+    try:
+        return Ok(evaluate(expression))
+    except ValueError as error:
+        return Err("input_invalid", f"The expression cannot be worked out: {error}", field="expression")
+
+
+def evaluate(expression: str) -> str:
+    """Work out an expression and write its value down.
+
+    Raises:
+        ValueError: It is no arithmetic, has no value, or its numbers get too large.
+    """
+    expression = " ".join(expression.split())
+    if len(expression) > MAX_CHARS:
+        raise ValueError(f"it is longer than {MAX_CHARS} characters")
+    return shown(_value(_parsed(expression), expression, 0))
+
+
+def _parsed(expression: str) -> ast.expr:
+    allowed = _TOKENS.match(expression)
+    end = allowed.end() if allowed else 0
+    if end < len(expression):
+        raise ValueError(f"{_offending(expression[end:])} at character {end + 1}")
+    try:
+        return ast.parse(expression, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError("it is not a complete expression, such as '(2 + 3) * 4'") from None
+
+
+def _offending(rest: str) -> str:
+    if rest.startswith("^"):
+        return "'^' is not a power here; write '**'"
+    return f"{rest[:10]!r} is not arithmetic"
+
+
+def _value(node: ast.expr, source: str, depth: int) -> Number:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(node, ast.Constant):
+        return literal(source[node.col_offset : node.end_col_offset])
+    if isinstance(node, ast.Name):
+        return _constant(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
+        value = _value(node.operand, source, depth + 1)
+        return -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, ast.BinOp):
+        return _chained(node, source, depth)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return _called(node.func.id, [_value(each, source, depth + 1) for each in node.args])
+    raise _not_understood()
+
+
+def _chained(node: ast.expr, source: str, depth: int) -> Number:
+    """Work out `a + b - c …` from left to right: a long sum is not a deep one."""
+    pending: list[ast.BinOp] = []
+    while isinstance(node, ast.BinOp):
+        pending.append(node)
+        node = node.left
+    value = _value(node, source, depth + 1)
+    for step in reversed(pending):
+        function = OPERATORS.get(type(step.op))
+        if function is None:
+            raise _not_understood()
+        value = checked(function, value, _value(step.right, source, depth + 1))
+    return value
+
+
+def _not_understood() -> ValueError:
+    return ValueError("only numbers, + - * / // % **, parentheses and the listed functions are understood")
+
+
+def _constant(name: str) -> Number:
+    if name in CONSTANTS:
+        return CONSTANTS[name]
+    if name in FUNCTIONS:
+        raise ValueError(f"{name} is a function; write {name}(…)")
+    raise ValueError(f"{name[:40]!r} is unknown; the constants are {', '.join(CONSTANTS)}")
+
+
+def _called(name: str, values: list[Number]) -> Number:
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise ValueError(f"{name[:40]!r} is unknown; the functions are {', '.join(FUNCTIONS)}")
+    least, most = function.takes
+    if not least <= len(values) <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        raise ValueError(f"{name} takes {wanted} values, and was given {len(values)}")
+    return checked(function.call, *values)

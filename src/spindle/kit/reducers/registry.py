@@ -1,0 +1,163 @@
+"""Reducers for the ready-made tools `terminal`, `read_file` and `kanban_list`."""
+
+import json
+import math
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from spindle.calls import Err, Ok
+from spindle.execution.reducers import ReduceInfo, Reducer, ReducerRegistry
+from spindle.kit.reducers.git_status import is_git_status, summarise_git_status
+from spindle.kit.reducers.installs import install_noise
+from spindle.kit.reducers.lines import excerpt, plain_lines, without_noise
+from spindle.kit.reducers.test_runners import run_noise
+
+
+def argument(args: object, name: str) -> Any:
+    """The argument of that name, of a mapping or of an object with attributes; `None` when it is not given."""
+    if isinstance(args, Mapping):
+        return cast("Mapping[str, Any]", args).get(name)
+    return getattr(args, name, None)
+
+
+def with_text(result: Ok, text: str) -> Ok:
+    """`result` with `text` in the place of its own, or `result` itself when that is not longer."""
+    return replace(result, value=text) if len(text) < len(result.value) else result
+
+
+MANY_TICKETS = 10
+TOP_TICKETS = 5
+MILLISECONDS_FROM = 1e11
+"""As seconds, that is the year 5138."""
+CLOSED = frozenset({"done", "cancelled"})
+
+
+def summarise_board(text: str) -> str | None:
+    """The summary of a JSON list of more than ten tickets; `None` for anything else."""
+    tickets = _tickets(text)
+    if tickets is None or len(tickets) <= MANY_TICKETS:
+        return None
+    counts = Counter(_status(ticket) for ticket in tickets)  # keeps the order of first sight
+    still_open = [ticket for ticket in tickets if _status(ticket) not in CLOSED]
+    top = sorted(still_open, key=_updated, reverse=True)[:TOP_TICKETS]
+    by_status = ", ".join(f"{status}={count}" for status, count in counts.items())
+    return f"Counts by status: {by_status}. Top {len(top)} open: {'; '.join(map(_ticket_line, top))}"
+
+
+def _tickets(text: str) -> list[dict[str, Any]] | None:
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, list):
+        return None
+    items = cast("list[Any]", found)
+    return items if all(_is_ticket(item) for item in items) else None
+
+
+def _is_ticket(item: Any) -> bool:
+    if not isinstance(item, dict):
+        return False
+    ticket = cast("dict[str, Any]", item)
+    texts = (ticket.get("status"), ticket.get("title"))
+    return all(text is None or isinstance(text, str) for text in texts) and not isinstance(
+        ticket.get("id"), dict | list
+    )
+
+
+def _status(ticket: dict[str, Any]) -> str:
+    return ticket.get("status") or "unknown"
+
+
+def _ticket_line(ticket: dict[str, Any]) -> str:
+    number, title = ticket.get("id"), ticket.get("title")
+    return f"{'?' if number is None else number}: {'(no title)' if title is None else title}"
+
+
+def _updated(ticket: dict[str, Any]) -> float:
+    """Seconds since 1970; a ticket that does not say counts as the oldest."""
+    moment: Any = ticket.get("updated_at")
+    try:
+        if isinstance(moment, str):
+            parsed = datetime.fromisoformat(moment)
+            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+        seconds = float(moment)
+    except (TypeError, ValueError, OverflowError):
+        return float("-inf")
+    if math.isnan(seconds):  # it has no place in any order
+        return float("-inf")
+    return seconds / 1000 if abs(seconds) > MILLISECONDS_FROM else seconds
+
+
+def shortened(text: str, command: str, *, failed: bool) -> str:
+    """What `command` printed, without what nobody needs; never longer, and the same for the same input."""
+    if is_git_status(command):
+        return summarise_git_status(text) or excerpt(text, failed=failed)
+    for noise_of in (run_noise, install_noise):
+        noise = noise_of(command)
+        shorter = without_noise(text, noise, failed=failed) if noise else None
+        if shorter is not None:
+            return shorter
+    return excerpt(text, failed=failed)
+
+
+READ_FILE_LINES = 200
+
+
+def reduce_terminal(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
+    """What a command did, without the noise: git status, test runs, installs, or the head and tail of anything long."""
+    if isinstance(result, Err):
+        return result
+    command = _command_text(argument(info.args, "command"))
+    exit_code = argument(result.structured, "exit_code")
+    failed = isinstance(exit_code, int) and exit_code != 0
+    return with_text(result, shortened(result.value, command, failed=failed))
+
+
+def _command_text(command: Any) -> str:
+    """The command as a line; the tool also takes it as a list of words."""
+    if isinstance(command, list) and all(isinstance(word, str) for word in cast("list[Any]", command)):
+        return shlex.join(cast("list[str]", command))
+    return command if isinstance(command, str) else ""
+
+
+def reduce_read_file(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
+    """The first 200 lines of a file that was read without a range, and how to get the others."""
+    is_range = any(argument(info.args, name) is not None for name in ("start_line", "end_line"))
+    if isinstance(result, Err) or is_range:
+        return result
+    note = argument(result.structured, "note")
+    told = f"{note}\n" if isinstance(note, str) else ""
+    lines = plain_lines(result.value.removeprefix(told))
+    if len(lines) <= READ_FILE_LINES:
+        return result
+    hint = (
+        f"File is {len(lines)} lines. Showing lines 1-{READ_FILE_LINES}. "
+        f"Call read_file with start_line/end_line for more."
+    )
+    return with_text(result, told + "\n".join([hint, *lines[:READ_FILE_LINES]]))
+
+
+def reduce_kanban_list(result: Ok | Err, info: ReduceInfo) -> Ok | Err:  # noqa: ARG001 -- the signature of a reducer
+    """A board of more than ten tickets: counts by status, and the five open ones that were updated last."""
+    if isinstance(result, Err):
+        return result
+    summary = summarise_board(result.value)
+    return result if summary is None else with_text(result, summary)
+
+
+terminal_reducer = Reducer(tool_name="terminal", reduce=reduce_terminal)
+read_file_reducer = Reducer(tool_name="read_file", reduce=reduce_read_file)
+kanban_list_reducer = Reducer(tool_name="kanban_list", reduce=reduce_kanban_list)
+
+
+def default_reducers() -> ReducerRegistry:
+    """A fresh registry with the three reducers of this page, to which others may be added."""
+    registry = ReducerRegistry()
+    for reducer in (terminal_reducer, read_file_reducer, kanban_list_reducer):
+        registry.register(reducer)
+    return registry

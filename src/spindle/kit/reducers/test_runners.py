@@ -1,0 +1,252 @@
+"""Which commands run tests."""
+
+import re
+
+from spindle.kit.reducers.lines import Noise, bare, matching, program, words_after_cd
+
+_PYTEST_END = re.compile(
+    r"(?:=+ )?(?:no tests ran|\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s(?: \([\d:, a-z]+\))?(?: =+)?$"
+)
+_TITLE = re.compile(r"=+ ([A-Za-z][^=]*) =+$")
+_PROGRESS, _SUMMARY = "test session starts", "short test summary info"
+_FAILURES = ("ERRORS", "FAILURES")
+_SETTINGS = re.compile(
+    r"(?:platform|cachedir:|rootdir:|configfile:|testpaths:|plugins:|hypothesis profile|metadata:|asyncio: mode|"
+    r"timeout: |timeout method:|timeout func_only:|Using --randomly|created: \d|\d+ workers \[|bringing up nodes|"
+    r"scheduling tests via|collecting )"
+)
+_PERCENT = r"(?: +\[ *\d+(?:%|/\d+)\])?$"
+_DOTS = re.compile(r"(?:\S.*\.\w+ )?[.sxX,]+" + _PERCENT)
+_DOTS_WITH_FAILURES = re.compile(r"(?:\S.*\.\w+ )?[.,FEsxXR]+" + _PERCENT)
+_PASSED = re.compile(r" (?:PASSED|SKIPPED|XFAIL)(?: \([^()]*\))?" + _PERCENT)
+"""Searched for, not matched: with a name of any shape before it, a hostile line would take forever."""
+_PASSED_BY_WORKER = re.compile(r"\[gw\d+\] \[ *\d+%\] (?:PASSED|SKIPPED|XFAIL) ")
+_SCHEDULED = re.compile(r"\S+::\S+ $")
+_PASSED_IN_SUMMARY = re.compile(r"PASSED ")
+
+
+def pytest_noise(lines: list[str]) -> set[int] | None:
+    """Settings, progress and passing tests; failures, errors, warnings and summaries stay."""
+    if not any(_PYTEST_END.match(line) for line in lines):
+        return None
+    titles = _titles(lines)
+    failures_follow = not {*_FAILURES, _SUMMARY}.isdisjoint(titles.values())
+    noise: set[int] = set()
+    section = _PROGRESS
+    for number, line in enumerate(lines):
+        section = titles.get(number, section)
+        if _is_pytest_noise(section, line, failures_follow=failures_follow):
+            noise.add(number)
+    return noise
+
+
+def _titles(lines: list[str]) -> dict[int, str]:
+    """Where sections begin; what looks like one amid the failures was printed by a failing test."""
+    titles = {number: found[1] for number, line in enumerate(lines) if (found := _TITLE.match(line))}
+    failures = [number for number, title in titles.items() if title in _FAILURES]
+    first, last = (failures[0], failures[-1]) if failures else (len(lines), 0)
+    return {
+        number: title
+        for number, title in titles.items()
+        if not (title == _PROGRESS and number > first) and not (title == "PASSES" and number < last)
+    }
+
+
+def _is_pytest_noise(section: str, line: str, *, failures_follow: bool) -> bool:
+    if section == "PASSES":
+        return True
+    if section == _SUMMARY:
+        return bool(_PASSED_IN_SUMMARY.match(line))
+    if section != _PROGRESS:
+        return False
+    if any(pattern.match(line) for pattern in (_TITLE, _SETTINGS, _DOTS, _PASSED_BY_WORKER, _SCHEDULED)):
+        return True
+    if "::" in line and _PASSED.search(line):
+        return True
+    # A failure that is told in full below need not be told as a letter too.
+    return failures_follow and bool(_DOTS_WITH_FAILURES.match(line))
+
+
+_UNITTEST_END = re.compile(r"Ran \d+ tests? in [\d.]+s$")
+_UNITTEST_DOTS = re.compile(r"[.sxFEu]+$")
+_UNITTEST_RULE = re.compile(r"={70}$")
+_UNITTEST_PASSED = re.compile(r".* \.\.\. (?:ok|expected failure|skipped .*)$")
+_UNITTEST_NAME = re.compile(r"test\w* \([\w.]+\)$")
+
+
+def unittest_noise(lines: list[str]) -> set[int] | None:
+    """Dots and passing tests, up to where the failures begin."""
+    if not any(_UNITTEST_END.match(line) for line in lines):
+        return None
+    begins = next((number for number, line in enumerate(lines) if _UNITTEST_RULE.match(line)), len(lines))
+    progress = lines[:begins]
+    passed = matching(progress, _UNITTEST_PASSED)
+    # With a docstring a test takes two lines: its name, and the docstring with what became of it.
+    names = {number for number in matching(progress, _UNITTEST_NAME) if number + 1 in passed}
+    return passed | names | matching(progress, _UNITTEST_DOTS)
+
+
+_JEST_END = re.compile(r"Test Suites: .*\btotal$")
+_JEST_SUITE = re.compile(r"(PASS|FAIL) \S")
+_JEST_TICK = re.compile(r" +[✓√] ")
+_JEST_CONSOLE = re.compile(r"  console\.[a-z]+$")
+
+
+def jest_noise(lines: list[str]) -> set[int] | None:
+    """Passing suites with what they printed, and passing tests of failing suites."""
+    if not any(_JEST_END.match(line) for line in lines):
+        return None
+    noise = matching(lines, _JEST_TICK)
+    suite = ""
+    printed: set[int] = set()
+    for number, line in enumerate(lines):
+        found = _JEST_SUITE.match(line)
+        if found or (line and not line.startswith(" ")):
+            suite = found[1] if found else ""
+            noise |= printed if suite == "PASS" else set()
+            printed = set()
+        if suite == "PASS":
+            noise.add(number)
+        # Alone in a run, a suite prints before its own headline.
+        if _JEST_CONSOLE.match(line) or printed:
+            printed.add(number)
+    return noise
+
+
+_VITEST_END = re.compile(r" +Tests  .*\(\d+\)$")
+_VITEST_TICK = re.compile(r" +[✓√↓] ")
+_VITEST_FAILED = re.compile(r" FAIL  (?:\|[^|]+\| )?(\S+)")
+_VITEST_STDOUT = re.compile(r"stdout \| (\S+)")
+
+
+def vitest_noise(lines: list[str]) -> set[int] | None:
+    """Passing files and tests, and what files without a failure printed."""
+    if not any(_VITEST_END.match(line) for line in lines):
+        return None
+    failed = {found[1] for line in lines if (found := _VITEST_FAILED.match(line))}
+    noise = matching(lines, _VITEST_TICK)
+    printing = False
+    for number, line in enumerate(lines):
+        headline = _VITEST_STDOUT.match(line)
+        if headline:
+            printing = headline[1] not in failed
+        if printing:
+            noise.add(number)
+        printing = printing and bool(line)
+    return noise
+
+
+def script_noise(lines: list[str]) -> set[int] | None:
+    """`npm test` and the like: whichever of the two it ran."""
+    found = jest_noise(lines)
+    return found if found is not None else vitest_noise(lines)
+
+
+CARGO_PROGRESS = re.compile(
+    r" +(?:Compiling|Checking|Fresh|Dirty|Downloading|Downloaded|Locking|Blocking|Building|Packaging|Unpacking) |"
+    r" +Updating (?:\S+ index|git repository)"
+)
+_CARGO_END = re.compile(r"test result: (?:ok|FAILED)\.|error(?:\[E\d+\])?: ")
+_CARGO_PASSED = re.compile(r"test .* \.\.\. (?:ok|ignored.*)$|running \d+ tests?$")
+_CARGO_FAILURES = re.compile(r"failures:$|---- .* ----$")
+
+
+def cargo_noise(lines: list[str]) -> set[int] | None:
+    """Compiling, and passing tests; warnings, errors, failures and each target's result stay."""
+    if not any(_CARGO_END.match(line) for line in lines):
+        return None
+    noise = matching(lines, CARGO_PROGRESS)
+    telling = False
+    for number, line in enumerate(lines):
+        if _CARGO_FAILURES.match(line) or line.startswith("test result: "):
+            telling = not line.startswith("test result: ")  # what a failing test printed may look like anything
+        elif not telling and _CARGO_PASSED.match(line):
+            noise.add(number)
+    return noise
+
+
+_GO_END = re.compile(r"(?:ok  |FAIL)\t| *--- (?:FAIL|PASS|SKIP): |PASS$|FAIL$")
+_GO_STEP = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME) +(\S*)")
+_GO_VERDICT = re.compile(r" *--- (FAIL|PASS|SKIP): (\S+)")
+_GO_TOTALS = re.compile(r"(?:ok  |FAIL|\?   )\t|PASS$|FAIL$|panic: |fatal error: |exit status |coverage: |# |testing: ")
+_GO_EMPTY = re.compile(r"\?   \t.*\[no test files\]$|PASS$")
+
+
+def go_noise(lines: list[str]) -> set[int] | None:
+    """Steps and passing tests with what they printed, and packages without tests."""
+    if not any(_GO_END.match(line) for line in lines):
+        return None
+    # A name may occur in several packages: it is quiet only if it never failed.
+    verdicts = [found.groups() for line in lines if (found := _GO_VERDICT.match(line))]
+    failed = {name for verdict, name in verdicts if verdict == "FAIL"}
+    passed = {name for verdict, name in verdicts if verdict == "PASS"} - failed
+    noise: set[int] = set()
+    running = ""
+    for number, line in enumerate(lines):
+        step, verdict = _GO_STEP.match(line), _GO_VERDICT.match(line)
+        if step or verdict:
+            running = step[1] if step else verdict[2] if verdict else ""
+        elif _GO_TOTALS.match(line):
+            running = ""
+        if step or _GO_EMPTY.match(line) or (running and running in passed):
+            noise.add(number)
+    return noise
+
+
+_WORDS = "progress and passing tests"
+_RUNNERS = {
+    "pytest": Noise(pytest_noise, _WORDS),
+    "py.test": Noise(pytest_noise, _WORDS),
+    "unittest": Noise(unittest_noise, _WORDS),
+    "jest": Noise(jest_noise, _WORDS),
+    "jest.js": Noise(jest_noise, _WORDS),
+    "vitest": Noise(vitest_noise, _WORDS),
+    "vitest.mjs": Noise(vitest_noise, _WORDS),
+    "npm test": Noise(script_noise, _WORDS),
+    "cargo": Noise(cargo_noise, _WORDS),
+    "go": Noise(go_noise, _WORDS),
+}
+_PYTHON = re.compile(r"python[\d.]*$")
+_ENVIRONMENTS = {"uv", "poetry", "pdm", "hatch", "pipenv", "rye"}
+_NODE_RUNNERS = {"npx", "bunx", "node"}
+_NODE_MANAGERS = {"npm", "pnpm", "yarn", "bun"}
+_TEST_SCRIPT = re.compile(r"(?:test|tst|t)(?::[\w:-]+)?$")
+
+
+def run_noise(command: str) -> Noise | None:
+    """What to leave out of the output of `command`, when it is a run of tests."""
+    runner = _runner(words_after_cd(command) or [])
+    return _RUNNERS.get(runner)
+
+
+def _runner(words: list[str]) -> str:
+    name, rest = program(words), bare(words[1:])
+    if _PYTHON.match(name):
+        return _python_module(words)
+    if name in _ENVIRONMENTS and rest[:1] == ["run"]:
+        return _runner(words[words.index(rest[1]) :]) if len(rest) > 1 else ""
+    if name in {"cargo", "go"}:
+        return name if rest[:1] in (["test"], ["t"]) else ""
+    if name in _NODE_RUNNERS:
+        return program(rest)
+    if name in _NODE_MANAGERS:
+        return _node_script(rest)
+    return name
+
+
+def _python_module(words: list[str]) -> str:
+    if "-m" not in words[:-1]:
+        return ""
+    module = words[words.index("-m") + 1 :]
+    if module[0] in {"coverage", "trace"}:
+        return _python_module(module)
+    return module[0] if module[0] in {"pytest", "unittest"} else ""
+
+
+def _node_script(rest: list[str]) -> str:
+    words = rest[1:] if rest[:1] in (["run"], ["exec"], ["x"], ["dlx"]) else rest
+    if not words:
+        return ""
+    if words[0] in {"jest", "vitest"}:
+        return words[0]
+    return "npm test" if _TEST_SCRIPT.match(words[0]) else ""

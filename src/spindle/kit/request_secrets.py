@@ -1,0 +1,196 @@
+"""`http_request` with secrets: the model names them, and each goes to the places its maker allowed and to no other."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, Field, create_model
+
+from spindle.calls import Err, Ok
+from spindle.capabilities.declare import Capabilities
+from spindle.capabilities.network.handle import Network
+from spindle.capabilities.network.hosts import HostPattern, Target, parse_url
+from spindle.errors import CapabilityError, HostNotAllowedError, UsageError
+from spindle.kit.web import Url, answer_of
+from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
+
+_DESCRIPTION = (
+    "Send an HTTP request, for example to an API, and give the status, the headers and the body of the answer. "
+    "A status such as 404 is an answer too, not a failure of this tool. Credentials are sent by the name of a secret; "
+    "a redirect to another host is then not followed but given as the answer."
+)
+_HTTPS_PORT = 443
+
+
+class _Request(BaseModel):
+    method: Annotated[
+        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Field(description="What to do there.")
+    ]
+    url: Annotated[Url, Field(description='The whole address, such as "https://api.example.org/items?limit=5".')]
+    headers: Annotated[
+        dict[str, str] | None, Field(description='Headers to send, such as {"accept": "application/json"}.')
+    ] = None
+    body: Annotated[
+        str | dict[str, Any] | list[Any] | None,
+        Field(description="Text to send as it is, or an object or a list, which is sent as JSON."),
+    ] = None
+
+
+def http_request_with(secrets: Mapping[str, Iterable[str]]) -> Tool:
+    """Make an `http_request` that can send secrets by their names, each to its own places and nowhere else.
+
+    A place is a host (`api.shop.example`), the subdomains of one (`*.shop.example`), both by https on the usual port,
+    or a whole origin (`http://localhost:8080`).
+
+    Raises:
+        UsageError: A name or its places are not as they should be.
+    """
+    places = _places_of(secrets)
+
+    async def send(args: Any, ctx: ToolContext, _meta: Any) -> Ok | Err:
+        uses = _uses(args)
+        target = parse_url(args.url)
+        for use in uses:
+            if not any(place.is_at(target) for place in places[use.secret]):
+                raise _not_there(use.secret, places[use.secret], target)
+        headers: dict[str, str] = dict(args.headers or {})
+        twice = _twice([*headers, *(use.header for use in uses)])
+        if twice is not None:
+            return Err("input_invalid", f"The header {twice!r} is given twice; leave one out.", field="headers")
+        return await _send(args, headers, uses, ctx)
+
+    return Tool(
+        name="http_request",
+        description=_DESCRIPTION,
+        input_schema=_schema(places),
+        handler=send,
+        toolset="web",
+        capabilities=Capabilities(network=["*"], secrets=list(places)),
+        timeout_seconds=90,
+        max_result_chars=40_000,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """One secret that is asked for, and the header it goes into."""
+
+    header: str
+    secret: str
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a secret may be sent to: a whole origin, or a host by https."""
+
+    written: str
+    origin: tuple[str, str, int] | None
+    hosts: HostPattern | None
+
+    @classmethod
+    def parse(cls, text: str) -> "_Place":
+        if "://" in text:
+            target = parse_url(text)
+            if target.path != "/":
+                raise CapabilityError(f"{text!r} has a path; a secret goes to a whole origin", field="secrets")
+            return cls(text, target.origin, None)
+        hosts = HostPattern.parse(text)
+        if not hosts.suffix:
+            raise CapabilityError("'*' would let a secret go anywhere; name its hosts", field="secrets")
+        return cls(text, None, hosts)
+
+    def is_at(self, target: Target) -> bool:
+        if self.hosts is None:
+            return target.origin == self.origin
+        return target.scheme == "https" and target.port == _HTTPS_PORT and self.hosts.matches(target.host)
+
+
+def _places_of(secrets: Mapping[str, Iterable[str]]) -> dict[str, tuple[_Place, ...]]:
+    if not isinstance(secrets, Mapping) or not secrets:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        raise UsageError(
+            "http_secrets: expected the names of secrets, each with its hosts, such as "
+            "{'SHOP_KEY': ['api.shop.example']}",
+            field="secrets",
+        )
+    return {_checked_name(name): _checked_places(name, texts) for name, texts in secrets.items()}
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not name.strip() or "*" in name:
+        raise UsageError(f"http_secrets: {name!r} is not the name of one secret", field="secrets")
+    return name
+
+
+def _checked_places(name: str, texts: Iterable[str]) -> tuple[_Place, ...]:
+    found = () if isinstance(texts, (str, bytes)) else tuple(texts)
+    if not found:
+        raise UsageError(
+            f"http_secrets: expected a list of the hosts that {name!r} may be sent to, got {texts!r}", field="secrets"
+        )
+    try:
+        return tuple(_Place.parse(text) for text in found)
+    except CapabilityError as error:
+        raise UsageError(f"http_secrets: {name!r} cannot be sent there: {error}", field="secrets") from error
+
+
+def _schema(places: Mapping[str, tuple[_Place, ...]]) -> type[BaseModel]:
+    told = "; ".join(f"{name} (to {_listed(where)})" for name, where in places.items())
+    # Known only when the tool is made, which is too late for a type to be written down.
+    names: Any = cast("Any", Literal)[tuple(places)]
+    bearer = Field(None, description=f"Send this secret as `Authorization: Bearer …`. There are: {told}.")
+    headers = Field(None, description='Headers whose values are secrets, by name, such as {"x-api-key": "<name>"}.')
+    fields: dict[str, Any] = {
+        "bearer_secret": (names | None, bearer),
+        "secret_headers": (dict[str, names] | None, headers),
+    }
+    return create_model("http_request", __base__=_Request, **fields)
+
+
+def _listed(places: Iterable[_Place]) -> str:
+    return ", ".join(place.written for place in places)
+
+
+def _uses(args: Any) -> list[_Use]:
+    named: dict[str, str] = args.secret_headers or {}
+    uses = [_Use(header, secret) for header, secret in named.items()]
+    return uses if args.bearer_secret is None else [*uses, _Use("authorization", args.bearer_secret, "Bearer ")]
+
+
+def _twice(headers: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for header in headers:
+        if header.lower() in seen:
+            return header
+        seen.add(header.lower())
+    return None
+
+
+def _not_there(name: str, places: Iterable[_Place], target: Target) -> HostNotAllowedError:
+    return HostNotAllowedError(
+        f"the secret {name!r} may not be sent to {target.scheme}://{target.authority}, only to {_listed(places)} "
+        "(a host means https)",
+        host=target.host,
+        tool="http_request",
+    )
+
+
+async def _send(args: Any, headers: dict[str, str], uses: Iterable[_Use], ctx: ToolContext) -> Ok:
+    has_secrets = False
+    for use in uses:
+        # What is round a value in a file, such as the end of its line, is no part of a header.
+        value = (await ctx.secrets.get(use.secret)).reveal().strip()
+        headers[use.header] = use.before + value
+        has_secrets = True
+    network: Network = ctx.network
+    is_text = isinstance(args.body, str)
+    response = await network.request(
+        args.method,
+        args.url,
+        headers=headers,
+        content=args.body if is_text else None,
+        json=None if is_text else args.body,
+        same_origin=has_secrets,
+    )
+    return await answer_of(response)

@@ -1,0 +1,9 @@
+"""Tools of other MCP servers, offered as ours; open `servers.py` first."""
+
+from spindle.doors import open_door
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.mcp.client.servers import McpServers as McpServers
+else:
+    __getattr__, __dir__ = open_door(__name__)

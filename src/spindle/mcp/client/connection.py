@@ -1,0 +1,338 @@
+"""One task owns one server: it starts it when it is needed, watches it, starts it again, and ends it.
+
+Read `run`, then `_live_once`: one life of a connection, top to bottom.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+
+from spindle.errors import UpstreamError
+from spindle.mcp.client.lifecycle import (
+    Attempt,
+    Backoff,
+    House,
+    Live,
+    Opener,
+    RunningCalls,
+    ServerState,
+    ServerStatus,
+    reason_of,
+)
+from spindle.mcp.client.tools import Shelf
+from spindle.mcp.spec import ServerSpec
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as ForeignTool
+
+    from spindle.mcp.client.session import UpstreamSession
+
+HEALTH_SECONDS = 60.0
+"""How often a server is asked whether it is there."""
+SETTLED_SECONDS = 30.0
+"""A server that lived this long, or served a call, begins its attempts anew when it falls."""
+_PING_SECONDS = 10.0
+_CLOSE_SECONDS = 6.0
+_RESTARTED = "it was restarted"
+_RELISTEN_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+class Connection:
+    """A server, and the task that owns it."""
+
+    def __init__(self, spec: ServerSpec, shelf: Shelf, house: House) -> None:
+        self.spec = spec
+        self.shelf = shelf
+        self.calls = RunningCalls()
+        self.listed: Sequence[ForeignTool] = ()
+        self.put: Callable[[Sequence[ForeignTool]], None] = lambda _: None
+        """Puts a listing on the shelf; set by the client."""
+        self.house = house
+        self._state: ServerState = "idle" if spec.enabled else "stopped"
+        self._error: str | None = None
+        self._restarts = 0
+        self._version: str | None = None
+        self._live: Live | None = None
+        self._attempt = Attempt()
+        self._backoff = Backoff()
+        self._wanted = anyio.Event()
+        self._hurry = anyio.Event()
+        self._stale = anyio.Event()
+        self._is_closing = not spec.enabled
+        self._is_resting = False
+        self._start: anyio.CancelScope | None = None
+        self._probe = True
+        self._opener = Opener(spec, house, self.calls, tools_changed=self._mark_stale, warn=self.warn)
+
+    # --- for those who use it
+
+    def status(self) -> ServerStatus:
+        """Tell how it is."""
+        return ServerStatus(
+            name=self.spec.name,
+            state=self._state,
+            required=self.spec.required,
+            tools=len(self.shelf),
+            error=self._error,
+            restarts=self._restarts,
+            protocol_version=self._version,
+        )
+
+    def is_open(self) -> bool:
+        """Whether a call may be tried: it is connected, or was not started yet."""
+        if self._state == "starting":
+            return not self._backoff.failures
+        return self._state in ("idle", "ready")
+
+    def want(self, *, now: bool = False) -> Attempt:
+        """Have it started if it is not; `now` does not wait out the time between attempts."""
+        if self._is_closing:
+            self._attempt.settle(reason="it is stopped")
+            return self._attempt
+        if self._state == "failed" or (now and self._is_resting):
+            self._backoff.reset()
+            self._hurry.set()
+        self._wanted.set()
+        if self._live is not None:
+            current = Attempt()
+            current.settle(self._live)
+            return current
+        return self._attempt
+
+    async def live(self, *, patient: bool) -> Live | None:
+        """Give the connection, made if need be; one that is down is waited for only by the patient."""
+        if self._live is not None:
+            return self._live
+        if self._is_closing or (not patient and self._state == "starting" and self._backoff.failures):
+            return None
+        attempt = self.want()
+        await attempt.settled.wait()
+        return attempt.live
+
+    def put_again(self) -> None:
+        """Put the last listing on the shelf again: a name may have become free."""
+        self.put(self.listed)
+
+    def lose(self, live: Live, reason: str) -> None:
+        """Give a connection up: from now on nobody is sent there."""
+        if live.over.is_set():
+            return
+        live.reason = reason
+        if self._live is live:
+            self._live, self._attempt = None, Attempt()
+            self._state = "starting"
+        live.over.set()
+
+    async def restart(self) -> None:
+        """End it and start it anew.
+
+        Raises:
+            UpstreamError: It does not start.
+        """
+        if self._live is not None:
+            self.lose(self._live, _RESTARTED)
+            self._hurry.set()
+        attempt = self.want(now=True)
+        await attempt.settled.wait()
+        if attempt.live is None:
+            raise UpstreamError(
+                f"MCP server {self.spec.name!r} does not start: {attempt.reason}", server=self.spec.name
+            )
+
+    def close(self) -> None:
+        """Have the owning task end the server and itself."""
+        self._is_closing = True
+        if self._live is not None:
+            self.lose(self._live, "it was closed")
+        elif self._start is not None:
+            self._start.cancel()
+        for event in (self._wanted, self._hurry):
+            event.set()
+
+    # --- the owning task
+
+    async def run(self) -> None:
+        """Own the server until `close`."""
+        try:
+            while True:
+                await self._wanted.wait()
+                if self._is_closing:
+                    return
+                self._hurry = anyio.Event()
+                is_settled = await self._live_once()
+                if not self._is_closing:
+                    await self._rest(is_settled=is_settled)
+        finally:
+            self._is_closing = True
+            self._set("stopped")
+            self._attempt.settle(reason="it is stopped")
+            with anyio.CancelScope(shield=True):
+                await self._opener.close()
+
+    async def _rest(self, *, is_settled: bool) -> None:
+        """Wait before the next attempt, or for somebody to ask when there were enough."""
+        if self._hurry.is_set() or is_settled:
+            self._backoff.reset()
+            return
+        seconds = self._backoff.failed()
+        if seconds is None:
+            self._wanted = anyio.Event()
+            self.warn(f"is given up until somebody asks for it: {self._error}")
+            self._set("failed")
+            return
+        self._is_resting = True
+        self._set("starting")
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._sleep, seconds)
+            await self._hurry.wait()
+            group.cancel_scope.cancel()
+        self._is_resting = False
+
+    async def _sleep(self, seconds: float) -> None:
+        await self.house.clock.sleep(seconds)
+        self._hurry.set()
+
+    async def _live_once(self) -> bool:
+        """Connect, serve until it is over, and clean up; gives whether it had settled in."""
+        self._set("starting")
+        await self._opener.load()
+        if self._is_closing:  # while it was loaded there was no start to cancel
+            return False
+        live: Live | None = None
+        trouble: BaseException | None = None
+        words: Callable[[], str] = str
+        seconds = self.spec.start_timeout_seconds
+        with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+            self._start = scope
+            try:
+                async with self._opener.open() as session:
+                    words = session.link.last_words
+                    await self._negotiate(session)
+                    listed = await session.list_tools()
+                    scope.deadline = math.inf
+                    async with anyio.create_task_group() as group:
+                        live = self._up(session, group, *listed)
+                        await live.over.wait()
+                        session.link.broken.set()
+                        group.cancel_scope.cancel()
+                    scope.deadline = anyio.current_time() + _CLOSE_SECONDS
+            except Exception as error:  # noqa: BLE001  whatever goes wrong with a server is its own failure
+                trouble = error
+            finally:
+                if live is not None:
+                    self.lose(live, "its task was cancelled" if trouble is None else reason_of(trouble))
+        if live is None and self._is_closing:
+            return False
+        if live is None:
+            self._failed(f"it did not start within {seconds:g} s" if trouble is None else reason_of(trouble), words())
+            return False
+        self._fell(live, words())
+        return live.has_served or self.house.clock.now() - live.since >= SETTLED_SECONDS
+
+    async def _negotiate(self, session: "UpstreamSession") -> None:
+        try:
+            await session.negotiate(probe=self._probe)
+        except Exception:
+            # Some older servers end when they are first asked something they do not know.
+            self._probe = not session.link.broken.is_set()
+            raise
+
+    def _up(self, session: "UpstreamSession", group: TaskGroup, listed: "list[ForeignTool]", odd: list[str]) -> Live:
+        live = Live(session, group, since=self.house.clock.now())
+        for start in (self._watch_link, self._keep_listing, self._watch_listing, self._tick, self._keep_healthy):
+            group.start_soon(start, live)
+        self._version, self._error = session.protocol_version, None
+        self._live = live
+        self._listing(listed, odd)
+        self._set("ready")
+        self._attempt.settle(live)
+        return live
+
+    def _failed(self, reason: str, words: str) -> None:
+        self._error = self._told(reason, words)
+        if not self._backoff.failures:  # the attempts after it are told of when they are given up
+            self.warn(f"is not connected: {self._error}")
+        attempt, self._attempt = self._attempt, Attempt()
+        attempt.settle(reason=self._error)
+
+    def _fell(self, live: Live, words: str) -> None:
+        if self._is_closing:
+            return
+        self._restarts += 1
+        if live.reason != _RESTARTED:
+            self._error = self._told(live.reason, words)
+            self.warn(f"was lost: {self._error}")
+        self._set("starting")
+
+    def _told(self, reason: str, words: str) -> str:
+        return self.house.redact(f"{reason}; {words}" if words else reason)
+
+    def warn(self, text: str) -> None:
+        """Report what is wrong with this server, beside the work."""
+        self.house.events.warn(f"MCP server {self.spec.name!r} {self.house.redact(text)}", source="mcp")
+
+    def _set(self, state: ServerState) -> None:
+        self._state = state
+        self.house.changed()
+
+    # --- while it lives
+
+    async def _watch_link(self, live: Live) -> None:
+        await live.session.link.broken.wait()
+        self.lose(live, "its connection broke")
+
+    async def _keep_listing(self, live: Live) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale = anyio.Event()
+            try:
+                with anyio.fail_after(self.spec.start_timeout_seconds):
+                    self._listing(*await live.session.list_tools())
+            except Exception as error:  # noqa: BLE001  what it offered before stands
+                self.warn(f"changed its tools, but does not list them: {reason_of(error)}")
+
+    def _mark_stale(self) -> None:
+        self._stale.set()
+
+    def _listing(self, listed: "list[ForeignTool]", odd: list[str]) -> None:
+        for problem in odd:
+            self.warn(f"is listed in part: {problem}")
+        self.listed = listed
+        self.put(listed)
+
+    async def _watch_listing(self, live: Live) -> None:
+        for seconds in _RELISTEN_SECONDS:
+            if not await live.session.watch(self._mark_stale):
+                return
+            await self.house.clock.sleep(seconds)
+
+    async def _tick(self, live: Live) -> None:
+        while True:
+            await self.house.clock.sleep(HEALTH_SECONDS)
+            live.suspect.set()
+
+    async def _keep_healthy(self, live: Live) -> None:
+        while True:
+            await live.suspect.wait()
+            live.suspect = anyio.Event()
+            # While calls run it is not idle; if it hangs, they run out of time and ask for this again.
+            if not len(self.calls) and not await self.answers(live):
+                self.lose(live, "it does not answer")
+
+    async def answers(self, live: Live) -> bool:
+        """Say whether the server answers at all; a question it never takes does not hold us up."""
+        answered, heard = anyio.Event(), [False]
+
+        async def ask() -> None:
+            heard[0] = await live.session.ping()
+            answered.set()
+
+        if live.is_lost:
+            return False
+        live.group.start_soon(ask)
+        with anyio.move_on_after(min(_PING_SECONDS, self.spec.start_timeout_seconds)):
+            await answered.wait()
+        return heard[0] and not live.is_lost

@@ -1,0 +1,216 @@
+"""One call, from our side to the server and back: sent once, and a second time only where that does no harm."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import anyio
+
+from spindle.calls import Err, Ok
+from spindle.capabilities.secrets.secret import Redactor, Secret
+from spindle.errors import UpstreamError
+from spindle.mcp.client.connection import Connection
+from spindle.mcp.client.lifecycle import Action, Content, Live, RunningCall
+from spindle.mcp.client.results import to_result
+from spindle.mcp.client.tools import Wanted
+from spindle.mcp.spec import is_header
+from spindle.tools.context import ToolContext
+from spindle.tools.schema.problems import printable
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult, ElicitRequestParams
+
+
+_MAX_PROGRESS = 500
+_MAX_ERROR = 4_000
+_SPARE_SECONDS = 5.0
+"""What the SDK waits longer than the call itself, so that the call's own deadline is the one that counts."""
+_REQUEST_TIMEOUT = -32001
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """The connection went; `is_undelivered` when the server cannot have got the call."""
+
+    is_undelivered: bool
+    reason: str
+
+
+@dataclass(eq=False)
+class _Box:
+    """Where the answer of one call is put."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    done: anyio.Event = field(default_factory=anyio.Event)
+    result: "CallToolResult | None" = None
+    error: Exception | None = None
+
+
+class Forwarder:
+    """Sends the calls of one server's tools."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._server = connection.spec.name
+
+    def __call__(self) -> bool:
+        """Whether the server's tools can be called now."""
+        return self._connection.is_open()
+
+    def why(self) -> str:
+        """Say why they cannot."""
+        return self._not_connected()
+
+    def _not_connected(self) -> str:
+        error = self._connection.status().error
+        return f"MCP server {self._server!r} is not connected" + (f": {error}" if error else ".")
+
+    async def forward(self, wanted: Wanted) -> Ok | Err:
+        """Run one call; gives its one answer within its time, whatever the server does."""
+        seconds = self._connection.spec.timeout_seconds
+        with anyio.move_on_after(seconds):
+            try:
+                headers = await self._connection.house.headers(wanted.ctx)
+            except UpstreamError as error:
+                return Err("execution_failed", f"Nothing was sent: {error}.", cause=error)
+            return await self._forward(wanted, headers)
+        return Err("timed_out", f"MCP server {self._server!r} did not answer within {seconds:g} s.")
+
+    async def _forward(self, wanted: Wanted, headers: dict[str, str]) -> Ok | Err:
+        lost = _Lost(is_undelivered=True, reason="")
+        for is_again in (False, True):
+            live = await self._connection.live(patient=is_again)
+            if live is None:
+                break
+            answer = await self._ask(live, wanted, headers)
+            if not isinstance(answer, _Lost):
+                return answer
+            lost = answer
+            if not lost.is_undelivered and not wanted.is_repeatable:
+                break
+        return self._given_up(lost)
+
+    def _given_up(self, lost: _Lost) -> Err:
+        if lost.is_undelivered:
+            return Err("not_available", self._not_connected(), retryable=True)
+        text = (
+            f"MCP server {self._server!r} is not connected: {lost.reason} while the call ran, "
+            "and whether it took effect is not known."
+        )
+        return Err("execution_failed", text)
+
+    async def _ask(self, live: Live, wanted: Wanted, headers: dict[str, str]) -> Ok | Err | _Lost:
+        """Have the owning task's group run the call: leaving it never has to wait for the server."""
+        if live.is_lost:
+            return _Lost(is_undelivered=True, reason=live.reason)
+        box, call = _Box(), RunningCall(self._server, wanted.tool, wanted.ctx, headers)
+        try:
+            live.group.start_soon(self._run, live, wanted, call, box)
+        except RuntimeError:  # it ended this moment
+            return _Lost(is_undelivered=True, reason=live.reason)
+        try:
+            await box.done.wait()
+        finally:
+            if not box.done.is_set():
+                box.scope.cancel()  # tells the server too
+                self._connection.calls.leave(call)
+                live.suspect.set()
+        return self._read(live, wanted, box)
+
+    async def _run(self, live: Live, wanted: Wanted, call: RunningCall, box: _Box) -> None:
+        async def ask(params: "ElicitRequestParams") -> tuple[Action, Content | None]:
+            return await call.ask(params, self._connection.house.events)
+
+        try:
+            with box.scope, self._connection.calls.running(call):
+                box.result = await live.session.call(
+                    wanted.tool,
+                    wanted.args,
+                    seconds=self._connection.spec.timeout_seconds + _SPARE_SECONDS,
+                    on_progress=_teller(wanted, box),
+                    ask=ask,
+                )
+        except Exception as error:  # noqa: BLE001  whatever comes of a call is its answer
+            box.error = error
+        finally:
+            box.done.set()
+
+    def _read(self, live: Live, wanted: Wanted, box: _Box) -> Ok | Err | _Lost:
+        if box.result is not None:
+            live.has_served = True
+            return to_result(box.result, check_output=wanted.check_output)
+        if box.error is None:
+            return _Lost(is_undelivered=False, reason=live.reason)
+        return self._failed(live, box.error)
+
+    def _failed(self, live: Live, error: Exception) -> Err | _Lost:
+        data = getattr(error, "error", None)
+        if data is None:
+            text = f"MCP server {self._server!r} answered with something that is no result of a tool."
+            return Err("execution_failed", text)
+        message = printable(str(data.message), _MAX_ERROR)
+        match live.session.link.seal.trouble(cast("Any", error)):
+            case "undelivered" | "gone":
+                self._connection.lose(live, message)
+                return _Lost(is_undelivered=True, reason=message)
+            case "lost":
+                return _Lost(is_undelivered=False, reason=message)
+            case "refused" | "too_large":
+                return Err("execution_failed", f"MCP server {self._server!r}: {message}")
+            case _:
+                pass
+        if live.is_lost:
+            return _Lost(is_undelivered=False, reason="its connection broke")
+        if data.code == _REQUEST_TIMEOUT:
+            return Err("timed_out", f"MCP server {self._server!r} did not answer in time.")
+        live.has_served = True
+        return Err("execution_failed", f"MCP server {self._server!r} answered with an error: {message}")
+
+
+def _teller(wanted: Wanted, box: _Box) -> "ProgressFnT":
+    """Make what passes a server's progress on, until its call is over."""
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        if box.done.is_set() or box.scope.cancel_called:
+            return
+        percent = max(0.0, min(100.0, 100 * progress / total)) if total else None
+        steps = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+        wanted.ctx.progress(printable(message, _MAX_PROGRESS) if message else steps, percent)
+
+    return tell
+
+
+Given: TypeAlias = Mapping[str, str] | Mapping[str, Secret] | Mapping[str, str | Secret]
+CallHeaders: TypeAlias = Callable[[str, ToolContext], Awaitable[Given] | Given]
+"""Gives the headers of one call, by the server it goes to and the context it is made in."""
+
+
+async def headers_of(give: CallHeaders | None, server: str, ctx: ToolContext, redactor: Redactor) -> dict[str, str]:
+    """Ask for the headers of a call; a `Secret` among them is masked wherever it turns up later.
+
+    Raises:
+        UpstreamError: They cannot be had, or no request can carry them.
+    """
+    if give is None:
+        return {}
+    try:
+        given = give(server, ctx)
+        found = cast("object", await given if inspect.isawaitable(given) else given)
+    except Exception as error:
+        raise UpstreamError(f"the headers of a call to MCP server {server!r} cannot be had", server=server) from error
+    if not isinstance(found, Mapping):
+        kind = type(found).__name__
+        raise UpstreamError(f"the headers of a call to MCP server {server!r} are a table, not a {kind}", server=server)
+    return {str(name): _text(server, name, value, redactor) for name, value in cast("Given", found).items()}
+
+
+def _text(server: str, name: object, value: object, redactor: Redactor) -> str:
+    if isinstance(value, Secret):
+        redactor.add(value)
+    text = value.reveal() if isinstance(value, Secret) else value
+    if not is_header(name) or not isinstance(text, str) or not text.isascii() or not text.isprintable():
+        # Its value may be secret, so it is not shown.
+        raise UpstreamError(f"a call to MCP server {server!r} cannot carry the header {name!r:.80}", server=server)
+    return text

@@ -1,0 +1,136 @@
+"""A server reached over streamable HTTP: no redirects, bounded answers, credentials looked up when they are used."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
+
+from spindle.errors import SpindleError
+from spindle.mcp.client.lifecycle import headers_now
+from spindle.mcp.client.link import MAX_MESSAGE_BYTES, Seal, Trouble
+from spindle.mcp.spec import ServerSpec
+
+_TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None)
+"""A call's own deadline bounds how long an answer may take."""
+_LIMITS = httpx2.Limits(max_connections=512, max_keepalive_connections=64)
+_NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+
+Resolve = Callable[[str], Awaitable[str]]
+"""Gives the value of a secret by its name."""
+
+
+class HttpLink:
+    """Carries messages over HTTP."""
+
+    def __init__(self, spec: ServerSpec, resolve: Resolve) -> None:
+        self.seal = Seal()
+        self.broken = anyio.Event()
+        self._spec = spec
+        self._resolve = resolve
+
+    def last_words(self) -> str:
+        """Nothing: a server elsewhere has no stderr here."""
+        return ""
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Any, None]:
+        """Give the streams of its messages."""
+        url = self._spec.url or ""
+        guarded = _Guarded(_transport_to(url), self)
+        async with (
+            httpx2.AsyncClient(transport=guarded, timeout=_TIMEOUT, headers=self._spec.headers) as client,
+            streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
+        ):
+            yield streams
+
+    async def credentials(self) -> dict[str, str]:
+        """Look up the headers that hold secrets; a bare token under Authorization is a bearer token."""
+        found: dict[str, str] = {}
+        for header, name in self._spec.header_secrets.items():
+            value = await self._resolve(name)
+            is_bare = header.lower() == "authorization" and " " not in value.strip()
+            found[header] = f"Bearer {value.strip()}" if is_bare else value
+        return found
+
+
+def _transport_to(url: str) -> httpx2.AsyncHTTPTransport:
+    parts = httpx2.URL(url)
+    proxy = None if proxy_bypass(parts.host) else getproxies().get(parts.scheme)
+    return httpx2.AsyncHTTPTransport(limits=_LIMITS, proxy=proxy)
+
+
+class _Guarded(httpx2.AsyncBaseTransport):
+    """Sends requests; whatever goes wrong with one becomes its own answer, and never the end of the others."""
+
+    def __init__(self, inner: httpx2.AsyncHTTPTransport, link: HttpLink) -> None:
+        self._inner = inner
+        self._link = link
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            request.headers.update(await self._link.credentials())
+            request.headers.update(headers_now())
+        except SpindleError as error:
+            return self._answer(request, "undelivered", f"a secret it needs cannot be had: {error}")
+        except ValueError:
+            return self._answer(request, "undelivered", "a secret it needs is nothing a header can carry")
+        # What is counted must be what arrives: no compression, which could unfold without end.
+        request.headers["accept-encoding"] = "identity"
+        try:
+            response = await self._inner.handle_async_request(request)
+        except _NEVER_SENT as error:
+            return self._answer(request, "undelivered", f"it cannot be reached ({type(error).__name__})")
+        except httpx2.TransportError as error:
+            return self._answer(request, "lost", f"the connection was lost ({type(error).__name__})")
+        return await self._judged(request, response)
+
+    async def _judged(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        verdict: tuple[Trouble, str] | None = None
+        if 300 <= response.status_code < 400:
+            verdict = "refused", f"it answered with a redirect ({response.status_code}); put the final address in url"
+        elif response.status_code in (401, 403):
+            verdict = "refused", f"it refused our credentials ({response.status_code}); look at header_secrets"
+        elif response.status_code == 404 and MCP_SESSION_ID in request.headers:
+            verdict = "gone", "it does not know our session any more"
+        elif response.headers.get("content-encoding", "identity").lower() != "identity":
+            verdict = "refused", "it answered with a compression that nobody asked for"
+        if verdict is not None:
+            await response.aclose()
+            return self._answer(request, *verdict)
+        # A stream of events may go on for hours; the SDK bounds each event of it.
+        is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        response.stream = _Bounded(response.stream, None if is_events else MAX_MESSAGE_BYTES)
+        return response
+
+    def _answer(self, request: httpx2.Request, trouble: Trouble, message: str) -> httpx2.Response:
+        body = self._link.seal.body(trouble, message)
+        return httpx2.Response(502, headers={"content-type": "application/json"}, content=body, request=request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that ends with an error the SDK expects, when it is too long or breaks off."""
+
+    def __init__(self, inner: Any, max_bytes: int | None) -> None:
+        self._inner = inner
+        self._max_bytes = max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = 0
+        try:
+            async for chunk in self._inner:
+                seen += len(chunk)
+                if self._max_bytes is not None and seen > self._max_bytes:
+                    raise httpx2.StreamError(f"its answer is larger than the {self._max_bytes} bytes that are taken")
+                yield chunk
+        except httpx2.TransportError as error:
+            raise httpx2.StreamError(f"the connection was lost ({type(error).__name__})") from error
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,177 @@
+"""What an MCP server answered, as a result of ours: text, media and structured data, each shown once."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from spindle.calls import Err, Ok
+from spindle.errors import InvalidMediaError, MissingExtraError, NotCanonicalError
+from spindle.media import Media
+from spindle.media.labels import UNKNOWN_MIME_TYPE, Kind, safe_mime_type
+from spindle.media.mime import HEAD_BYTES, check, sniff
+from spindle.tools.identity import canonical_json
+from spindle.tools.schema.problems import printable
+
+if TYPE_CHECKING:
+    # For its types alone: half a second to import, and an extra.
+    from mcp_types import CallToolResult
+
+_NOTHING = "(no output)"
+_FAILED = "Tool returned an error"
+_STRUCTURED = "\n\n--- Structured Data ---\n"
+_MAX_NAME = 200
+_KINDS: tuple[Kind, ...] = ("image", "audio", "video")
+
+Check = Callable[[Any, bool], str | None]
+"""Says what is wrong with structured content (given, and whether there is any), or nothing."""
+
+
+@dataclass
+class _Parts:
+    """What the content blocks amount to, in their order."""
+
+    lines: list[str] = field(default_factory=list[str])
+    texts: list[str] = field(default_factory=list[str])
+    """The plain text blocks alone, which may repeat the structured data."""
+    media: list[Media] = field(default_factory=list[Media])
+    links: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+def to_result(result: "CallToolResult", *, check_output: Check | None = None) -> Ok | Err:
+    """Turn the answer of a server into an `Ok` or an `Err`; it is foreign data, and nothing in it raises."""
+    parts = _Parts()
+    for block in result.content:
+        _add(block, parts)
+    structured: Any = result.structured_content
+    if result.is_error:
+        return Err("execution_failed", _shown(parts, structured) or _FAILED)
+    if check_output is not None:
+        problem = check_output(structured, "structured_content" in result.model_fields_set)
+        if problem is not None:
+            return Err("execution_failed", problem)
+    text = _shown(parts, structured) or _NOTHING
+    if structured is None and parts.links:
+        structured = {"resource_links": parts.links}
+    return Ok(text, structured=structured, media=tuple(parts.media))
+
+
+def _shown(parts: _Parts, structured: Any) -> str:
+    text = "\n".join(parts.lines)
+    if structured is None or _repeats(parts.texts, structured):
+        return text
+    data = json.dumps(structured, indent=2, ensure_ascii=False)
+    return f"{text}{_STRUCTURED}{data}" if text.strip() else data
+
+
+def _repeats(texts: list[str], structured: Any) -> bool:
+    """Whether the text blocks say the structured data already, plain or as servers wrap a value: `{"result": …}`."""
+    if not texts:
+        return False
+    wanted = [structured]
+    if isinstance(structured, dict) and structured.keys() == {"result"}:  # pyright: ignore[reportUnknownMemberType]
+        wanted.append(cast("dict[str, Any]", structured)["result"])
+    found: list[Any] = ["\n".join(texts), texts, _parsed(texts[0]) if len(texts) == 1 else [_parsed(t) for t in texts]]
+    return any(_same(said, meant) for said in found for meant in wanted)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two values are one in JSON, where `true` is not 1."""
+    if type(one) is not type(other) and not (isinstance(one, (int, float)) and isinstance(other, (int, float))):
+        return False
+    try:
+        return canonical_json(one) == canonical_json(other)
+    except (NotCanonicalError, RecursionError):
+        return False
+
+
+def _add(block: Any, parts: _Parts) -> None:
+    match block.type:
+        case "text":
+            parts.lines.append(block.text)
+            parts.texts.append(block.text)
+        case "image" | "audio":
+            _add_media(block.data, block.mime_type, block.type, None, parts)
+        case "resource":
+            _add_resource(block.resource, parts)
+        case "resource_link":
+            _add_link(block, parts)
+        case other:
+            parts.lines.append(f"[content of an unknown type: {_word(other)}]")
+
+
+def _add_resource(resource: Any, parts: _Parts) -> None:
+    uri = _word(resource.uri)
+    if hasattr(resource, "text"):
+        parts.lines.append(f"[resource: {uri}]\n{resource.text}")
+        return
+    mime_type = safe_mime_type(resource.mime_type or UNKNOWN_MIME_TYPE)
+    kind = mime_type.partition("/")[0]
+    _add_media(resource.blob, mime_type, kind if kind in _KINDS else "document", uri, parts)
+
+
+def _add_link(link: Any, parts: _Parts) -> None:
+    known = {"uri": str(link.uri), "name": link.name, "title": link.title, "description": link.description}
+    known |= {"mime_type": link.mime_type, "size": link.size}
+    parts.links.append({key: value for key, value in known.items() if value is not None})
+    details = [_word(each) for each in (link.mime_type, link.description) if each]
+    parts.lines.append(f"[resource link: {_word(link.name)} | {' | '.join([_word(link.uri), *details])}]")
+
+
+def _add_media(data: str, mime_type: str, kind: Any, uri: str | None, parts: _Parts) -> None:
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        parts.lines.append(f"[{kind} that cannot be decoded: {_word(mime_type)}]")
+        return
+    declared = safe_mime_type(mime_type)
+    judged, judged_kind = _judged(raw, declared, kind)
+    filename = _filename(uri, judged_kind, judged)
+    try:
+        media = Media.retrieved_public(raw, kind=judged_kind, mime_type=judged, filename=filename, source=uri or None)
+    except InvalidMediaError:
+        media = Media.retrieved_public(
+            raw, kind="document", mime_type=UNKNOWN_MIME_TYPE, filename=filename, source=uri or None
+        )
+    parts.media.append(media)
+    lie = "" if judged == declared else f" | declared as {declared}, but the content is {judged}"
+    parts.lines.append(
+        f"[media id: {media.id} | {media.safe_filename} | {media.safe_mime_type}, {len(raw)} bytes{lie}]"
+    )
+
+
+def _judged(raw: bytes, declared: str, kind: Kind) -> tuple[str, Kind]:
+    """Give the type the content shows where it is not the declared one: nobody vouches for what a server says."""
+    try:
+        found = sniff(raw[:HEAD_BYTES], is_whole=len(raw) <= HEAD_BYTES)
+    except MissingExtraError:
+        return declared, kind
+    if check(declared, found).matches:
+        return declared, kind
+    judged = safe_mime_type(found or UNKNOWN_MIME_TYPE)
+    top = judged.partition("/")[0]
+    return judged, top if top in _KINDS else "document"
+
+
+def _filename(uri: str | None, kind: str, mime_type: str) -> str:
+    try:
+        name = PurePosixPath(urlsplit(uri or "").path).name
+    except ValueError:
+        name = ""
+    subtype = mime_type.partition("/")[2].partition("+")[0]
+    return name or f"{kind}.{subtype.rpartition('.')[2].rpartition('-')[2] or 'bin'}"
+
+
+def _word(value: object) -> str:
+    return printable(str(value), _MAX_NAME)

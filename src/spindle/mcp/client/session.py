@@ -1,0 +1,358 @@
+"""A session with one server: which revision both speak, what its tools are, and one call from question to answer."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from types import TracebackType
+from typing import Any, Self, cast
+
+import anyio
+from mcp.client import ClientRequestContext, ClientSession, IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    HEADER_MISMATCH,
+    INVALID_REQUEST,
+    REQUEST_TIMEOUT,
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    Implementation,
+    InputRequiredResult,
+    InputResponses,
+    JSONRPCResponse,
+    ListRootsRequest,
+    ListRootsResult,
+    LoggingMessageNotificationParams,
+    PaginatedRequestParams,
+    Tool,
+    ToolListChangedNotification,
+)
+from mcp_types.methods import validate_server_result
+from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from spindle.mcp.client.lifecycle import Action, Content
+from spindle.mcp.client.link import Link
+from spindle.tools.schema.problems import printable
+
+_METHOD = "tools/list"
+_SCHEMAS = ("inputSchema", "outputSchema")
+_FALLBACK_VERSION = "2025-11-25"
+_MAX_NAME = 200
+
+Message = SessionMessage | Exception
+
+
+class MendedStream:
+    """The messages of a server as they come, but for listings, which hold only tools that are some."""
+
+    def __init__(self, inner: Any, version: Callable[[], str | None], tell: Callable[[str], None]) -> None:
+        self._inner = inner
+        self._version = version
+        self._tell = tell
+
+    @property
+    def last_context(self) -> Any:
+        """The context of who sent the last message, where the transport keeps it."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> Message:
+        """Give the next message."""
+        return self._mended(await self._inner.receive())
+
+    async def aclose(self) -> None:
+        """Close."""
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        return self._mended(await self._inner.__anext__())
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+
+    def _mended(self, item: Message) -> Message:
+        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
+            result = item.message.result
+            tools = result.get("tools")
+            if isinstance(tools, list):
+                version = self._version() or _FALLBACK_VERSION
+                result["tools"] = only_tools(cast("list[Any]", tools), result, version, self._tell)
+        return item
+
+
+def only_tools(tools: list[Any], listing: dict[str, Any], version: str, tell: Callable[[str], None]) -> list[Any]:
+    """Give the tools that the protocol knows as such; a type left out where it needs one means an object."""
+    kept: list[Any] = []
+    for tool in tools:
+        mended, problem = tool, _problem(tool, listing, version)
+        if problem is not None:
+            mended, problem = _with_types(tool), _problem(_with_types(tool), listing, version)
+        if problem is None:
+            kept.append(mended)
+        else:
+            tell(f"a tool it lists is left out: {problem}")
+    return kept
+
+
+def _with_types(tool: Any) -> Any:
+    if not isinstance(tool, dict):
+        return tool
+    mended = dict(cast("dict[str, Any]", tool))
+    for name in _SCHEMAS:
+        schema = mended.get(name)
+        if isinstance(schema, dict) and "type" not in schema:
+            mended[name] = {"type": "object", **cast("dict[str, Any]", schema)}
+    return mended
+
+
+def _problem(tool: Any, listing: dict[str, Any], version: str) -> str | None:
+    try:
+        validate_server_result(_METHOD, version, {**listing, "tools": [tool]})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["loc"][:1] != ("tools",):
+            return None  # the listing itself is wrong, and its own check says so
+        known = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
+        place = ".".join(str(step) for step in first["loc"][2:]) or "all of it"
+        return printable(f"{str(known.get('name'))!r:.80}: {place}: {first['msg']}", _MAX_NAME)
+    except KeyError:
+        return None
+    return None
+
+
+MAX_PAGES = 100
+MAX_TOOLS = 2_000
+MAX_ROUNDS = 10
+"""How often one call may ask for input before it is given up."""
+_STATE_ONLY_SECONDS = 0.1
+
+Ask = Callable[[ElicitRequestParams], Awaitable[tuple[Action, Content | None]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """Whom a session tells what its server says unasked."""
+
+    tools_changed: Callable[[], None]
+    logged: Callable[[str, str | None, Any], None]
+    """Level, logger, data."""
+    strayed: Callable[[Exception], None]
+    """Something arrived that is no message."""
+    left_out: Callable[[str], None]
+    """A tool it listed is none."""
+    asked: Ask
+    """A question of a server of the older revisions, which does not say which call it belongs to."""
+
+
+class _Session(ClientSession):
+    """The SDK's session, without its own check of results: a hostile output schema could freeze that."""
+
+    async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
+        """Do nothing; `client_output.py` does it within bounds."""
+
+
+class UpstreamSession:
+    """What is asked of a connected server."""
+
+    def __init__(self, session: ClientSession, link: Link) -> None:
+        self._session = session
+        self.link = link
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The revision both speak."""
+        return self._session.protocol_version
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether that is 2026-07-28 or later."""
+        return self.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    async def negotiate(self, *, probe: bool) -> None:
+        """Agree on a revision: ask by the newer way first (`probe`), then shake hands by the older one.
+
+        Raises:
+            MCPError: There is no way.
+        """
+        if probe:
+            try:
+                await self._session.discover()
+            except MCPError as error:
+                if self.link.seal.trouble(error) is not None or self.link.broken.is_set():
+                    raise
+            except (RuntimeError, ValidationError):
+                pass  # it answered, but with no revision of the newer kind
+            else:
+                return
+        await self._session.initialize()
+
+    async def list_tools(self) -> tuple[list[Tool], list[str]]:
+        """List the server's tools, page by page; also gives what was wrong with the listing."""
+        capabilities = self._session.server_capabilities
+        if capabilities is None or capabilities.tools is None:
+            return [], []
+        found: list[Tool] = []
+        seen: set[str] = set()
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            found += page.tools
+            if len(found) > MAX_TOOLS:
+                return found[:MAX_TOOLS], [f"it lists more than {MAX_TOOLS} tools; the rest is left out"]
+            cursor = page.next_cursor
+            if not cursor:
+                return found, []
+            if cursor in seen:
+                return found, ["its listing comes back to a page it gave before; what was listed till then is taken"]
+            seen.add(cursor)
+        return found, [f"its listing has more than {MAX_PAGES} pages; the rest is left out"]
+
+    async def ping(self) -> bool:
+        """See whether it answers; an error of its own is an answer too."""
+        try:
+            if self.is_modern:
+                await self._session.send_discover(self.protocol_version or LATEST_MODERN_VERSION)
+            else:
+                await self._session.send_ping()
+        except MCPError as error:
+            return self.link.seal.trouble(error) is None and error.code != REQUEST_TIMEOUT
+        except Exception as error:  # noqa: BLE001  whatever it said, it said something, unless there was nobody to ask
+            return isinstance(error, ValidationError)
+        return True
+
+    async def watch(self, changed: Callable[[], None]) -> bool:
+        """Say when the list of tools changed, for as long as the server tells; gives whether to listen again.
+
+        Servers of the older revisions tell unasked, through `Hooks.tools_changed`.
+        """
+        capabilities = self._session.server_capabilities
+        tools = None if capabilities is None else capabilities.tools
+        if not self.is_modern or tools is None or not tools.list_changed:
+            return False
+        try:
+            async with listen(self._session, tools_list_changed=True) as events:
+                changed()  # what changed before anyone listened
+                async for _ in events:
+                    changed()
+        except (MCPError, SubscriptionLost, TimeoutError):
+            return True
+        return True
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], *, seconds: float, on_progress: ProgressFnT, ask: Ask
+    ) -> CallToolResult:
+        """Call a tool; questions that its server asks on the way are put to `ask`.
+
+        Raises:
+            MCPError: The server answered with an error, or not at all.
+            ValidationError: Its answer is none of the protocol's.
+        """
+        responses: InputResponses | None = None
+        state: str | None = None
+        relisted = False
+        for _ in range(MAX_ROUNDS + 2):
+            try:
+                result = await self._session.call_tool(
+                    name,
+                    dict(arguments),
+                    read_timeout_seconds=seconds,
+                    progress_callback=on_progress,
+                    input_responses=responses,
+                    request_state=state,
+                    allow_input_required=True,
+                )
+            except MCPError as error:
+                if error.code != HEADER_MISMATCH or relisted or not self.is_modern:
+                    raise
+                relisted = True  # it was turned down because what we know of the tool is out of date
+                await self.list_tools()
+                continue
+            if not isinstance(result, InputRequiredResult):
+                return result
+            responses, state = await self._answers(result, ask), result.request_state
+        raise MCPError(INVALID_REQUEST, f"it asked for input more than {MAX_ROUNDS} times")
+
+    @staticmethod
+    async def _answers(result: InputRequiredResult, ask: Ask) -> InputResponses | None:
+        if not result.input_requests:
+            await anyio.sleep(_STATE_ONLY_SECONDS)  # it only wants to be asked again
+            return None
+        answers: InputResponses = {}
+        for key, request in result.input_requests.items():
+            match request:
+                case ElicitRequest(params=params):
+                    answers[key] = _answer(*await ask(params))
+                case ListRootsRequest():
+                    answers[key] = ListRootsResult(roots=[])
+                case _:
+                    raise MCPError(INVALID_REQUEST, "it asked for a model's answer, and there is none for it here")
+        return answers
+
+
+@asynccontextmanager
+async def opened(link: Link, hooks: Hooks, *, seconds: float) -> AsyncGenerator[UpstreamSession, None]:
+    """Connect over a link; what is asked has `seconds` to be answered where nothing else is said."""
+
+    async def on_message(message: IncomingMessage) -> None:
+        if isinstance(message, Exception):
+            hooks.strayed(message)
+        elif isinstance(message, ToolListChangedNotification):
+            hooks.tools_changed()
+
+    async def on_log(params: LoggingMessageNotificationParams) -> None:
+        hooks.logged(params.level, params.logger, params.data)
+
+    async def on_question(
+        context: ClientRequestContext,  # noqa: ARG001  the SDK gives it by name
+        params: ElicitRequestParams,
+    ) -> ElicitResult | ErrorData:
+        return _answer(*await hooks.asked(params))
+
+    sessions: list[ClientSession] = []
+    async with (
+        link.open() as (incoming, outgoing),
+        _Session(
+            MendedStream(incoming, lambda: sessions[0].protocol_version if sessions else None, hooks.left_out),
+            outgoing,
+            read_timeout_seconds=seconds,
+            elicitation_callback=on_question,
+            logging_callback=on_log,
+            message_handler=on_message,
+            client_info=Implementation(name="spindle", version=_version()),
+            log_level="info",
+        ) as session,
+    ):
+        sessions.append(session)
+        yield UpstreamSession(session, link)
+
+
+def _answer(action: Action, content: Content | None) -> ElicitResult:
+    try:
+        return ElicitResult(action=action, content=content)
+    except ValidationError:  # the protocol takes flat forms only
+        return ElicitResult(action="decline")
+
+
+def _version() -> str:
+    try:
+        return version("spindle")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,291 @@
+"""A server's tools as ours, and the shelf they stand on: kept up to date by what changed, one row at a time."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from spindle.calls import Err, Ok
+from spindle.errors import InvalidToolArgsError, InvalidToolError
+from spindle.mcp.spec import ServerSpec
+from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
+from spindle.tools.registry import ToolRegistry
+from spindle.tools.schema.json_schema import RawSchema
+from spindle.tools.schema.problems import Problem, printable
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as ForeignTool
+
+
+_OLD, _NEW = "#/definitions/", "#/$defs/"
+_NAMED = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"))
+_DATA = frozenset(("enum", "const", "default", "examples", "example"))
+_MAX_DEPTH = 200
+
+
+def with_defs(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the schema with `definitions` at its root as `$defs`, and with what refers to them.
+
+    One that has `$defs` too, or marks a new root inside by `$id`, is left as it is: its references say what they mean.
+    """
+    if not isinstance(schema.get("definitions"), Mapping) or "$defs" in schema:
+        return dict(schema)
+    moved = {"$defs" if key == "definitions" else key: value for key, value in schema.items()}
+    return cast("dict[str, Any]", _rewritten(moved, 0))
+
+
+def _rewritten(node: Any, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        return node  # the schema's own checks refuse it
+    if isinstance(node, list):
+        return [_rewritten(each, depth + 1) for each in cast("list[Any]", node)]
+    if not isinstance(node, Mapping):
+        return node
+    found = cast("Mapping[str, Any]", node)
+    if depth and ("$id" in found or ("id" in found and isinstance(found["id"], str))):
+        return dict(found)
+    return {key: _keyword(key, value, depth) for key, value in found.items()}
+
+
+def _keyword(key: str, value: Any, depth: int) -> Any:
+    if key == "$ref" and isinstance(value, str) and value.startswith(_OLD):
+        return _NEW + value.removeprefix(_OLD)
+    if key in _DATA:
+        return value
+    if key in _NAMED and isinstance(value, Mapping):
+        named = cast("Mapping[str, Any]", value)
+        return {name: _rewritten(each, depth + 1) for name, each in named.items()}
+    return _rewritten(value, depth + 1)
+
+
+OutputCheck = Callable[[Any, bool], str | None]
+
+
+def output_check(schema: Mapping[str, Any], *, tool: str) -> OutputCheck:
+    """Make the function that says what is wrong with structured content, or nothing.
+
+    Raises:
+        InvalidToolError: The schema is none, or would make a check too costly.
+    """
+    try:
+        validate = cast("Callable[[Any], Any]", RawSchema(_of_any_value(schema), tool=tool).validate)
+    except InvalidToolError as error:
+        reason = str(error.__cause__ or error)
+        raise InvalidToolError(f"its output schema {reason}", tool=tool, field="output_schema") from error
+
+    def check(value: Any, is_given: bool) -> str | None:  # noqa: FBT001  a pair of facts about one thing
+        if not is_given:
+            return f"The tool {tool!r} declares an output schema, but gave no structured content."
+        try:
+            validate(value)
+        except InvalidToolArgsError as error:
+            said = "; ".join(_said(problem) for problem in cast("tuple[Problem, ...]", error.problems)[:5])
+            return f"The tool {tool!r} gave structured content that does not fit its own output schema: {said}"
+        return None
+
+    return check
+
+
+def _of_any_value(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Say the same without a `type` at the root: arguments must be an object there, a result may be any value."""
+    conditions = schema.get("allOf", [])
+    if "type" not in schema or not isinstance(conditions, list):
+        return schema
+    rest = {keyword: value for keyword, value in schema.items() if keyword != "type"}
+    return {**rest, "allOf": [*cast("list[Any]", conditions), {"type": schema["type"]}]}
+
+
+def _said(problem: Problem) -> str:
+    where = f"{problem.path}: " if problem.path else ""
+    return f"{where}expected {problem.expected}, received {problem.received}"
+
+
+TOOLSET = "mcp"
+_MAX_DESCRIPTION = 10_000
+_MAX_NAME = 200
+
+Warn = Callable[[str], None]
+
+
+class Available(Protocol):
+    """Whether a server's tools can be called now, and why not."""
+
+    def __call__(self) -> bool:
+        """Say whether."""
+        ...
+
+    def why(self) -> str:
+        """Say why not."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """One call as its server gets it."""
+
+    tool: str
+    """The server's own name for it."""
+    args: dict[str, Any]
+    ctx: ToolContext
+    is_repeatable: bool
+    """Whether doing it twice does no harm, by our own knowledge."""
+    check_output: OutputCheck | None
+
+
+Forward = Callable[[Wanted], Awaitable[Ok | Err]]
+
+
+def full_name(server: str, tool: str) -> str:
+    """Give the name a model knows a server's tool by."""
+    return f"mcp__{server}__{tool}"
+
+
+def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, available: Available, warn: Warn) -> Tool:
+    """Make our tool of a server's; what the server says of itself is a hint, and changes nothing unless it is trusted.
+
+    Raises:
+        InvalidToolError: Its input schema is none, or could make a call too costly.
+    """
+    bare = foreign.name
+    check = _output_check_of(foreign, warn)
+    hints = foreign.annotations
+    read_only = spec.trusted and hints is not None and hints.read_only_hint is True
+    idempotent = read_only or (spec.trusted and hints is not None and hints.idempotent_hint is True)
+
+    async def handler(args: dict[str, Any], ctx: ToolContext, _meta: object) -> Ok | Err:
+        return await forward(Wanted(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check))
+
+    return Tool(
+        name=full_name(spec.name, bare),
+        description=_description(foreign),
+        input_schema=with_defs(foreign.input_schema),
+        handler=handler,
+        meta={"mcp": _about(spec, foreign, is_checked=check is not None)},
+        trusted=spec.trusted,
+        toolset=TOOLSET,
+        max_result_chars=spec.max_result_chars,
+        is_available=available,
+        timeout_seconds=spec.timeout_seconds,
+        read_only=read_only,
+        idempotent=idempotent,
+    )
+
+
+def _output_check_of(foreign: "ForeignTool", warn: Warn) -> OutputCheck | None:
+    if foreign.output_schema is None:
+        return None
+    try:
+        return output_check(foreign.output_schema, tool=foreign.name)
+    except InvalidToolError as error:
+        warn(f"the results of its tool {shown(foreign.name)} are not checked: {error}")
+        return None
+
+
+def _description(foreign: "ForeignTool") -> str:
+    text = foreign.description if (foreign.description or "").strip() else None
+    text = text or foreign.title or foreign.name
+    return text if len(text) <= _MAX_DESCRIPTION else f"{text[:_MAX_DESCRIPTION]} …"
+
+
+def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> dict[str, Any]:
+    about: dict[str, Any] = {"server": spec.name, "tool": foreign.name, "title": foreign.title}
+    if foreign.annotations is not None:
+        about["annotations"] = foreign.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if is_checked:
+        about["output_schema"] = foreign.output_schema
+    return {key: value for key, value in about.items() if value is not None}
+
+
+def shown(name: str) -> str:
+    """Quote a foreign name for a warning."""
+    return repr(printable(name, _MAX_NAME))
+
+
+@dataclass(slots=True)
+class _Row:
+    listed: str
+    """The tool as its server listed it, to tell whether it changed."""
+    tool: Tool
+
+
+class Shelf:
+    """One server's part of the registry."""
+
+    def __init__(self, spec: ServerSpec, registry: ToolRegistry, warn: Warn) -> None:
+        self._spec = spec
+        self._registry = registry
+        self._warn = warn
+        self._rows: dict[str, _Row] = {}
+        self._refused: dict[str, str] = {}
+        """What is not offered and why, so that it is told once."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def put(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool"], Tool]) -> bool:
+        """Bring the registry to what the server lists now, by the difference; says whether anything changed."""
+        wanted, refused = self._chosen(foreign)
+        changed = False
+        for bare in [bare for bare in self._rows if bare not in wanted]:
+            self._registry.unregister(self._rows.pop(bare).tool.name)
+            changed = True
+        for bare, each in wanted.items():
+            listed = json.dumps(each.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
+            row = self._rows.get(bare)
+            if row is not None and row.listed == listed:
+                continue
+            problem = self._place(bare, each, listed, make)
+            if problem is None:
+                changed = True
+                continue
+            refused[bare] = problem
+            if row is not None:  # what it was called with till now is not what the server takes any more
+                self._registry.unregister(self._rows.pop(bare).tool.name)
+                changed = True
+        self._tell(refused)
+        return changed
+
+    def _chosen(self, foreign: Sequence["ForeignTool"]) -> tuple[dict[str, "ForeignTool"], dict[str, str]]:
+        allowed, refused = self._spec.tools, dict[str, str]()
+        wanted: dict[str, ForeignTool] = {}
+        for each in foreign:
+            if allowed is not None and each.name not in allowed:
+                continue
+            if each.name in wanted:
+                refused[f"{each.name} (again)"] = f"it lists {shown(each.name)} twice; the first is taken"
+            elif not each.name:
+                refused[""] = "it lists a tool without a name, which is left out"
+            else:
+                wanted[each.name] = each
+        for name in allowed or ():
+            if name not in wanted:
+                refused[f"{name} (missing)"] = f"it has no tool {shown(name)}, which its spec names in tools"
+        return wanted, refused
+
+    def _place(
+        self, bare: str, foreign: "ForeignTool", listed: str, make: Callable[["ForeignTool"], Tool]
+    ) -> str | None:
+        """Register one tool, or say why not."""
+        name = full_name(self._spec.name, bare)
+        holder = self._registry.entry(name)
+        if holder is not None and (holder.mcp_server, holder.mcp_tool) != (self._spec.name, bare):
+            return f"its tool {shown(bare)} is left out: {holder.provenance} has the name {shown(name)} already"
+        try:
+            tool = make(foreign)
+        except InvalidToolError as error:
+            return f"its tool {shown(bare)} is left out: {error}"
+        self._registry.register(tool, overwrite=True, mcp=(self._spec.name, bare))
+        self._rows[bare] = _Row(listed, tool)
+        return None
+
+    def _tell(self, refused: dict[str, str]) -> None:
+        for key, problem in refused.items():
+            if self._refused.get(key) != problem:
+                self._warn(problem)
+        self._refused = refused
+
+    @property
+    def has_refused(self) -> bool:
+        """Whether a tool was left out, and might find its place when another server's goes."""
+        return bool(self._refused)

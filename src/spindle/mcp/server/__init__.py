@@ -1,0 +1,14 @@
+"""Our tools, offered to MCP clients; open `tool_server.py` first."""
+
+from spindle.doors import open_door
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from spindle.mcp.server.http import Door as Door
+    from spindle.mcp.server.http import http_app as http_app
+    from spindle.mcp.server.serve import Gateway as Gateway
+    from spindle.mcp.server.serve import serve_http as serve_http
+    from spindle.mcp.server.serve import serve_stdio as serve_stdio
+    from spindle.mcp.server.tool_server import ToolServer as ToolServer
+else:
+    __getattr__, __dir__ = open_door(__name__)

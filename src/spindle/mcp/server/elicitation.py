@@ -1,0 +1,211 @@
+"""A gate as a request that an MCP client answers, and the answer back.
+
+A question to the client's user becomes a form; one to its model, or for its roots, is what the protocol has for it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from mcp_types import (
+    CallToolResult,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequest,
+    InputResponse,
+    ListRootsRequest,
+    ListRootsResult,
+)
+from pydantic import TypeAdapter
+
+from spindle.bridges.wire import sendable
+from spindle.calls import Ok
+from spindle.errors import GateAbortedError, InvalidGateResolutionError
+from spindle.mcp.client.results import to_result
+from spindle.mcp.client_requests import Capability, ListRoots, Root, Round, Sampled, Sampling
+from spindle.trust.envelope import one_line
+from spindle.turns.gates import Gate
+
+_FIELD: Final = "answer"
+_PLAIN: Final = frozenset({"string", "number", "integer", "boolean"})
+_FORM_WORDS: Final = frozenset(
+    {
+        *("type", "title", "description", "default", "enum", "enumNames", "oneOf", "format"),
+        *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "items"),
+    }
+)
+"""What the specification lets a field of a form say."""
+_SHOWN_BY_THE_FORM: Final = ("schema", "mode")
+"""What an upstream server's question says beside its words."""
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+def key_of(gate: Gate) -> str:
+    """Name a question, for a client that answers several: by its reason, where that is a name."""
+    return gate.reason if _NAME.fullmatch(gate.reason) else _FIELD
+
+
+def keyed(gates: Sequence[Gate]) -> dict[str, Gate]:
+    """Name the questions that are asked together, each by a name of its own."""
+    named: dict[str, Gate] = {}
+    for gate in gates:
+        key = wanted = key_of(gate)
+        number = 1
+        while key in named:
+            number += 1
+            key = f"{wanted}_{number}"
+        named[key] = gate
+    return named
+
+
+def capability_of(gate: Gate) -> Capability:
+    """Say what a client must have declared to be asked this."""
+    if isinstance(gate.payload, Sampling):
+        return "sampling"
+    return "roots" if isinstance(gate.payload, ListRoots) else "elicitation"
+
+
+def request_of(gate: Gate) -> InputRequest:
+    """Write a gate as the request that asks a client."""
+    asked: object = gate.payload
+    if isinstance(asked, ListRoots):
+        return ListRootsRequest()
+    if not isinstance(asked, Sampling):
+        return form_of(gate)
+    params: dict[str, Any] = {
+        "messages": asked.messages,
+        "maxTokens": asked.max_tokens,
+        "systemPrompt": asked.system_prompt,
+        "temperature": asked.temperature,
+        "stopSequences": list(asked.stop_sequences) or None,
+    }
+    return CreateMessageRequest(params=CreateMessageRequestParams.model_validate(sendable(params)))
+
+
+def result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | ElicitResult]:
+    """Say what a client answers such a request with."""
+    match capability_of(gate):
+        case "sampling":
+            return CreateMessageResult
+        case "roots":
+            return ListRootsResult
+        case "elicitation":
+            return ElicitResult
+
+
+def answer(gates: Sequence[Gate], answers: Mapping[str, InputResponse]) -> Round:
+    """Settle the gates whose answers are there; gives those that must be asked again."""
+    for key, gate in keyed(gates).items():
+        if key in answers and not gate.is_settled:
+            settle(gate, answers[key])
+    if any(gate.settlement is not None and gate.settlement.result != "resolved" for gate in gates):
+        return ()  # one failure ends the others, too
+    return tuple(gate for gate in gates if not gate.is_settled)
+
+
+def form_of(gate: Gate) -> ElicitRequest:
+    """Write a gate as the request that asks a client's user."""
+    params = ElicitRequestFormParams(message=_message(gate), requested_schema=_fields(gate.schema)[0])
+    return ElicitRequest(params=params)
+
+
+def settle(gate: Gate, answered: InputResponse) -> None:
+    """Settle a gate with what the client answered; an answer to something else is none, and leaves it open."""
+    match capability_of(gate), answered:
+        case "elicitation", ElicitResult():
+            _settle_form(gate, answered)
+        case "sampling", CreateMessageResult() | CreateMessageResultWithTools():
+            gate.resolve(_sampled(answered))
+        case "roots", ListRootsResult():
+            gate.resolve([Root(uri=str(root.uri), name=root.name) for root in answered.roots])
+        case _:
+            pass
+
+
+def _sampled(answered: CreateMessageResult | CreateMessageResultWithTools) -> Sampled:
+    blocks: Any = answered.content if isinstance(answered.content, list) else [answered.content]
+    texts = [block.text for block in blocks if block.type == "text"]
+    shown = [block for block in blocks if block.type in {"image", "audio"}]
+    read = to_result(CallToolResult(content=shown))
+    media = read.media if isinstance(read, Ok) else ()
+    return Sampled(text="\n".join(texts), model=answered.model, stop_reason=answered.stop_reason, media=media)
+
+
+def _settle_form(gate: Gate, answered: ElicitResult) -> None:
+    """Settle a gate with what the user said; an answer that does not fit gives the gate up."""
+    if answered.action == "accept":
+        content: Mapping[str, Any] = answered.content or {}
+        is_wrapped = _fields(gate.schema)[1]
+        try:
+            gate.resolve(content.get(_FIELD) if is_wrapped else dict(content))
+        except InvalidGateResolutionError as error:
+            gate.reject(error)
+    elif answered.action == "decline":
+        gate.reject(PermissionError("the user declined"))
+    else:
+        gate.reject(GateAbortedError("the user closed the question without an answer", gate_id=gate.id))
+
+
+def _message(gate: Gate) -> str:
+    """Say what is asked: the payload's own question where it has one, else the reason and the payload's facts."""
+    payload: object = gate.payload
+    if isinstance(payload, Mapping):
+        facts = cast("Mapping[str, object]", payload)
+        asked = facts.get("question") or facts.get("message")
+        if isinstance(asked, str):
+            return one_line(asked, 4_000)
+        shown = {name: value for name, value in facts.items() if name not in _SHOWN_BY_THE_FORM}
+        told = "; ".join(f"{one_line(str(name), 80)}: {one_line(str(value), 500)}" for name, value in shown.items())
+        return f"{gate.reason}\n{told}" if told else gate.reason
+    return gate.reason if payload is None else f"{gate.reason}: {one_line(str(payload), 2_000)}"
+
+
+def _fields(schema: Any) -> tuple[dict[str, Any], bool]:
+    """Give the form, and whether its one field stands for the whole value."""
+    described = _described(schema)
+    properties = described.get("properties")
+    if described.get("type") == "object" and isinstance(properties, Mapping):
+        fields = {name: _field(each) for name, each in cast("Mapping[str, Any]", properties).items()}
+        if fields and all(field is not None for field in fields.values()):
+            required = [name for name in described.get("required", []) if name in fields]
+            return {"type": "object", "properties": fields, "required": required}, False
+    field = _field(described) or {"type": "string", "description": "The answer."}
+    return {"type": "object", "properties": {_FIELD: field}, "required": [_FIELD]}, True
+
+
+def _described(schema: Any) -> dict[str, Any]:
+    if schema is None:
+        return {"type": "string"}
+    if isinstance(schema, Mapping):
+        return dict(cast("Mapping[str, Any]", schema))
+    return TypeAdapter[Any](schema).json_schema()
+
+
+def _field(schema: Any) -> dict[str, Any] | None:
+    """Give a field of a form; `None` for what a form cannot ask."""
+    if not isinstance(schema, Mapping):
+        return None
+    given = cast("Mapping[str, Any]", schema)
+    is_choice = given.get("type") == "array" and _is_choice(given.get("items"))
+    if "$ref" in given or not (given.get("type") in _PLAIN or is_choice):
+        return None
+    if not all(_is_const(each) for each in given.get("oneOf", ())):
+        return None
+    return {name: value for name, value in given.items() if name in _FORM_WORDS}
+
+
+def _is_choice(items: Any) -> bool:
+    """Say whether a list's items are texts to choose from, which a form shows as boxes to tick."""
+    if not isinstance(items, Mapping):
+        return False
+    given = cast("Mapping[str, Any]", items)
+    return isinstance(given.get("enum"), list) or (bool(given.get("anyOf")) and all(map(_is_const, given["anyOf"])))
+
+
+def _is_const(option: Any) -> bool:
+    return isinstance(option, Mapping) and isinstance(cast("Mapping[str, Any]", option).get("const"), str)

@@ -1,0 +1,260 @@
+"""The client behind one call: what it can be asked, how it is asked, and what it is told meanwhile.
+
+On the newer protocol each request of a client stands alone, so a call that was parked is waited for by another request
+than the one that began it. Whatever concerns the client goes by the request that waits now.
+"""
+
+import json
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, TypeAlias, get_args
+
+import anyio
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    LOG_LEVEL_META_KEY,
+    ClientCapabilities,
+    ElicitationCapability,
+    LoggingLevel,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from spindle.bridges.wire import sendable
+from spindle.calls import Call
+from spindle.errors import ClientCapabilityError, UsageError
+from spindle.events import Events, Logged, ToolProgress
+from spindle.mcp.client_requests import AskAll, Capability, open_all
+from spindle.mcp.server.elicitation import capability_of, request_of, result_type, settle
+from spindle.mcp.server.sessions import Session
+from spindle.trust.envelope import one_line
+from spindle.turns.gate_desk import GateDesk
+from spindle.turns.gates import Gate
+
+LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
+"""From the least to the most severe."""
+MAX_LINES: Final = 1_000
+"""Of the log, that one call may send."""
+MAX_LINE_CHARS: Final = 4_000
+MAX_WAITING: Final = 2 * MAX_LINES
+"""Lines that are not sent yet; beyond that the oldest are given up."""
+LAST_WORDS_SECONDS: Final = 2.0
+"""For what is still waiting when the call has ended."""
+_OTHER_NAMES: Final[dict[str, LoggingLevel]] = {"trace": "debug", "warn": "warning"}
+
+Context: TypeAlias = ServerRequestContext[Any, Any]
+"""A request of a client."""
+
+
+class Telling:
+    """The lines of one call on their way to its client."""
+
+    def __init__(self, events: Events) -> None:
+        self._waiting: deque[ToolProgress | LoggingMessageNotificationParams] = deque(maxlen=MAX_WAITING)
+        self._news = anyio.Event()
+        self._is_over = False
+        self._wanted: tuple[LoggingLevel, ...] = ()
+        self._has_token = False
+        self._lines = 0
+        self._last = 0.0
+        events.on("tool_progress", self._heard_progress)
+        events.on("log", self._heard_line)
+
+    @asynccontextmanager
+    async def to(self, request: Context, session: Session) -> AsyncGenerator[None]:
+        """Send to a request, while it waits for the call, what the call tells; all of that is out in the end."""
+        self._wanted = _wanted_levels(request, session)
+        self._has_token = bool(request.meta) and request.meta.get("progress_token") is not None
+        if not self._wanted and not self._has_token:
+            yield
+            return
+        self._is_over = False
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._send_all, request)
+            yield
+            self._is_over = True
+            self._news.set()
+            tasks.cancel_scope.deadline = anyio.current_time() + LAST_WORDS_SECONDS
+
+    def _heard_progress(self, told: ToolProgress) -> None:
+        if self._has_token:
+            self._put(told)
+
+    def _heard_line(self, line: Logged) -> None:
+        level = _OTHER_NAMES.get(line.level, "info") if line.level not in LEVELS else line.level
+        if level not in self._wanted or self._lines > MAX_LINES:
+            return
+        self._lines += 1
+        is_last = self._lines > MAX_LINES
+        data = f"This call has logged {MAX_LINES} lines; no more of them are sent." if is_last else _data_of(line)
+        self._put(LoggingMessageNotificationParams(level=level, logger=line.tool_name, data=sendable(data)))
+
+    def _put(self, told: ToolProgress | LoggingMessageNotificationParams) -> None:
+        self._waiting.append(told)
+        self._news.set()
+
+    async def _send_all(self, request: Context) -> None:
+        while True:
+            while self._waiting:
+                told = self._waiting.popleft()
+                try:
+                    await self._send(request, told)
+                except Exception:  # noqa: BLE001  a client that cannot be told is not the tool's concern
+                    self._waiting.clear()
+                    return
+            if self._is_over:
+                return
+            self._news = anyio.Event()
+            await self._news.wait()
+
+    async def _send(self, request: Context, told: ToolProgress | LoggingMessageNotificationParams) -> None:
+        if isinstance(told, LoggingMessageNotificationParams):
+            await request.session.send_notification(LoggingMessageNotification(params=told), request.request_id)
+            return
+        # The specification wants each value above the one before; a tool need not care.
+        self._last = max(self._last + 0.001, told.percent if told.percent is not None else 0.0)
+        total = 100 if told.percent is not None else None
+        await request.session.report_progress(self._last, total, sendable(told.message))
+
+
+def _wanted_levels(request: Context, session: Session) -> tuple[LoggingLevel, ...]:
+    """Say which lines may be sent: none, until the client says from which level on it wants them."""
+    wanted: Any = session.log_level
+    if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        wanted = (request.meta or {}).get(LOG_LEVEL_META_KEY)
+    return LEVELS[LEVELS.index(wanted) :] if wanted in LEVELS else ()
+
+
+def _data_of(line: Logged) -> Any:
+    message = _cut(line.message)
+    if not line.payload:
+        return message
+    written = json.dumps(line.payload, ensure_ascii=False, default=str)
+    facts = line.payload if len(written) <= MAX_LINE_CHARS else {"payload": _cut(written)}
+    return {"message": message, **facts}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
+
+
+_REJECTED = -1
+"""What clients answer when their user did not want a model to be asked."""
+_TASKS = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "give its roots"}
+
+
+class Peer:
+    """The client of one call."""
+
+    def __init__(self, request: Context, session: Session, call: Call, events: Events) -> None:
+        self.request = request
+        """The one that waits for the call now."""
+        self.ask_by: AskAll | None = None
+        """How it is asked while the call is parked; `None` where it is asked in the middle of the call."""
+        self._session, self._call, self._events = session, call, events
+        self._desk = GateDesk()
+        self._telling = Telling(events)
+
+    @asynccontextmanager
+    async def waiting(self, request: Context) -> AsyncGenerator[None]:
+        """Have a request of the client wait for the call."""
+        self.request = request
+        async with self._telling.to(request, self._session):
+            yield
+
+    def can(self, capability: Capability) -> bool:
+        """Whether the client has declared a capability."""
+        declared = self.request.session.client_capabilities or ClientCapabilities()
+        if capability == "elicitation":
+            return _shows_forms(declared.elicitation)
+        return (declared.sampling if capability == "sampling" else declared.roots) is not None
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether the client can be asked anything."""
+        return self.can("elicitation") or self.can("sampling") or self.can("roots")
+
+    async def ask(self, gates: Sequence[Gate]) -> list[Any]:
+        """Ask everything at once, and give the answers in the same order.
+
+        Raises:
+            ClientCapabilityError: The client has not declared that it can be asked one of them; nothing was sent.
+            UsageError: The protocol cannot ask one of them; nothing was sent.
+        """
+        for gate in gates:
+            self._check(gate)
+        if self.ask_by is not None:
+            return await self.ask_by(gates)
+        return await open_all(partial(self._ask_now, self.request), gates)
+
+    def _check(self, gate: Gate) -> None:
+        needed = capability_of(gate)
+        if not self.can(needed):
+            raise ClientCapabilityError(
+                f"the tool {self._call.name!r} needs a client that can {_TASKS[needed]}, and this one has not declared "
+                f"the capability {needed!r}: use one that has, or do without the tool",
+                capability=needed,
+                tool=self._call.name,
+            )
+        try:
+            request_of(gate)
+        except Exception as error:
+            # Now, while somebody hears of it: once the call is parked, nobody would come back for it.
+            raise UsageError(f"a client cannot be asked {gate.reason!r}: {error}", tool=self._call.name) from error
+
+    async def open_gate(self, gate: Gate) -> Any:
+        """Ask one thing."""
+        [answer] = await self.ask([gate])
+        return answer
+
+    async def wait_for_all(self, gates: Sequence[Gate]) -> list[Any]:
+        """Wait until all gates are settled by somebody else."""
+        return await open_all(self._wait, gates)
+
+    async def _wait(self, gate: Gate) -> Any:
+        return await self._desk.wait(gate, turn_id=self._call.tool_call_id, events=self._events)
+
+    async def _ask_now(self, request: Context, gate: Gate) -> Any:
+        """Ask while the request waits, as the older protocol can."""
+        value: Any = None
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_put, request, gate)
+            try:
+                value = await self._wait(gate)
+            except Exception as error:  # noqa: BLE001  raised below as it is, not as one of a group
+                failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return value
+
+
+async def _put(request: Context, gate: Gate) -> None:
+    """Send the question with the call's own request, and settle the gate with the answer."""
+    about = ServerMessageMetadata(related_request_id=request.request_id)
+    try:
+        answered = await request.session.send_request(request_of(gate), result_type(gate), metadata=about)
+    except MCPError as error:
+        if error.code == _REJECTED and capability_of(gate) == "sampling":
+            gate.reject(PermissionError("the user declined"))
+            return
+        said = one_line(str(error), 500)
+        gate.reject(UsageError(f"the client could not {_TASKS[capability_of(gate)]}: {said}"))
+    except ValidationError:
+        gate.reject(
+            UsageError(f"the client was to {_TASKS[capability_of(gate)]}, and what it sent is no answer to that")
+        )
+    else:
+        settle(gate, answered)
+
+
+def _shows_forms(elicitation: ElicitationCapability | None) -> bool:
+    # A client that names no mode can show forms.
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)

@@ -1,0 +1,288 @@
+"""Running a server until it is told to stop, and stopping it gracefully."""
+
+import os
+import select
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final
+
+import anyio
+import uvicorn
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from starlette.types import ASGIApp
+
+from spindle.errors import UsageError
+from spindle.mcp.client.link import MAX_MESSAGE_BYTES, BoundedLines, TooLong
+from spindle.mcp.server.http import Door, ImpatientProtocol
+from spindle.mcp.server.tool_server import ToolServer
+
+_CHUNK_BYTES: Final = 1 << 16
+_SAFE_BYTES: Final = min(getattr(select, "PIPE_BUF", 512), 4096)
+"""What a pipe that can be written to takes without making us wait."""
+_GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+
+Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
+Outgoing = MemoryObjectSendStream[SessionMessage]
+
+
+class StandardStreams:
+    """Our standard input and output as streams of messages; while they are, tools read nothing and print to stderr."""
+
+    def __init__(self, source: int = 0, sink: int = 1) -> None:
+        self._source, self._sink = source, sink
+        self._unanswered: set[str | int] = set()
+        self._news = anyio.Event()
+
+    async def answered(self) -> None:
+        """Wait until every request that came is answered, or was taken back."""
+        while self._unanswered:
+            await self._news.wait()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
+        """Give what comes, until the client closes its side, and what takes our messages."""
+        came, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
+        nowhere = os.open(os.devnull, os.O_RDONLY)
+        try:
+            with _claimed(self._source, nowhere) as source, _claimed(self._sink, 2) as sink, came, incoming:
+                async with outgoing, sent, anyio.create_task_group() as pumps:
+                    pumps.start_soon(self._read, source, came)
+                    pumps.start_soon(self._write, sink, sent)
+                    yield incoming, outgoing
+                    pumps.cancel_scope.cancel()
+        finally:
+            os.close(nowhere)
+
+    async def _read(self, source: int, came: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        lines = BoundedLines(MAX_MESSAGE_BYTES)
+        with came, suppress(*_GONE):
+            while chunk := await _received(source):
+                for line in lines.feed(chunk):
+                    await came.send(self._parsed(line))
+
+    def _parsed(self, line: bytes | TooLong) -> SessionMessage | Exception:
+        if isinstance(line, TooLong):
+            return ValueError(f"a message of {line.size} bytes is larger than the {MAX_MESSAGE_BYTES} that are taken")
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError as error:
+            return error
+        if isinstance(message, JSONRPCRequest):
+            self._unanswered.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._has_answer((message.params or {}).get("requestId"))
+        return SessionMessage(message)
+
+    async def _write(self, sink: int, sent: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        with sent, suppress(*_GONE):
+            async for each in sent:
+                message = each.message
+                text = message.model_dump_json(by_alias=True, exclude_unset=True)
+                await _send(sink, text.encode("utf-8", "replace") + b"\n")
+                if isinstance(message, (JSONRPCResponse, JSONRPCError)):
+                    self._has_answer(message.id)
+
+    def _has_answer(self, request_id: object) -> None:
+        if isinstance(request_id, (str, int)) and request_id in self._unanswered:
+            self._unanswered.remove(request_id)
+            self._news.set()
+            self._news = anyio.Event()
+
+
+@contextmanager
+def _claimed(number: int, instead: int) -> Generator[int]:
+    """Have a standard stream for ourselves: whoever else uses its number meanwhile gets `instead`."""
+    own = os.dup(number)
+    os.dup2(instead, number)
+    try:
+        yield own
+    finally:
+        os.dup2(own, number)
+        os.close(own)
+
+
+async def _received(source: int) -> bytes:
+    with suppress(PermissionError):  # a file is always readable, and cannot be waited for
+        await anyio.wait_readable(source)
+    return os.read(source, _CHUNK_BYTES)
+
+
+async def _send(sink: int, data: bytes) -> None:
+    left = memoryview(data)
+    poll = select.poll()
+    poll.register(sink, select.POLLOUT)
+    while left:
+        if not poll.poll(0):  # asking first saves two rounds of the event loop, nearly always
+            await anyio.wait_writable(sink)
+        left = left[os.write(sink, left[:_SAFE_BYTES]) :]
+
+
+_LAST_ANSWERS_SECONDS: Final = 1.0
+"""For answers that are made to get through a pipe."""
+
+_KEEP_ALIVE_SECONDS: Final = 20
+"""Longer than clients keep an idle connection (5 s, most of them): or one is closed just as a request is sent on it."""
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn without its own signal handlers: a signal first lets running calls end."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_started()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+async def serve_stdio(server: ToolServer, *, stop_seconds: float = 10) -> None:
+    """Serve the one client at the other end of the pipe until it closes it, or a signal comes."""
+    streams = StandardStreams()
+    async with anyio.create_task_group() as tasks:
+
+        async def stop() -> None:
+            await _stop_on_signal(server, stop_seconds)
+            with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
+                await streams.answered()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(stop)
+        async with streams.open() as (incoming, outgoing):
+            await server.sdk.run(incoming, outgoing, server.options)
+        tasks.cancel_scope.cancel()
+
+
+async def serve_http(
+    server: ToolServer,
+    app: ASGIApp,
+    door: Door,
+    *,
+    listening: socket.socket | None = None,
+    stop_seconds: float = 10,
+    on_ready: Callable[[str], None] = lambda _address: None,
+    on_stopping: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve over HTTP until a signal comes; `on_ready` is told the address, `on_stopping` when the signal has come.
+
+    `listening` is what `bound` gave, for who wants to know that the address can be had before all else is opened.
+
+    Raises:
+        UsageError: The address cannot be listened on.
+    """
+    listening = bound(door) if listening is None else listening
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    config = uvicorn.Config(
+        app,
+        http=ImpatientProtocol,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=2,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        lifespan="on",
+    )
+    uv = _Uvicorn(config, lambda: on_ready(f"http://{shown}:{port}{door.path}"))
+
+    def end() -> None:
+        uv.should_exit = True
+
+    async with anyio.create_task_group() as tasks:
+
+        async def run() -> None:
+            # Uvicorn must end by itself, or it leaves its sockets and the application's tasks behind.
+            with anyio.CancelScope(shield=True), listening:
+                await uv.serve(sockets=[listening])
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(run)
+        try:
+            await _stop_on_signal(server, stop_seconds, on_stopping)
+            end()
+            await anyio.sleep_forever()
+        finally:
+            end()
+
+
+def bound(door: Door) -> socket.socket:
+    """Take the address; nobody can connect before the server runs.
+
+    Raises:
+        UsageError: It cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
+    # Only on a socket that is said to be TCP does asyncio send at once; otherwise each answer waits 40 ms for company.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((door.host, door.port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
+        raise UsageError(
+            f"cannot listen on {door.host}:{door.port} ({why}); choose another port with --port", field="port"
+        ) from error
+    return listening
+
+
+async def _stop_on_signal(server: ToolServer, seconds: float, on_signal: Callable[[], None] = lambda: None) -> None:
+    """Wait for a signal, then until the calls that ran have their answers; a second signal cancels them at once."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        await anext(aiter(signals))
+        on_signal()
+        async with anyio.create_task_group() as tasks:
+
+            async def second() -> None:
+                await anext(aiter(signals))
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(second)
+            await server.drain(seconds)
+            tasks.cancel_scope.cancel()
+
+
+class Gateway:
+    """Tells a server's clients of changes, many at once as one."""
+
+    def __init__(self, server: ToolServer) -> None:
+        self.server = server
+        self._news = anyio.Event()
+
+    def changed(self) -> None:
+        """Say that tools came, went or changed."""
+        self._news.set()
+
+    async def keep_up(self) -> None:
+        """Pass news on, for ever."""
+        while True:
+            await self._news.wait()
+            self._news = anyio.Event()
+            await self.server.tools_changed()
+
+
+@asynccontextmanager
+async def following(
+    server: ToolServer, on_change: Callable[[Callable[[], Any]], Callable[[], None]]
+) -> AsyncGenerator[Gateway]:
+    """Keep a server's clients up to date as long as this lasts; `on_change` takes what to call, and gives its end."""
+    gateway = Gateway(server)
+    stop = on_change(gateway.changed)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(gateway.keep_up)
+            try:
+                yield gateway
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        stop()

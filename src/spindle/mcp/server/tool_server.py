@@ -1,0 +1,379 @@
+"""One registry as an MCP server: what a client may see, what it calls, and what it is answered.
+
+Everything a call goes through is the executor's: this file only translates. Read `_call_tool`.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from anyio.abc import TaskGroup
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from spindle.bridges import mcp as dialect
+from spindle.bridges.definitions import Definitions
+from spindle.bridges.rendering import Sees
+from spindle.calls import Call, CallOutcome, Err
+from spindle.errors import ClientCapabilityError, GateAbortedError, GateTimeoutError
+from spindle.events import Events
+from spindle.execution.approval import ApprovalRequest
+from spindle.execution.executor import Executor
+from spindle.mcp.server.elicitation import answer, keyed, request_of
+from spindle.mcp.server.parked_calls import Execute, Parking, RunningCall
+from spindle.mcp.server.peer import Context, Peer
+from spindle.mcp.server.sessions import Session, Sessions
+from spindle.tools.context import ToolContext
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
+from spindle.trust.envelope import one_line
+from spindle.turns.gates import Gate
+
+APPROVAL_SECONDS: Final = 600
+MAX_SHOWN_CHARS: Final = 2_000
+MAX_TAIL_CHARS: Final = 500
+_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Run it?", "default": False}},
+    "required": ["approve"],
+}
+
+
+async def approve_by_gate(request: ApprovalRequest) -> bool | str:
+    """Ask the user whether the call may run; a text says why not."""
+    shown = json.dumps(request.args, ensure_ascii=False, default=str)
+    question = f"Run {one_line(request.tool.name, 200)} with {one_line(shown, MAX_SHOWN_CHARS)}?"
+    if len(shown) > MAX_SHOWN_CHARS:
+        # Nobody may agree to an end they do not know of.
+        question += f" These are {len(shown)} characters, of which you see the first; the last are: "
+        question += one_line(shown[-MAX_TAIL_CHARS:], MAX_TAIL_CHARS)
+    gate = Gate("approval", {"question": question}, schema=_SCHEMA, timeout_seconds=APPROVAL_SECONDS)
+    try:
+        answer = await request.ctx.wait_for(gate)
+    except PermissionError:
+        return False
+    except GateAbortedError:
+        return "the user closed the question"
+    except GateTimeoutError:
+        return "nobody answered in time"
+    return answer["approve"] is True
+
+
+PAGE: Final = 200
+"""Tools on one page of the list."""
+CANCEL_SECONDS: Final = 2.0
+"""For calls that were cancelled to come to their end."""
+_OFFERED: Final = (
+    *("prompts/list", "prompts/get", "completion/complete"),
+    *("resources/list", "resources/templates/list", "resources/read"),
+    *("resources/subscribe", "resources/unsubscribe"),
+)
+"""What a server of the SDK may add to our tools."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """Who sent a request."""
+
+    key: str
+    """The same for all requests of one client, and of nobody else."""
+    profile: str | None = None
+    has_session: bool = True
+    """Whether the key is a session's; otherwise it is a token's, or that of everybody who has none."""
+
+
+class ToolServer:
+    """Serves the tools of an executor's house to MCP clients, each of whom has its own view.
+
+    `identify` says who sends a request, and `filter_of` what that profile may see and run. `offers` is a server of the
+    official SDK whose resources and prompts are served beside the tools. Until `settled`, more tools are about to come:
+    who asks for the list, or for one that is not there yet, waits for them.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        registry: ToolRegistry,
+        *,
+        name: str = "spindle",
+        version: str = "",
+        instructions: str | None = None,
+        filter_of: Callable[[str | None], ToolFilter | None] = lambda _profile: None,
+        identify: Callable[[Context], Caller] = lambda _ctx: Caller(key="stdio"),
+        is_fenced: bool = True,
+        working_dir: str | None = None,
+        sees: Sees | None = None,
+        offers: Server[Any] | None = None,
+        settled: anyio.Event | None = None,
+    ) -> None:
+        self._executor, self._base = executor, registry
+        self._filter_of, self._identify = filter_of, identify
+        self._is_fenced, self._working_dir, self._sees = is_fenced, working_dir, sees
+        self._offers, self._settled = offers, settled
+        self._version = 0
+        self._sessions = Sessions()
+        self._parking = Parking()
+        self._tasks: TaskGroup | None = None
+        self._running = 0
+        self._is_stopping = False
+        self._idle = anyio.Event()
+        self._scopes: set[anyio.CancelScope] = set()
+        self._bus = InMemorySubscriptionBus()
+        self._listening = ListenHandler(self._bus)
+        self.sdk: Server[Any] = Server(
+            name,
+            version=version,
+            instructions=instructions,
+            lifespan=self._lifespan,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_subscriptions_listen=self._listening,
+        )
+        for method in _OFFERED:
+            entry = None if offers is None else offers.get_request_handler(method)
+            if entry is not None:
+                self.sdk.add_request_handler(method, entry.params_type, entry.handler)
+        self.sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
+        # What a client sends back to resume a call is sealed, and bound to the same call of the same client.
+        self.sdk.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name))
+
+    @property
+    def options(self) -> InitializationOptions:
+        """What the handshake of the older protocol says of this server."""
+        return self.sdk.create_initialization_options(NotificationOptions(tools_changed=True))
+
+    @property
+    def running_calls(self) -> int:
+        """How many calls are being answered now."""
+        return self._running
+
+    @property
+    def sessions(self) -> int:
+        """How many clients were seen lately."""
+        return len(self._sessions.all())
+
+    def forget(self, key: str) -> None:
+        """Let go of all that a client had, which has left for good."""
+        self._sessions.forget(key)
+
+    async def tools_changed(self) -> None:
+        """Tell every client that the tools are other ones now."""
+        self._version += 1
+        await self._bus.publish(ToolsListChanged())
+        for session in self._sessions.all():
+            await _tell(session)
+
+    async def drain(self, seconds: float) -> int:
+        """Take no more calls, let the running ones end, and cancel what is left; says how many that were.
+
+        Who is cancelled does not wait any longer, but those who are left are still answered.
+        """
+        self._is_stopping = True
+        self._parking.cancel_parked()
+        left = 0
+        try:
+            with anyio.move_on_after(seconds):
+                await self._until_idle()
+        finally:
+            left = self._running
+            self._listening.close()
+            self._parking.cancel_all()
+            for scope in tuple(self._scopes):
+                scope.cancel()
+            with anyio.move_on_after(CANCEL_SECONDS, shield=True):
+                await self._until_idle()
+        return left
+
+    async def _until_idle(self) -> None:
+        while self._running:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    @asynccontextmanager
+    async def _lifespan(self, _server: Server[Any]) -> AsyncGenerator[Any]:
+        async with AsyncExitStack() as stack:
+            offers = self._offers
+            state = None if offers is None else await stack.enter_async_context(offers.lifespan(offers))
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            self._tasks = tasks
+            try:
+                yield state
+            finally:
+                self._parking.cancel_all()
+                tasks.cancel_scope.cancel()
+                self._tasks = None
+
+    def _session(self, ctx: Context) -> Session:
+        caller = self._identify(ctx)
+        # On the newer protocol requests stand alone; only a pipe has one client at its other end.
+        lists = caller.has_session
+        session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=lists)
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            session.notify = ctx.session.send_tool_list_changed
+        return session
+
+    def _definitions(self, session: Session) -> Definitions:
+        registry = session.registry(self._base, self._version)
+        # Without fences a program gets the raw values too; with them only those of tools that may be believed.
+        structured = None if self._is_fenced else True
+        session.known = dialect.definitions(registry, filter=session.filter, structured=structured)
+        return session.known
+
+    async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        session = self._session(ctx)
+        if self._settled is not None:
+            await self._settled.wait()
+        listed = self._definitions(session).tools
+        start = _position(params.cursor if params is not None else None, len(listed))
+        page = [types.Tool.model_validate(each) for each in listed[start : start + PAGE]]
+        end = start + len(page)
+        return types.ListToolsResult(tools=page, next_cursor=str(end) if end < len(listed) else None)
+
+    async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        session = self._session(ctx)
+        if session.lists_artifacts:  # others are many behind one name
+            session.log_level = params.level
+        entry = None if self._offers is None else self._offers.get_request_handler("logging/setLevel")
+        if entry is not None:
+            await entry.handler(ctx, params)
+        return types.EmptyResult()
+
+    async def _call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        session = self._session(ctx)
+        self._running += 1
+        try:
+            if params.request_state is not None:
+                return await self._resume(ctx, session, params)
+            if self._settled is not None and params.name not in self._base:
+                await self._settled.wait()
+            known = session.known or self._definitions(session)
+            call = known.call(f"c_{token_hex(8)}", params.name, params.arguments or {})
+            if self._is_stopping:
+                return await self._answer(ctx, session, _refused(call, "The server is stopping. Ask again later."))
+            return await self._run(ctx, session, call)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def _run(
+        self, ctx: Context, session: Session, call: Call
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        events = Events()
+        peer = Peer(ctx, session, call, events)
+        execute = self._execution(session, call, events, peer)
+        if peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tasks is not None:
+            running = self._parking.start(self._tasks, execute, peer, owner=session.key)
+            return await self._follow(ctx, session, running, call)
+        outcome = _cancelled(call)
+        async with peer.waiting(ctx):
+            with anyio.CancelScope() as scope:  # by which `drain` ends it
+                self._scopes.add(scope)
+                try:
+                    outcome = await execute()
+                finally:
+                    self._scopes.discard(scope)
+        return await self._answer(ctx, session, outcome)
+
+    def _execution(self, session: Session, call: Call, events: Events, peer: Peer) -> Execute:
+        registry = session.registry(self._base, self._version)
+        approve = approve_by_gate if peer.can("elicitation") else None
+        executor = self._executor.with_registry(registry, approve=approve)
+
+        async def execute() -> CallOutcome:
+            tool_ctx = ToolContext(
+                session.key,
+                turn_id=call.tool_call_id,
+                working_dir=self._working_dir,
+                events=events,
+                open_gate=peer.open_gate,
+                client=peer,
+            )
+            with session.calling():
+                [outcome] = await executor.execute_parallel([call], tool_ctx, session.filter)
+            return outcome
+
+        return execute
+
+    async def _resume(
+        self, ctx: Context, session: Session, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        running = self._parking.take(params.request_state or "", owner=session.key)
+        call = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
+        if running is None:
+            return await self._answer(ctx, session, _refused(call, "That question is no longer open. Call again."))
+        running.peer.request = ctx
+        running.questions = answer(running.questions, params.input_responses or {})
+        if running.questions:
+            return self._asked(running)
+        return await self._follow(ctx, session, running, call)
+
+    async def _follow(
+        self, ctx: Context, session: Session, running: RunningCall, call: Call
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        async with running.peer.waiting(ctx):
+            news = await running.news()
+        if isinstance(news, tuple):
+            return self._asked(running)
+        return await self._answer(ctx, session, news or _cancelled(call))
+
+    def _asked(self, running: RunningCall) -> types.InputRequiredResult:
+        requests = {key: request_of(gate) for key, gate in keyed(running.questions).items()}
+        return types.InputRequiredResult(input_requests=requests, request_state=self._parking.park(running))
+
+    async def _answer(self, ctx: Context, session: Session, outcome: CallOutcome) -> types.CallToolResult:
+        outcome = _checked(ctx, outcome)
+        if session.keep(outcome):
+            await self._bus.publish(ToolsListChanged())
+            await _tell(session)
+        [result] = await dialect.results([outcome], definitions=session.known, sees=self._sees, fenced=self._is_fenced)
+        return types.CallToolResult.model_validate(result)
+
+
+def _position(cursor: str | None, count: int) -> int:
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and 0 < int(cursor) <= count):
+        raise MCPError(types.INVALID_PARAMS, "That cursor was not given by this server, or is of an older list.")
+    return int(cursor)
+
+
+def _checked(ctx: Context, outcome: CallOutcome) -> CallOutcome:
+    """Say plainly what the client lacks that a tool cannot do without; the newer protocol has an error for it."""
+    result = outcome.result
+    if not (isinstance(result, Err) and isinstance(lack := result.cause, ClientCapabilityError)):
+        return outcome
+    if result.code != "execution_failed":  # the tool has its own answer to that
+        return outcome
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        needed: dict[str, Any] = {"requiredCapabilities": {lack.capability: {}}}
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, str(lack), needed)
+    return replace(outcome, result=replace(result, error=str(lack)))
+
+
+def _refused(call: Call, why: str) -> CallOutcome:
+    return CallOutcome(call.tool_call_id, call.name, "", Err("not_available", why, retryable=True), attempts=0)
+
+
+def _cancelled(call: Call) -> CallOutcome:
+    return CallOutcome(call.tool_call_id, call.name, "", Err("cancelled", "The call was cancelled."))
+
+
+async def _tell(session: Session) -> None:
+    if session.notify is None:
+        return
+    try:
+        await session.notify()
+    except Exception:  # noqa: BLE001  a client that is gone needs no news
+        session.notify = None

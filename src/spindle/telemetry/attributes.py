@@ -1,0 +1,264 @@
+"""Every span, attribute and metric name, in one place: the GenAI and MCP conventions, and our own under `spindle.`.
+
+The conventions are still being developed (github.com/open-telemetry/semantic-conventions-genai, as of November 2026);
+when they rename something, this is the file to change.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
+
+from pydantic_core import to_json
+
+from spindle.calls import Err, Ok
+from spindle.errors import HandlerFailedError
+from spindle.execution.call_state import Job
+from spindle.execution.results import secrets_masked
+from spindle.tools.arguments import masked
+from spindle.tools.entry import Entry
+from spindle.tools.schema.problems import printable
+
+SCOPE: Final = "spindle"
+"""The name of our tracer and our meter."""
+
+# Operations: the values of `gen_ai.operation.name`, and the first words of the spans' names.
+EXECUTE_TOOL: Final = "execute_tool"
+INVOKE_AGENT: Final = "invoke_agent"
+CHAT: Final = "chat"
+DISPATCH: Final = "spindle.dispatch"
+ITERATION: Final = "spindle.iteration"
+
+OPERATION_NAME: Final = "gen_ai.operation.name"
+PROVIDER_NAME: Final = "gen_ai.provider.name"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+AGENT_NAME: Final = "gen_ai.agent.name"
+REQUEST_MODEL: Final = "gen_ai.request.model"
+RESPONSE_MODEL: Final = "gen_ai.response.model"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
+TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+"""Only where the user asked for contents."""
+TOOL_RESULT: Final = "gen_ai.tool.call.result"
+"""Only where the user asked for contents."""
+
+TYPE_FUNCTION: Final = "function"
+TYPE_EXTENSION: Final = "extension"
+TYPE_DATASTORE: Final = "datastore"
+
+ERROR_TYPE: Final = "error.type"
+OTHER: Final = "_OTHER"
+"""What the conventions write where a value would have too many forms, such as names no tool has."""
+
+MCP_METHOD: Final = "mcp.method.name"
+MCP_SESSION_ID: Final = "mcp.session.id"
+MCP_PROTOCOL_VERSION: Final = "mcp.protocol.version"
+MCP_RESOURCE_URI: Final = "mcp.resource.uri"
+JSONRPC_REQUEST_ID: Final = "jsonrpc.request.id"
+RPC_STATUS_CODE: Final = "rpc.response.status_code"
+
+TRACE_KEYS: Final = ("traceparent", "tracestate", "baggage")
+"""What carries the trace context in the `_meta` of an MCP request."""
+
+# Our own.
+OUTCOME: Final = "spindle.outcome.code"
+"""`ok`, or the code of the `Err`."""
+CAUSE: Final = "spindle.error.cause"
+"""The class of what the handler raised; never its message."""
+ATTEMPTS: Final = "spindle.attempts"
+TURN_ID: Final = "spindle.turn.id"
+TURN_STATUS: Final = "spindle.turn.status"
+DISPATCH_ID: Final = "spindle.dispatch.id"
+ITERATION_NUMBER: Final = "spindle.iteration.number"
+ITERATIONS: Final = "spindle.iterations"
+MCP_SERVER: Final = "spindle.mcp.server.tool_server"
+DRY_RUN: Final = "spindle.dry_run"
+ARGUMENTS_BYTES: Final = "spindle.arguments.size"
+RESULT_BYTES: Final = "spindle.result.size"
+"""Of the whole result, where it is known without reading it."""
+RESULT_SHOWN_CHARS: Final = "spindle.result.shown_chars"
+RESULT_ARTIFACT: Final = "spindle.result.artifact"
+RESULT_TRIMMED: Final = "spindle.result.trimmed"
+RESULT_MEDIA: Final = "spindle.result.media_count"
+
+# Metrics.
+TOOL_DURATION: Final = "gen_ai.execute_tool.duration"
+TOOL_DURATION_BUCKETS: Final = (
+    *(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64),
+    *(1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92),
+)
+AGENT_DURATION: Final = "gen_ai.invoke_agent.duration"
+AGENT_DURATION_BUCKETS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6)
+OUTCOMES: Final = "spindle.tool.outcomes"
+BYTES_IN: Final = "spindle.tool.arguments.size"
+BYTES_OUT: Final = "spindle.tool.result.size"
+TRIMS: Final = "spindle.tool.result.trims"
+ABANDONED_THREADS: Final = "spindle.executor.abandoned_threads"
+
+
+Attributes: TypeAlias = dict[str, str | int | float | bool]
+
+_MAX_NAME = 100
+_MAX_ID = 200
+_MAX_DESCRIPTION = 1_000
+
+
+def span_name(job: Job) -> str:
+    """Name a call's span; a name no tool has is not part of it, for a model could make up any number of them."""
+    entry = entry_of(job)
+    return EXECUTE_TOOL if entry is None else f"{EXECUTE_TOOL} {entry.tool.name}"
+
+
+def opening(job: Job, arguments_bytes: int | None) -> Attributes:
+    """Give what is known of a call before it runs."""
+    call, entry = job.call, entry_of(job)
+    facts: Attributes = {
+        OPERATION_NAME: EXECUTE_TOOL,
+        TOOL_NAME: printable(str(call.name), _MAX_NAME) if entry is None else entry.tool.name,
+        TOOL_TYPE: tool_type(job),
+    }
+    if arguments_bytes is not None:
+        facts[ARGUMENTS_BYTES] = arguments_bytes
+    if call.tool_call_id:
+        facts[TOOL_CALL_ID] = printable(str(call.tool_call_id), _MAX_ID)
+    if entry is None:
+        return facts
+    if description := entry.tool.description:
+        facts[TOOL_DESCRIPTION] = shortened(description, _MAX_DESCRIPTION)
+    if entry.mcp_server is not None:
+        facts[MCP_SERVER] = printable(entry.mcp_server, _MAX_NAME)
+    ctx = cast("Any", job.ctx)
+    if ctx is not None:
+        if ctx.turn_id is not None:
+            facts[TURN_ID] = printable(str(ctx.turn_id), _MAX_ID)
+        if ctx.dry_run:
+            facts[DRY_RUN] = True
+    return facts
+
+
+def closing(job: Job) -> Attributes:
+    """Give what is known of a call when it is over."""
+    result = result_of(job)
+    facts: Attributes = {
+        OUTCOME: outcome_code(job),
+        ATTEMPTS: job.attempts,
+        RESULT_ARTIFACT: isinstance(result, Ok) and result.artifact is not None,
+        RESULT_TRIMMED: job.is_trimmed,
+        RESULT_SHOWN_CHARS: len(text_of(result)),
+    }
+    if isinstance(result, Err):
+        facts[ERROR_TYPE] = result.code
+        if isinstance(result.cause, BaseException):
+            facts[CAUSE] = _class_of(result.cause)
+    elif result.media:
+        facts[RESULT_MEDIA] = len(result.media)
+    if (whole := result_bytes(job)) is not None:
+        facts[RESULT_BYTES] = whole
+    return facts
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a call was given, as it may be shown; taken before it runs, for a handler may change its arguments."""
+
+    arguments: str
+    _secrets: dict[str, Any]
+
+    def attributes(self, job: Job, max_chars: int) -> Attributes:
+        """Give arguments and result as text, secrets masked, each shortened."""
+        shown = secrets_masked(text_of(result_of(job)), self._secrets, self._secrets)
+        return {
+            TOOL_ARGUMENTS: shortened(job.ctx.redacted(self.arguments), max_chars),
+            TOOL_RESULT: shortened(job.ctx.redacted(shown), max_chars),
+        }
+
+
+def contents_of(job: Job) -> Contents | None:
+    """Take down what a call was given; `None` if it did not pass the gates, for nobody knows what is secret in it."""
+    entry, ctx = entry_of(job), cast("object", job.ctx)
+    if entry is None or ctx is None or job.arguments is None:
+        return None
+    secret = entry.tool.secret_fields
+    kept = {name: job.arguments[name] for name in secret if name in job.arguments}
+    return Contents(_json(masked(job.arguments, secret)), kept)
+
+
+def entry_of(job: Job) -> Entry | None:
+    """Give the tool a call is for; one that was refused early may have none."""
+    return cast("Entry | None", job.entry)
+
+
+def tool_type(job: Job) -> str:
+    """Say what kind of tool it is: those behind MCP servers reach out of the program."""
+    entry = entry_of(job)
+    return TYPE_EXTENSION if entry is not None and entry.mcp_server is not None else TYPE_FUNCTION
+
+
+def result_of(job: Job) -> Ok | Err:
+    """Give what became of a call; one that nobody answered was left by its caller."""
+    return job.reduced or Err("cancelled", "")
+
+
+def outcome_code(job: Job) -> str:
+    """Give `ok`, or why there is no result."""
+    result = result_of(job)
+    return result.code if isinstance(result, Err) else "ok"
+
+
+def text_of(result: Ok | Err) -> str:
+    """Give what the model is shown."""
+    return result.value if isinstance(result, Ok) else result.error
+
+
+def arguments_bytes(job: Job) -> int | None:
+    """Measure what the model sent; `None` for what is neither text nor JSON."""
+    given = cast("object", job.call.args)
+    if isinstance(given, str):
+        return _utf8_bytes(given)
+    if isinstance(given, bytes):
+        return len(given)
+    if given is None:
+        return 0
+    known = job.arguments if isinstance(given, Mapping) else None
+    try:
+        return None if known is None else len(to_json(known))
+    except ValueError:  # deeper than JSON can be
+        return None
+
+
+def result_bytes(job: Job) -> int | None:
+    """Measure the whole result; `None` where only reading an artifact would tell."""
+    settled = job.settled
+    if settled is None or isinstance(settled.result, Err):
+        return None
+    if settled.whole is not None:
+        return len(settled.whole)
+    is_elsewhere = settled.result.artifact is not None and not settled.result.value
+    return None if is_elsewhere else _utf8_bytes(settled.result.value)
+
+
+def shortened(text: str, max_chars: int) -> str:
+    """Cut a text; halves of surrogate pairs, which no exporter can write, are replaced."""
+    cut = text if len(text) <= max_chars else f"{text[:max_chars]}…"
+    return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _json(value: object) -> str:
+    try:
+        return to_json(value, fallback=repr).decode("utf-8", "replace")
+    except ValueError:
+        return json.dumps(repr(value))
+
+
+def _class_of(error: BaseException) -> str:
+    name = error.class_name if isinstance(error, HandlerFailedError) else type(error).__qualname__
+    return printable(name, _MAX_NAME)

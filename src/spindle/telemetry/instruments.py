@@ -1,0 +1,316 @@
+"""Sees every call of an executor, and tells OpenTelemetry; imported only where that is installed."""
+
+from collections.abc import Callable, Sequence
+from contextvars import Token
+from dataclasses import dataclass
+from time import monotonic, perf_counter, time_ns
+from typing import ClassVar, Generic, TypeAlias, TypeVar
+
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context, attach, detach, get_current
+from opentelemetry.metrics import Meter, MeterProvider
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider, set_span_in_context
+
+from spindle.errors import SpindleError
+from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationStart, TurnEnd, TurnStart
+from spindle.execution.call_state import Job
+from spindle.execution.interceptors import Watch
+from spindle.telemetry import attributes
+from spindle.telemetry import attributes as facts
+from spindle.telemetry import attributes as names
+from spindle.telemetry.attributes import Attributes, Contents, shortened
+from spindle.telemetry.metrics import Instruments
+from spindle.tools.context import ToolContext
+
+ASK_AGAIN_SECONDS = 0.1
+"""While nobody listens, the global providers are asked for only so often: it takes longer than all else here."""
+
+_API = (trace.__name__, metrics.__name__)
+
+
+_T = TypeVar("_T")
+
+
+class Listeners(Generic[_T]):
+    """Who is told: the providers given, or the global ones as soon as the program sets them up."""
+
+    __slots__ = ("_ask_at", "_make", "_wants_instruments", "_wants_tracer", "instruments", "tracer")
+
+    def __init__(
+        self, tracers: TracerProvider | None, meters: MeterProvider | None, make: Callable[[Meter], _T]
+    ) -> None:
+        self._make = make
+        self.tracer = None if tracers is None else _tracer_of(tracers)
+        self.instruments = None if meters is None else self._instruments_of(meters)
+        self._wants_tracer = tracers is None
+        self._wants_instruments = meters is None
+        self._ask_at = 0.0
+
+    def are_there(self) -> bool:
+        """Whether there is anybody; looks again from time to time."""
+        if (self._wants_tracer or self._wants_instruments) and (now := monotonic()) >= self._ask_at:
+            self._ask_at = now + ASK_AGAIN_SECONDS
+            self._look()
+        return self.tracer is not None or self.instruments is not None
+
+    def _look(self) -> None:
+        """Take the global ones; they are set at most once in the life of a program."""
+        if self._wants_tracer:
+            self.tracer = _tracer_of(trace.get_tracer_provider())
+            self._wants_tracer = self.tracer is None
+        if self._wants_instruments:
+            self.instruments = self._instruments_of(metrics.get_meter_provider())
+            self._wants_instruments = self.instruments is None
+
+    def _instruments_of(self, provider: MeterProvider) -> _T | None:
+        return self._make(provider.get_meter(attributes.SCOPE)) if _listens(provider) else None
+
+
+def _tracer_of(provider: TracerProvider) -> Tracer | None:
+    return provider.get_tracer(attributes.SCOPE) if _listens(provider) else None
+
+
+def _listens(provider: object) -> bool:
+    """Whether it is more than one of those that come with the API, which do nothing."""
+    return not type(provider).__module__.startswith(_API)
+
+
+class Telemetry:
+    """What `telemetry()` gives: stands among an executor's interceptors and sees every call."""
+
+    is_telemetry: ClassVar = True
+    """An executor that has been given one makes none of its own."""
+
+    def __init__(
+        self,
+        *,
+        max_content_chars: int | None,
+        tracer_provider: TracerProvider | None,
+        meter_provider: MeterProvider | None,
+    ) -> None:
+        self._max_content_chars = max_content_chars
+        self._listeners = Listeners(tracer_provider, meter_provider, Instruments)
+
+    def watch(self, context: ToolContext) -> Watch | None:  # noqa: ARG002
+        """Watch one batch, if an SDK has been set up."""
+        listeners = self._listeners
+        if not listeners.are_there():
+            return None
+        return _Watch(listeners.tracer, listeners.instruments, self._max_content_chars)
+
+
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """One call on its way."""
+
+    began: float
+    arguments_bytes: int | None
+    ended: float | None = None
+    span: Span | None = None
+    token: Token[Context] | None = None
+    contents: Contents | None = None
+
+
+class _Watch:
+    """The spans of one batch: children of what was current when it was handed over, current while their call runs.
+
+    A span is ended with the time its call took, but not before the batch is over: only then is it known what of its
+    result is shown.
+    """
+
+    def __init__(self, tracer: Tracer | None, instruments: Instruments | None, max_content_chars: int | None) -> None:
+        self._tracer = tracer
+        self._instruments = instruments
+        self._max_content_chars = max_content_chars
+        self._parent = get_current()
+        # Durations by the clock that never jumps, placed where the batch began on the one everybody reads.
+        self._zero_ns = time_ns() - _nanoseconds(perf_counter())
+        self._seen: dict[Job, _Seen] = {}
+
+    def begin(self, job: Job) -> None:
+        """Open a span and make it current."""
+        seen = self._seen[job] = self._opened(job, perf_counter())
+        if seen.span is not None:
+            seen.token = attach(set_span_in_context(seen.span, self._parent))
+
+    def end(self, job: Job) -> None:
+        """Take down when the call ended, and make current what was before."""
+        seen = self._seen.get(job)
+        if seen is None:
+            return
+        seen.ended = perf_counter()
+        if seen.token is not None:
+            detach(seen.token)
+            seen.token = None
+
+    def close(self, jobs: Sequence[Job]) -> None:
+        """End every span and count every call; those that never ran have the time their refusal took."""
+        failed: Exception | None = None
+        for job in jobs:
+            try:
+                self._close(job)
+            except Exception as error:  # noqa: BLE001  one call's values must not cost its siblings their spans
+                failed = error
+        if failed is not None:
+            raise failed
+
+    def _close(self, job: Job) -> None:
+        seen = self._seen.get(job)
+        if seen is None:
+            seen = self._opened(job, job.begun)
+            seen.ended = job.begun + job.duration_ms / 1000
+        ended = seen.ended or perf_counter()
+        try:
+            if self._instruments is not None:
+                self._instruments.count(job, seconds=ended - seen.began, arguments_bytes=seen.arguments_bytes)
+            if seen.span is not None and seen.span.is_recording():
+                self._describe(seen.span, job, seen)
+        finally:
+            if seen.span is not None:
+                seen.span.end(self._zero_ns + _nanoseconds(ended))
+
+    def _opened(self, job: Job, began: float) -> _Seen:
+        seen = _Seen(began, facts.arguments_bytes(job))
+        if self._tracer is not None:
+            seen.span = self._tracer.start_span(
+                facts.span_name(job),
+                context=self._parent,
+                kind=SpanKind.INTERNAL,
+                attributes=facts.opening(job, seen.arguments_bytes),
+                start_time=self._zero_ns + _nanoseconds(began),
+            )
+            if self._max_content_chars is not None and seen.span.is_recording():
+                seen.contents = facts.contents_of(job)
+        return seen
+
+    def _describe(self, span: Span, job: Job, seen: _Seen) -> None:
+        span.set_attributes(facts.closing(job))
+        if seen.contents is not None and self._max_content_chars is not None:
+            span.set_attributes(seen.contents.attributes(job, self._max_content_chars))
+        if not facts.result_of(job).ok:
+            # Without words: an error's text may hold what a tool was given.
+            span.set_status(Status(StatusCode.ERROR))
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1_000_000_000)
+
+
+_MAX_CLASS_NAME = 100
+
+
+class TurnInstruments:
+    """What is measured of turns."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.duration = meter.create_histogram(
+            names.AGENT_DURATION,
+            unit="s",
+            description="The end-to-end duration of a single agent invocation.",
+            explicit_bucket_boundaries_advisory=names.AGENT_DURATION_BUCKETS,
+        )
+
+
+Key: TypeAlias = tuple[str, str | None, int | None]
+"""A turn, a dispatch of it, an iteration of that."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Open:
+    span: Span
+    context: Context
+    token: Token[Context]
+
+
+class TurnSpans:
+    """Opens a span when something starts, makes it current in the task that tells, and ends it in that task."""
+
+    def __init__(
+        self,
+        agent_name: str | None,
+        provider_name: str | None,
+        tracers: TracerProvider | None,
+        meters: MeterProvider | None,
+    ) -> None:
+        self._listeners = Listeners(tracers, meters, TurnInstruments)
+        self._agent: Attributes = {} if agent_name is None else {names.AGENT_NAME: agent_name}
+        self._facts: Attributes = {names.OPERATION_NAME: names.INVOKE_AGENT} | self._agent
+        if provider_name is not None:
+            self._facts[names.PROVIDER_NAME] = provider_name
+        self._name = names.INVOKE_AGENT if agent_name is None else f"{names.INVOKE_AGENT} {agent_name}"
+        self._open: dict[str, dict[Key, _Open]] = {}
+
+    def turn_started(self, event: TurnStart) -> None:
+        """Open a turn's span."""
+        self._start((event.turn_id, None, None), self._name, self._facts | {names.TURN_ID: event.turn_id})
+
+    def dispatch_started(self, event: DispatchStart) -> None:
+        """Open a dispatch's span."""
+        facts: Attributes = {names.TURN_ID: event.turn_id, names.DISPATCH_ID: event.dispatch_id}
+        self._start((event.turn_id, event.dispatch_id, None), names.DISPATCH, facts)
+
+    def iteration_started(self, event: IterationStart) -> None:
+        """Open an iteration's span."""
+        facts: Attributes = {names.TURN_ID: event.turn_id, names.ITERATION_NUMBER: event.iteration}
+        self._start((event.turn_id, event.dispatch_id, event.iteration), names.ITERATION, facts)
+
+    def turn_ended(self, event: TurnEnd) -> None:
+        """End a turn's span, and whatever is left open inside."""
+        failed = _failure(event.error)
+        self._end((event.turn_id, None, None), {names.TURN_STATUS: event.status}, failed)
+        instruments = self._listeners.instruments if self._listeners.are_there() else None
+        if instruments is not None:
+            facts = self._agent if failed is None else self._agent | {names.ERROR_TYPE: failed}
+            instruments.duration.record(event.duration_ms / 1000, facts)
+
+    def dispatch_ended(self, event: DispatchEnd) -> None:
+        """End a dispatch's span, and that of an iteration that failed."""
+        facts: Attributes = {names.TURN_STATUS: event.status, names.ITERATIONS: event.iterations}
+        self._end((event.turn_id, event.dispatch_id, None), facts, _failure(event.error))
+
+    def iteration_ended(self, event: IterationEnd) -> None:
+        """End an iteration's span."""
+        self._end((event.turn_id, event.dispatch_id, event.iteration), {}, None)
+
+    def _start(self, key: Key, name: str, facts: Attributes) -> None:
+        tracer = self._listeners.tracer if self._listeners.are_there() else None
+        if tracer is None:
+            return
+        span = tracer.start_span(name, kind=SpanKind.INTERNAL, attributes=facts)
+        context = set_span_in_context(span)
+        self._open.setdefault(key[0], {})[key] = _Open(span, context, attach(context))
+
+    def _end(self, key: Key, facts: Attributes, failed: str | None) -> None:
+        of_turn = self._open.get(key[0])
+        if of_turn is None:
+            return
+        closing = [of_turn.pop(one) for one in reversed(tuple(of_turn)) if _is_inside(one, key)]
+        if not of_turn:
+            del self._open[key[0]]
+        if not closing:
+            return
+        closing[-1].span.set_attributes(facts)
+        _leave(closing)
+        for each in closing:
+            if failed is not None:
+                each.span.set_attribute(names.ERROR_TYPE, failed)
+                each.span.set_status(Status(StatusCode.ERROR))
+            each.span.end()
+
+
+def _is_inside(key: Key, outer: Key) -> bool:
+    return all(part is None or part == own for own, part in zip(key, outer, strict=True))
+
+
+def _leave(closing: list[_Open]) -> None:
+    """Make current what was before the outermost; unless another task tells, whose context we never changed."""
+    current = get_current()
+    if any(each.context is current for each in closing):
+        detach(closing[-1].token)
+
+
+def _failure(error: BaseException | None) -> str | None:
+    """Name a failure by our code, or by its class; never by its message, which may hold anything."""
+    if error is None:
+        return None
+    return error.code if isinstance(error, SpindleError) else shortened(type(error).__qualname__, _MAX_CLASS_NAME)

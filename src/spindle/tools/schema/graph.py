@@ -1,0 +1,395 @@
+"""A JSON Schema as a graph: which subschemas look at the same value, which at a value inside it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, TypeAlias, cast
+from urllib.parse import unquote, urldefrag, urljoin
+
+from spindle.errors import InvalidToolError
+from spindle.tools.schema.problems import kind_of, quoted
+
+_MAX_DEPTH = 200
+_MAX_VALUES = 250_000
+_MAX_CHARACTERS = 5_000_000
+
+
+def schema_copy(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a schema, so that later changes of the caller's change nothing.
+
+    Raises:
+        InvalidToolError: It is too large, too deep, or holds what JSON cannot.
+    """
+    return _Copier().copy(schema, "#", _MAX_DEPTH)
+
+
+def pointer(at: str, step: str | int) -> str:
+    """Extend the JSON pointer of a place by one step."""
+    return f"{at}/{str(step)[:60].replace('~', '~0').replace('/', '~1')}"
+
+
+def as_object(value: object) -> dict[str, Any] | None:
+    """Take a JSON value for an object, if it is one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def as_list(value: object) -> list[Any]:
+    """Take a JSON value for a list; anything else is an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def is_whole(text: str) -> bool:
+    """Tell whether text has no half of a surrogate pair, which no encoding can carry."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+class _Copier:
+    """Counts as it copies, for a small object that contains itself is an endless one."""
+
+    def __init__(self) -> None:
+        self._values = _MAX_VALUES
+        self._characters = _MAX_CHARACTERS
+
+    def copy(self, value: Any, at: str, levels: int) -> Any:
+        self._spend(values=1)
+        if isinstance(value, str):
+            return self._copy_text(value, at)
+        if value is None or isinstance(value, (bool, int)):
+            return value
+        if isinstance(value, float):
+            if not isfinite(value):
+                raise _invalid_copy(
+                    f"holds NaN or an infinite number at {at}; JSON has neither, use null or leave it out"
+                )
+            return value
+        if levels <= 0:
+            raise _invalid_copy(
+                f"is nested deeper than {_MAX_DEPTH} levels at {at[:200]}; use $defs and $ref for inner parts"
+            )
+        if isinstance(value, Mapping):
+            return self._copy_object(cast("Mapping[Any, Any]", value), at, levels)
+        if isinstance(value, (list, tuple)):
+            items = cast("list[Any]", value)
+            return [self.copy(item, pointer(at, i), levels - 1) for i, item in enumerate(items)]
+        raise _invalid_copy(
+            f"holds {kind_of(value)} at {at}; use only JSON: objects, lists, text, numbers, booleans, null"
+        )
+
+    def _spend(self, *, values: int = 0, characters: int = 0) -> None:
+        self._values -= values
+        self._characters -= characters
+        if self._values < 0 or self._characters < 0:
+            limits = f"{_MAX_VALUES:,} values and {_MAX_CHARACTERS:,} characters"
+            raise _invalid_copy(
+                f"is larger than {limits}; share repeated parts through $defs and $ref, or describe less"
+            )
+
+    def _copy_text(self, text: str, at: str) -> str:
+        self._spend(characters=len(text))
+        if not is_whole(text):
+            raise _invalid_copy(f"holds half of a surrogate pair at {at}; use whole characters")
+        return str.__str__(text)
+
+    def _copy_object(self, value: Mapping[Any, Any], at: str, levels: int) -> dict[str, Any]:
+        copied: dict[str, Any] = {}
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise _invalid_copy(f"has {kind_of(key)} for a key at {at}; in JSON every key is text")
+            copied[self._copy_text(key, at)] = self.copy(inner, pointer(at, key), levels - 1)
+        return copied
+
+
+def _invalid_copy(reason: str) -> InvalidToolError:
+    return InvalidToolError(reason, field="input_schema")
+
+
+Subschema: TypeAlias = dict[str, Any]
+
+_HERE = {"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"}
+_SHELVES = {"$defs", "definitions"}
+_MANY = {"allOf", "anyOf", "oneOf", "prefixItems", "items"}
+_NAMED = {"properties", "patternProperties", "dependentSchemas", "dependencies", *_SHELVES}
+_ONE = {
+    *("not", "if", "then", "else", "additionalProperties", "unevaluatedProperties", "propertyNames"),
+    *("items", "additionalItems", "unevaluatedItems", "contains"),
+}
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_DRAFTS = {
+    *(f"http://json-schema.org/draft-{number}/schema" for number in ("04", "06", "07")),
+    *(f"https://json-schema.org/draft/{date}/schema" for date in ("2019-09", "2020-12")),
+}
+_META_SCHEMAS = ("https://json-schema.org/draft/", "http://json-schema.org/draft-", "http://json-schema.org/schema")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One subschema reached from another."""
+
+    keyword: str
+    """The one that holds it, or the reference."""
+    name: str | None
+    """The property it is for, where it is for one."""
+    target: Subschema
+    inside: bool
+    """It looks at a value inside the one its owner looks at, not at the same."""
+
+
+class SchemaGraph:
+    """Finds every subschema and what each reference means, without fetching anything."""
+
+    def __init__(self, root: Subschema, *, legacy: bool) -> None:
+        self.root = root
+        self._legacy = legacy  # drafts up to 7: `$ref` silences its neighbours, `$id` may be an anchor
+        self._bases: dict[int, str] = {}
+        self._places: dict[int, str] = {}
+        self._resources: dict[str, Subschema] = {"": root}
+        self._anchors: dict[str, Subschema] = {}
+        self._dynamic: dict[str, list[Subschema]] = {}
+        self._edges: dict[int, tuple[Edge, ...]] = {}
+        self._shelve(root, "", "#")
+        self.nodes = self._inner_first()
+        """All that can be reached; what looks at the same value comes before the one that applies it."""
+
+    def place(self, node: Subschema) -> str:
+        """Give the JSON pointer of a subschema, for people."""
+        return self._places.get(id(node), "#")
+
+    def edges(self, node: Subschema) -> tuple[Edge, ...]:
+        """Give what a subschema looks at, and through which subschemas.
+
+        Raises:
+            InvalidToolError: A reference leads nowhere, or out of the schema.
+        """
+        known = self._edges.get(id(node))
+        if known is None:
+            known = self._edges[id(node)] = (*self._references(node), *_applied(node))
+        return known
+
+    def _inner_first(self) -> list[Subschema]:
+        order: list[Subschema] = []
+        is_done: dict[int, bool] = {}
+        later = [self.root]
+        while later:
+            stack = [(later.pop(), False)]
+            while stack:
+                node, is_left = stack.pop()
+                if is_left:
+                    is_done[id(node)] = True
+                    order.append(node)
+                elif id(node) not in is_done:
+                    is_done[id(node)] = False
+                    stack.append((node, True))
+                    for edge in self.edges(node):
+                        if edge.inside:
+                            later.append(edge.target)
+                        elif is_done.get(id(edge.target)) is False:
+                            raise self._endless(node, edge.target)
+                        else:
+                            stack.append((edge.target, False))
+        return order
+
+    def _endless(self, node: Subschema, target: Subschema) -> InvalidToolError:
+        return _refused(
+            f"refers from {self.place(node)} back to {self.place(target)} for the same value, which never ends; put a "
+            "property or an item between them, or remove the reference"
+        )
+
+    def _shelve(self, start: Subschema, base: str, at: str) -> None:
+        """Note the address of every subschema below `start`."""
+        waiting = [(start, base, at)]
+        while waiting:
+            node, base, at = waiting.pop()
+            if id(node) in self._bases:
+                continue
+            self._places[id(node)] = at
+            _check_draft(node, at)
+            self._bases[id(node)] = base = self._identified(node, base)
+            for keyword, step, inner in subschemas(node):
+                place = pointer(at, keyword)
+                waiting.append((inner, base, place if step is None else pointer(place, step)))
+
+    def _identified(self, node: Subschema, base: str) -> str:
+        """Register a subschema's own names, and give the base address that holds inside it."""
+        own = node.get("$id")
+        if isinstance(own, str) and not (self._legacy and "$ref" in node):
+            address, anchor = urldefrag(_join(base, own))
+            if anchor and self._legacy:
+                self._anchors.setdefault(f"{address}#{anchor}", node)
+            if not own.startswith("#"):
+                base = address
+                self._resources.setdefault(base, node)
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            name = node.get(keyword)
+            if isinstance(name, str):
+                self._anchors.setdefault(f"{base}#{name}", node)
+                if keyword == "$dynamicAnchor":
+                    self._dynamic.setdefault(name, []).append(node)
+        return base
+
+    def _references(self, node: Subschema) -> Iterator[Edge]:
+        for keyword in _REFERENCES:
+            reference = node.get(keyword)
+            if not isinstance(reference, str):
+                continue
+            target = self._resolved(reference, node)
+            targets = [target] if target is not None else []
+            if keyword == "$dynamicRef":
+                # Which of its namesakes is meant shows only on the way; any of them may be.
+                namesakes = self._dynamic.get(urldefrag(reference)[1], [])
+                targets += [each for each in namesakes if each is not target]
+            yield from (Edge(keyword, None, each, inside=False) for each in targets)
+
+    def _resolved(self, reference: str, node: Subschema) -> Subschema | None:
+        address, fragment = urldefrag(_join(self._bases[id(node)], reference))
+        resource = self._resources.get(address)
+        if resource is None:
+            if address.startswith(_META_SCHEMAS):
+                return None
+            raise _refused(
+                f"refers to {quoted(reference)} at {self.place(node)}, which is not part of it; references are never "
+                "fetched, so copy that schema into $defs and refer to it as '#/$defs/<name>'"
+            )
+        found = self._anchors.get(f"{address}#{fragment}")
+        if found is None and (not fragment or fragment.startswith("/")):
+            found = self._pointed(resource, address, fragment)
+        if found is None:
+            raise _refused(
+                f"refers to {quoted(reference)} at {self.place(node)}, which it does not have; define it there, or "
+                "correct the reference"
+            )
+        return as_object(found)  # a boolean has nothing further inside
+
+    def _pointed(self, resource: Subschema, address: str, fragment: str) -> Any:
+        """Follow a JSON pointer, also to where no keyword keeps a schema."""
+        here: Any = resource
+        base, at = address, self.place(resource)
+        for raw in fragment.split("/")[1:]:
+            step = unquote(raw).replace("~1", "/").replace("~0", "~")
+            at = pointer(at, step)
+            entries = as_object(here) or dict(zip(map(str, range(len(as_list(here)))), as_list(here), strict=True))
+            if step not in entries:
+                return None
+            here = entries[step]
+            base = self._bases.get(id(here), base)
+        target = as_object(here)
+        if target is not None:
+            self._shelve(target, base, at)
+        return here
+
+
+def _check_draft(node: Subschema, at: str) -> None:
+    draft = node.get("$schema")
+    if isinstance(draft, str) and draft.removesuffix("#") not in _DRAFTS:
+        known = ", ".join(sorted(_DRAFTS))
+        raise _refused(
+            f"names {quoted(draft)} as $schema at {at}; use one of {known}, or leave it out for the last one"
+        )
+
+
+def _join(base: str, reference: str) -> str:
+    # Python's own join does not keep the base of addresses such as `urn:`.
+    return f"{urldefrag(base)[0]}{reference}" if reference.startswith("#") else urljoin(base, reference)
+
+
+def _applied(node: Subschema) -> Iterator[Edge]:
+    for keyword, step, inner in subschemas(node):
+        if keyword not in _SHELVES:
+            name = step if keyword == "properties" else None
+            yield Edge(keyword, name, inner, inside=keyword not in _HERE)
+
+
+def subschemas(node: Subschema) -> Iterator[tuple[str, str | None, Subschema]]:
+    """Give every subschema that `node` holds, applied or only kept: its keyword, its name or index, itself."""
+    for keyword, value in node.items():
+        inner = as_object(value)
+        if inner is not None and keyword in _ONE:
+            yield keyword, None, inner
+        elif keyword in _MANY or keyword in _NAMED:
+            entries = as_object(value) if keyword in _NAMED else dict(enumerate(as_list(value)))
+            for step, each in (entries or {}).items():
+                inner = as_object(each)
+                if inner is not None:
+                    yield keyword, str(step), inner
+
+
+def _refused(reason: str) -> InvalidToolError:
+    return InvalidToolError(reason, field="input_schema")
+
+
+_MAX_HERE = 100_000
+_MAX_WORK_DEPTH = 200
+_ENOUGH = 10**9
+_MAX_WORK_VALUES = 5_000_000
+
+
+def work_by_depth(graph: SchemaGraph) -> list[int]:
+    """Give, for values nested 0, 1, 2, … levels deep, how many subschemas may look along one line into them.
+
+    The last entry holds for all deeper values, or is more than anyone should wait for. A validator goes through all of
+    them, holding the interpreter's lock; twenty references that double make a million.
+
+    Raises:
+        InvalidToolError: The subschemas for one value alone are too many.
+    """
+    inside = {id(node): _groups(graph, node) for node in graph.nodes}
+    before: dict[int, int] = {}
+    table: list[int] = []
+    for depth in range(_MAX_WORK_DEPTH + 1):
+        now: dict[int, int] = {}
+        for node in graph.nodes:
+            here = sum(now[id(edge.target)] for edge in graph.edges(node) if not edge.inside)
+            shared, named = inside[id(node)]
+            deeper = sum(before.get(each, 0) for each in shared) + max(
+                (before.get(each, 0) for each in named), default=0
+            )
+            now[id(node)] = min(_own(node) + here + deeper, _ENOUGH)
+        if depth == 0:
+            _check(graph, now)
+        table.append(now[id(graph.root)])
+        if now == before or table[-1] >= _ENOUGH:
+            break
+        before = now
+    return table
+
+
+def size_of(value: object) -> tuple[int, int]:
+    """Count the levels of a value, and the values in it."""
+    levels, values = 0, 0
+    level: list[Any] = [value]
+    while level and levels <= _MAX_WORK_DEPTH and values <= _MAX_WORK_VALUES:
+        values += len(level)
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner.extend(cast("dict[Any, Any]", each).values())
+            elif isinstance(each, (list, tuple)):
+                inner.extend(cast("list[Any]", each))
+        level = inner
+        levels += bool(inner)
+    return levels, values
+
+
+def _groups(graph: SchemaGraph, node: Subschema) -> tuple[list[int], list[int]]:
+    """Split what looks inside: what may meet in one inner value, and what each has a property of its own."""
+    edges = [edge for edge in graph.edges(node) if edge.inside]
+    return [id(e.target) for e in edges if e.name is None], [id(e.target) for e in edges if e.name is not None]
+
+
+def _own(node: Subschema) -> int:
+    """Weigh a subschema alone: long lists cost when they are told, and options that are no scalars when compared."""
+    options = as_list(node.get("enum"))
+    composite = sum(isinstance(option, (dict, list)) for option in options)
+    return 1 + (len(options) + len(as_list(node.get("required")))) // 100 + 10 * composite
+
+
+def _check(graph: SchemaGraph, now: Mapping[int, int]) -> None:
+    for node in graph.nodes:
+        if now[id(node)] > _MAX_HERE:
+            raise _too_much_work(
+                f"multiplies to more than {_MAX_HERE:,} subschemas for one value at {graph.place(node)}; refer to each "
+                "part once instead of repeating references inside allOf, anyOf or oneOf"
+            )
+
+
+def _too_much_work(reason: str) -> InvalidToolError:
+    return InvalidToolError(reason, field="input_schema")

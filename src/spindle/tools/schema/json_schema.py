@@ -1,0 +1,307 @@
+"""Arguments described by a JSON Schema: the schema is the contract as written, with nothing coerced.
+
+Drafts 4 to 2020-12, told by `$schema`; 2020-12 without one. `format` is an annotation, as the specification has it by
+default. Nothing is ever fetched, and patterns, references and depth are bounded before the first call.
+"""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from spindle.errors import InvalidToolArgsError, InvalidToolError
+from spindle.tools.schema.graph import (
+    SchemaGraph,
+    Subschema,
+    as_list,
+    as_object,
+    pointer,
+    schema_copy,
+    size_of,
+    work_by_depth,
+)
+from spindle.tools.schema.json_schema_errors import RawProblems, expectation, unreadable
+from spindle.tools.schema.problems import Problem, printable, quoted, refusal
+from spindle.tools.schema.repair import is_type, mending_of
+
+if TYPE_CHECKING:
+    # For its types alone: it takes 25 ms to import, and only a process with such a tool should pay.
+    from jsonschema_rs import ValidationError, Validator
+
+
+_Nodes: TypeAlias = tuple[Subschema, ...]
+_NOTHING: Any = object()
+_SAME_VALUE = ("$ref", "allOf")  # what certainly holds; never a branch of anyOf, oneOf, not or if
+_INNER = frozenset(("properties", "additionalProperties", "items", "prefixItems", "additionalItems"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a subschema, with all it refers to, says about the inside of a value."""
+
+    properties: dict[str, _Nodes]
+    others: _Nodes
+    """For the properties that have no subschema of their own."""
+    first_items: tuple[_Nodes, ...]
+    items: _Nodes
+
+
+class Defaults:
+    """Applies the defaults of one schema."""
+
+    def __init__(self, graph: SchemaGraph) -> None:
+        self._graph = graph
+        self._defaults = self._nearest_defaults()
+        self._fruitful = self._with_defaults_inside()
+        self._shapes: dict[int, _Shape] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether the schema can fill in anything at all."""
+        return id(self._graph.root) in self._fruitful
+
+    def applied(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Give the value with defaults filled in, to any depth; what was given stays untouched."""
+        return self._completed(value, (self._graph.root,))
+
+    def _completed(self, value: Any, nodes: _Nodes) -> Any:
+        shapes = [self._shape(node) for node in _distinct(nodes) if id(node) in self._fruitful]
+        if not shapes:
+            return value
+        if isinstance(value, dict):
+            return self._completed_object({**cast("dict[str, Any]", value)}, shapes)
+        if isinstance(value, (list, tuple)):
+            items = cast("list[Any]", value)
+            return [self._completed(item, _at(shapes, index)) for index, item in enumerate(items)]
+        return value
+
+    def _completed_object(self, value: dict[str, Any], shapes: list[_Shape]) -> dict[str, Any]:
+        for shape in shapes:
+            for name, nodes in shape.properties.items():
+                if name not in value:
+                    default = self._default(nodes)
+                    if default is not _NOTHING:
+                        value[name] = deepcopy(default)
+        for name, inner in value.items():
+            nodes = tuple(node for shape in shapes for node in shape.properties.get(name, shape.others))
+            if nodes:
+                value[name] = self._completed(inner, nodes)
+        return value
+
+    def _default(self, nodes: _Nodes) -> Any:
+        return next((self._defaults[id(node)] for node in nodes if id(node) in self._defaults), _NOTHING)
+
+    def _nearest_defaults(self) -> dict[int, Any]:
+        """Find each subschema's default: its own, or that of what it refers to."""
+        found: dict[int, Any] = {}
+        for node in self._graph.nodes:
+            same = (id(edge.target) for edge in self._graph.edges(node) if edge.keyword in _SAME_VALUE)
+            if "default" in node:
+                found[id(node)] = node["default"]
+            else:
+                inherited = next((each for each in same if each in found), None)
+                if inherited is not None:
+                    found[id(node)] = found[inherited]
+        return found
+
+    def _spread(self, node: Subschema) -> list[Subschema]:
+        """Give a subschema and all that hold for the same value with it, nearest first."""
+        found: dict[int, Subschema] = {}
+        waiting = [node]
+        while waiting:
+            each = waiting.pop()
+            if id(each) not in found:
+                found[id(each)] = each
+                edges = self._graph.edges(each)
+                waiting.extend(edge.target for edge in reversed(edges) if edge.keyword in _SAME_VALUE)
+        return list(found.values())
+
+    def _shape(self, node: Subschema) -> _Shape:
+        known = self._shapes.get(id(node))
+        if known is None:
+            known = self._shapes[id(node)] = _shape_of(self._spread(node))
+        return known
+
+    def _with_defaults_inside(self) -> set[int]:
+        """Find the subschemas under which a property has a default; the others need no visit."""
+        owners: dict[int, list[Subschema]] = {}
+        fruitful: set[int] = set()
+        waiting: list[Subschema] = []
+        for node in self._graph.nodes:
+            for edge in self._graph.edges(node):
+                if edge.keyword in _SAME_VALUE or edge.keyword in _INNER:
+                    owners.setdefault(id(edge.target), []).append(node)
+                if edge.keyword == "properties" and self._default((edge.target,)) is not _NOTHING:
+                    waiting.append(node)
+        while waiting:
+            node = waiting.pop()
+            if id(node) not in fruitful:
+                fruitful.add(id(node))
+                waiting.extend(owners.get(id(node), ()))
+        return fruitful
+
+
+def _shape_of(spread: list[Subschema]) -> _Shape:
+    properties: dict[str, _Nodes] = {}
+    others: _Nodes = ()
+    first_items: list[_Nodes] = []
+    items: _Nodes = ()
+    for node in spread:
+        for name, each in (as_object(node.get("properties")) or {}).items():
+            properties[name] = properties.get(name, ()) + _one(each)
+        if "patternProperties" not in node:
+            others += _one(node.get("additionalProperties"))
+        prefix = as_list(node.get("prefixItems")) or as_list(node.get("items"))
+        for index, each in enumerate(prefix):
+            first_items[index : index + 1] = [(first_items[index] if index < len(first_items) else ()) + _one(each)]
+        items += _one(node.get("additionalItems" if as_list(node.get("items")) else "items"))
+    return _Shape(properties, others, tuple(first_items), items)
+
+
+def _one(value: object) -> _Nodes:
+    node = as_object(value)
+    return () if node is None else (node,)
+
+
+def _at(shapes: list[_Shape], index: int) -> _Nodes:
+    return tuple(
+        node
+        for shape in shapes
+        for node in (shape.first_items[index] if index < len(shape.first_items) else shape.items)
+    )
+
+
+def _distinct(nodes: _Nodes) -> list[Subschema]:
+    return list({id(node): node for node in nodes}.values())
+
+
+_LEGACY = ("http://json-schema.org/draft-04/", "http://json-schema.org/draft-06/", "http://json-schema.org/draft-07/")
+_BACKTRACKS = 100_000
+_PATTERN_BYTES = 1_000_000
+_MODEST_WORK = 1_000
+_MAX_WORK = 20_000_000
+_MAX_WORDED_WORK = 10_000
+_ASKING = {
+    *("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if"),
+    *("properties", "patternProperties", "required", "minProperties", "additionalProperties"),
+}
+
+
+class RawSchema:
+    """A tool's JSON Schema, checked and compiled when the tool is made.
+
+    Raises:
+        InvalidToolError: It is no valid schema of an object, refers outside itself, or could make a call too costly.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], *, tool: str, secret_fields: frozenset[str] = frozenset()) -> None:
+        self._tool = tool
+        self._is_guarded = bool(secret_fields)
+        try:
+            self._schema = schema_copy(schema)
+            _check_root(self._schema)
+            graph = SchemaGraph(self._schema, legacy=str(self._schema.get("$schema")).startswith(_LEGACY))
+            self._work = work_by_depth(graph)
+            self._validator = _compiled(self._schema)
+        except InvalidToolError as error:
+            message = f"tool {quoted(tool)}: its input_schema {error}"
+            raise InvalidToolError(message, tool=tool, field="input_schema") from error
+        self._defaults = Defaults(graph)
+        self._problems = RawProblems(self._schema, secret_fields=secret_fields)
+
+    def json_schema(self) -> dict[str, Any]:
+        """Give the schema as it was written."""
+        return deepcopy(self._schema)
+
+    def takes_nothing(self) -> bool:
+        """Say whether a call without any arguments text means an empty object."""
+        return not any(self._schema.get(keyword) for keyword in _ASKING)
+
+    def validator(self) -> Callable[[dict[str, Any], object], dict[str, Any]]:
+        """Give the function that checks a call's arguments."""
+        return self.validate
+
+    def validate(self, arguments: dict[str, Any], _given: object = None) -> dict[str, Any]:
+        """Hold arguments to the schema as they are, then fill in defaults in a copy.
+
+        Raises:
+            InvalidToolArgsError: They do not fit.
+        """
+        if self._work[-1] > _MODEST_WORK and self._work_for(arguments) > _MAX_WORK:
+            received = "one that would take this schema too long to check"
+            raise refusal(self._tool, [Problem(path="", expected="a smaller or flatter object", received=received)])
+        try:
+            fits = self._validator.is_valid(arguments)
+        except ValueError:
+            raise refusal(self._tool, unreadable(arguments)) from None
+        if not fits:
+            raise self._refusal(arguments)
+        return self._defaults.applied(arguments) if self._defaults.any else arguments
+
+    def _refusal(self, arguments: dict[str, Any]) -> InvalidToolArgsError:
+        # Worded at once where a secret is about, so that its value does not live on beside the error.
+        if self._is_guarded:
+            return refusal(self._tool, self._explained(arguments))
+        return refusal(self._tool, lambda: self._explained(arguments))
+
+    def _explained(self, arguments: dict[str, Any]) -> list[Problem]:
+        """Say what is wrong: all of it, or the first where finding all would take too long."""
+        levels, _ = size_of(arguments)
+        found: list[Problem] = []
+        try:
+            if self._work_for(arguments) <= _MAX_WORDED_WORK:
+                found = self._problems.worded(self._validator.iter_errors(arguments), arguments)
+            elif self._work_at(levels) <= _MAX_WORDED_WORK:
+                self._validator.validate(arguments)
+        except ValueError as error:
+            if not hasattr(error, "kind"):
+                return unreadable(arguments)
+            found = self._problems.worded([cast("ValidationError", error)], arguments)
+        unclear = Problem(path="", expected="arguments that fit the schema", received="an object that does not")
+        return found or [unclear]
+
+    def _work_at(self, levels: int) -> int:
+        return self._work[min(levels, len(self._work) - 1)]
+
+    def _work_for(self, arguments: dict[str, Any]) -> int:
+        levels, values = size_of(arguments)
+        return self._work_at(levels) * values // max(levels, 1)
+
+
+def _check_root(schema: dict[str, Any]) -> None:
+    kind = schema.get("type", "object")
+    if kind != "object" and "object" not in as_list(kind):
+        remedy = "arguments are one object, so make it a property of one" if is_type(kind) else mending_of(kind)
+        shown = quoted(kind) if isinstance(kind, str) else "something else"
+        raise InvalidToolError(f"has type {shown} at #/type instead of 'object'; {remedy}")
+
+
+def _compiled(schema: dict[str, Any]) -> "Validator":
+    import jsonschema_rs  # noqa: PLC0415 - slow to import, and only a process with such a tool should pay
+
+    bounds = jsonschema_rs.FancyRegexOptions(
+        backtrack_limit=_BACKTRACKS, size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES
+    )
+    try:
+        return jsonschema_rs.validator_for(schema, validate_formats=False, pattern_options=bounds, offline=True)
+    except jsonschema_rs.ValidationError as error:
+        raise InvalidToolError(_reason(error, schema)) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidToolError(f"cannot be compiled ({type(error).__name__}); simplify it") from error
+
+
+def _reason(error: "ValidationError", schema: dict[str, Any]) -> str:
+    """Say what is wrong with the schema itself, and how to mend it."""
+    at, wrong = "#", cast("Any", schema)
+    for step in error.instance_path:
+        at, wrong = pointer(at, step), wrong[step]
+    if not error.instance_path:
+        return f"cannot be used: {printable(error.message)}; look at $schema and at every $ref and $id"
+    keyword = error.instance_path[-1]
+    if keyword == "type":
+        words = [word for word in as_list(wrong) or [wrong] if not is_type(word)]
+        remedy = mending_of(words[0]) if words else "name each type once"
+        return f"is not valid at {at}: that is no type of JSON Schema; {remedy}"
+    if keyword in ("pattern", "patternProperties"):
+        return f"is not valid at {at}: a pattern must be a regular expression of moderate size; simplify it"
+    return f"is not valid at {at}: expected {expectation(error)}; spindle.tools.schema.repair.mend knows common slips"

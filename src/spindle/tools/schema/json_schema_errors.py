@@ -1,0 +1,191 @@
+"""Says in our own words what a JSON Schema validator found wrong; a received value shows nowhere."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from spindle.tools.schema.graph import as_list, as_object, is_whole
+from spindle.tools.schema.problems import (
+    Location,
+    Problem,
+    did_you_mean,
+    kind_of,
+    listed,
+    merged,
+    nearest_option,
+    path_text,
+    printable,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    # For its types alone: it takes 25 ms to import, and only a process with such a tool should pay.
+    from jsonschema_rs import ValidationError
+
+_TYPES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+}
+_LIMITS = {
+    "minimum": "a number of at least {}",
+    "maximum": "a number of at most {}",
+    "exclusiveMinimum": "a number greater than {}",
+    "exclusiveMaximum": "a number less than {}",
+    "minLength": "text of at least {} characters",
+    "maxLength": "text of at most {} characters",
+    "minItems": "a list of at least {} items",
+    "maxItems": "a list of at most {} items",
+    "additionalItems": "a list of at most {} items",
+    "minProperties": "an object with at least {} entries",
+    "maxProperties": "an object with at most {} entries",
+    "multipleOf": "a multiple of {}",
+    "pattern": "text that matches the pattern {}",
+    "format": "text in the format {}",
+    "contentEncoding": "text in the encoding {}",
+    "contentMediaType": "text of the media type {}",
+}
+_FIXED = {
+    "uniqueItems": "a list without repeats",
+    "contains": "a list with an item of the kind the schema asks for",
+    "unevaluatedItems": "a list without further items",
+    "not": "a value that the schema does not rule out",
+    "falseSchema": "nothing here",
+}
+_MAX_DEPTH = 200
+_ANY = "a value that fits the schema"
+_TOO_HARD = ("BacktrackLimitExceeded", "RegexEngineFailure")
+
+
+class RawProblems:
+    """Words the errors of one schema."""
+
+    def __init__(self, schema: dict[str, Any], *, secret_fields: frozenset[str]) -> None:
+        self._schema = schema
+        self._secret_fields = secret_fields
+
+    def worded(self, errors: Iterable["ValidationError"], data: dict[str, Any]) -> list[Problem]:
+        """Give the problems behind a validator's errors."""
+        return merged([problem for error in errors for problem in self._problems(error, data)])
+
+    def _problems(self, error: "ValidationError", data: Any) -> list[Problem]:
+        at: Location = tuple(error.instance_path)
+        if at and at[0] in self._secret_fields:
+            return [self._secret(error, at, data)]
+        kind, value = error.kind.name, error.kind.value
+        if kind in ("anyOf", "oneOf"):
+            return self._alternatives(value, at, data)
+        if kind in ("additionalProperties", "unevaluatedProperties"):
+            return [self._unknown(error, at, str(name)) for name in value]
+        if kind == "required":
+            return [self._missing(error, at, value)]
+        if kind == "falseSchema" and list(error.schema_path)[-1:] == ["additionalProperties"]:
+            return [self._unknown(error, at, name) for name in as_object(_at(data, at)) or {}]
+        return [self._plain(error, at, data)]
+
+    def _plain(self, error: "ValidationError", at: Location, data: Any) -> Problem:
+        received = _at(data, at)
+        hint = nearest_option(received, _options(error))
+        return Problem(path=path_text(at), expected=expectation(error), received=kind_of(received), hint=hint)
+
+    def _secret(self, error: "ValidationError", at: Location, data: Any) -> Problem:
+        """Say what a secret field takes, and nothing that its value had a part in: no inner path and no hint."""
+        is_own = len(at) == 1
+        expected = expectation(error) if is_own else _ANY
+        received = kind_of(_at(data, at)) if is_own else "another value"
+        return Problem(path=path_text(at[:1]), expected=expected, received=received)
+
+    def _missing(self, error: "ValidationError", at: Location, name: str) -> Problem:
+        properties = as_object(self._owner(error).get("properties")) or {}
+        words = _type_words((as_object(properties.get(name)) or {}).get("type")) or "a value"
+        return Problem(path=path_text((*at, name)), expected=f"{words}, for it is required", received="missing")
+
+    def _unknown(self, error: "ValidationError", at: Location, name: str) -> Problem:
+        names = list(as_object(self._owner(error).get("properties")) or {})
+        expected = f"only {listed(map(quoted, names))}" if names else "no such entry"
+        hint = did_you_mean(name, names)
+        return Problem(path=path_text((*at, name)), expected=expected, received="unknown argument", hint=hint)
+
+    def _owner(self, error: "ValidationError") -> dict[str, Any]:
+        """Find the subschema whose keyword complained; empty where it is not one of ours."""
+        return as_object(_at(self._schema, tuple(error.schema_path)[:-1])) or {}
+
+    def _alternatives(self, branches: list[list["ValidationError"]], at: Location, data: Any) -> list[Problem]:
+        """Tell the nearest of the alternatives: those that took the value's kind, with fewest problems."""
+        own = path_text(at)
+        if any(not branch for branch in branches):
+            expected = "a value that fits exactly one of the alternatives"
+            return [Problem(path=own, expected=expected, received="one that fits several")]
+        tried = [[problem for error in branch for problem in self._problems(error, data)] for branch in branches]
+        closer = [branch for branch in tried if all(problem.path != own for problem in branch)]
+        fewest = min((len(branch) for branch in closer), default=0)
+        kept = [branch for branch in closer if len(branch) == fewest] or tried
+        return [problem for branch in kept for problem in branch]
+
+
+def unreadable(data: object) -> list[Problem]:
+    """Find the first thing that a validator cannot take for JSON."""
+    unknown = Problem(path="", expected="JSON values only", received="something else")
+    return [next(_strange(data, ()), unknown)]
+
+
+def _strange(value: object, at: Location) -> Iterator[Problem]:
+    if isinstance(value, str):
+        if not is_whole(value):
+            yield Problem(path=path_text(at), expected="text of whole characters", received="half of a surrogate pair")
+    elif len(at) > _MAX_DEPTH:
+        yield Problem(path=path_text(at), expected="a flatter value", received=f"more than {_MAX_DEPTH} levels")
+    elif isinstance(value, dict):
+        for name, inner in cast("dict[Any, Any]", value).items():
+            if not isinstance(name, str) or not is_whole(name):
+                yield Problem(path=path_text(at), expected="names that are text", received="another name")
+            yield from _strange(inner, (*at, name))
+    elif isinstance(value, (list, tuple)):
+        for index, inner in enumerate(cast("list[Any]", value)):
+            yield from _strange(inner, (*at, index))
+    elif value is not None and not isinstance(value, (int, float)):
+        yield Problem(path=path_text(at), expected="a JSON value", received=kind_of(value))
+
+
+def expectation(error: "ValidationError") -> str:
+    """Say what a keyword of the schema asks for."""
+    kind, value = error.kind.name, error.kind.value
+    if kind == "type":
+        return _type_words(value) or _ANY
+    if kind in ("enum", "const"):
+        return listed(map(_shown, _options(error))) or "nothing: the schema allows no value"
+    if kind == "propertyNames":
+        return f"every name in it to be {expectation(value)}"
+    if type(error.kind).__name__ in _TOO_HARD:
+        return "text that is quicker to match against the schema's pattern"
+    if kind in _LIMITS:
+        return _LIMITS[kind].format(printable(str(value), 200))
+    return _FIXED.get(kind, _ANY)
+
+
+def _options(error: "ValidationError") -> list[Any]:
+    kind, value = error.kind.name, error.kind.value
+    return as_list(value) if kind == "enum" else [value] if kind == "const" else []
+
+
+def _shown(option: object) -> str:
+    return quoted(option) if isinstance(option, str) else printable(json.dumps(option, ensure_ascii=False), 100)
+
+
+def _type_words(types: object) -> str:
+    names = [types] if isinstance(types, str) else as_list(types)
+    return listed(_TYPES.get(str(name), str(name)) for name in names)
+
+
+def _at(value: Any, location: Location) -> Any:
+    """Give what sits at a place of JSON, or null."""
+    for step in location:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            return None
+    return value

@@ -1,0 +1,341 @@
+"""Says in our own words what pydantic found wrong; a received value shows nowhere."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from spindle.tools.schema.problems import (
+    Location,
+    Problem,
+    did_you_mean,
+    kind_of,
+    listed,
+    merged,
+    nearest_option,
+    path_text,
+    printable,
+    quoted,
+)
+
+_OBJECT = "an object"
+_WHOLE = "a whole number"
+_NUMBER = "a number"
+_DATE = "a date such as 2026-01-31"
+_TIME = "a time such as 14:30:00"
+_MOMENT = "a date and time such as 2026-01-31T14:30:00Z"
+_DURATION = "a duration such as PT1H30M, or a number of seconds"
+_UNIQUE = "a list without repeats"
+
+WORDS: dict[str, str] = {
+    "none_required": "null",
+    "string_type": "text",
+    "string_unicode": "text of whole characters",
+    "string_not_ascii": "plain ASCII text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": "a whole number with fewer digits",
+    "int_from_float": "a whole number, without a fraction",
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": "a finite number",
+    "decimal_type": "a decimal number",
+    "decimal_parsing": "a decimal number",
+    "fraction_type": "a fraction such as 1/3",
+    "fraction_parsing": "a fraction such as 1/3",
+    "complex_type": "a complex number",
+    "complex_str_parsing": "a complex number",
+    "bytes_type": "text",
+    "bytes_invalid_encoding": "text in the encoding the tool takes",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "deque_type": "a list",
+    "iterable_type": "a list",
+    "set_type": _UNIQUE,
+    "frozen_set_type": _UNIQUE,
+    "set_item_not_hashable": "an item that can be told from the others: no list or object",
+    "dict_type": _OBJECT,
+    "frozen_dict_type": _OBJECT,
+    "ordered_dict_type": _OBJECT,
+    "counter_type": _OBJECT,
+    "mapping_type": _OBJECT,
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "dataclass_type": _OBJECT,
+    "dataclass_exact_type": _OBJECT,
+    "named_tuple_type": _OBJECT,
+    "arguments_type": _OBJECT,
+    "invalid_key": "a name that is text",
+    "recursion_loop": "a value that does not contain itself",
+    "recursion_depth_exceeded": "a flatter value",
+    "date_type": _DATE,
+    "date_parsing": _DATE,
+    "date_from_datetime_parsing": _DATE,
+    "date_from_datetime_inexact": _DATE,
+    "date_past": "a date in the past",
+    "date_future": "a date in the future",
+    "time_type": _TIME,
+    "time_parsing": _TIME,
+    "datetime_type": _MOMENT,
+    "datetime_parsing": _MOMENT,
+    "datetime_object_invalid": _MOMENT,
+    "datetime_from_date_parsing": _MOMENT,
+    "datetime_past": "a date and time in the past",
+    "datetime_future": "a date and time in the future",
+    "timezone_naive": "a date and time without a time zone",
+    "timezone_aware": "a date and time with a time zone",
+    "timezone_offset": "a date and time in the time zone the tool takes",
+    "time_delta_type": _DURATION,
+    "time_delta_parsing": _DURATION,
+    "url_type": "a URL",
+    "url_parsing": "a URL",
+    "url_syntax_violation": "a URL",
+    "uuid_type": "a UUID",
+    "uuid_parsing": "a UUID",
+    "json_type": "JSON text",
+    "json_invalid": "JSON text",
+}
+
+TEMPLATES: dict[str, str] = {
+    "greater_than": "a number greater than {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than": "a number less than {lt}",
+    "less_than_equal": "a number of at most {le}",
+    "multiple_of": "a multiple of {multiple_of}",
+    "string_too_short": "text of at least {min_length} characters",
+    "string_too_long": "text of at most {max_length} characters",
+    "string_pattern_mismatch": "text that matches the pattern {pattern}",
+    "bytes_too_short": "text of at least {min_length} bytes",
+    "bytes_too_long": "text of at most {max_length} bytes",
+    "too_short": "at least {min_length} items",
+    "too_long": "at most {max_length} items",
+    "url_too_long": "a URL of at most {max_length} characters",
+    "uuid_version": "a UUID of version {expected_version}",
+    "decimal_max_digits": "at most {max_digits} digits",
+    "decimal_max_places": "at most {decimal_places} decimal places",
+    "decimal_whole_digits": "at most {whole_digits} digits before the decimal point",
+    "is_instance_of": "a {class}",
+    "is_subclass_of": "a subclass of {class}",
+}
+"""With the names of pydantic's context, of which only the schema's own numbers and patterns are used."""
+
+
+NamesAt: TypeAlias = Callable[[Location], Sequence[str]]
+"""Gives the names that the object at a location may have; none where it cannot tell."""
+
+_MISSING = frozenset(
+    ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument")
+)
+_UNKNOWN = frozenset(("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"))
+_CHOICES = {"literal_error": "expected", "enum": "expected", "url_scheme": "expected_schemes"}
+_OWN_WORDS = re.compile(r"^(Value error, |Assertion failed, |Input should be )")
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
+_BRANCH = re.compile(
+    r"(int|str|float|bool|none|bytes|date|time|datetime|timedelta|decimal|uuid|url|any|.+\[.*\]|constrained-.+)$"
+)
+_KEY = "[key]"
+_UNKNOWN_GIVEN: Any = object()
+_NOWHERE: Any = object()
+_ANY = "a valid value"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One of pydantic's errors, with the name of the union branch it came through told apart from its path."""
+
+    error: Mapping[str, Any]
+    path: Location
+    union: Location | None = None
+    branch: str | int | None = None
+
+
+def from_pydantic(
+    errors: Iterable[Mapping[str, Any]],
+    *,
+    names_at: NamesAt | None = None,
+    secret_fields: frozenset[str] = frozenset(),
+    given: Any = _UNKNOWN_GIVEN,
+) -> list[Problem]:
+    """Translate `ValidationError.errors()`.
+
+    With the arguments themselves in `given`, paths lose the names of union branches exactly; else by their looks.
+    """
+    words = _Words(names_at=names_at, secret_fields=secret_fields, given=given)
+    found = [_located(error, given) for error in errors]
+    return merged([words.problem(each) for each in _best_branches(found)])
+
+
+def _located(error: Mapping[str, Any], given: Any) -> _Found:
+    """Walk to the place of an error: a step that leads nowhere is the name of a union's branch."""
+    loc: Location = tuple(error["loc"])
+    names_itself = error["type"] in _MISSING or error["type"] in _UNKNOWN
+    path: list[str | int] = []
+    union: Location | None = None
+    branch: str | int | None = None
+    here = given
+    for index, step in enumerate(loc):
+        inner = _child(here, step)
+        is_own_name = names_itself and index == len(loc) - 1
+        if is_own_name or step == _KEY or inner is not _NOWHERE or (given is _UNKNOWN_GIVEN and not _looks(step, path)):
+            path.append(step)
+            here = inner
+        elif union is None:
+            union, branch = tuple(path), step
+    return _Found(error, tuple(path), union, branch)
+
+
+def _child(value: Any, step: str | int) -> Any:
+    if type(value) not in (dict, list, tuple):
+        return _NOWHERE
+    try:
+        return value[step]
+    except (LookupError, TypeError):
+        return _NOWHERE
+
+
+def _looks(step: str | int, before: list[str | int]) -> bool:
+    """Tell whether a step is named like a union's branch; an argument itself never is one."""
+    return bool(before) and isinstance(step, str) and _BRANCH.match(step) is not None
+
+
+def _best_branches(found: list[_Found]) -> list[_Found]:
+    """Keep, of each union, the branches that come nearest: those that took the value's kind, with fewest problems."""
+    unions: dict[Location, dict[str | int | None, list[_Found]]] = {}
+    for each in found:
+        if each.union is not None:
+            unions.setdefault(each.union, {}).setdefault(each.branch, []).append(each)
+    dropped: set[int] = set()
+    for union, branches in unions.items():
+        closer = {name: each for name, each in branches.items() if all(len(one.path) > len(union) for one in each)}
+        if not closer:
+            continue
+        fewest = min(len(each) for each in closer.values())
+        kept = {name for name, each in closer.items() if len(each) == fewest}
+        dropped.update(id(one) for name, each in branches.items() if name not in kept for one in each)
+    return [each for each in found if id(each) not in dropped]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Words:
+    """Knows what may be said about an error."""
+
+    names_at: NamesAt | None
+    secret_fields: frozenset[str]
+    given: Any
+
+    def problem(self, found: _Found) -> Problem:
+        path, error = found.path, found.error
+        if path and path[0] in self.secret_fields:
+            return self._secret(found)
+        if path and path[-1] == _KEY:
+            expected = f"every name in it to be {self._expected(error, path)}"
+            return Problem(path=path_text(path[:-2]), expected=expected, received="another name")
+        if error["type"] in _UNKNOWN:
+            return self._unknown(path)
+        special = _SPECIAL.get(error["type"])
+        if special:
+            return special(path, error)
+        return Problem(path=path_text(path), expected=self._expected(error, path), received=kind_of(error.get("input")))
+
+    def _secret(self, found: _Found) -> Problem:
+        """Say what a secret field takes, and nothing that its value had a part in: no inner path, message or hint."""
+        kind = found.error["type"]
+        path = path_text(found.path[:1])
+        is_own = len(found.path) == 1
+        if is_own and kind in _MISSING:
+            return _missing(found.path, found.error)
+        if is_own and kind in _UNKNOWN:
+            return Problem(path=path, expected="only names that the tool knows", received="unknown argument")
+        expected = _by_table(found.error) if is_own else None
+        received = kind_of(found.error.get("input")) if is_own else "another value"
+        return Problem(path=path, expected=expected or _ANY, received=received)
+
+    def _unknown(self, path: Location) -> Problem:
+        names = self.names_at(path[:-1]) if self.names_at else ()
+        expected = f"only {listed(map(quoted, names))}" if names else "only names that the tool knows"
+        hint = did_you_mean(path[-1], names)
+        return Problem(path=path_text(path), expected=expected, received="unknown argument", hint=hint)
+
+    def _expected(self, error: Mapping[str, Any], path: Location) -> str:
+        return _by_table(error) or self._message(error, path)
+
+    def _message(self, error: Mapping[str, Any], path: Location) -> str:
+        """Show the message of a check that the tool's author wrote, unless a secret may have gone into it."""
+        message = _OWN_WORDS.sub("", str(error.get("msg", "")))
+        if self.secret_fields and (not path or self._reveals(message)):
+            return _ANY
+        return f"{_ANY}: {printable(message)}" if message else _ANY
+
+    def _reveals(self, message: str) -> bool:
+        if self.given is _UNKNOWN_GIVEN:
+            return True
+        secrets = (_child(self.given, field) for field in self.secret_fields)
+        return any(text in message for secret in secrets for text in _texts(secret))
+
+
+def _texts(value: Any) -> list[str]:
+    """List every text by which a secret could be told."""
+    texts: list[str] = []
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if type(each) in (list, tuple):
+            waiting.extend(each)
+        elif type(each) is dict:
+            waiting.extend([*each, *each.values()])
+        elif each is not None and each is not _NOWHERE:
+            texts += [str(each), repr(each)]
+    return [text for text in texts if text]
+
+
+def _by_table(error: Mapping[str, Any]) -> str | None:
+    kind = error["type"]
+    if kind in WORDS:
+        return WORDS[kind]
+    template = TEMPLATES.get(kind)
+    try:
+        return printable(template.format_map(_context(error))) if template else None
+    except (KeyError, ValueError):
+        return None
+
+
+def _missing(path: Location, _error: Mapping[str, Any]) -> Problem:
+    return Problem(path=path_text(path), expected="a value, for it is required", received="missing")
+
+
+def _choice(path: Location, error: Mapping[str, Any]) -> Problem:
+    allowed = str(_context(error).get(_CHOICES[error["type"]], ""))
+    received = error.get("input")
+    hint = nearest_option(received, _options(allowed))
+    noun = "a URL whose scheme is " if error["type"] == "url_scheme" else ""
+    return Problem(path=path_text(path), expected=noun + printable(allowed), received=kind_of(received), hint=hint)
+
+
+def _tag(path: Location, error: Mapping[str, Any]) -> Problem:
+    """Point at the key that says which kind of object is meant."""
+    ctx = _context(error)
+    allowed = str(ctx.get("expected_tags", ""))
+    key = str(ctx.get("discriminator", "")).strip("'")
+    where = path_text((*path, key) if key.isidentifier() else path)
+    if error["type"] == "union_tag_not_found":
+        return Problem(path=where, expected="a value that says which kind of object this is", received="missing")
+    hint = nearest_option(ctx.get("tag"), _options(allowed))
+    words = listed(map(quoted, _options(allowed))) or printable(allowed)
+    return Problem(path=where, expected=words, received="another value", hint=hint)
+
+
+def _options(allowed: str) -> list[str]:
+    return [single or double for single, double in _QUOTED.findall(allowed)]
+
+
+def _context(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    return error.get("ctx", {})
+
+
+_SPECIAL: dict[str, Callable[[Location, Mapping[str, Any]], Problem]] = {
+    **dict.fromkeys(_MISSING, _missing),
+    **dict.fromkeys(_CHOICES, _choice),
+    **dict.fromkeys(("union_tag_invalid", "union_tag_not_found"), _tag),
+}

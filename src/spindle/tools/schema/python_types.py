@@ -1,0 +1,386 @@
+"""Arguments described by Python types; pydantic both validates them and tells the model."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial, reduce
+from types import UnionType
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUndefinedAnnotation
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
+from typing_extensions import TypedDict, is_typeddict
+
+from spindle.errors import InvalidToolArgsError, InvalidToolError
+from spindle.tools.identity import canonical_json
+from spindle.tools.schema.base import Validate
+from spindle.tools.schema.problems import Problem, did_you_mean, path_text, refusal, sentence
+from spindle.tools.schema.pydantic_errors import from_pydantic
+
+_METHOD_NAMES: dict[str, str] = {}
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+class _Generator(GenerateJsonSchema):
+    """Pydantic's generator, without the noise of titles made from names."""
+
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  pydantic's own shape
+
+    def build_schema_type_to_method(self) -> Any:
+        # Pydantic finds its eighty methods anew for each schema; their names are always the same.
+        names = _METHOD_NAMES or _METHOD_NAMES.update(
+            {kind: method.__name__ for kind, method in super().build_schema_type_to_method().items()}
+        )
+        return {kind: getattr(self, name) for kind, name in (names or _METHOD_NAMES).items()}
+
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:  # noqa: ARG002
+        return value  # what is generated has the same order in every process, and the order of the signature at that
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def kw_arguments_schema(self, arguments: Any, var_kwargs_schema: Any) -> JsonSchemaValue:
+        schema = super().kw_arguments_schema(arguments, var_kwargs_schema)
+        if var_kwargs_schema is not None:
+            schema.setdefault("additionalProperties", True)  # left out where `**rest` takes anything
+        return schema
+
+    def encode_default(self, dft: Any) -> Any:
+        # Pydantic builds a whole adapter for each default; for most of them there is nothing to do.
+        if type(dft) in _PLAIN:
+            return dft
+        if type(dft) in {list, dict} and not dft:
+            return dft.copy()
+        return super().encode_default(dft)
+
+
+class _ClosedGenerator(_Generator):
+    """For types validated with unknown keys refused at every level: the schema says so at every level."""
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        return _closed(super().model_schema(schema))
+
+    def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
+        return _closed(super().dataclass_schema(schema))
+
+    def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
+        return _closed(super().typed_dict_schema(schema))
+
+
+def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
+    if "properties" in schema or schema.get("type") == "object":
+        schema.setdefault("additionalProperties", False)
+    return schema
+
+
+def json_schema(adapter: TypeAdapter[Any], *, closed: bool) -> dict[str, Any]:
+    """Give the schema of what `adapter` accepts."""
+    generator = _ClosedGenerator() if closed else _Generator()
+    return generator.generate(adapter.core_schema, mode="validation")
+
+
+def node_kinds(core_schema: Any) -> set[str]:
+    """Name every kind of node in a core schema, and "open" for an object that takes unknown keys."""
+    found: set[str] = set()
+    todo: list[Any] = [core_schema]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            node = cast("dict[str, Any]", node)
+            found.add(str(node.get("type")))
+            if "allow" in (node.get("extra_behavior"), node.get("extra_fields_behavior")):
+                found.add("open")
+            todo.extend(node.values())
+        elif isinstance(node, (list, tuple)):
+            todo.extend(cast("list[Any]", node))
+    return found
+
+
+_NOT_A_NUMBER = {
+    "int_parsing": "a whole number",
+    "float_parsing": "a number",
+    "decimal_parsing": "a number",
+    "complex_str_parsing": "a number",
+}
+
+
+def may_hold_boolean(arguments: dict[str, Any], given: object) -> bool:
+    """Whether a boolean is anywhere in the arguments; in JSON text, its word is looked for without a walk."""
+    if isinstance(given, bytes):
+        return b"true" in given or b"false" in given
+    if isinstance(given, str):
+        return "true" in given or "false" in given
+    return _holds_boolean(arguments.values())
+
+
+def _holds_boolean(values: Iterable[Any]) -> bool:
+    for value in values:
+        if value is True or value is False:
+            return True
+        if isinstance(value, list) and _holds_boolean(cast("list[Any]", value)):
+            return True
+        if isinstance(value, dict) and _holds_boolean(cast("dict[Any, Any]", value).values()):
+            return True
+    return False
+
+
+def booleans_for_numbers(arguments: dict[str, Any], validate: Callable[[Any], Any]) -> list[Problem]:
+    """Find the booleans that stand where a number is wanted, in arguments that are valid otherwise.
+
+    They are validated once more with each boolean as text, which still satisfies a boolean but no number.
+    """
+    try:
+        validate(_booleans_as_text(arguments))
+    except ValidationError as error:
+        return [
+            Problem(path=path_text(each["loc"]), expected=_NOT_A_NUMBER[each["type"]], received="a boolean")
+            for each in error.errors(include_url=False)
+            if each["type"] in _NOT_A_NUMBER and isinstance(_at(arguments, each["loc"]), bool)
+        ]
+    return []
+
+
+def _booleans_as_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return {key: _booleans_as_text(part) for key, part in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list):
+        return [_booleans_as_text(part) for part in cast("list[Any]", value)]
+    return value
+
+
+def _at(arguments: Any, loc: tuple[str | int, ...]) -> Any:
+    for step in loc:
+        try:
+            arguments = arguments[step]
+        except (KeyError, IndexError, TypeError):
+            continue  # the label of a union's branch is in the place, but not in the arguments
+    return arguments
+
+
+Made = dict[Any, Any]
+"""Each class that was made again; one that speaks of itself is in here before its keys are looked at."""
+
+_TRAITS = ("__module__", "__qualname__", "__doc__", "__total__", "__required_keys__", "__optional_keys__")
+
+
+def made_readable(source: Any) -> Any:
+    """Give a class, or a function whose parameters are the arguments, with every TypedDict made again."""
+    made: Made = {}
+    if not inspect.isfunction(source):
+        return _again(source, made)
+    signature = inspect.signature(source)
+    parameters = [each.replace(annotation=_again(each.annotation, made)) for each in signature.parameters.values()]
+    vars(source)["__signature__"] = signature.replace(parameters=parameters)
+    source.__annotations__ = {name: _again(hint, made) for name, hint in source.__annotations__.items()}
+    return source
+
+
+def _again(hint: Any, made: Made) -> Any:
+    if is_typeddict(hint):
+        return made.get(hint) or _new_class(hint, made)
+    parts, origin = get_args(hint), get_origin(hint)
+    if origin is Literal or not parts:
+        return hint
+    new = tuple(_again(part, made) for part in parts)
+    if all(one is other for one, other in zip(parts, new, strict=True)):
+        return hint
+    if origin is Annotated:
+        return Annotated[new]  # pyright: ignore[reportInvalidTypeForm]  the type and what goes with it, in one tuple
+    if origin is UnionType:
+        return reduce(lambda one, other: one | other, new)
+    return hint.copy_with(new) if hasattr(hint, "copy_with") else origin[new]
+
+
+def _new_class(old: Any, made: Made) -> Any:
+    new: Any = TypedDict(old.__name__, {})  # pyright: ignore[reportArgumentType]  its name is known only now
+    made[old] = new
+    new.__annotations__ = {name: _again(hint, made) for name, hint in get_type_hints(old, include_extras=True).items()}
+    for trait in _TRAITS:
+        setattr(new, trait, getattr(old, trait))
+    if (config := getattr(old, "__pydantic_config__", None)) is not None:
+        new.__pydantic_config__ = config
+    return new
+
+
+_NUMBERS = {"int", "float", "decimal", "complex"}
+_OBJECTS = {"model", "dataclass", "typed-dict"}
+_BUILD_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, NameError, TypeError)
+
+
+class TypedSchema:
+    """The schema of a model, a dataclass, a TypedDict, or a function's parameters; built on first use."""
+
+    def __init__(
+        self,
+        types: Callable[[], Any],
+        *,
+        texts: Callable[[], Mapping[str, str]],
+        tool: str,
+        strict: bool,
+        secret_fields: frozenset[str],
+    ) -> None:
+        self._types = types
+        self._texts = texts
+        self._tool = tool
+        self._strict = strict
+        self._secret_fields = secret_fields
+
+    def json_schema(self) -> dict[str, Any]:
+        """Give the JSON Schema the model is told."""
+        return self._json_schema
+
+    def takes_nothing(self) -> bool:
+        """Say whether a call without any arguments text means an empty object."""
+        return not self._json_schema["properties"] and self._json_schema["additionalProperties"] is False
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        try:
+            return _adapter_of(self._types())
+        except _BUILD_ERRORS as error:
+            raise self._cannot("be understood", error) from error
+
+    @cached_property
+    def _kinds(self) -> set[str]:
+        return node_kinds(self._adapter.core_schema)
+
+    @cached_property
+    def _is_open(self) -> bool:
+        # Pydantic's switch for unknown keys is for all levels; a type that opens one of them keeps its word on each.
+        return "open" in self._kinds
+
+    @cached_property
+    def _json_schema(self) -> dict[str, Any]:
+        try:
+            schema = json_schema(self._adapter, closed=not self._is_open)
+        except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
+            raise self._cannot("be told to a model as JSON Schema", error) from error
+        schema = _with_root_inlined(schema)
+        if schema.get("type") != "object":
+            raise self._cannot("be arguments: they are one JSON object", None)
+        schema.setdefault("additionalProperties", False)
+        properties: dict[str, Any] = schema.setdefault("properties", {})
+        for name, text in self._texts().items():
+            if name in properties:
+                properties[name].setdefault("description", text)
+        return schema
+
+    def validator(self) -> Validate:
+        """Give the function that checks a call's arguments."""
+        return self._validate
+
+    @cached_property
+    def _validate(self) -> Validate:
+        parse, find_problems, tool = self._parser(), self._problems, self._tool
+        closed_by_hand = self._is_open and self._json_schema["additionalProperties"] is False
+        guards_numbers = not self._strict and bool(self._kinds & _NUMBERS)
+
+        def validate(arguments: dict[str, Any], given: object) -> Any:
+            if closed_by_hand:
+                self._refuse_unknown(arguments)
+            try:
+                value = parse(arguments)
+            except ValidationError as error:
+                problems = partial(find_problems, error, arguments)
+                raise InvalidToolArgsError(sentence, tool=tool, problems=problems) from error
+            if guards_numbers and may_hold_boolean(arguments, given):
+                wrong = booleans_for_numbers(arguments, parse)
+                if wrong:
+                    raise refusal(tool, wrong)
+            return value
+
+        return _hiding_causes(validate) if self._secret_fields else validate
+
+    def _parser(self) -> Callable[[dict[str, Any]], Any]:
+        validator, extra = self._adapter.validator, None if self._is_open else "forbid"
+        if self._strict:  # as JSON is strict: a date may still be text
+            return lambda arguments: validator.validate_json(canonical_json(arguments), strict=True, extra=extra)
+        if not self._kinds & _OBJECTS:  # nothing but parameters, which refuse unknown names by themselves
+            return validator.validate_python
+        return partial(validator.validate_python, extra=extra)
+
+    def _problems(self, error: ValidationError, given: dict[str, Any]) -> list[Problem]:
+        found = error.errors(include_url=False)
+        return from_pydantic(found, names_at=self._names_at, secret_fields=self._secret_fields, given=given)
+
+    def _refuse_unknown(self, arguments: dict[str, Any]) -> None:
+        known: dict[str, Any] = self._json_schema["properties"]
+        unknown = [
+            Problem(
+                path=path_text((name,)),
+                expected="only the arguments of the schema",
+                received="unknown argument",
+                hint=did_you_mean(name, known),
+            )
+            for name in arguments
+            if name not in known
+        ]
+        if unknown:
+            raise refusal(self._tool, unknown)
+
+    def _names_at(self, loc: tuple[str | int, ...]) -> list[str]:
+        return names_at(self._json_schema, loc)
+
+    def _cannot(self, what: str, error: BaseException | None) -> InvalidToolError:
+        reason = f": {str(error).splitlines()[0]}" if error is not None and str(error) else ""
+        message = f"tool {self._tool!r}: its parameters cannot {what}{reason}"
+        return InvalidToolError(message, tool=self._tool, field="input_schema")
+
+
+def _adapter_of(source: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(source)
+    except PydanticUserError as error:
+        if error.code != "typed-dict-version":  # before Python 3.12 it reads only the kind of typing_extensions
+            raise
+    return TypeAdapter(made_readable(source))
+
+
+def _hiding_causes(validate: Validate) -> Validate:
+    """Work a refusal out at once and cut its causes off: they would show the values of secret fields."""
+
+    def hidden(arguments: dict[str, Any], given: object) -> Any:
+        try:
+            return validate(arguments, given)
+        except InvalidToolArgsError as error:
+            refused = refusal(str(error.tool), error.problems)
+        try:
+            raise refused
+        finally:
+            del refused  # or the error and this frame would keep each other alive
+
+    return hidden
+
+
+def names_at(schema: dict[str, Any], loc: tuple[str | int, ...]) -> list[str]:
+    """List the property names a JSON Schema knows at a place; none where it cannot tell."""
+    node: Any = schema
+    for step in loc:
+        node = _resolved(schema, node)
+        if isinstance(step, int):
+            node = node.get("items", {})
+        elif step in node.get("properties", {}):
+            node = node["properties"][step]
+        else:
+            continue  # a branch of a union: its label is in the place, but not in the schema
+    node = _resolved(schema, node)
+    return list(node.get("properties", {}))
+
+
+def _resolved(schema: dict[str, Any], node: Any) -> dict[str, Any]:
+    if not isinstance(node, dict):
+        return {}
+    node = cast("dict[str, Any]", node)
+    reference = node.get("$ref", "")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        return schema.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {})
+    return node
+
+
+def _with_root_inlined(schema: dict[str, Any]) -> dict[str, Any]:
+    """Bring a recursive model's root up: arguments are an object, not a reference to one."""
+    if "$ref" not in schema:
+        return schema
+    return {**_resolved(schema, schema), "$defs": schema["$defs"]}

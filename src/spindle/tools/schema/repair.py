@@ -1,0 +1,180 @@
+"""Mends schemas that use other languages' words: `dict`, `float`, `tuple`, `any`, `String`, `ArrayList`."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from spindle.tools.schema.graph import as_list, as_object, pointer, schema_copy
+from spindle.tools.schema.problems import printable, quoted
+
+_VALID = frozenset(("object", "array", "string", "integer", "number", "boolean", "null"))
+_ANYTHING = frozenset(("any", "mixed", "unknown", "object?", "generic", "variant", "*"))
+_SYNONYMS = {
+    "object": "dict dictionary map mapping hashmap hash hashtable treemap linkedhashmap struct record json obj "
+    "typeddict namedtuple class model document",
+    "array": "list tuple set frozenset sequence iterable arraylist linkedlist vector queue stack deque arr",
+    "string": "str text char character varchar symbol bytes date datetime time timestamp uuid guid url uri email path "
+    "file enum regex",
+    "integer": "int long short byte bigint biginteger int8 int16 int32 int64 uint uint8 uint16 uint32 uint64",
+    "number": "float double decimal real numeric num float32 float64 bigdecimal",
+    "boolean": "bool bit flag",
+    "null": "none nil void undefined nonetype",
+}
+_MEANT = {word: meant for meant, words in _SYNONYMS.items() for word in words.split()}
+_GENERIC = re.compile(r"\s*([A-Za-z_][\w.]*)\s*[\[<](.*)[\]>]\s*$", re.DOTALL)
+_MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
+_ONE = ("items", "additionalProperties", "additionalItems", "contains", "not", "if", "then", "else", "propertyNames")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_NEVER_NULL = (*_MANY, *_ONE, *_NAMED, "type", "required", "enum", "description", "title", "format", "pattern")
+
+
+def meant_by(word: str) -> str | None:
+    """Give the JSON Schema type a wrong word stands for; `None` where it stands for any value or nothing known."""
+    plain = word.strip().casefold()
+    generic = _GENERIC.match(plain)
+    plain = generic[1].rpartition(".")[2] if generic else plain.removesuffix("?")
+    return plain if plain in _VALID else _MEANT.get(plain)
+
+
+def is_type(word: object) -> bool:
+    """Tell whether JSON Schema has this type."""
+    return isinstance(word, str) and word in _VALID
+
+
+def mending_of(word: object) -> str:
+    """Say what to write instead of a wrong type."""
+    meant = meant_by(word) if isinstance(word, str) else None
+    if meant is not None:
+        return f"write {quoted(meant)}"
+    if isinstance(word, str) and word.strip().casefold() in _ANYTHING:
+        return "leave type out, which allows any value"
+    return f"write one of {', '.join(sorted(_VALID))}, or leave type out to allow any value"
+
+
+def mend(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Rewrite well-known wrong words as JSON Schema; gives the new schema and what was changed where.
+
+    Raises:
+        InvalidToolError: It is no JSON, or too large.
+    """
+    mended = schema_copy(schema)
+    changes: list[str] = []
+    waiting: list[tuple[dict[str, Any], str]] = [(mended, "#")]
+    while waiting:
+        node, at = waiting.pop()
+        _Mender(node, at, changes).mend()
+        waiting.extend(_inner(node, at))
+    return mended, sorted(changes)
+
+
+def _inner(node: dict[str, Any], at: str) -> list[tuple[dict[str, Any], str]]:
+    """Give the subschemas of a node that may itself be misshapen."""
+    places: list[tuple[Any, str]] = [(node.get(keyword), pointer(at, keyword)) for keyword in _ONE]
+    for keyword in _MANY:
+        under = pointer(at, keyword)
+        places += [(each, pointer(under, index)) for index, each in enumerate(as_list(node.get(keyword)))]
+    for keyword in _NAMED:
+        under = pointer(at, keyword)
+        places += [(each, pointer(under, name)) for name, each in (as_object(node.get(keyword)) or {}).items()]
+    return [(inner, place) for value, place in places if (inner := as_object(value)) is not None]
+
+
+class _Mender:
+    """Mends one subschema in place, leaving those inside it for later."""
+
+    def __init__(self, node: dict[str, Any], at: str, changes: list[str]) -> None:
+        self._node = node
+        self._at = at
+        self._changes = changes
+
+    def mend(self) -> None:
+        """Apply every mending that fits."""
+        for keyword in [key for key in _NEVER_NULL if key in self._node and self._node[key] is None]:
+            del self._node[keyword]
+            self._note(f"removed {keyword}, which was null")
+        self._mend_type()
+        self._mend_shorthand()
+        self._mend_required()
+        self._mend_items()
+        self._mend_bounds()
+
+    def _note(self, change: str) -> None:
+        self._changes.append(f"{self._at}: {change}")
+
+    def _mend_type(self) -> None:
+        words: Any = self._node.get("type")
+        if words is None or is_type(words):
+            return
+        listed = as_list(words) or [words]
+        meant = [meant_by(word) if isinstance(word, str) else None for word in listed]
+        known = list(dict.fromkeys(word for word in meant if word is not None))
+        if known == listed:
+            return
+        if None in meant or not known:
+            del self._node["type"]
+            self._note(f"removed type {_shown(words)}, which allows any value now")
+            return
+        self._node["type"] = known if len(known) > 1 else known[0]
+        self._note(f"type {_shown(words)} became {_shown(self._node['type'])}")
+        self._mend_generic(words)
+
+    def _mend_generic(self, word: object) -> None:
+        """Take `list[str]` at its word."""
+        generic = _GENERIC.match(word) if isinstance(word, str) else None
+        inner = meant_by(generic[2].rpartition(",")[2]) if generic else None
+        keyword = {"array": "items", "object": "additionalProperties"}.get(str(self._node["type"]))
+        if inner is not None and keyword is not None and keyword not in self._node and "properties" not in self._node:
+            self._node[keyword] = {"type": inner}
+            self._note(f"added {keyword} of type {quoted(inner)}")
+
+    def _mend_shorthand(self) -> None:
+        """Take a bare type's name for a subschema of that type."""
+        for name, each in (as_object(self._node.get("properties")) or {}).items():
+            if isinstance(each, str):
+                meant = meant_by(each)
+                self._node["properties"][name] = {} if meant is None else {"type": meant}
+                self._note(f"property {quoted(name)} became a subschema")
+        items = self._node.get("items")
+        if isinstance(items, str):
+            meant = meant_by(items)
+            self._node["items"] = {} if meant is None else {"type": meant}
+            self._note("items became a subschema")
+
+    def _mend_required(self) -> None:
+        """Gather `required: true` of the properties into the list of their owner."""
+        properties = as_object(self._node.get("properties")) or {}
+        flags = {name: each.pop("required") for name, each in properties.items() if _has_flag(each)}
+        before = self._node.get("required")
+        names = [before] if isinstance(before, str) else [name for name in as_list(before) if isinstance(name, str)]
+        after = list(dict.fromkeys([*names, *(name for name, flag in flags.items() if flag is True)]))
+        if after != before and (flags or isinstance(before, (str, list))):
+            self._node["required"] = after
+            self._note("required became a list of distinct property names")
+        elif flags:
+            self._note("removed required: false from its properties, which is how it is anyway")
+
+    def _mend_items(self) -> None:
+        if isinstance(self._node.get("items"), list) and "$schema" not in self._node:
+            rest = self._node.pop("additionalItems", None)
+            self._node["prefixItems"] = self._node.pop("items")
+            if rest is not None:
+                self._node["items"] = rest
+            self._note("the list of items became prefixItems")
+
+    def _mend_bounds(self) -> None:
+        for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            flag = self._node.get(exclusive)
+            if isinstance(flag, bool):
+                del self._node[exclusive]
+                if flag and bound in self._node:
+                    self._node[exclusive] = self._node.pop(bound)
+                self._note(f"{exclusive}: {str(flag).lower()} became a bound of its own, or went")
+
+
+def _has_flag(value: object) -> bool:
+    node = as_object(value)
+    return node is not None and isinstance(node.get("required"), bool)
+
+
+def _shown(words: object) -> str:
+    return quoted(words) if isinstance(words, str) else printable(str(words), 100)

@@ -1,0 +1,247 @@
+"""Waiting for gates, and the desk where they are settled by id.
+
+A handler waits for a `Gate` (see `gate.py`); whoever holds it, or has the desk and knows its id, settles it.
+"""
+
+import time
+from copy import deepcopy
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from anyio import create_task_group, current_time, move_on_after
+from anyio.lowlevel import checkpoint
+
+from spindle.concurrency import ThreadsafeEvent
+from spindle.errors import InvalidGateError, UnknownGateError
+from spindle.events import Events
+from spindle.tools.schema.problems import kind_of, quoted
+from spindle.turns.gates import Gate, GateClosed, GateInfo, Settlement
+
+_REMEMBERED = 1_000
+_LAST_WORDS_SECONDS = 5
+
+
+@dataclass(slots=True)
+class _Open:
+    """A gate that somebody waits for."""
+
+    gate: Gate
+    turn_id: str
+    payload: Any
+    """As it was when the gate was opened."""
+    deadline: float | None
+    waiters: int = 0
+    is_told: bool = False
+    """Whether observers know that it is closed."""
+
+    @classmethod
+    def of(cls, gate: Gate, turn_id: str) -> "_Open":
+        seconds = gate.timeout_seconds
+        deadline = None if seconds is None else time.monotonic() + seconds
+        return cls(gate, turn_id, _copied(gate.payload), deadline)
+
+    def seconds_left(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def info(self) -> GateInfo:
+        gate = self.gate
+        return GateInfo(
+            id=gate.id,
+            turn_id=self.turn_id,
+            reason=gate.reason,
+            payload=_copied(self.payload),
+            created_at=gate.created_at,
+        )
+
+
+class GateDesk:
+    """Lists the gates that are open and settles them by id, from any thread.
+
+    It is also the seam for settling from another process: tell that process of `turn_gate_open` (or `pending()`), and
+    call `resolve`, `reject` or `abort` here with what it answers.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._open: dict[str, _Open] = {}
+        self._settled: dict[str, None] = {}
+        """Ids of the last gates that were closed, so that a late answer is no error."""
+        self._aborted: set[str] = set()
+
+    def pending(self) -> list[GateInfo]:
+        """Describe the gates that are open, oldest first."""
+        with self._lock:
+            waiting = list(self._open.values())
+        return [opened.info() for opened in waiting if not opened.gate.is_settled]
+
+    def resolve(self, id: str, value: Any = None) -> None:
+        """Let the waiter of a gate go on with `value`; does nothing when the gate is settled.
+
+        Raises:
+            UnknownGateError: No gate has that id.
+            InvalidGateResolutionError: The value does not fit the gate's schema; it stays open.
+        """
+        gate = self._find(id)
+        if gate is not None:
+            gate.resolve(value)
+
+    def reject(self, id: str, error: Exception) -> None:
+        """Have the waiter of a gate raise `error`; does nothing when the gate is settled.
+
+        Raises:
+            UnknownGateError: No gate has that id.
+        """
+        gate = self._find(id)
+        if gate is not None:
+            gate.reject(error)
+
+    def abort(self, id: str) -> None:
+        """Give a gate up; does nothing when it is settled.
+
+        Raises:
+            UnknownGateError: No gate has that id.
+        """
+        gate = self._find(id)
+        if gate is not None:
+            gate.abort()
+
+    def abort_turn(self, turn_id: str) -> None:
+        """Give up every gate of a turn, also those it opens later, until `forget_turn`."""
+        with self._lock:
+            self._aborted.add(turn_id)
+            gates = [opened.gate for opened in self._open.values() if opened.turn_id == turn_id]
+        for gate in gates:
+            gate.abort()
+
+    def forget_turn(self, turn_id: str) -> None:
+        """Give up what a turn still waits for, and forget about it: it has ended."""
+        self.abort_turn(turn_id)
+        with self._lock:
+            self._aborted.discard(turn_id)
+
+    async def wait(self, gate: Gate, *, turn_id: str, events: Events) -> Any:
+        """Wait until `gate` is settled, and give what it was resolved with; several may wait for one gate.
+
+        Observers are told when it opens and when it closes. One that was settled before is never open: its waiter goes
+        on at once. A gate whose last waiter is cancelled is aborted.
+
+        Raises:
+            GateAbortedError: It was given up, or the turn was aborted.
+            GateTimeoutError: Nobody settled it in time.
+            InvalidGateError: It is no gate, belongs to another turn, or another open gate has its id.
+        """
+        opened, is_first = self._enter(gate, turn_id)
+        if opened is None:
+            await checkpoint()
+            return gate.outcome()
+        wakeup = ThreadsafeEvent()
+        forget = gate.watch(wakeup.set)
+        try:
+            with move_on_after(opened.seconds_left()):
+                if is_first:
+                    await _announced(opened, wakeup, events)
+                else:
+                    await wakeup.wait()
+            gate.settle(Settlement(result="timeout"))
+        finally:
+            forget()
+            await self._leave(opened, events)
+        return gate.outcome()
+
+    def _enter(self, gate: Gate, turn_id: str) -> tuple[_Open | None, bool]:
+        """Join those who wait for a gate, or be the first and open it; `None` when there is nothing to wait for."""
+        _check(gate)
+        mine = _Open.of(gate, turn_id)
+        with self._lock:
+            is_over = turn_id in self._aborted
+            if not is_over and not gate.is_settled:
+                opened = self._open.get(gate.id)
+                if opened is None or (opened.gate is not gate and opened.gate.is_settled):
+                    opened = self._open[gate.id] = mine
+                    self._settled.pop(gate.id, None)
+                _check_same(opened, mine)
+                opened.waiters += 1
+                return opened, opened is mine
+        if is_over:
+            gate.abort()
+        return None, False
+
+    async def _leave(self, opened: _Open, events: Events) -> None:
+        gate = opened.gate
+        with self._lock:
+            opened.waiters -= 1
+            is_last = not opened.waiters
+        if is_last:
+            gate.abort()  # only has an effect when the last waiter was cancelled
+        settlement = gate.settlement
+        if settlement is None:
+            return
+        with self._lock:
+            if opened.is_told:
+                return
+            opened.is_told = True
+            if self._open.get(gate.id) is opened:
+                del self._open[gate.id]
+                self._remember(gate.id)
+        closed = GateClosed(gate_id=gate.id, turn_id=opened.turn_id, result=settlement.result, settled_at=settlement.at)
+        await events.emit_last("turn_gate_closed", closed)
+
+    def _remember(self, id: str) -> None:
+        self._settled[id] = None
+        if len(self._settled) > _REMEMBERED:
+            del self._settled[next(iter(self._settled))]
+
+    def _find(self, id: str) -> Gate | None:
+        with self._lock:
+            opened = self._open.get(id)
+            if opened is not None:
+                return opened.gate
+            if id in self._settled:
+                return None
+            ids = list(self._open)
+        raise UnknownGateError(
+            f"no gate has the id {quoted(str(id))}: it was never opened here, or was settled long ago; "
+            f"{len(ids)} are open, and pending() lists them",
+            gate_id=str(id),
+        )
+
+
+async def _announced(opened: _Open, wakeup: ThreadsafeEvent, events: Events) -> None:
+    """Tell that a gate is open and wait for its end; an observer that takes its time never holds up the waiter."""
+    events.notify("turn_gate_open", opened.info())
+    async with create_task_group() as observers:
+        observers.start_soon(events.flush)
+        await wakeup.wait()
+        settlement = opened.gate.settlement
+        is_answered = settlement is not None and settlement.result in ("resolved", "rejected")
+        # The observer that answered may have a last thing to do; one that still asks has nobody to ask for.
+        observers.cancel_scope.deadline = current_time() + (_LAST_WORDS_SECONDS if is_answered else 0)
+
+
+def _check(gate: object) -> None:
+    if not isinstance(gate, Gate):
+        raise InvalidGateError(
+            f"a turn waits for a Gate, not for {kind_of(gate)}; make one with Gate(reason, timeout_seconds=…)",
+            field="gate",
+        )
+
+
+def _check_same(opened: _Open, mine: _Open) -> None:
+    name = quoted(mine.gate.id)
+    if opened.gate is not mine.gate:
+        raise InvalidGateError(
+            f"another gate with the id {name} is open; leave id out, or make it one of its own", field="id"
+        )
+    if opened.turn_id != mine.turn_id:
+        owner = quoted(opened.turn_id)
+        raise InvalidGateError(
+            f"the gate {name} belongs to the turn {owner}; a turn waits for gates of its own", field="gate"
+        )
+
+
+def _copied(payload: Any) -> Any:
+    try:
+        return deepcopy(payload)
+    except Exception:  # noqa: BLE001  what refuses to be copied is shown as it is
+        return payload

@@ -1,0 +1,22 @@
+import pytest
+
+from spindle.artifacts.markdown.inline_text import bare_addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see https://a.example/b, then", (4, "https://a.example/b", "https://a.example/b")),
+        ("(www.a.example)", (1, "www.a.example", "http://www.a.example")),
+        ("https://a.example/b_(c).", (0, "https://a.example/b_(c)", "https://a.example/b_(c)")),
+        ("https://a.example/(b))", (0, "https://a.example/(b)", "https://a.example/(b)")),
+    ],
+)
+def test_an_address_ends_before_the_marks_of_its_sentence(text: str, found: tuple[int, str, str]) -> None:
+    assert list(bare_addresses(text)) == [found]
+
+
+def test_a_million_brackets_are_no_part_of_an_address() -> None:
+    [(_, written, _)] = bare_addresses("https://a.example" + ")" * 1_000_000)
+
+    assert written == "https://a.example"

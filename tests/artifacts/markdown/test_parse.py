@@ -1,0 +1,123 @@
+import time
+from datetime import date
+
+import pytest
+
+from spindle.artifacts.markdown.model import Image, Link
+from spindle.artifacts.markdown.parse import MarkdownParser, parse_frontmatter
+from spindle.errors import InvalidArtifactError
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ('[a *b*](u "t")', [Link("a b", "u", "t")]),
+        ("<http://a.b>", [Link("http://a.b", "http://a.b")]),
+        ("[a][R] [R][] [r]", [Link("a", "/r", "T"), Link("R", "/r", "T"), Link("r", "/r", "T")]),
+        (
+            "see https://a.b/c_(d)). and www.x.y!",
+            [Link("https://a.b/c_(d)", "https://a.b/c_(d)"), Link("www.x.y", "http://www.x.y")],
+        ),
+        ("[![alt](i)](u)", [Link("alt", "u")]),
+        ("`[a](b)` and \\[a](b)", []),
+        ("    [a](b)", []),
+        ("| x |\n|---|\n| [a](b) |", [Link("a", "b")]),
+        ("> - [a](b)", [Link("a", "b")]),
+        ("[a](javascript:alert(1))", [Link("a", "javascript:alert(1)")]),
+        ("[a](<b c>)", [Link("a", "b c")]),
+        ("[nothing][nowhere]", []),
+    ],
+)
+def test_links_are_found_in_every_spelling(text: str, links: list[Link]) -> None:
+    assert MarkdownParser('[r]: /r "T"').links(text) == links
+
+
+def test_images_are_found_inline_and_by_reference() -> None:
+    parser = MarkdownParser("[r]: /r")
+
+    assert parser.images('![a *b*](u "t") ![c][r] [![d](e)](f)') == [
+        Image("a b", "u", "t"),
+        Image("c", "/r"),
+        Image("d", "e"),
+    ]
+
+
+def test_the_first_definition_of_a_name_counts() -> None:
+    assert MarkdownParser("[r]: /first").links("[r]\n\n[r]: /second") == [Link("r", "/first")]
+
+
+def test_what_one_part_defines_does_not_leak_into_the_next() -> None:
+    parser = MarkdownParser()
+
+    assert parser.links("[x]\n\n[x]: /x") == [Link("x", "/x")]
+    assert parser.links("[x]") == []
+
+
+def test_text_has_no_markup() -> None:
+    text = (
+        "# A `b`\n\none *two*\nthree\n\n- x\n- y\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+        "```py\ncode()\n```\n\n<p>html</p>\n\n![alt](u)"
+    )
+
+    assert MarkdownParser().text(text) == ["A b", "one two\nthree", "x\ny", "a\tb\n1\t2", "code()", "html", "alt"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 20_000,
+        "![" * 5_000,
+        "> " * 20_000,
+        "- " * 20_000,
+        "**a*" * 5_000,
+        "`a " * 10_000,
+        "[[](" * 3_000,
+        "<a " * 20_000,
+    ],
+)
+def test_hostile_nesting_ends(text: str) -> None:
+    began = time.monotonic()
+    parser = MarkdownParser()
+    parser.links(text)
+    parser.text(text)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", {}),
+        ("# only a comment", {}),
+        ("a: 1\nb: [x, y]", {"a": 1, "b": ["x", "y"]}),
+        ("when: 2024-01-02", {"when": date(2024, 1, 2)}),
+        ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
+        ("- a", ["a"]),
+    ],
+)
+def test_frontmatter_is_yaml_of_plain_values(text: str, value: object) -> None:
+    assert parse_frontmatter(text) == value
+
+
+LAUGHS = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) or 'x'}]" for n in range(1, 12)).replace("*a0", "x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LAUGHS,
+        "a: &a [*a]",
+        "a: !!python/object/apply:os.system ['true']",
+        "a: [",
+        "a: *nowhere",
+        "--- 1\n--- 2",
+        "a: " + "[" * 5_000,
+        "x: " + "1" * 10_000,
+        "y" * 70_000,
+        "a: !!timestamp 9999-99-99",
+    ],
+)
+def test_yaml_that_is_wrong_or_hostile_is_refused(text: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(InvalidArtifactError):
+        parse_frontmatter(text)
+    assert time.monotonic() - began < 5

@@ -1,0 +1,274 @@
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+
+import anyio
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from spindle.artifacts.grep import MAX_LINE_BYTES, OVERLAP_BYTES, LineSearch, search_lines, windows
+from spindle.artifacts.readers import BLOCK_BYTES, Match, Search, index_of
+from spindle.errors import ArtifactQueryError
+
+
+def search(data: bytes | str, pattern: str, flags: str = "", limit: int | None = None, step: int = 0) -> list[Match]:
+    content = data.encode() if isinstance(data, str) else data
+    query = Search(pattern=pattern, flags=flags, limit=limit)
+    found = LineSearch(query, index_of(content), lambda start, end: content[start:end], step_bytes=step)
+    while not found.is_done:
+        found.advance()
+    return found.matches
+
+
+def numbers(data: bytes | str, pattern: str, flags: str = "") -> list[int]:
+    return [match.line for match in search(data, pattern, flags)]
+
+
+atoms = st.sampled_from(["a", "b", "é", "漢", "😀", ".", "[ab]", "[^a]", "(?:ab|b)", "(a)", r"\d", r"\.", "x", "-"])
+repeats = st.sampled_from(["", "*", "+", "?", "{1,2}", "*?", "+?"])
+parts = st.tuples(atoms, repeats).map("".join)
+bodies = st.lists(parts, max_size=4).map("".join)
+patterns = st.one_of(
+    bodies,
+    bodies.map(lambda body: f"^{body}"),
+    bodies.map(lambda body: f"{body}$"),
+    bodies.map(lambda body: rf"\A{body}"),
+    st.tuples(bodies, bodies).map("|".join),
+)
+texts = st.lists(
+    st.sampled_from(["a", "b", "ab", "\n", "\n\n", "é", "漢", "😀", "1", ".", "\r\n", " "]), max_size=30
+).map("".join)
+
+
+@given(text=texts, pattern=patterns, ignore_case=st.booleans())
+@example(text="", pattern="", ignore_case=False)
+@example(text="\n", pattern="^$", ignore_case=False)
+@example(text="a\n", pattern="$", ignore_case=False)
+def test_a_search_equals_pythons_line_by_line(text: str, pattern: str, ignore_case: bool) -> None:
+    lines = text.split("\n") if text else []
+    compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    expected = [Match(number, line) for number, line in enumerate(lines) if compiled.search(line)]
+
+    assert search(text, pattern, "i" if ignore_case else "") == expected
+
+
+bad_bytes = st.lists(
+    st.sampled_from([b"a", b"b", b"\n", b"\xff", b"\xc3", b"\xa9", b"\xe2\x82", b"\xed\xa0\x80", "é".encode()]),
+    max_size=25,
+).map(b"".join)
+
+
+@given(data=bad_bytes, pattern=bodies)
+def test_bad_bytes_are_searched_as_what_they_are_shown_as(data: bytes, pattern: str) -> None:
+    lines = data.decode("utf-8", "replace").split("\n") if data else []
+    expected = [Match(number, line) for number, line in enumerate(lines) if re.search(pattern, line)]
+
+    assert search(data, pattern) == expected
+
+
+@given(lengths=st.lists(st.sampled_from([0, 1, 7, 1000, BLOCK_BYTES - 1, BLOCK_BYTES, 70_000]), max_size=9))
+def test_lines_keep_their_numbers_across_blocks(lengths: list[int]) -> None:
+    data = b"\n".join(b"x" * length + b"needle %d" % number for number, length in enumerate(lengths))
+
+    for pattern in ("needle", r"needle \d+$", r"^x*needle", r"needle \d+\z"):
+        assert [match.line for match in search(data, pattern, step=BLOCK_BYTES)] == list(range(len(lengths)))
+
+
+@pytest.mark.parametrize(
+    ("data", "pattern", "flags", "expected"),
+    [
+        ("foo\r\nfoo", "foo$", "", [1]),
+        ("foo\r\nfoo", "foo\r?$", "", [0, 1]),
+        ("\ufefffoo\nfoo", "^foo", "", [0, 1]),
+        (b"\xef\xbb\xbf", "^$", "", [0]),
+        ("a\nb", "a\nb", "", []),
+        ("a\nb", r"a\sb", "", []),
+        ("a\nb", "a.b", "s", []),
+        ("a\nb", r"a\Cb", "", []),
+        ("a\ncb", "[^x]+b", "", [1]),
+        ("xa\nab", "(?-m)^a", "", [1]),
+        ("a b\nab", r"\bb", "", [0]),
+        ("Ärger\närger", "ärger", "iu", [0, 1]),
+        ("a.c\nabc", "a.c", "", [0, 1]),
+        ("a.c\nabc", r"\Qa.c", "", [0]),
+        ("\ufffd\n?", "\ufffd", "", [0]),
+        (b"\xff\n?", "\ufffd", "", [0]),
+        ("", "", "", []),
+        ("\n", "", "", [0, 1]),
+        ("nul\x00x\n\x00", "\x00$", "", [1]),
+    ],
+)
+def test_a_pattern_sees_one_line_at_a_time(data: bytes | str, pattern: str, flags: str, expected: list[int]) -> None:
+    assert numbers(data, pattern, flags) == expected
+
+
+def test_a_pattern_that_kills_others_answers_at_once() -> None:
+    started = time.perf_counter()
+
+    assert numbers("a" * 100_000, "(a+)+$") == [0]
+    assert numbers("a" * 100_000 + "!", "(a+)+$") == []
+    assert numbers("a" * 100_000 + "!", "(a|aa)+$|(a|a?)+b$|^(([a-z])+.)+[A-Z]([a-z])+$") == []
+
+    # Backtracking would take longer than the universe has; what is measured here is milliseconds.
+    assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?=a)", "(?!a)", "(?<=a)b", "(?<!a)b", r"(a)\1", "[", "(", "*", "a)(b", "a{1001}", "(?P<n"]
+)
+def test_what_the_dialect_has_not_is_refused(pattern: str) -> None:
+    with pytest.raises(ArtifactQueryError) as caught:
+        search("abc", pattern)
+
+    assert caught.value.field == "pattern"
+
+
+def test_a_pattern_too_large_for_its_memory_is_refused() -> None:
+    with pytest.raises(ArtifactQueryError):
+        search("abc", r"((\pL{100}){100}){10}")
+
+
+def test_a_lone_surrogate_in_a_pattern_is_refused() -> None:
+    with pytest.raises(ArtifactQueryError):
+        search("abc", "\ud800")
+
+
+@pytest.mark.parametrize("flags", ["g", "x", "ix", "I", " "])
+def test_unknown_flags_are_refused(flags: str) -> None:
+    with pytest.raises(ArtifactQueryError) as caught:
+        search("abc", "a", flags)
+
+    assert caught.value.field == "flags"
+
+
+@pytest.mark.parametrize("field", ["before", "after", "limit"])
+def test_negative_counts_are_refused(field: str) -> None:
+    with pytest.raises(ArtifactQueryError) as caught:
+        LineSearch(Search(pattern="a", **{field: -1}), index_of(b"a"), lambda start, end: b"a"[start:end])  # pyright: ignore[reportArgumentType] - one of three names
+
+    assert caught.value.field == field
+
+
+def test_a_limit_ends_the_search_early() -> None:
+    data = b"hit\n" * 5_000_000
+    reads: list[int] = []
+
+    def read(start: int, end: int) -> bytes:
+        reads.append(end - start)
+        return data[start:end]
+
+    found = LineSearch(Search(pattern="hit", limit=2), index_of(data), read)
+    found.advance()
+
+    assert found.is_done
+    assert [match.line for match in found.matches] == [0, 1]
+    assert sum(reads) < 2_000_000
+    assert search(data, "hit", limit=0) == []
+
+
+def test_a_long_line_is_shown_round_its_match() -> None:
+    data = b"short\n" + b"x" * 300_000 + b"needle" + b"y" * 200_000 + b"\nend needle"
+
+    first, second = search(data, "needle")
+
+    assert (first.line, second) == (1, Match(2, "end needle"))
+    assert "needle" in first.text
+    assert first.text.startswith("[… 295904 bytes cut] x")
+    assert first.text.endswith("y [138566 bytes cut …]")
+    assert len(first.text) < 66_000
+
+
+def test_a_cut_never_splits_a_character() -> None:
+    data = ("é" * 100_000 + "needle" + "漢" * 100_000).encode()
+
+    (match,) = search(data, "needle")
+
+    assert "\ufffd" not in match.text
+
+
+class Repeated:
+    """A huge line that is never in memory: `filler` everywhere, but for what stands at some places."""
+
+    def __init__(self, length: int, inserts: dict[int, bytes]) -> None:
+        self.length, self.inserts, self.largest = length, inserts, 0
+
+    def read(self, start: int, end: int) -> bytes:
+        self.largest = max(self.largest, end - start)
+        data = bytearray(b"x") * (end - start)
+        for place, insert in self.inserts.items():
+            for offset, byte in enumerate(insert):
+                if start <= place + offset < end:
+                    data[place + offset - start] = byte
+        return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("place", "pattern", "is_found"),
+    [
+        (0, "^needle", True),
+        (5, "^needle", False),
+        (99_999_994, "needle$", True),
+        (50_000_000, "needle$", False),
+        (50_000_000, "needle", True),
+        (50_000_000, r"n[e]+dle", True),
+        (50_000_000, r"\bneedle", False),
+        (MAX_LINE_BYTES - 3, "needle", True),
+        (MAX_LINE_BYTES - 3, r"n\w+dlex", True),
+        (MAX_LINE_BYTES - OVERLAP_BYTES - 2, r"needle", True),
+        (MAX_LINE_BYTES - OVERLAP_BYTES, r"^needle|needle$", False),
+        (50_000_000, r"\Aneedle|needle\z", False),
+    ],
+)
+def test_a_line_of_100_megabytes_is_searched_in_pieces(place: int, pattern: str, is_found: bool) -> None:
+    line = Repeated(100_000_000, {place: b"needle"})
+    index = index_of(b"")
+    index = type(index)(line.length, index.newlines * (-(-line.length // BLOCK_BYTES) + 1))
+
+    found = LineSearch(Search(pattern=pattern), index, line.read)
+    while not found.is_done:
+        found.advance()
+
+    assert [match.line for match in found.matches] == ([0] if is_found else [])
+    assert line.largest <= MAX_LINE_BYTES + 8
+    assert all(len(match.text) < 66_000 and "needle" in match.text for match in found.matches)
+
+
+def test_windows_merge_and_stay_inside() -> None:
+    assert windows([3, 5, 20, 99], 1, 2, 100) == [(2, 8), (19, 23), (98, 100)]
+    assert windows([0, 1, 2], 0, 0, 3) == [(0, 3)]
+    assert windows([], 5, 5, 10) == []
+
+
+def in_blocks(lines: list[str], size: int) -> Callable[[], AsyncIterator[tuple[int, list[str]]]]:
+    async def blocks() -> AsyncIterator[tuple[int, list[str]]]:
+        for start in range(0, len(lines), size):
+            yield start, lines[start : start + size]
+
+    return blocks
+
+
+@given(
+    lines=st.lists(st.sampled_from(["a", "b", "", "ab"]), max_size=25),
+    size=st.integers(1, 9),
+    before=st.integers(0, 3),
+    after=st.integers(0, 3),
+    limit=st.one_of(st.none(), st.integers(0, 4)),
+    pattern=st.sampled_from(["a", "^$", "b$", "", "zz"]),
+)
+def test_text_in_blocks_gives_what_python_gives(
+    *, lines: list[str], size: int, before: int, after: int, limit: int | None, pattern: str
+) -> None:
+    found = [number for number, line in enumerate(lines) if re.search(pattern, line)][:limit]
+    shown = {near for number in found for near in range(number - before, number + after + 1) if 0 <= near < len(lines)}
+
+    query = Search(pattern=pattern, before=before, after=after, limit=limit)
+    answer = anyio.run(lambda: search_lines(query, in_blocks(lines, size)()))
+
+    assert answer == [Match(number, lines[number]) for number in sorted(shown)]
+    assert [match.line for match in answer if not match.is_context] == found
+
+
+def test_a_bad_pattern_is_refused_even_over_nothing() -> None:
+    with pytest.raises(ArtifactQueryError):
+        anyio.run(lambda: search_lines(Search(pattern="("), in_blocks([], 1)()))

@@ -1,0 +1,118 @@
+from array import array
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spindle.artifacts.readers import (
+    BLOCK_BYTES,
+    LineIndex,
+    LineIndexer,
+    decode_text,
+    encode_text,
+    index_of,
+    nth_newline,
+)
+
+# Few letters and long runs, so that lines and blocks meet in every way.
+contents = st.lists(
+    st.one_of(st.just(b"\n"), st.just(b"a"), st.just(b"x" * (BLOCK_BYTES - 1)), st.just(b"\n" * 300), st.just(b"bc\n")),
+    max_size=12,
+).map(b"".join)
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    return data.split(b"\n") if data else []
+
+
+def read_lines(index: LineIndex, data: bytes, start: int, end: int) -> list[bytes]:
+    start, end = index.clamp(start, end)
+    if start >= end:
+        return []
+    first, last = index.reach(start, end)
+    blocks = data[first:last]
+    begin, stop = index.bounds(blocks, start, end)
+    return blocks[begin:stop].split(b"\n")
+
+
+@given(data=contents, start=st.integers(-2, 700), length=st.integers(0, 700))
+def test_a_range_read_through_the_index_is_the_range_of_the_lines(data: bytes, start: int, length: int) -> None:
+    expected = lines_of(data)
+    index = index_of(data)
+
+    assert index.line_count == len(expected)
+    assert index.byte_length == len(data)
+    assert read_lines(index, data, start, start + length) == expected[max(start, 0) : max(start + length, 0)]
+
+
+@given(data=contents)
+def test_a_lines_place_is_found_by_looking_at_two_blocks(data: bytes) -> None:
+    index = index_of(data)
+    asked: list[int] = []
+
+    def read(start: int, end: int) -> bytes:
+        asked.append(end - start)
+        return data[start:end]
+
+    place = 0
+    for number, line in list(enumerate(lines_of(data)))[:50]:
+        asked.clear()
+        assert index.find_line(read, number) == (place, place + len(line))
+        assert len(asked) <= 2
+        assert max(asked, default=0) <= BLOCK_BYTES
+        place += len(line) + 1
+
+
+@given(data=contents, cuts=st.lists(st.integers(0, 200_000), max_size=5))
+def test_the_index_does_not_depend_on_how_bytes_arrive(data: bytes, cuts: Sequence[int]) -> None:
+    indexer = LineIndexer()
+    borders = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    for start, end in pairwise(borders):
+        indexer.feed(data[start:end])
+
+    assert indexer.finish() == index_of(data)
+
+
+def test_an_index_can_be_taken_while_bytes_still_arrive() -> None:
+    indexer = LineIndexer()
+    indexer.feed(b"a\n")
+    early = indexer.finish()
+    indexer.feed(b"b\n")
+
+    assert (early.line_count, indexer.finish().line_count) == (2, 3)
+
+
+def test_a_range_reads_only_the_blocks_it_touches() -> None:
+    data = b"0123456\n" * 100_000
+    index = index_of(data)
+
+    first, last = index.reach(50_000, 50_010)
+
+    assert last - first == BLOCK_BYTES
+    assert first <= 50_000 * 8 < last
+
+
+def test_nothing_has_no_lines() -> None:
+    assert index_of(b"") == LineIndex(0, array("Q", [0]))
+    assert index_of(b"").line_count == 0
+
+
+def test_a_newline_that_is_not_there_is_an_error() -> None:
+    assert nth_newline(b"a\nb\n", 2) == 3
+    with pytest.raises(ValueError, match="not found"):
+        nth_newline(b"a\nb\n", 3)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=[])))
+def test_no_text_is_lost_in_bytes(text: str) -> None:
+    assert encode_text(text).decode("utf-8", "surrogatepass") == text
+
+
+def test_a_byte_order_mark_is_dropped_at_the_start_only() -> None:
+    marked = "\ufefftext".encode()
+
+    assert decode_text(marked, at_start=True) == "text"
+    assert decode_text(marked) == "\ufefftext"
+    assert decode_text(b"\xff\xef\xbb\xbf", at_start=True) == "\ufffd\ufeff"

@@ -1,0 +1,71 @@
+import base64
+
+import pytest
+
+from spindle import Call, Executor, Ok, ToolContext, ToolRegistry
+from spindle.bridges.frameworks.adopt import Said, adopt, outside_asyncio, plain
+from spindle.errors import InvalidToolError
+from tests.bridges.frameworks.workshop import PNG
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+async def test_an_adopted_tool_is_held_to_its_schema_and_not_trusted() -> None:
+    def double(args: dict[str, int], _ctx: object, _meta: object) -> str:
+        return str(2 * args["n"])
+
+    theirs = adopt(name="double", description=None, schema=SCHEMA, handler=double)
+    calls = [Call("c1", "double", '{"n": 4}'), Call("c2", "double", '{"n": "four"}')]
+    good, bad = await Executor(ToolRegistry([theirs])).execute_parallel(calls, ToolContext())
+
+    assert theirs.describe()["input_schema"] == SCHEMA
+    assert good.result == Ok("8", trusted=False)
+    assert getattr(bad.result, "code", None) == "input_invalid"
+
+
+def test_a_schema_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidToolError):
+        adopt(name="x", description="X.", schema={"type": "no such type"}, handler=print)
+
+
+def test_what_was_said_becomes_one_result_with_its_media() -> None:
+    said = Said()
+    said.text("look")
+    said.data(PNG, "image/png")
+    said.url("data:image/png;base64," + base64.b64encode(PNG).decode())
+    said.url("https://shop.example/dot.png")
+    said.base64("not base64!", "image/png")
+    said.json({"a": 1})
+
+    ok = said.ok()
+
+    assert [(media.kind, media.mime_type, media.trust_tier) for media in ok.media] == [
+        ("image", "image/png", "third-party-private"),
+        ("image", "image/png", "third-party-private"),
+    ]
+    assert ok.value.startswith("look")
+    assert "https://shop.example/dot.png" in ok.value
+    assert ok.value.endswith('{"a":1}')
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "kind"),
+    [("audio/wav", "audio"), ("video/mp4", "video"), ("application/pdf", "document"), (None, "document")],
+)
+def test_media_has_the_kind_of_its_type(mime_type: str | None, kind: str) -> None:
+    said = Said()
+    said.data(b"x", mime_type)
+
+    assert said.ok().media[0].kind == kind
+
+
+def test_a_plain_value_is_text_or_json() -> None:
+    assert plain("text") == "text"
+    assert plain(None) is None
+    assert plain({"a": [1]}) == Ok('{"a":[1]}', structured={"a": [1]})
+
+
+async def test_only_asyncio_runs_what_needs_it(anyio_backend_name: str) -> None:
+    assert (outside_asyncio("x") is None) == (anyio_backend_name == "asyncio")

@@ -1,0 +1,177 @@
+"""From a configuration to calls that run."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from spindle import Call, Err, Journal, Ok, ToolContext
+from spindle.cli.config import Config, load_config
+from spindle.cli.runtime import House, filter_of, open_house, spool_of
+from spindle.errors import InvalidConfigError
+from spindle.execution import ApprovalRequest
+
+pytestmark = pytest.mark.anyio
+
+UPSTREAM = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("up")
+@server.tool()
+def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+server.run()
+"""
+
+
+def configured(tmp_path: Path, text: str) -> Config:
+    path = tmp_path / "spindle.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_config(path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
+
+
+async def answer(house: House, name: str, **args: Any) -> Ok | Err:
+    context = ToolContext(session_id="s", turn_id="t")
+    [outcome] = await house.executor.execute_parallel([Call("c", name, args)], context)
+    return outcome.result
+
+
+async def test_the_defaults_run_the_kit_on_the_scratch_workspace(tmp_path: Path) -> None:
+    config = load_config(cwd=tmp_path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
+
+    async with open_house(config) as house:
+        wrote = await answer(house, "write_file", path="a.txt", content="hello\n")
+        journalled = await house.journal.list()
+
+    assert wrote.ok
+    assert (config.root / "a.txt").read_text() == "hello\n"
+    assert [entry.tool for entry in journalled] == ["write_file"]
+    assert house.servers is None
+    assert {"terminal", "web_fetch", "ask_user"}.isdisjoint(tool.name for tool in house.registry)
+
+
+async def test_limits_and_the_spool_are_those_of_the_file(tmp_path: Path) -> None:
+    config = configured(tmp_path, '[tools]\nkit = ["files"]\n[limits]\nbudget_chars = 100\n')
+
+    async with open_house(config) as house:
+        (config.root / "big.txt").write_text("line\n" * 1000)
+        read = await answer(house, "read_file", path="big.txt")
+        kept = await spool_of(config).entries()
+
+    assert isinstance(read, Ok)
+    assert read.artifact is not None
+    assert len(read.value) < 600
+    assert [entry.byte_length for entry in kept] == [5000]
+
+
+async def test_someone_is_asked_where_a_tool_wants_it(tmp_path: Path, module: Callable[[str, str], None]) -> None:
+    module(
+        "money",
+        "from spindle import tool\n@tool(requires_approval=True)\ndef pay() -> str:\n    'Pay.'\n    return 'paid'\n",
+    )
+    config = configured(tmp_path, f'[tools]\nmodules = ["money:pay"]\npython_path = ["{Path.cwd()}"]\n')
+    asked: list[str] = []
+
+    async def approve(request: ApprovalRequest) -> bool:
+        asked.append(request.tool.name)
+        return True
+
+    async with open_house(config) as house:
+        alone = await answer(house, "pay")
+    async with open_house(config, approve=approve) as house:
+        agreed = await answer(house, "pay")
+
+    assert isinstance(alone, Err)
+    assert alone.code == "needs_approval"
+    assert agreed.ok
+    assert asked == ["pay"]
+
+
+async def test_a_batch_may_be_given_less_time_than_a_tool_takes_for_itself(
+    tmp_path: Path, module: Callable[[str, str], None]
+) -> None:
+    module(
+        "waits",
+        "import anyio\nfrom spindle import tool\n"
+        "@tool\nasync def rest() -> str:\n    'Rest.'\n    await anyio.sleep(60)\n",
+    )
+    config = configured(tmp_path, f'[tools]\nmodules = ["waits:rest"]\npython_path = ["{Path.cwd()}"]\n')
+
+    with anyio.fail_after(10):
+        async with open_house(config, batch_timeout_seconds=0.05) as house:
+            result = await answer(house, "rest")
+
+    assert isinstance(result, Err)
+    assert result.code == "timed_out"
+
+
+def test_a_profile_is_a_filter_and_an_unknown_one_an_error(tmp_path: Path) -> None:
+    config = configured(
+        tmp_path,
+        '[spindle]\nprofile = "reader"\n[profiles.reader]\nallowed_tools = ["read_file"]\nexclude_tools = ["x"]\n'
+        '[profiles.none]\nallowed_tools = []\nallowed_mcp_tools = {git = ["log"]}\n',
+    )
+
+    mine, none = filter_of(config), filter_of(config, "none")
+
+    assert mine is not None
+    assert mine.allowed_tools == {"read_file"}
+    assert mine.allowed_mcp_servers is None
+    assert mine.exclude_tools == {"x"}
+    assert none is not None
+    assert none.allowed_tools == frozenset()
+    assert dict(none.allowed_mcp_tools or {}) == {"git": {"log"}}
+    with pytest.raises(InvalidConfigError):
+        filter_of(config, "raeder")
+
+
+def test_without_profiles_there_is_no_filter(tmp_path: Path) -> None:
+    assert filter_of(configured(tmp_path, "")) is None
+
+
+async def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+    config = configured(tmp_path, '[tools]\nkit = ["clock"]\n')
+    program = (
+        "import sys, anyio\nfrom spindle.journal.journal import Journal\n"
+        "async def main():\n"
+        f"    async with Journal.sqlite({str(config.journal)!r}):\n"
+        "        print(end='o', flush=True)\n"
+        "        sys.stdin.read()\n"
+        "anyio.run(main)\n"
+    )
+    async with await anyio.open_process([sys.executable, "-c", program], stderr=None) as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        with anyio.fail_after(20):
+            assert await other.stdout.receive() == b"o"
+            async with open_house(config) as house:
+                assert (await answer(house, "time_now")).ok
+            await other.stdin.aclose()
+            await other.wait()
+
+    async with Journal.sqlite(tmp_path / "state" / "journal-2.sqlite") as journal:
+        assert [entry.tool for entry in await journal.list()] == ["time_now"]
+
+
+async def test_tools_of_an_mcp_server_stand_beside_our_own(tmp_path: Path) -> None:
+    (tmp_path / "up.py").write_text(UPSTREAM, encoding="utf-8")
+    config = configured(
+        tmp_path,
+        f'[tools]\nkit = ["clock"]\n[mcp.servers.up]\ncommand = "{sys.executable}"\nargs = ["up.py"]\ncwd = "."\n'
+        '[mcp.servers.off]\ncommand = "nothing"\nenabled = false\n',
+    )
+
+    with anyio.fail_after(50):
+        async with open_house(config) as house:
+            entry = house.registry.entry("mcp__up__add")
+            added = await answer(house, "mcp__up__add", a=1, b=2)
+            status = [] if house.servers is None else house.servers.status()
+
+    assert entry is not None
+    assert (entry.mcp_server, entry.mcp_tool) == ("up", "add")
+    assert isinstance(added, Ok)
+    assert "3" in added.value
+    assert [each.name for each in status] == ["up"]

@@ -1,0 +1,235 @@
+"""Resources: readers together, writers alone, in the order of joining; nobody is forgotten."""
+
+from collections.abc import Iterator
+from threading import Thread
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from spindle.errors import UsageError
+from spindle.execution.resource_locks import Lanes, Ticket
+
+RESOURCES = st.lists(st.sampled_from("abcd"), max_size=3)
+
+
+def conflict(one: Ticket, other: Ticket) -> bool:
+    return bool(set(one.resources) & set(other.resources)) and not (one.shared and other.shared)
+
+
+class LanesMachine(RuleBasedStateMachine):
+    """The whole law in one sentence: a ticket is ready when no earlier one that is still here conflicts with it."""
+
+    tickets: Bundle[Ticket] = Bundle("tickets")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lanes = Lanes()
+        self.here: list[Ticket] = []
+
+    @rule(target=tickets, resources=RESOURCES, shared=st.booleans())
+    def join(self, resources: list[str], shared: bool) -> Ticket:
+        ticket = self.lanes.join(resources, shared=shared)
+        self.here.append(ticket)
+        return ticket
+
+    @rule(ticket=consumes(tickets))
+    def leave(self, ticket: Ticket) -> None:
+        ticket.leave()
+        self.here.remove(ticket)
+
+    @rule(ticket=consumes(tickets))
+    def leave_twice(self, ticket: Ticket) -> None:
+        ticket.leave()
+        ticket.leave()
+        self.here.remove(ticket)
+
+    @invariant()
+    def ready_are_exactly_those_without_an_earlier_rival(self) -> None:
+        for place, ticket in enumerate(self.here):
+            assert ticket.is_ready is not any(conflict(ticket, earlier) for earlier in self.here[:place])
+
+    @invariant()
+    def nobody_is_inside_with_a_rival(self) -> None:
+        inside = [ticket for ticket in self.here if ticket.is_ready]
+        assert not any(conflict(one, other) for one in inside for other in inside if one is not other)
+
+    @invariant()
+    def the_first_is_always_ready(self) -> None:
+        assert all(ticket.is_ready for ticket in self.here[:1])
+
+    @invariant()
+    def memory_is_kept_only_for_resources_in_use(self) -> None:
+        assert self.lanes.in_use == len({name for ticket in self.here for name in ticket.resources})
+
+
+test_random_joins_and_leaves_keep_the_law = LanesMachine.TestCase
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@settings(max_examples=30, deadline=None)
+@given(plans=st.lists(st.tuples(RESOURCES, st.booleans(), st.booleans()), max_size=12))
+def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwards(
+    backend: str, plans: list[tuple[list[str], bool, bool]]
+) -> None:
+    lanes = Lanes()
+    served: list[int] = []
+    inside: list[Ticket] = []
+
+    async def use(number: int, ticket: Ticket) -> None:
+        try:
+            await ticket.ready()
+            assert not any(conflict(ticket, other) for other in inside)
+            served.append(number)
+            inside.append(ticket)
+            await checkpoint()
+            inside.remove(ticket)
+        finally:
+            ticket.leave()
+
+    async def use_and_be_cancelled(number: int, ticket: Ticket) -> None:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await checkpoint()
+        ticket.leave()
+
+    async def main() -> None:
+        tickets = [lanes.join(resources, shared=shared) for resources, shared, _ in plans]
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                for number, (ticket, plan) in enumerate(zip(tickets, plans, strict=True)):
+                    group.start_soon(use_and_be_cancelled if plan[2] else use, number, ticket)
+        stayed = [number for number, plan in enumerate(plans) if not plan[2]]
+        assert sorted(served) == stayed
+        for place, late in enumerate(served):
+            for early in served[place + 1 :]:
+                assert early > late or not conflict(tickets[early], tickets[late])
+
+    anyio.run(main, backend=backend)
+    assert lanes.in_use == 0
+
+
+def test_a_ticket_without_resources_is_always_ready() -> None:
+    lanes = Lanes()
+    lanes.join(["a"], shared=False)
+
+    assert lanes.join([], shared=False).is_ready
+
+
+def test_a_resource_named_twice_is_one_resource() -> None:
+    ticket = Lanes().join(["a", "a"], shared=False)
+
+    assert ticket.is_ready
+    assert ticket.resources == ("a",)
+
+
+@pytest.mark.parametrize("resources", ["file", b"file", [1], [None], [["a"]]])
+def test_resources_that_are_no_names_are_refused_and_nothing_is_queued(resources: list[str]) -> None:
+    lanes = Lanes()
+
+    with pytest.raises(UsageError) as caught:
+        lanes.join(resources, shared=True)
+
+    assert caught.value.field == "resources"
+    assert lanes.in_use == 0
+
+
+def test_an_iterator_of_resources_that_raises_queues_nothing() -> None:
+    def broken() -> Iterator[str]:
+        yield "a"
+        raise LookupError
+
+    lanes = Lanes()
+    with pytest.raises(LookupError):
+        lanes.join(broken(), shared=False)
+
+    assert lanes.in_use == 0
+
+
+@pytest.mark.anyio
+async def test_a_waiting_writer_is_not_overtaken_by_later_readers() -> None:
+    lanes = Lanes()
+    first = lanes.join(["a"], shared=True)
+    writer = lanes.join(["a"], shared=False)
+    late = lanes.join(["a"], shared=True)
+
+    assert (first.is_ready, writer.is_ready, late.is_ready) == (True, False, False)
+    first.leave()
+    assert (writer.is_ready, late.is_ready) == (True, False)
+    writer.leave()
+    with anyio.fail_after(5):
+        await late.ready()
+
+
+@pytest.mark.anyio
+async def test_a_waiting_ticket_is_woken_when_its_turn_comes() -> None:
+    lanes = Lanes()
+    first = lanes.join(["a", "b"], shared=False)
+    second = lanes.join(["b", "c"], shared=False)
+    woken = anyio.Event()
+
+    async def wait() -> None:
+        await second.ready()
+        woken.set()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert not woken.is_set()
+            first.leave()
+    assert woken.is_set()
+
+
+@pytest.mark.anyio
+async def test_one_who_waits_with_a_ticket_that_leaves_is_told() -> None:
+    lanes = Lanes()
+    lanes.join(["a"], shared=False)
+    second = lanes.join(["a"], shared=False)
+
+    async def wait() -> None:
+        with pytest.raises(UsageError):
+            await second.ready()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            second.leave()
+    with pytest.raises(UsageError):
+        await second.ready()
+
+
+@pytest.mark.anyio
+async def test_a_ticket_left_in_another_thread_wakes_the_one_who_waits_here() -> None:
+    lanes = Lanes()
+    first = lanes.join(["a"], shared=False)
+    second = lanes.join(["a"], shared=False)
+
+    thread = Thread(target=first.leave)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(second.ready)
+            await anyio.wait_all_tasks_blocked()
+            thread.start()
+    thread.join(5)
+    assert second.is_ready
+
+
+def test_a_ticket_of_a_loop_that_is_closed_is_let_in_without_harm(anyio_backend: str) -> None:
+    lanes = Lanes()
+    first = lanes.join(["a"], shared=False)
+    second = lanes.join(["a"], shared=False)
+
+    async def give_up_waiting() -> None:
+        with anyio.move_on_after(0):
+            await second.ready()
+
+    anyio.run(give_up_waiting, backend=anyio_backend)
+    first.leave()
+
+    assert second.is_ready

@@ -1,0 +1,111 @@
+"""Every package has a door, and everyone outside a package uses it."""
+
+import ast
+import importlib
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PUBLIC_MODULES = {
+    "spindle.blocking",
+    "spindle.bridges.frameworks.langchain",
+    "spindle.bridges.frameworks.langgraph",
+    "spindle.bridges.frameworks.openai_agents",
+    "spindle.bridges.frameworks.pydantic_ai",
+    "spindle.bridges.mcp",
+    "spindle.bridges.openai.chat_completions",
+    "spindle.bridges.openai.responses_api",
+    "spindle.calls",
+    "spindle.capabilities.declare",
+    "spindle.events",
+    "spindle.journal.backends.postgres",
+    "spindle.stash",
+    "spindle.tools.identity",
+    "spindle.trust.envelope",
+    "spindle.trust.sanitise",
+    "spindle.turns.context",
+}
+"""Modules that are documented under their own path."""
+
+BEHIND_THE_DOOR = {
+    "spindle.cli.commands.journal",
+    "spindle.cli.demo_cases",
+    "spindle.cli.output",
+    "spindle.concurrency",
+    "spindle.extras",
+}
+"""Modules that tests of other packages and benchmarks still import directly. This list only shrinks."""
+
+
+def packages(root: Path) -> list[str]:
+    source = root / "src"
+    return sorted(".".join(path.parent.relative_to(source).parts) for path in source.rglob("__init__.py"))
+
+
+def offered(package: str) -> list[str]:
+    return list(getattr(importlib.import_module(package), "__all__", []))
+
+
+def imports(code: str) -> Iterator[tuple[str, str]]:
+    """The modules of ours that `code` imports names from."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "spindle":
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def is_allowed(module: str, name: str, doors: set[str]) -> bool:
+    return module in doors or module in PUBLIC_MODULES or f"{module}.{name}" in PUBLIC_MODULES
+
+
+def test_a_door_offers_each_name_and_none_is_hidden_by_a_submodule(root: Path) -> None:
+    hidden = [
+        f"{package}.{name}"
+        for package in packages(root)
+        for name in offered(package)
+        if isinstance(getattr(importlib.import_module(package), name), ModuleType)
+    ]
+
+    assert hidden == ["spindle.errors"]
+
+
+def test_a_door_has_no_other_names() -> None:
+    with pytest.raises(AttributeError, match=r"module 'spindle\.tools' has no attribute 'nothing'"):
+        _ = importlib.import_module("spindle.tools").nothing
+
+
+def test_documentation_imports_from_doors_only(root: Path) -> None:
+    doors = set(packages(root))
+    wrong = [
+        f"{page.name}: {module}"
+        for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        for module, name in imports(imports_of(block))
+        if not is_allowed(module, name, doors)
+    ]
+
+    assert not wrong
+
+
+def imports_of(block: str) -> str:
+    """The import lines of an example, which may await at its top level."""
+    return textwrap.dedent("\n".join(re.findall(r"^from spindle[\w.]* import [^(\n]+$", block, re.MULTILINE)))
+
+
+def test_tests_and_benchmarks_import_other_packages_through_their_doors(root: Path) -> None:
+    doors = set(packages(root))
+    wrong: set[str] = set()
+    for path in [*(root / "tests").rglob("*.py"), *(root / "benchmarks").rglob("*.py")]:
+        place = path.relative_to(root).parts
+        own = place[1] if place[0] == "tests" and len(place) > 2 else path.stem.removeprefix("test_")
+        wrong |= {
+            f"{path.relative_to(root)}: {module}"
+            for module, name in imports(path.read_text(encoding="utf-8"))
+            if module.split(".")[1:2] not in ([], [own]) and not is_allowed(module, name, doors)
+            if module not in BEHIND_THE_DOOR
+        }
+
+    assert not wrong

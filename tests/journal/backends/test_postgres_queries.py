@@ -1,0 +1,38 @@
+"""Any text fits, comes back as it was, and is never mistaken for another."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spindle.journal.backends.postgres_queries import digest, loaded_row, loaded_text, stored_text, stored_values
+from spindle.journal.entries import claim_of
+from tests.journal.sample_calls import intent
+
+texts = st.text(st.characters(codec=None) | st.sampled_from("\\\0u0\ud800"), max_size=12)
+
+
+@given(text=texts)
+def test_any_text_comes_back_from_text_that_a_server_takes(text: str) -> None:
+    stored = stored_text(text)
+
+    assert loaded_text(stored) == text
+    assert "\0" not in stored
+    stored.encode()
+
+
+@given(one=texts, other=texts)
+def test_two_texts_are_stored_alike_only_if_they_are_the_same(one: str, other: str) -> None:
+    assert (stored_text(one) == stored_text(other)) == (one == other)
+    assert (digest(one) == digest(other)) == (one == other)
+
+
+def test_plain_text_is_stored_as_it_is() -> None:
+    assert stored_text("café 😀 'quoted' \n") == "café 😀 'quoted' \n"
+
+
+@given(text=texts)
+def test_a_row_comes_back_and_its_json_is_stored_as_json(text: str) -> None:
+    row = claim_of(intent("a", tool=text, session_id=text, args={text: "back\\slash"})).row
+    stored = stored_values(row)
+
+    assert loaded_row(stored) == row
+    assert row.args in stored

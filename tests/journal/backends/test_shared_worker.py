@@ -1,0 +1,99 @@
+"""A store's share in a worker: borrowed once, again when it has ended, and left by who closes or forgets."""
+
+import gc
+
+import pytest
+
+from spindle.errors import JournalError
+from spindle.journal.backends.shared_worker import Loan
+
+
+class Hand:
+    """A worker that does nothing, and remembers."""
+
+    def __init__(self, *, takes: int = 100) -> None:
+        self.is_ours = True
+        self.taken: list[object] = []
+        self.left = 0
+        self._takes = takes
+
+    def submit(self, ticket: object) -> bool:
+        self.taken.append(ticket) if len(self.taken) < self._takes else None
+        return ticket in self.taken
+
+    def withdraw(self, ticket: object) -> bool:
+        return ticket == "in time"
+
+    def leave(self, farewell: object = None) -> None:
+        del farewell
+        self.left += 1
+
+
+def lent(*hands: Hand) -> Loan[Hand]:
+    row = iter(hands)
+    return Loan(lambda: next(row), closed=lambda: JournalError("closed"))
+
+
+def test_a_worker_is_borrowed_with_the_first_ticket_and_kept() -> None:
+    hand = Hand()
+    loan = lent(hand)
+    loan.submit("a")
+    loan.submit("b")
+
+    assert hand.taken == ["a", "b"]
+
+
+def test_one_that_takes_no_more_is_followed_by_another() -> None:
+    first, second = Hand(takes=1), Hand()
+    loan = lent(first, second)
+    for ticket in "ab":
+        loan.submit(ticket)
+
+    assert (first.taken, second.taken) == (["a"], ["b"])
+
+
+def test_closed_it_takes_nothing_until_it_is_opened() -> None:
+    hand, other = Hand(), Hand()
+    loan = lent(hand, other)
+    loan.submit("a")
+
+    assert loan.close() is hand
+    assert loan.close() is None
+    with pytest.raises(JournalError):
+        loan.submit("b")
+    loan.open()
+    loan.submit("c")
+    assert other.taken == ["c"]
+
+
+def test_a_worker_of_the_parent_is_not_left_by_a_forked_child() -> None:
+    hand = Hand()
+    loan = lent(hand)
+    loan.submit("a")
+    hand.is_ours = False
+
+    assert loan.close() is None
+
+
+def test_what_can_no_longer_be_withdrawn_is_undone() -> None:
+    hand = Hand()
+    loan = lent(hand)
+    loan.withdraw("never asked", undo="undone")
+    loan.submit("a")
+    loan.withdraw("in time", undo="undone")
+    loan.withdraw("late", undo="undone")
+
+    assert hand.taken == ["a", "undone"]
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_loan_that_is_forgotten_leaves_unless_it_was_closed(is_closed: bool) -> None:
+    hand = Hand()
+    loan = lent(hand)
+    loan.submit("a")
+    if is_closed:
+        loan.close()
+    del loan
+    gc.collect()
+
+    assert hand.left == (0 if is_closed else 1)

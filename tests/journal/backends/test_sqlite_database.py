@@ -1,0 +1,62 @@
+"""A file comes to the newest version step by step, each step whole or not at all."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from spindle.journal.backends.sqlite_database import APPLICATION_ID, MIGRATIONS, connect, create, migrate, version_of
+
+STEPS = [
+    *MIGRATIONS,
+    ["ALTER TABLE calls ADD COLUMN colour TEXT"],
+    ["CREATE TABLE notes (text)", "CREATE INDEX n ON notes (text)"],
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    place = tmp_path / "journal.db"
+    create(place)
+    return place
+
+
+def test_a_new_file_has_our_mark_and_the_newest_version(path: Path) -> None:
+    with closing(connect(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        assert version_of(connection) == len(MIGRATIONS)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_an_older_file_sees_only_the_steps_it_has_not_seen(path: Path) -> None:
+    with closing(connect(path)) as connection:
+        migrate(connection, STEPS)
+        migrate(connection, STEPS)
+
+        assert version_of(connection) == len(STEPS)
+        assert connection.execute("SELECT count(colour) FROM calls").fetchone() == (0,)
+
+
+def test_a_step_that_fails_leaves_the_version_before_it(path: Path) -> None:
+    broken = [*STEPS[:-1], ["CREATE TABLE notes (text)", "CREATE TABLE notes (text)"]]
+    with closing(connect(path)) as connection:
+        with pytest.raises(sqlite3.OperationalError):
+            migrate(connection, broken)
+
+        assert version_of(connection) == len(STEPS) - 1
+        assert not connection.in_transaction
+        migrate(connection, STEPS)
+        assert version_of(connection) == len(STEPS)
+
+
+def test_a_draft_that_a_crash_left_behind_is_no_hindrance(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(f"journal.db.new{suffix}").write_bytes(b"left behind")
+    create(path)
+
+    with closing(connect(path)) as connection:
+        assert version_of(connection) == len(MIGRATIONS)
+    assert [near.name for near in tmp_path.iterdir()] == ["journal.db"]

@@ -1,0 +1,292 @@
+"""One task owns one server: started when needed, watched, started again, ended with all it started."""
+
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import wait_all_tasks_blocked
+
+from spindle import Err, Ok, ToolContext
+from spindle.errors import UnknownServerError, UpstreamError, UpstreamRequiredError
+from spindle.mcp.client.lifecycle import Opener
+from spindle.mcp.client.servers import McpServers
+from spindle.mcp.spec import ServerSpec
+from tests.mcp.upstreams import IN_TIME, HandClock, Heard, call, changed_to, connected, hostile, is_alive
+
+pytestmark = pytest.mark.anyio
+
+
+def starts(log: Path) -> int:
+    return log.read_text().split().count("start") if log.exists() else 0
+
+
+async def test_a_server_is_not_started_before_it_is_needed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with McpServers([hostile(log=log)]) as servers:
+        assert servers.status()[0].state == "idle"
+        assert servers.registry.all() == []
+    assert starts(log) == 0
+    assert servers.status()[0].state == "stopped"
+
+
+async def test_a_required_server_is_started_at_once() -> None:
+    async with McpServers([hostile(required=True)]) as servers:
+        await changed_to(servers, lambda: servers.status()[0].state == "ready")
+        assert servers.registry.has("mcp__h__ok")
+
+
+async def test_a_server_that_is_not_enabled_is_left_alone(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with connected(hostile(log=log, enabled=False, required=True)) as servers:
+        assert servers.status()[0].state == "stopped"
+        with pytest.raises(UnknownServerError):
+            await servers.restart("h")
+    assert starts(log) == 0
+
+
+async def test_a_required_server_that_is_dead_is_named_and_the_others_are_up() -> None:
+    with anyio.fail_after(IN_TIME):
+        async with McpServers([hostile("--fail", required=True, name="dead"), hostile()], events=Heard().events) as s:
+            with pytest.raises(UpstreamRequiredError) as caught:
+                await s.ready()
+            assert s.registry.has("mcp__h__ok")
+
+    assert caught.value.server == "dead"
+    assert "no such table" in str(caught.value)
+
+
+async def test_an_optional_server_that_is_dead_is_warned_of_with_its_last_words() -> None:
+    heard = Heard()
+    async with connected(hostile("--fail", name="dead"), hostile(), events=heard.events) as servers:
+        status = {each.name: each for each in servers.status()}
+        assert status["dead"].state == "starting"
+        assert status["h"].state == "ready"
+        assert isinstance((await call(servers, "mcp__h__ok")).result, Ok)
+
+    assert heard.warned_of("'dead'", "exit code 2", "no such table")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (ServerSpec(name="h", command="no-such-program-anywhere"), "no-such-program-anywhere"),
+        (ServerSpec(name="h", command="/"), "/"),
+        (ServerSpec(name="h", command="sh", args=("-c", "true"), cwd="/no/such/folder"), "/no/such/folder"),
+        (
+            ServerSpec(
+                name="h",
+                command="sh",
+                args=("-c", "echo hello; while read line; do :; done"),
+                start_timeout_seconds=0.3,
+            ),
+            "0.3",
+        ),
+        (hostile("--mute", start_timeout_seconds=0.3), "0.3 s"),
+    ],
+    ids=["unknown program", "a folder", "no folder", "no server", "mute"],
+)
+async def test_a_server_that_cannot_be_started_says_why(spec: ServerSpec, words: str) -> None:
+    async with connected(spec) as servers:
+        assert words in (servers.status()[0].error or "")
+
+
+async def test_a_server_is_tried_again_after_1_2_4_8_and_16_seconds_and_then_given_up(tmp_path: Path) -> None:
+    log, clock = tmp_path / "log", HandClock()
+    async with connected(hostile("--fail", log=log), clock=clock) as servers:
+        for seconds in (1, 2, 4, 8, 16):
+            await clock.asleep(seconds)
+            assert servers.status()[0].state == "starting"
+            clock.advance(seconds)
+        await changed_to(servers, lambda: servers.status()[0].state == "failed")
+
+    assert starts(log) == 6
+    assert clock.slept == [1, 2, 4, 8, 16]
+
+
+async def test_a_server_that_was_given_up_is_tried_again_when_somebody_asks_for_it(tmp_path: Path) -> None:
+    log, clock = tmp_path / "log", HandClock()
+    async with connected(hostile("--fail", log=log), clock=clock) as servers:
+        for seconds in (1, 2, 4, 8, 16):
+            await clock.asleep(seconds)
+            clock.advance(seconds)
+        await changed_to(servers, lambda: servers.status()[0].state == "failed")
+
+        with pytest.raises(UpstreamError) as caught:
+            await servers.restart("h")
+
+    assert caught.value.server == "h"
+    assert starts(log) == 7
+
+
+async def test_a_server_that_falls_when_it_is_up_is_started_again_and_its_tools_stay(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with connected(hostile(log=log)) as servers:
+        tool = servers.registry.get("mcp__h__ok")
+        outcome = await call(servers, "mcp__h__child")
+        assert isinstance(outcome.result, Ok)
+        server, _ = map(int, outcome.result.value.split())
+
+        os.kill(server, signal.SIGKILL)
+        await changed_to(servers, lambda: servers.status()[0].restarts == 1 and servers.status()[0].state == "ready")
+
+        assert servers.registry.get("mcp__h__ok") is tool
+        assert isinstance((await call(servers, "mcp__h__ok")).result, Ok)
+        assert servers.status()[0].error is None
+    assert starts(log) == 2
+
+
+async def test_a_server_that_falls_without_having_served_waits_its_time(tmp_path: Path) -> None:
+    log, clock = tmp_path / "log", HandClock()
+    async with connected(hostile(log=log), clock=clock) as servers:
+        crashed = await call(servers, "mcp__h__crash")
+        assert isinstance(crashed.result, Err)
+        await clock.asleep(1)
+
+        assert not servers.registry.get_available()
+        clock.advance(1)
+        await changed_to(servers, lambda: servers.status()[0].state == "ready")
+        assert isinstance((await call(servers, "mcp__h__ok")).result, Ok)
+
+
+async def test_an_explicit_restart_does_not_wait(tmp_path: Path) -> None:
+    log, clock = tmp_path / "log", HandClock()
+    async with connected(hostile(log=log), clock=clock) as servers:
+        await call(servers, "mcp__h__crash")
+        await clock.asleep(1)
+
+        await servers.restart("h")
+        await servers.restart("h")
+        assert servers.status()[0].state == "ready"
+    assert starts(log) == 3
+
+
+@pytest.mark.slow
+async def test_a_ping_tells_how_long_the_answer_took_and_finds_a_server_that_hangs() -> None:
+    async with connected(hostile(), hostile("--no-ping", name="hangs", start_timeout_seconds=3)) as servers:
+        assert 0 < await servers.ping("h") < IN_TIME
+        with pytest.raises(UpstreamError):
+            await servers.ping("hangs")
+        with pytest.raises(UnknownServerError):
+            await servers.ping("nobody")
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_silent_between_calls_is_found_by_the_health_check() -> None:
+    clock = HandClock()
+    async with connected(hostile("--no-ping", start_timeout_seconds=3), clock=clock) as servers:
+        await clock.asleep(60)
+        clock.advance(60)
+        await changed_to(servers, lambda: servers.status()[0].restarts == 1 and servers.status()[0].state == "ready")
+
+
+async def test_an_older_server_that_dies_of_the_newer_way_to_connect_is_spoken_to_in_the_older(tmp_path: Path) -> None:
+    log, clock = tmp_path / "log", HandClock()
+    async with connected(hostile("--touchy", log=log), clock=clock) as servers:
+        await clock.asleep(1)
+        clock.advance(1)
+        await changed_to(servers, lambda: servers.status()[0].state == "ready")
+        assert servers.status()[0].protocol_version == "2025-11-25"
+
+
+DEAF = pytest.param(("--deaf",), id="deaf", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("flags", [pytest.param((), id="polite"), DEAF])
+async def test_nothing_a_server_started_outlives_the_client(flags: tuple[str, ...]) -> None:
+    async with connected(hostile(*flags)) as servers:
+        outcome = await call(servers, "mcp__h__child")
+        assert isinstance(outcome.result, Ok)
+        pids = [int(word) for word in outcome.result.value.split()]
+        assert all(is_alive(pid) for pid in pids)
+
+    with anyio.fail_after(5):
+        while any(is_alive(pid) for pid in pids):
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_a_cancelled_client_leaves_no_process_behind() -> None:
+    pids: list[int] = []
+    with anyio.CancelScope() as scope:
+        async with connected(hostile()) as servers:
+            outcome = await call(servers, "mcp__h__child")
+            assert isinstance(outcome.result, Ok)
+            pids += [int(word) for word in outcome.result.value.split()]
+            scope.cancel()
+            await anyio.sleep_forever()
+
+    assert scope.cancelled_caught
+    with anyio.fail_after(5):
+        while any(is_alive(pid) for pid in pids):
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_what_the_caller_raises_goes_on_as_it_is() -> None:
+    with pytest.raises(KeyError):
+        async with connected(hostile()):
+            raise KeyError("mine")
+
+
+async def test_a_call_that_waits_when_the_client_is_closed_has_its_outcome() -> None:
+    outcomes: list[object] = []
+    async with anyio.create_task_group() as group, connected(hostile(timeout_seconds=60)) as servers:
+        tool = servers.registry.get("mcp__h__hang")
+        assert tool is not None
+        begun = anyio.Event()
+
+        async def hang() -> None:
+            begun.set()
+            outcomes.append((await call(servers, "mcp__h__hang")).result)
+
+        group.start_soon(hang)
+        await begun.wait()
+        await call(servers, "mcp__h__ok")
+    assert isinstance(outcomes[0], Err)
+
+
+async def test_a_tool_of_a_closed_client_says_that_it_is_not_connected() -> None:
+    async with connected(hostile()) as servers:
+        tool = servers.registry.get("mcp__h__ok")
+        assert tool is not None
+
+    assert servers.registry.get_available() == []
+    result = await tool.executor(ToolContext())({})
+    assert isinstance(result, Err)
+    assert result.code == "not_available"
+    assert "MCP server 'h' is not connected" in result.error
+
+
+async def test_closing_does_not_wait_for_a_server_that_is_still_starting(tmp_path: Path) -> None:
+    log, heard = tmp_path / "log", Heard()
+    async with McpServers([hostile("--mute", log=log, required=True)], events=heard.events):
+        with anyio.fail_after(IN_TIME):
+            while not starts(log):  # noqa: ASYNC110 - the process notes it
+                await anyio.sleep(0.01)
+        begun = anyio.current_time()
+
+    assert anyio.current_time() - begun < 10  # of the 30 s it has to start
+    assert heard.warnings == []
+
+
+async def test_closing_while_the_protocol_is_loaded_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loading, go_on = anyio.Event(), anyio.Event()
+
+    async def load(_: Opener) -> None:
+        loading.set()
+        await go_on.wait()
+
+    async def release() -> None:
+        await wait_all_tasks_blocked()  # by now it is being closed
+        go_on.set()
+
+    monkeypatch.setattr(Opener, "load", load)
+    log = tmp_path / "log"
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks, McpServers([hostile(log=log, required=True)]):
+            await loading.wait()
+            tasks.start_soon(release)
+
+    assert starts(log) == 0

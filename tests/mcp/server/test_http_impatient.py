@@ -1,0 +1,70 @@
+"""Connections that hold on without asking anything."""
+
+import socket
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from spindle.mcp.server import http
+from tests.mcp.server.test_http import served
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # uvicorn knows no other
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
+        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+        b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /health HT",
+    ],
+    ids=["nothing", "half a header", "half a body", "half a second request"],
+)
+async def test_a_request_that_never_comes_to_its_end_is_hung_up_on(
+    begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "PATIENCE_SECONDS", 0.05)
+
+    def held(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(begun)
+            said = b""
+            while chunk := connection.recv(65_536):
+                said += chunk
+            return said
+
+    async with served() as address:
+        port = int(address.split(":")[2].split("/")[0])
+        said = await anyio.to_thread.run_sync(held, port)
+
+    assert said.count(b"HTTP/1.1 200") == begun.count(b"\r\n\r\nGET")
+
+
+async def test_who_asks_now_and_then_is_not_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "PATIENCE_SECONDS", 0.2)
+    request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+    def asking(port: int) -> int:
+        answers = 0
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            for _ in range(20):
+                connection.sendall(request)
+                said = b""
+                while not said.endswith(b"}"):
+                    said += connection.recv(65_536)
+                answers += b"200 OK" in said
+                anyio.from_thread.run(anyio.sleep, 0.02)
+        return answers
+
+    async with served() as address:
+        port = int(address.split(":")[2].split("/")[0])
+        answers = await anyio.to_thread.run_sync(asking, port)
+
+    assert answers == 20

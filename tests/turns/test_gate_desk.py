@@ -1,0 +1,333 @@
+"""Waiting for gates at a desk, and settling them by id."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from anyio.lowlevel import checkpoint
+
+from spindle import Events
+from spindle.errors import (
+    GateAbortedError,
+    GateTimeoutError,
+    InvalidGateError,
+    InvalidGateResolutionError,
+    UnknownGateError,
+)
+from spindle.turns.gate_desk import GateClosed, GateDesk, GateInfo
+from tests.turns.gate_scene import Scene, gate, settled
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_resolved_gate_gives_its_value_and_tells_both_events() -> None:
+    scene, asked = Scene(), gate(payload={"amount": 5}, id="g")
+
+    assert await settled(scene, asked, lambda: asked.resolve("yes")) == "yes"
+
+    assert asked.settlement is not None
+    assert scene.told == [
+        GateInfo(id="g", turn_id="turn 1", reason="may I?", payload={"amount": 5}, created_at=asked.created_at),
+        GateClosed(gate_id="g", turn_id="turn 1", result="resolved", settled_at=asked.settlement.at),
+    ]
+
+
+async def test_a_rejected_gate_raises_that_error() -> None:
+    scene, asked, error = Scene(), gate(), PermissionError("no")
+
+    assert await settled(scene, asked, lambda: asked.reject(error)) is error
+    assert scene.results() == ["rejected"]
+
+
+async def test_an_aborted_gate_raises() -> None:
+    scene, asked = Scene(), gate(id="g")
+
+    end = await settled(scene, asked, asked.abort)
+
+    assert isinstance(end, GateAbortedError)
+    assert (end.gate_id, end.code, end.status, end.fatal) == ("g", "E_TURN_GATE_ABORTED", 499, False)
+    assert scene.results() == ["aborted"]
+
+
+async def test_a_gate_that_nobody_settles_times_out() -> None:
+    scene, asked = Scene(), gate(id="g", timeout_seconds=0.01)
+
+    with anyio.fail_after(5):
+        await scene.wait(asked)
+
+    [end] = scene.ends
+    assert isinstance(end, GateTimeoutError)
+    assert (end.gate_id, end.code, end.status, end.fatal) == ("g", "E_TURN_GATE_TIMEOUT", 408, False)
+    assert scene.results() == ["timeout"]
+    assert asked.is_settled
+
+
+async def test_a_gate_settled_before_anyone_waits_gives_its_outcome_at_once_and_was_never_open() -> None:
+    scene, asked, refused = Scene(), gate(timeout_seconds=None), gate(timeout_seconds=None)
+    asked.resolve(5)
+    refused.abort()
+
+    with anyio.fail_after(5):
+        await scene.wait(asked)
+        await scene.wait(refused)
+
+    assert scene.ends[0] == 5
+    assert isinstance(scene.ends[1], GateAbortedError)
+    assert scene.told == []
+
+
+async def test_a_gate_is_pending_from_its_opening_until_it_is_settled() -> None:
+    scene, asked = Scene(), gate(id="g")
+    seen: list[list[str]] = []
+
+    def look_and_settle() -> None:
+        seen.append([info.id for info in scene.desk.pending()])
+        asked.resolve()
+        seen.append([info.id for info in scene.desk.pending()])
+
+    assert scene.desk.pending() == []
+    await settled(scene, asked, look_and_settle)
+
+    assert seen == [["g"], []]
+    assert scene.desk.pending() == []
+
+
+@pytest.mark.parametrize("way", ["resolve", "reject", "abort"])
+async def test_a_gate_is_settled_by_its_id(way: str) -> None:
+    scene, asked, error = Scene(), gate(id="g"), ValueError("no")
+    ways: dict[str, Callable[[], object]] = {
+        "resolve": lambda: scene.desk.resolve("g", 5),
+        "reject": lambda: scene.desk.reject("g", error),
+        "abort": lambda: scene.desk.abort("g"),
+    }
+
+    end = await settled(scene, asked, ways[way])
+
+    assert end == 5 or end is error or isinstance(end, GateAbortedError)
+    assert scene.results() == [{"resolve": "resolved", "reject": "rejected", "abort": "aborted"}[way]]
+
+
+async def test_an_id_nobody_knows_raises_and_one_that_is_settled_does_nothing() -> None:
+    scene, asked = Scene(), gate(id="g")
+    calls: list[Callable[[str], object]] = [
+        lambda name: scene.desk.resolve(name, 1),
+        lambda name: scene.desk.reject(name, ValueError()),
+        scene.desk.abort,
+    ]
+
+    for call in calls:
+        with pytest.raises(UnknownGateError) as caught:
+            call("g")
+        assert caught.value.gate_id == "g"
+
+    assert await settled(scene, asked, lambda: [scene.desk.resolve("g", n) for n in (1, 2)]) == 1
+    for call in calls:
+        call("g")
+    assert asked.outcome() == 1
+
+
+async def test_the_desk_remembers_no_more_than_a_thousand_settled_gates() -> None:
+    scene = Scene()
+    scene.events.on("turn_gate_open", lambda info: scene.desk.resolve(info.id))
+    for number in range(1_001):
+        await scene.wait(gate(id=str(number)))
+
+    scene.desk.resolve("1")
+    with pytest.raises(UnknownGateError):
+        scene.desk.resolve("0")
+
+
+async def test_a_value_that_does_not_fit_is_told_to_the_resolver_and_the_waiter_waits_on() -> None:
+    scene, asked = Scene(), gate(id="g", schema=int)
+
+    def try_twice() -> None:
+        with pytest.raises(InvalidGateResolutionError):
+            scene.desk.resolve("g", "many")
+        scene.desk.resolve("g", "5")
+
+    assert await settled(scene, asked, try_twice) == 5
+
+
+async def test_another_thread_may_settle() -> None:
+    scene, asked = Scene(), gate()
+
+    async with anyio.create_task_group() as tasks:
+        with anyio.fail_after(5):
+            tasks.start_soon(scene.wait, asked)
+            await scene.opened.wait()
+            await anyio.to_thread.run_sync(scene.desk.resolve, asked.id, "from a thread")
+
+    assert scene.ends == ["from a thread"]
+
+
+async def test_several_waiters_get_the_same_settlement_and_it_is_told_once() -> None:
+    scene, asked, value = Scene(), gate(), object()
+
+    async with anyio.create_task_group() as tasks:
+        with anyio.fail_after(5):
+            for _ in range(3):
+                tasks.start_soon(scene.wait, asked)
+            await scene.opened.wait()
+            await anyio.wait_all_tasks_blocked()
+            asked.resolve(value)
+
+    assert all(end is value for end in scene.ends)
+    assert len(scene.ends) == 3
+    assert [type(each) for each in scene.told] == [GateInfo, GateClosed]
+
+
+async def test_a_gate_may_be_waited_for_again() -> None:
+    scene, asked = Scene(), gate()
+    await settled(scene, asked, lambda: asked.resolve(5))
+
+    await scene.wait(asked)
+
+    assert scene.ends == [5, 5]
+    assert scene.results() == ["resolved"]
+
+
+async def test_a_late_waiter_has_only_the_time_that_is_left() -> None:
+    scene, asked = Scene(), gate(timeout_seconds=0.05)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scene.wait, asked)
+            await scene.opened.wait()
+            tasks.start_soon(scene.wait, asked)
+
+    assert [type(end) for end in scene.ends] == [GateTimeoutError, GateTimeoutError]
+    assert scene.results() == ["timeout"]
+
+
+async def test_a_cancelled_waiter_passes_the_cancellation_on_and_closes_the_gate() -> None:
+    scene, asked = Scene(), gate(timeout_seconds=None)
+    awaited: list[str] = []
+
+    async def slowly(closed: GateClosed) -> None:
+        await checkpoint()
+        awaited.append(closed.result)
+
+    scene.events.on("turn_gate_closed", slowly)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scene.wait, asked)
+            await scene.opened.wait()
+            tasks.cancel_scope.cancel()
+
+    assert tasks.cancel_scope.cancelled_caught
+    assert scene.ends == []
+    assert scene.results() == awaited == ["aborted"]
+    assert asked.is_settled
+    assert scene.desk.pending() == []
+
+
+async def test_one_cancelled_waiter_of_two_leaves_the_gate_open_for_the_other() -> None:
+    scene, asked = Scene(), gate()
+    scope = anyio.CancelScope()
+
+    async def impatient() -> None:
+        with scope:
+            await scene.wait(asked)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(impatient)
+            await scene.opened.wait()
+            tasks.start_soon(scene.wait, asked)
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+            await anyio.wait_all_tasks_blocked()
+            assert not asked.is_settled
+            asked.resolve("still here")
+
+    assert scene.ends == ["still here"]
+    assert scene.results() == ["resolved"]
+
+
+async def test_aborting_a_turn_releases_its_gates_and_no_others() -> None:
+    scene, mine, later, other = Scene(), gate(), gate(), gate()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scene.wait, mine)
+            tasks.start_soon(scene.wait, other, "turn 2")
+            await anyio.wait_all_tasks_blocked()
+            scene.desk.abort_turn("turn 1")
+            await scene.wait(later)
+            assert not other.is_settled
+            other.resolve("fine")
+
+    assert [type(end) for end in scene.ends] == [GateAbortedError, GateAbortedError, str]
+    assert later.is_settled
+
+
+async def test_a_turn_that_is_forgotten_leaves_nothing_behind() -> None:
+    scene, left, later = Scene(), gate(), gate()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scene.wait, left)
+            await scene.opened.wait()
+            scene.desk.forget_turn("turn 1")
+    assert isinstance(scene.ends.pop(), GateAbortedError)
+
+    scene.opened = anyio.Event()
+    assert await settled(scene, later, lambda: later.resolve(5)) == 5
+
+
+async def test_two_open_gates_with_one_id_are_refused() -> None:
+    scene, first, second = Scene(), gate(id="g"), gate(id="g")
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scene.wait, first)
+            await scene.opened.wait()
+            with pytest.raises(InvalidGateError) as caught:
+                await scene.desk.wait(second, turn_id="turn 1", events=scene.events)
+            assert caught.value.field == "id"
+            first.resolve("first")
+            # The first is settled, though its waiter has not noticed yet.
+            tasks.start_soon(scene.wait, second)
+            await anyio.wait_all_tasks_blocked()
+            second.resolve("second")
+
+    assert scene.ends == ["first", "second"]
+    assert scene.results() == ["resolved", "resolved"]
+
+
+async def test_a_gate_belongs_to_the_turn_that_opened_it() -> None:
+    scene, asked = Scene(), gate()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scene.wait, asked)
+            await scene.opened.wait()
+            with pytest.raises(InvalidGateError):
+                await scene.desk.wait(asked, turn_id="turn 2", events=scene.events)
+            asked.abort()
+
+
+@pytest.mark.parametrize("thing", [None, "gate", 5, {"reason": "x"}], ids=repr)
+async def test_only_gates_are_waited_for(thing: Any) -> None:
+    with pytest.raises(InvalidGateError) as caught:
+        await GateDesk().wait(thing, turn_id="turn 1", events=Events())
+
+    assert caught.value.field == "gate"
+
+
+async def test_a_thousand_gates_at_once_each_get_their_own_answer() -> None:
+    scene = Scene()
+    gates = [gate(id=str(number)) for number in range(1_000)]
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for number, each in enumerate(gates):
+                tasks.start_soon(scene.wait, each, f"turn {number % 10}")
+            await anyio.wait_all_tasks_blocked()
+            for info in scene.desk.pending():
+                scene.desk.resolve(info.id, info.id)
+
+    assert sorted(scene.ends, key=int) == [each.id for each in gates]
+    assert scene.results() == ["resolved"] * 1_000
