@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from spindle.tools import canonical
+from spindle.tools import canonical_json
 
 WITH_FLOATS: dict[str, Any] = {
     "customer": {
@@ -47,7 +47,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def ours(argument: Any) -> bytes:
-    return canonical(argument)
+    return canonical_json(argument)
 
 
 def floor(argument: Any) -> str:

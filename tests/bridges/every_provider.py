@@ -15,7 +15,7 @@ from google.genai import types as genai_types
 from openai import AsyncOpenAI
 
 from spindle.bridges import anthropic, bedrock, gemini, openai
-from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.model_callback import ModelCallback, Retries
 from spindle.bridges.openai import chat_completions, responses_api
 from tests.bridges import chat_wire, responses_wire
 from tests.bridges.wire import generating, messages
@@ -45,7 +45,7 @@ class Scene:
 
     name: str
     dialect: ModuleType
-    callback: Callable[..., Asking]
+    callback: Callable[..., ModelCallback]
     client: Callable[[str], AbstractAsyncContextManager[Any]]
     """Gives the SDK's client of a server."""
     events: Callable[[Sequence[Asked], str], list[Any]]
@@ -68,7 +68,7 @@ class Scene:
         return json_answer(self.whole(calls, text))
 
     @asynccontextmanager
-    async def asking(self, url: str, **options: Any) -> AsyncGenerator[Asking]:
+    async def asking(self, url: str, **options: Any) -> AsyncGenerator[ModelCallback]:
         async with self.client(url) as client:
             wishes: dict[str, Any] = {"model": "m", "retries": AT_ONCE} | options
             yield self.callback(client=client, **wishes)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from spindle import Call, DispatchContext, DispatchRunner, ToolFilter, TurnRunner
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.model_callback import Asking, Retries, seconds_of
+from spindle.bridges.model_callback import ModelCallback, Retries, seconds_of
 from spindle.bridges.openai.chat_completions import definitions
-from spindle.bridges.provider import Answered, Failure, Piece
+from spindle.bridges.provider import Failure, ModelResponse, ResponseDelta
 from spindle.bridges.rendering import Sees
-from spindle.bridges.transcript import Said, Step
+from spindle.bridges.transcript import MessageStep, Step
 from spindle.errors import ModelUnavailableError
 from tests.bridges.chat_scene import add
 
@@ -35,10 +35,10 @@ class RefusedError(Exception):
 class Reader:
     """Takes pieces, and the whole answer at the end."""
 
-    whole: Answered | None = None
+    whole: ModelResponse | None = None
 
-    def feed(self, event: Any) -> Sequence[Piece]:
-        if isinstance(event, Answered):
+    def feed(self, event: Any) -> Sequence[ResponseDelta]:
+        if isinstance(event, ModelResponse):
             self.whole = event
             return ()
         return [event]
@@ -50,7 +50,7 @@ class Reader:
     def is_complete(self) -> bool:
         return self.whole is not None
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelResponse:
         assert self.whole is not None
         return self.whole
 
@@ -86,7 +86,7 @@ class Provider:
         self.taken = set(taken)
         return Reader()
 
-    async def whole(self, request: dict[str, Any], reader: Any) -> Answered:
+    async def whole(self, request: dict[str, Any], reader: Any) -> ModelResponse:
         step = self.script.pop(0)
         if isinstance(step, Exception):
             raise step
@@ -112,19 +112,19 @@ def refused(status: int | None, retry_after: str | None = None) -> RefusedError:
     return RefusedError(Failure("no", status, retry_after))
 
 
-def ask(*script: Any, **options: Any) -> tuple[Provider, Asking, list[float]]:
+def ask(*script: Any, **options: Any) -> tuple[Provider, ModelCallback, list[float]]:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
     provider = Provider(list(script))
-    return provider, Asking(provider=provider, sees=Sees(), sleep=sleep, **options), pauses
+    return provider, ModelCallback(provider=provider, sees=Sees(), sleep=sleep, **options), pauses
 
 
 async def test_text_ends_the_turn_and_calls_go_on_with_it() -> None:
-    calls = Answered(text="Hm.", calls=[Call("c1", "add", '{"a":1,"b":2}')], usage={"input_tokens": 1})
-    provider, asking, _ = ask([calls], [Answered(text="3", usage={"input_tokens": 2})])
+    calls = ModelResponse(text="Hm.", calls=[Call("c1", "add", '{"a":1,"b":2}')], usage={"input_tokens": 1})
+    provider, asking, _ = ask([calls], [ModelResponse(text="3", usage={"input_tokens": 2})])
 
     report = await TurnRunner(executor_callback=asking, tools=[add]).run(messages=["Go."])
 
@@ -134,7 +134,7 @@ async def test_text_ends_the_turn_and_calls_go_on_with_it() -> None:
 
 async def test_an_answer_with_nothing_in_it_ends_the_turn() -> None:
     for options in ({}, {"is_streaming": False}):
-        answered = Answered(text=None)
+        answered = ModelResponse(text=None)
         _, asking, _ = ask(answered if options else [answered], **options)
 
         report = await TurnRunner(executor_callback=asking).run(messages=["Go."])
@@ -144,14 +144,14 @@ async def test_an_answer_with_nothing_in_it_ends_the_turn() -> None:
 
 async def test_pieces_are_told_and_what_they_began_is_completed() -> None:
     pieces = [
-        Piece("thought", "I "),
-        Piece("thought", "see."),
-        Piece("text", "Hel"),
-        Piece("text", "lo."),
-        Piece("call", '{"a":', id="c1", tool="add"),
-        Piece("call", "1}", id="c1"),
+        ResponseDelta("thought", "I "),
+        ResponseDelta("thought", "see."),
+        ResponseDelta("text", "Hel"),
+        ResponseDelta("text", "lo."),
+        ResponseDelta("call", '{"a":', id="c1", tool="add"),
+        ResponseDelta("call", "1}", id="c1"),
     ]
-    _, asking, _ = ask([*pieces, Answered(text="Hello.")])
+    _, asking, _ = ask([*pieces, ModelResponse(text="Hello.")])
     told: list[Any] = []
     runner = TurnRunner(executor_callback=asking)
     for kind in ("thought", "message"):
@@ -174,7 +174,7 @@ async def test_pieces_are_told_and_what_they_began_is_completed() -> None:
 
 @pytest.mark.parametrize("is_streaming", [True, False])
 async def test_a_failure_that_may_pass_is_asked_again_after_a_growing_pause(is_streaming: bool) -> None:
-    answer = Answered(text="Hi.")
+    answer = ModelResponse(text="Hi.")
     script = [*[refused(500)] * 4, [answer] if is_streaming else answer]
     _, asking, pauses = ask(*script, is_streaming=is_streaming, retries=Retries(attempts=5, cap_seconds=2))
 
@@ -209,7 +209,9 @@ async def test_a_failure_that_stays_is_raised(failure: RefusedError, attempts: i
 
 
 async def test_a_stream_that_ends_early_or_breaks_is_asked_for_again() -> None:
-    _, asking, pauses = ask([Piece("text", "H")], [Piece("text", "H"), refused(None)], [Answered(text="Hi.")])
+    _, asking, pauses = ask(
+        [ResponseDelta("text", "H")], [ResponseDelta("text", "H"), refused(None)], [ModelResponse(text="Hi.")]
+    )
 
     report = await TurnRunner(executor_callback=asking).run(messages=["Go."])
 
@@ -217,7 +219,7 @@ async def test_a_stream_that_ends_early_or_breaks_is_asked_for_again() -> None:
 
 
 async def test_an_exception_that_is_not_the_providers_is_not_asked_again() -> None:
-    _, asking, pauses = ask(ZeroDivisionError(), [Answered(text="Hi.")])
+    _, asking, pauses = ask(ZeroDivisionError(), [ModelResponse(text="Hi.")])
 
     report = await TurnRunner(executor_callback=asking).run(messages=["Go."])
 
@@ -227,7 +229,7 @@ async def test_an_exception_that_is_not_the_providers_is_not_asked_again() -> No
 
 
 async def test_an_abort_ends_the_stream_at_once() -> None:
-    provider, asking, _ = ask([Piece("text", "H"), "hang"])
+    provider, asking, _ = ask([ResponseDelta("text", "H"), "hang"])
     ctx = DispatchContext(messages=["Go."])
     ctx.events.on("message", lambda delta: ctx.abort())
 
@@ -238,7 +240,7 @@ async def test_an_abort_ends_the_stream_at_once() -> None:
 
 
 async def test_a_filter_decides_what_the_model_is_shown() -> None:
-    provider, asking, _ = ask([Answered(text="Hi.")], filter=ToolFilter(exclude_tools=["add"]))
+    provider, asking, _ = ask([ModelResponse(text="Hi.")], filter=ToolFilter(exclude_tools=["add"]))
     seen: list[int] = []
     ask_model = provider.request
 
@@ -253,7 +255,7 @@ async def test_a_filter_decides_what_the_model_is_shown() -> None:
 
 
 async def test_nothing_of_a_turn_stays_behind_it() -> None:
-    _, asking, _ = ask([Answered(text="Hi.")])
+    _, asking, _ = ask([ModelResponse(text="Hi.")])
     ctx = DispatchContext(messages=["Go."])
     await DispatchRunner.dispatch(raw=ctx, executor_callback=asking)
     gone = weakref.ref(ctx)
@@ -265,7 +267,9 @@ async def test_nothing_of_a_turn_stays_behind_it() -> None:
 
 
 async def test_turns_side_by_side_do_not_hear_each_other() -> None:
-    script = [[Answered(text=None, calls=[Call("c1", "add", '{"a":1,"b":2}')])]] * 2 + [[Answered(text="3")]] * 2
+    script = [[ModelResponse(text=None, calls=[Call("c1", "add", '{"a":1,"b":2}')])]] * 2 + [
+        [ModelResponse(text="3")]
+    ] * 2
     provider, asking, _ = ask(*script)
     runner = TurnRunner(executor_callback=asking, tools=[add])
 
@@ -273,7 +277,7 @@ async def test_turns_side_by_side_do_not_hear_each_other() -> None:
         for said in ("one", "two"):
             tasks.start_soon(lambda said=said: runner.run(messages=[said]))
 
-    heard = [[step.text for step in steps if isinstance(step, Said)] for steps in provider.asked]
+    heard = [[step.text for step in steps if isinstance(step, MessageStep)] for steps in provider.asked]
     assert len(heard) == 4
     assert all(texts in (["one"], ["two"]) for texts in heard)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle import Artifact, Call, DispatchContext, DispatchRunner, Reply, ToolCallRecord
-from spindle.bridges.system_prompt import DIRECTIVE, system_text
+from spindle.bridges.system_prompt import DIRECTIVE, build_system_prompt
 from spindle.errors import ArtifactIdCollisionError
 from spindle.turns import Memory, Retrievable
 
@@ -25,7 +25,7 @@ async def told(*records: Memory | Retrievable, system_prompt: str = "") -> str:
             await ctx.turn.shelves.memory.store(record)
         else:
             await ctx.turn.shelves.retrievable.store(record)
-    return await system_text(ctx)
+    return await build_system_prompt(ctx)
 
 
 def tags(text: str) -> list[str]:
@@ -90,11 +90,11 @@ async def test_what_was_found_is_told_by_whose_it_is() -> None:
 async def test_a_dispatch_is_told_the_same_letters_until_something_changes() -> None:
     ctx = DispatchContext(system_prompt="Be brief.")
     await ctx.turn.shelves.memory.store(Memory(content="likes tea"))
-    first = await system_text(ctx)
+    first = await build_system_prompt(ctx)
 
-    assert await system_text(ctx) == first
+    assert await build_system_prompt(ctx) == first
     await ctx.turn.shelves.memory.store(Memory(content="likes milk"))
-    assert "likes milk" in await system_text(ctx)
+    assert "likes milk" in await build_system_prompt(ctx)
 
 
 @pytest.mark.anyio

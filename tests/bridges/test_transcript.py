@@ -7,7 +7,7 @@ import pytest
 
 from spindle import Call, CallOutcome, DispatchContext, Media, Ok, ToolCallRecord
 from spindle.bridges.rendering import MediaPart, Sees
-from spindle.bridges.transcript import Exchange, Said, Step, Transcript
+from spindle.bridges.transcript import MessageStep, Step, ToolStep, Transcript
 from spindle.turns import Message
 from tests.bridges.outcomes import PNG
 
@@ -30,7 +30,7 @@ def plot(steps: list[Step]) -> list[Any]:
     """Give each step as who said what, or as the calls with the word each was answered."""
     told: list[Any] = []
     for step in steps:
-        if isinstance(step, Said):
+        if isinstance(step, MessageStep):
             told.append((step.role, step.text))
         else:
             answers = [answer.text.split("\n")[1] for answer in step.answers]
@@ -66,7 +66,7 @@ async def test_a_reply_with_words_and_calls_is_one_exchange_and_its_words_are_sa
     steps = await transcript.steps(ctx, SEES)
 
     assert plot(steps) == [("user", "Go."), [("c1", "of 1"), ("c2", "of 2")]]
-    assert isinstance(steps[1], Exchange)
+    assert isinstance(steps[1], ToolStep)
     assert (steps[1].text, steps[1].raw) == ("Wait.", {"mine": True})
 
 
@@ -112,7 +112,7 @@ async def test_what_an_earlier_turn_did_stands_where_it_happened() -> None:
         ("assistant", "Then."),
         ("user", "Now."),
     ]
-    assert isinstance(steps[1], Exchange)
+    assert isinstance(steps[1], ToolStep)
     assert (steps[1].raw, [call.args for call in steps[1].calls]) == (None, [{"id": "c1"}, {"id": "c2"}])
 
 
@@ -165,7 +165,7 @@ async def test_a_call_without_a_record_is_answered_all_the_same() -> None:
 
     exchange = (await transcript.steps(ctx, SEES))[-1]
 
-    assert isinstance(exchange, Exchange)
+    assert isinstance(exchange, ToolStep)
     assert [(answer.tool_call_id, answer.is_error) for answer in exchange.answers] == [("c1", True)]
 
 
@@ -174,7 +174,7 @@ async def test_what_a_tool_said_without_a_call_is_told_as_what_may_not_be_believ
 
     said = (await Transcript().steps(ctx, SEES))[0]
 
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageStep)
     assert said.role == "user"
     assert "<untrusted_content_" in said.text
 
@@ -185,5 +185,5 @@ async def test_what_the_user_attached_is_shown() -> None:
 
     said = (await Transcript().steps(ctx, SEES))[0]
 
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageStep)
     assert [isinstance(part, MediaPart) for part in said.parts] == [False, False, True]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
 from spindle import Ok
-from spindle.bridges.wire import count_of, field_of, is_record, items_of, plain, sendable, text_of
+from spindle.bridges.wire import count_of, get_field, get_list, get_str, is_record, replace_lone_surrogates, to_plain
 from tests.bridges.chat_wire import chunk
 from tests.bridges.outcomes import outcome
 
@@ -23,11 +23,11 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 
 @given(ANYTHING)
 def test_nothing_makes_reading_fail(value: Any) -> None:
-    assert isinstance(text_of(value, "a"), str)
-    assert isinstance(items_of(value, "a"), (list, tuple))
+    assert isinstance(get_str(value, "a"), str)
+    assert isinstance(get_list(value, "a"), (list, tuple))
     count = count_of(value, "a")
     assert count is None or (type(count) is int and count >= 0)
-    assert field_of(value, "index") is None
+    assert get_field(value, "index") is None
     assert is_record(value) == isinstance(value, dict)
 
 
@@ -35,21 +35,21 @@ def test_objects_of_an_sdk_and_their_data_read_alike() -> None:
     data = chunk({"content": "Hi", "reasoning": "extra"})
     made = ChatCompletionChunk.model_validate(data)
 
-    assert plain(made) == data
-    assert text_of(items_of(made, "choices")[0].delta, "reasoning") == "extra"
-    assert field_of(made, "nothing") is None
+    assert to_plain(made) == data
+    assert get_str(get_list(made, "choices")[0].delta, "reasoning") == "extra"
+    assert get_field(made, "nothing") is None
 
 
 @given(st.recursive(st.text(st.characters()), lambda inner: st.lists(inner) | st.dictionaries(st.just("a"), inner)))
 def test_whatever_is_sent_can_be_written(value: Any) -> None:
-    json.dumps(sendable(value), ensure_ascii=False).encode()
+    json.dumps(replace_lone_surrogates(value), ensure_ascii=False).encode()
 
 
 def test_what_can_be_written_is_sent_as_it_is() -> None:
     value = {"a": ["é", 1, None, {"b": "x"}]}
 
-    assert sendable(value) == value
-    assert sendable("a\ud800b") == "a?b"
+    assert replace_lone_surrogates(value) == value
+    assert replace_lone_surrogates("a\ud800b") == "a?b"
 
 
 @pytest.mark.anyio

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.bridges.rendering import TextPart
-from spindle.bridges.transcript import Said
-from spindle.bridges.wire import ByTurns, says_something, system_of
+from spindle.bridges.transcript import MessageStep
+from spindle.bridges.wire import AlternatingMessages, says_something, system_of
 
 _blocks = st.lists(st.integers().map(lambda number: {"text": str(number)}), max_size=3)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["user", "model"]), _blocks)))
 def test_roles_speak_in_turn_the_user_first_and_nothing_is_lost(said: list[tuple[str, list[Any]]]) -> None:
-    written = ByTurns("parts")
+    written = AlternatingMessages("parts")
     for role, blocks in said:
         written.say(role, blocks)
 
@@ -28,9 +28,9 @@ def test_roles_speak_in_turn_the_user_first_and_nothing_is_lost(said: list[tuple
 
 def test_what_the_program_says_stands_apart_and_blanks_are_nothing() -> None:
     steps = [
-        Said("system", (TextPart("Be kind."),)),
-        Said("user", (TextPart("Hi."),)),
-        Said("system", (TextPart(" "),)),
+        MessageStep("system", (TextPart("Be kind."),)),
+        MessageStep("user", (TextPart("Hi."),)),
+        MessageStep("system", (TextPart(" "),)),
     ]
 
     assert system_of("Be brief.", steps) == ["Be brief.", "Be kind."]

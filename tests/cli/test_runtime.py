@@ -10,7 +10,7 @@ import pytest
 
 from spindle import Call, Err, Journal, Ok, ToolContext
 from spindle.cli.config import Config, load_config
-from spindle.cli.runtime import House, filter_of, open_house, spool_of
+from spindle.cli.runtime import Runtime, filter_of, open_runtime, spool_of
 from spindle.errors import InvalidConfigError
 from spindle.execution import ApprovalRequest
 
@@ -33,7 +33,7 @@ def configured(tmp_path: Path, text: str) -> Config:
     return load_config(path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
 
 
-async def answer(house: House, name: str, **args: Any) -> Ok | Err:
+async def answer(house: Runtime, name: str, **args: Any) -> Ok | Err:
     context = ToolContext(session_id="s", turn_id="t")
     [outcome] = await house.executor.execute_parallel([Call("c", name, args)], context)
     return outcome.result
@@ -42,7 +42,7 @@ async def answer(house: House, name: str, **args: Any) -> Ok | Err:
 async def test_the_defaults_run_the_kit_on_the_scratch_workspace(tmp_path: Path) -> None:
     config = load_config(cwd=tmp_path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
 
-    async with open_house(config) as house:
+    async with open_runtime(config) as house:
         wrote = await answer(house, "write_file", path="a.txt", content="hello\n")
         journalled = await house.journal.list()
 
@@ -56,7 +56,7 @@ async def test_the_defaults_run_the_kit_on_the_scratch_workspace(tmp_path: Path)
 async def test_limits_and_the_spool_are_those_of_the_file(tmp_path: Path) -> None:
     config = configured(tmp_path, '[tools]\nkit = ["files"]\n[limits]\nbudget_chars = 100\n')
 
-    async with open_house(config) as house:
+    async with open_runtime(config) as house:
         (config.root / "big.txt").write_text("line\n" * 1000)
         read = await answer(house, "read_file", path="big.txt")
         kept = await spool_of(config).entries()
@@ -79,9 +79,9 @@ async def test_someone_is_asked_where_a_tool_wants_it(tmp_path: Path, module: Ca
         asked.append(request.tool.name)
         return True
 
-    async with open_house(config) as house:
+    async with open_runtime(config) as house:
         alone = await answer(house, "pay")
-    async with open_house(config, approve=approve) as house:
+    async with open_runtime(config, approve=approve) as house:
         agreed = await answer(house, "pay")
 
     assert isinstance(alone, Err)
@@ -101,7 +101,7 @@ async def test_a_batch_may_be_given_less_time_than_a_tool_takes_for_itself(
     config = configured(tmp_path, f'[tools]\nmodules = ["waits:rest"]\npython_path = ["{Path.cwd()}"]\n')
 
     with anyio.fail_after(10):
-        async with open_house(config, batch_timeout_seconds=0.05) as house:
+        async with open_runtime(config, batch_timeout_seconds=0.05) as house:
             result = await answer(house, "rest")
 
     assert isinstance(result, Err)
@@ -147,7 +147,7 @@ async def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Pat
         assert other.stdin is not None
         with anyio.fail_after(20):
             assert await other.stdout.receive() == b"o"
-            async with open_house(config) as house:
+            async with open_runtime(config) as house:
                 assert (await answer(house, "time_now")).ok
             await other.stdin.aclose()
             await other.wait()
@@ -165,7 +165,7 @@ async def test_tools_of_an_mcp_server_stand_beside_our_own(tmp_path: Path) -> No
     )
 
     with anyio.fail_after(50):
-        async with open_house(config) as house:
+        async with open_runtime(config) as house:
             entry = house.registry.entry("mcp__up__add")
             added = await answer(house, "mcp__up__add", a=1, b=2)
             status = [] if house.servers is None else house.servers.status()

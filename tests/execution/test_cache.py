@@ -19,7 +19,7 @@ from spindle import (
     ToolRegistry,
 )
 from spindle.execution.cache import MAX_ENTRIES, ResultCache
-from spindle.execution.results import Settled
+from spindle.execution.results import HandlerResult
 from spindle.tools import CachePolicy
 from tests.execution.calling import call, err, giving, hearing, make, ok
 
@@ -284,10 +284,10 @@ async def test_a_result_whose_time_is_over_is_made_anew() -> None:
 def test_time_is_over_exactly_when_it_is_over() -> None:
     now = [100.0]
     cache = ResultCache(lambda: now[0])
-    cache.put("key", Settled(Ok("kept")), 300)
+    cache.put("key", HandlerResult(Ok("kept")), 300)
 
     now[0] = 399.9
-    assert cache.get("key") == Settled(Ok("kept"))
+    assert cache.get("key") == HandlerResult(Ok("kept"))
     now[0] = 400.0
     assert cache.get("key") is None
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from spindle import Call, Err, Journal, ToolContext
-from spindle.execution.call_state import Job
+from spindle.execution.call_state import CallState
 from tests.execution.calling import call, counting, err, execute, giving, hearing, make, ok
 
 pytestmark = pytest.mark.anyio
@@ -27,13 +27,13 @@ class Witness:
         self._tell("watch", context.session_id)
         return self if self._wants else None
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: CallState) -> None:
         self._tell("begin", job.call.tool_call_id)
 
-    def end(self, job: Job) -> None:
+    def end(self, job: CallState) -> None:
         self._tell("end", job.call.tool_call_id)
 
-    def close(self, jobs: Sequence[Job]) -> None:
+    def close(self, jobs: Sequence[CallState]) -> None:
         self._tell("close", [(job.call.tool_call_id, job.reduced and job.reduced.ok) for job in jobs])
 
     def _tell(self, what: str, of: Any) -> None:

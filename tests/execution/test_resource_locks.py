@@ -11,38 +11,38 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from spindle.errors import UsageError
-from spindle.execution.resource_locks import Lanes, Ticket
+from spindle.execution.resource_locks import LockRequest, ResourceLocks
 
 RESOURCES = st.lists(st.sampled_from("abcd"), max_size=3)
 
 
-def conflict(one: Ticket, other: Ticket) -> bool:
+def conflict(one: LockRequest, other: LockRequest) -> bool:
     return bool(set(one.resources) & set(other.resources)) and not (one.shared and other.shared)
 
 
 class LanesMachine(RuleBasedStateMachine):
     """The whole law in one sentence: a ticket is ready when no earlier one that is still here conflicts with it."""
 
-    tickets: Bundle[Ticket] = Bundle("tickets")
+    tickets: Bundle[LockRequest] = Bundle("tickets")
 
     def __init__(self) -> None:
         super().__init__()
-        self.lanes = Lanes()
-        self.here: list[Ticket] = []
+        self.lanes = ResourceLocks()
+        self.here: list[LockRequest] = []
 
     @rule(target=tickets, resources=RESOURCES, shared=st.booleans())
-    def join(self, resources: list[str], shared: bool) -> Ticket:
+    def join(self, resources: list[str], shared: bool) -> LockRequest:
         ticket = self.lanes.join(resources, shared=shared)
         self.here.append(ticket)
         return ticket
 
     @rule(ticket=consumes(tickets))
-    def leave(self, ticket: Ticket) -> None:
+    def leave(self, ticket: LockRequest) -> None:
         ticket.leave()
         self.here.remove(ticket)
 
     @rule(ticket=consumes(tickets))
-    def leave_twice(self, ticket: Ticket) -> None:
+    def leave_twice(self, ticket: LockRequest) -> None:
         ticket.leave()
         ticket.leave()
         self.here.remove(ticket)
@@ -75,11 +75,11 @@ test_random_joins_and_leaves_keep_the_law = LanesMachine.TestCase
 def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwards(
     backend: str, plans: list[tuple[list[str], bool, bool]]
 ) -> None:
-    lanes = Lanes()
+    lanes = ResourceLocks()
     served: list[int] = []
-    inside: list[Ticket] = []
+    inside: list[LockRequest] = []
 
-    async def use(number: int, ticket: Ticket) -> None:
+    async def use(number: int, ticket: LockRequest) -> None:
         try:
             await ticket.ready()
             assert not any(conflict(ticket, other) for other in inside)
@@ -90,7 +90,7 @@ def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwa
         finally:
             ticket.leave()
 
-    async def use_and_be_cancelled(number: int, ticket: Ticket) -> None:
+    async def use_and_be_cancelled(number: int, ticket: LockRequest) -> None:
         with anyio.CancelScope() as scope:
             scope.cancel()
             await checkpoint()
@@ -113,14 +113,14 @@ def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwa
 
 
 def test_a_ticket_without_resources_is_always_ready() -> None:
-    lanes = Lanes()
+    lanes = ResourceLocks()
     lanes.join(["a"], shared=False)
 
     assert lanes.join([], shared=False).is_ready
 
 
 def test_a_resource_named_twice_is_one_resource() -> None:
-    ticket = Lanes().join(["a", "a"], shared=False)
+    ticket = ResourceLocks().join(["a", "a"], shared=False)
 
     assert ticket.is_ready
     assert ticket.resources == ("a",)
@@ -128,7 +128,7 @@ def test_a_resource_named_twice_is_one_resource() -> None:
 
 @pytest.mark.parametrize("resources", ["file", b"file", [1], [None], [["a"]]])
 def test_resources_that_are_no_names_are_refused_and_nothing_is_queued(resources: list[str]) -> None:
-    lanes = Lanes()
+    lanes = ResourceLocks()
 
     with pytest.raises(UsageError) as caught:
         lanes.join(resources, shared=True)
@@ -142,7 +142,7 @@ def test_an_iterator_of_resources_that_raises_queues_nothing() -> None:
         yield "a"
         raise LookupError
 
-    lanes = Lanes()
+    lanes = ResourceLocks()
     with pytest.raises(LookupError):
         lanes.join(broken(), shared=False)
 
@@ -151,7 +151,7 @@ def test_an_iterator_of_resources_that_raises_queues_nothing() -> None:
 
 @pytest.mark.anyio
 async def test_a_waiting_writer_is_not_overtaken_by_later_readers() -> None:
-    lanes = Lanes()
+    lanes = ResourceLocks()
     first = lanes.join(["a"], shared=True)
     writer = lanes.join(["a"], shared=False)
     late = lanes.join(["a"], shared=True)
@@ -166,7 +166,7 @@ async def test_a_waiting_writer_is_not_overtaken_by_later_readers() -> None:
 
 @pytest.mark.anyio
 async def test_a_waiting_ticket_is_woken_when_its_turn_comes() -> None:
-    lanes = Lanes()
+    lanes = ResourceLocks()
     first = lanes.join(["a", "b"], shared=False)
     second = lanes.join(["b", "c"], shared=False)
     woken = anyio.Event()
@@ -186,7 +186,7 @@ async def test_a_waiting_ticket_is_woken_when_its_turn_comes() -> None:
 
 @pytest.mark.anyio
 async def test_one_who_waits_with_a_ticket_that_leaves_is_told() -> None:
-    lanes = Lanes()
+    lanes = ResourceLocks()
     lanes.join(["a"], shared=False)
     second = lanes.join(["a"], shared=False)
 
@@ -205,7 +205,7 @@ async def test_one_who_waits_with_a_ticket_that_leaves_is_told() -> None:
 
 @pytest.mark.anyio
 async def test_a_ticket_left_in_another_thread_wakes_the_one_who_waits_here() -> None:
-    lanes = Lanes()
+    lanes = ResourceLocks()
     first = lanes.join(["a"], shared=False)
     second = lanes.join(["a"], shared=False)
 
@@ -221,7 +221,7 @@ async def test_a_ticket_left_in_another_thread_wakes_the_one_who_waits_here() ->
 
 
 def test_a_ticket_of_a_loop_that_is_closed_is_let_in_without_harm(anyio_backend: str) -> None:
-    lanes = Lanes()
+    lanes = ResourceLocks()
     first = lanes.join(["a"], shared=False)
     second = lanes.join(["a"], shared=False)
 

@@ -14,8 +14,8 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from spindle.cli import House, load_config, open_house
-from spindle.mcp.server.serve import following
+from spindle.cli import Runtime, load_config, open_runtime
+from spindle.mcp.server.serve import propagate_changes
 from spindle.mcp.server.tool_server import ToolServer
 from tests.mcp.serving import COMMAND, served_over_http
 from tests.mcp.upstreams import Heard
@@ -92,7 +92,7 @@ def code_of(result: Any) -> str | None:
 class Inside:
     """A gateway in this process, as `spindle serve` puts it together."""
 
-    house: House
+    house: Runtime
     server: ToolServer
 
     @asynccontextmanager
@@ -114,7 +114,7 @@ async def inside(folder: Path, config: str, **server: Any) -> AsyncGenerator[Ins
     (folder / "spindle.toml").write_text(config)
     settings = load_config(folder / "spindle.toml", state=folder / "state")
     with anyio.fail_after(IN_TIME):
-        async with open_house(settings, events=Heard().events) as house:
+        async with open_runtime(settings, events=Heard().events) as house:
             made = ToolServer(house.executor, house.registry, is_fenced=False, filter_of=house.filter_of, **server)
-            async with following(made, house.on_change):
+            async with propagate_changes(made, house.on_change):
                 yield Inside(house, made)

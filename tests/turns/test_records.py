@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spindle import ToolCallRecord
 from spindle.errors import InvalidMessageError, InvalidRecordError, UsageError
 from spindle.turns.record_types import Memory, Message, Retrievable, Thought
-from spindle.turns.records import Kind, Records, RecordSet, Shelf, Shelves
+from spindle.turns.records import Kind, RecordList, Records, RecordSet, TurnRecords
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ def call(id: str = "call_1", *, checksum: str = "c") -> ToolCallRecord:
 async def test_a_place_of_ones_own_is_asked_with_the_turn() -> None:
     diary = Diary()
     records, message = Records(diary), Message.user("x")
-    shelf = Shelf[Message]("message", records, turn_id="turn 1")
+    shelf = RecordList[Message]("message", records, turn_id="turn 1")
 
     await shelf.store(message)
     await shelf.mutate(message)
@@ -92,7 +92,7 @@ async def test_there_are_five_kinds(kind: Any) -> None:
 
 async def test_a_record_must_be_of_its_kind() -> None:
     diary = Diary()
-    records, shelf = Records(diary), Shelf[Any]("message")
+    records, shelf = Records(diary), RecordList[Any]("message")
 
     for asked in (
         records.store("message", call()),
@@ -111,7 +111,7 @@ async def test_a_record_must_be_of_its_kind() -> None:
 async def test_a_failing_place_leaves_no_ghost() -> None:
     diary = Diary()
     first, second = call("a"), call("b")
-    shelf = Shelf("tool_call", Records(diary), shown=[first])
+    shelf = RecordList("tool_call", Records(diary), shown=[first])
     diary.broken = True
 
     for change in (shelf.store(second), shelf.mutate(call("a", checksum="new")), shelf.delete("a")):
@@ -125,7 +125,7 @@ async def test_a_failing_place_leaves_no_ghost() -> None:
 async def test_a_record_is_shown_only_once_it_is_kept() -> None:
     diary = Diary()
     diary.hold = anyio.Event()
-    shelf, message = Shelf[Message]("message", Records(diary)), Message.user("x")
+    shelf, message = RecordList[Message]("message", Records(diary)), Message.user("x")
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
@@ -141,7 +141,7 @@ async def test_changes_at_the_same_time_are_kept_and_shown_in_one_order() -> Non
     diary = Diary()
     diary.hold = anyio.Event()
     record = call("a")
-    shelf = Shelf[ToolCallRecord]("tool_call", Records(diary))
+    shelf = RecordList[ToolCallRecord]("tool_call", Records(diary))
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
@@ -162,7 +162,7 @@ async def test_changes_at_the_same_time_are_kept_and_shown_in_one_order() -> Non
 
 async def test_one_and_the_same_record_is_on_the_shelf_once_and_equal_ones_twice() -> None:
     diary = Diary()
-    shelf = Shelf[Message]("message", Records(diary))
+    shelf = RecordList[Message]("message", Records(diary))
     first = Message.user("x")
     twin = Message(**vars(first))
 
@@ -179,7 +179,7 @@ async def test_one_and_the_same_record_is_on_the_shelf_once_and_equal_ones_twice
 
 async def test_what_a_turn_starts_with_is_shown_in_full_and_not_kept_again() -> None:
     diary = Diary()
-    shelves = Shelves(
+    shelves = TurnRecords(
         Records(diary),
         turn_id="turn 1",
         messages=["yes", "yes"],
@@ -197,7 +197,7 @@ async def test_what_a_turn_starts_with_is_shown_in_full_and_not_kept_again() -> 
 
 
 async def test_a_shelf_may_change_while_someone_goes_through_it() -> None:
-    shelf = Shelf("tool_call", shown=[call("a"), call("b")])
+    shelf = RecordList("tool_call", shown=[call("a"), call("b")])
     seen: list[str] = []
 
     for each in shelf:
@@ -229,7 +229,7 @@ def expected(model: list[ToolCallRecord], step: str, record: ToolCallRecord) -> 
 def test_a_shelf_the_places_behind_it_and_the_counts_follow_the_contract(steps: list[tuple[str, str, str]]) -> None:
     async def play() -> None:
         records = Records.memory()
-        shelf = Shelf[ToolCallRecord]("tool_call", records, turn_id="turn 1")
+        shelf = RecordList[ToolCallRecord]("tool_call", records, turn_id="turn 1")
         model: list[ToolCallRecord] = []
         for step, name, checksum in steps:
             record = call(name, checksum=checksum)

@@ -14,6 +14,6 @@ if TYPE_CHECKING:
     from spindle.bridges.provider_limits import Rules as Rules
     from spindle.bridges.schema_lowering.lowering import Lowered as Lowered
     from spindle.bridges.schema_lowering.lowering import lower as lower
-    from spindle.bridges.system_prompt import system_text as system_text
+    from spindle.bridges.system_prompt import build_system_prompt as build_system_prompt
 else:
     __getattr__, __dir__ = open_door(__name__)

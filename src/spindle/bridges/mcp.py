@@ -15,7 +15,7 @@ from urllib.parse import quote
 from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build, new_call_id
 from spindle.bridges.rendering import MediaPart, Part, Sees, TextPart, answer_of, media_parts, only_names
-from spindle.bridges.wire import sendable
+from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call, CallOutcome, Err, Ok, RawArgs
 from spindle.events import Events
 from spindle.media.media import Media
@@ -246,7 +246,7 @@ async def _result(
         result["structuredContent"] = value
     if isinstance(outcome.result, Err):
         result["_meta"] = {"spindle/code": outcome.result.code, "spindle/retryable": outcome.result.retryable}
-    return sendable(result)
+    return replace_lone_surrogates(result)
 
 
 async def _bare(outcome: CallOutcome, sees: Sees) -> Sequence[Part]:

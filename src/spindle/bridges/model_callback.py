@@ -10,22 +10,22 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
-from spindle.bridges.provider import Answered, AnswerStream, Failure, Piece, Provider
+from spindle.bridges.provider import Failure, ModelResponse, Provider, ResponseAssembler, ResponseDelta
 from spindle.bridges.rendering import Sees
 from spindle.bridges.transcript import Transcript
 from spindle.calls import Call
 from spindle.errors import BrokenAnswerError, InvalidToolArgsError, ModelUnavailableError
 from spindle.tools.arguments import MASK, masked, read_arguments
 from spindle.tools.filters import ToolFilter, both
-from spindle.turns.callback_reports import Helpers
+from spindle.turns.callback_reports import CallbackHelpers
 from spindle.turns.context import DispatchContext
 from spindle.turns.dispatch import Reply
 
 
-class Telling:
+class StreamReporter:
     """Reports pieces as they come, and completes what they began."""
 
-    def __init__(self, ctx: DispatchContext, helpers: Helpers, message_id: str) -> None:
+    def __init__(self, ctx: DispatchContext, helpers: CallbackHelpers, message_id: str) -> None:
         self._ctx = ctx
         self._helpers = helpers
         self._message_id = message_id
@@ -34,7 +34,7 @@ class Telling:
         self._tools: dict[str, str] = {}
         self._told: dict[str, tuple[str, Any]] = {}
 
-    def tell(self, piece: Piece) -> None:
+    def tell(self, piece: ResponseDelta) -> None:
         """Report what is new."""
         if piece.kind == "text":
             self._begun.add("message")
@@ -49,13 +49,13 @@ class Telling:
             is_open = bool(tool) and not self._secret_fields(tool)
             self._tell_call(piece.id, tool, self._arguments[piece.id] if is_open else MASK)
 
-    def tell_whole(self, answered: Answered) -> None:
+    def tell_whole(self, answered: ModelResponse) -> None:
         """Report an answer that did not come in pieces."""
         if answered.text:
             self._helpers.report_message(self._message_id, answered.text, is_complete=True)
         self._tell_calls(answered)
 
-    def finish(self, answered: Answered) -> None:
+    def finish(self, answered: ModelResponse) -> None:
         """Say that there are no more pieces, and what the calls have become."""
         if "thought" in self._begun:
             self._helpers.report_thought(self._message_id, "", is_complete=True)
@@ -63,7 +63,7 @@ class Telling:
             self._helpers.report_message(self._message_id, "", is_complete=True)
         self._tell_calls(answered)
 
-    def _tell_calls(self, answered: Answered) -> None:
+    def _tell_calls(self, answered: ModelResponse) -> None:
         for call in answered.calls:
             self._tell_call(call.tool_call_id, call.name, self._shown(call))
 
@@ -107,7 +107,7 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 @dataclass(kw_only=True, eq=False)
-class Asking:
+class ModelCallback:
     """An executor callback: `TurnRunner(executor_callback=Asking(...))`."""
 
     provider: Provider
@@ -122,7 +122,7 @@ class Asking:
         default_factory=WeakKeyDictionary[DispatchContext, Transcript], repr=False
     )
 
-    async def __call__(self, ctx: DispatchContext, helpers: Helpers) -> Reply | None:
+    async def __call__(self, ctx: DispatchContext, helpers: CallbackHelpers) -> Reply | None:
         """Ask the model what to do next; when the turn is aborted, hang up at once.
 
         Raises:
@@ -147,7 +147,7 @@ class Asking:
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
-    async def _ask(self, ctx: DispatchContext, helpers: Helpers) -> Reply:
+    async def _ask(self, ctx: DispatchContext, helpers: CallbackHelpers) -> Reply:
         transcript = self._transcripts.setdefault(ctx, Transcript())
         steps = await transcript.steps(ctx, self.sees)
         # What is not shown may not run either; what somebody else keeps from this dispatch stays kept from it.
@@ -155,7 +155,9 @@ class Asking:
         definitions = self.provider.definitions(ctx, ctx.filter)
         request = await self.provider.request(ctx, steps, definitions)
         taken = {record.id for record in ctx.tool_calls} | transcript.call_ids
-        answered = await self._persist(ctx, helpers, request, lambda: self.provider.reader(definitions, taken))
+        answered = await self._request_with_retries(
+            ctx, helpers, request, lambda: self.provider.reader(definitions, taken)
+        )
         if answered.is_cut:
             helpers.log.warn("the model was stopped before its end", finish_reason=answered.finish_reason)
         transcript.asked(text=answered.text, calls=answered.calls, raw=answered.raw)
@@ -163,9 +165,13 @@ class Asking:
             return Reply(text="", usage=answered.usage)
         return Reply(text=answered.text, calls=tuple(answered.calls), usage=answered.usage)
 
-    async def _persist(
-        self, ctx: DispatchContext, helpers: Helpers, request: dict[str, Any], begin: Callable[[], AnswerStream]
-    ) -> Answered:
+    async def _request_with_retries(
+        self,
+        ctx: DispatchContext,
+        helpers: CallbackHelpers,
+        request: dict[str, Any],
+        begin: Callable[[], ResponseAssembler],
+    ) -> ModelResponse:
         attempt = 1
         while True:
             try:
@@ -186,9 +192,14 @@ class Asking:
             attempt += 1
 
     async def _attempt(
-        self, ctx: DispatchContext, helpers: Helpers, request: dict[str, Any], reader: AnswerStream, attempt: int
-    ) -> Answered:
-        telling = Telling(ctx, helpers, f"m{ctx.iteration}" if attempt == 1 else f"m{ctx.iteration}.{attempt}")
+        self,
+        ctx: DispatchContext,
+        helpers: CallbackHelpers,
+        request: dict[str, Any],
+        reader: ResponseAssembler,
+        attempt: int,
+    ) -> ModelResponse:
+        telling = StreamReporter(ctx, helpers, f"m{ctx.iteration}" if attempt == 1 else f"m{ctx.iteration}.{attempt}")
         if not self.is_streaming:
             answered = await self.provider.whole(request, reader)
             telling.tell_whole(answered)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
 from spindle.bridges.definitions import Definitions, new_call_id
-from spindle.bridges.provider import Piece
+from spindle.bridges.provider import ResponseDelta
 from spindle.bridges.provider_limits import Limits, wire_name
 from spindle.calls import Call
 from spindle.errors import InvalidToolArgsError
@@ -106,10 +106,10 @@ class PartialCall:
         name = self.name or NAMELESS
         return definitions.call(self.id, name, text) if definitions is not None else Call(self.id, name, text)
 
-    def piece(self, text: str, definitions: Definitions | None) -> Piece:
+    def piece(self, text: str, definitions: Definitions | None) -> ResponseDelta:
         """Give what is new in it, for who watches."""
         tool = self.name if definitions is None else definitions.names.to_own(self.name)
-        return Piece("call", text, id=self.id, tool=tool)
+        return ResponseDelta("call", text, id=self.id, tool=tool)
 
 
 def is_object(text: str) -> bool:

@@ -25,7 +25,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ResponseDelta:
     """A part of an answer as it streams in."""
 
     kind: Literal["text", "thought", "call"]
@@ -36,7 +36,7 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answered:
+class ModelResponse:
     """One whole answer of a model."""
 
     text: str | None
@@ -50,10 +50,10 @@ class Answered:
     """Whether the model was stopped before it came to an end by itself."""
 
 
-class AnswerStream(Protocol):
+class ResponseAssembler(Protocol):
     """Puts a streamed answer together; the `Stream` of each dialect is one."""
 
-    def feed(self, event: Any) -> Sequence[Piece]:
+    def feed(self, event: Any) -> Sequence[ResponseDelta]:
         """Take one event of the stream, and give what is new in it."""
         ...
 
@@ -66,7 +66,7 @@ class AnswerStream(Protocol):
         """Whether the provider said that this is the end."""
         ...
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelResponse:
         """Give the whole answer."""
         ...
 
@@ -86,11 +86,11 @@ class Provider(Protocol):
         """Send the request, and give the events of the answer."""
         ...
 
-    def reader(self, definitions: Definitions, taken: Collection[str]) -> AnswerStream:
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> ResponseAssembler:
         """Give what puts these events together; calls get other ids than those `taken`."""
         ...
 
-    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
         """Send the request, wait for the answer as a whole, and have it read by a fresh reader of this provider."""
         ...
 

@@ -77,7 +77,7 @@ def _without_retries(client: _Client) -> _Client:
 
 
 @asynccontextmanager
-async def hanging_up(stream: AsyncIterator[Any]) -> AsyncGenerator[AsyncIterator[Any]]:
+async def closing_stream(stream: AsyncIterator[Any]) -> AsyncGenerator[AsyncIterator[Any]]:
     """Give the events of a stream, and close it behind them."""
     try:
         yield stream
@@ -122,7 +122,7 @@ async def items_of_stream(
 
     `shut` is called with the stream when a thread still waits for its next item, and has to wake that thread up.
     """
-    line = _Line(open_stream, shut)
+    line = _BlockingStreamReader(open_stream, shut)
     # Its own: a model that thinks for minutes must not take a thread away from tools.
     limiter = CapacityLimiter(1)
     try:
@@ -135,7 +135,7 @@ async def items_of_stream(
 class _Items:
     """The items of a line; no generator, for one that is left half way would have to be closed as well."""
 
-    def __init__(self, line: "_Line", limiter: CapacityLimiter) -> None:
+    def __init__(self, line: "_BlockingStreamReader", limiter: CapacityLimiter) -> None:
         self._line, self._limiter = line, limiter
 
     def __aiter__(self) -> "_Items":
@@ -148,7 +148,7 @@ class _Items:
         return item
 
 
-class _Line:
+class _BlockingStreamReader:
     """One stream, used by one thread at a time, and left by another."""
 
     def __init__(self, open_stream: Callable[[], BlockingStream], shut: Callable[[Any], object]) -> None:

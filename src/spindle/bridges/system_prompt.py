@@ -44,7 +44,7 @@ _told: WeakKeyDictionary[DispatchContext, tuple[tuple[object, ...], str]] = Weak
 """What each dispatch was told last, and what that was made of."""
 
 
-async def system_text(ctx: DispatchContext) -> str:
+async def build_system_prompt(ctx: DispatchContext) -> str:
     """Give what the model is told first: the system prompt, then the turn's memories and retrieved texts.
 
     As long as these stay, so does every letter: a provider caches a conversation only while its beginning is the same.
@@ -85,7 +85,7 @@ async def _retrieved(retrievables: Iterable[Retrievable]) -> str:
     own = [await _own(each) for each in found if each.trust_tier not in _STRANGERS]
     sections = [_wrapped("retrieved_corpus", own)] if own else []
     for tier, kind in _STRANGERS.items():
-        sections += [await _strangers(each, kind) for each in found if each.trust_tier == tier]
+        sections += [await _third_party(each, kind) for each in found if each.trust_tier == tier]
     return "\n\n".join([DIRECTIVE, *sections]) if sections else ""
 
 
@@ -93,7 +93,7 @@ async def _own(found: Retrievable) -> str:
     return _element("retrieved", found.id, await _body(found), before=_source(found))
 
 
-async def _strangers(found: Retrievable, kind: EnvelopeKind) -> str:
+async def _third_party(found: Retrievable, kind: EnvelopeKind) -> str:
     facts = {"id": found.id, **_source(found)}
     return enclose(_harmless(await _body(found)), trusted=False, kind=kind, facts=facts)
 

@@ -20,7 +20,7 @@ from spindle.turns.record_types import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessageStep:
     """Something somebody said."""
 
     role: Literal["user", "assistant", "system"]
@@ -33,7 +33,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ToolStep:
     """One reply of the model that asked for calls, and the answer to each of them."""
 
     text: str | None
@@ -43,7 +43,7 @@ class Exchange:
     """The provider's own form of the reply, where this bridge received it; else it is made of the calls."""
 
 
-Step: TypeAlias = Said | Exchange
+Step: TypeAlias = MessageStep | ToolStep
 
 _Source = TypeVar("_Source")
 _Made = TypeVar("_Made")
@@ -52,7 +52,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
-class _Asked:
+class _ModelTurn:
     text: str | None
     calls: tuple[Call, ...]
     raw: Any
@@ -66,7 +66,7 @@ class _Stored:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _SeenMessage:
     id: str
 
 
@@ -74,11 +74,11 @@ class Transcript:
     """What one dispatch has said so far; one for each dispatch."""
 
     def __init__(self) -> None:
-        self._order: list[_Asked | _Stored | _Heard] = []
+        self._order: list[_ModelTurn | _Stored | _SeenMessage] = []
         self._seen: set[str] = set()
         self._calls_seen: dict[str, int] = defaultdict(int)
         self._own_text: str | None = None
-        self._heard: dict[str, tuple[Message, Said]] = {}
+        self._heard: dict[str, tuple[Message, MessageStep]] = {}
         self._rendered: dict[int, tuple[object, Any]] = {}
         """By identity, each with what it was made of, which must stay alive for that."""
 
@@ -86,14 +86,14 @@ class Transcript:
         """Keep what the model said on this trip."""
         self._own_text = text
         if calls:
-            self._order.append(_Asked(text, tuple(calls), raw))
+            self._order.append(_ModelTurn(text, tuple(calls), raw))
             for call in calls:
                 self._calls_seen[call.tool_call_id] += 1
 
     @property
     def call_ids(self) -> set[str]:
         """The ids of the calls that were asked for so far, whatever became of their records."""
-        return {call.tool_call_id for item in self._order if isinstance(item, _Asked) for call in item.calls}
+        return {call.tool_call_id for item in self._order if isinstance(item, _ModelTurn) for call in item.calls}
 
     async def steps(self, ctx: DispatchContext, sees: Sees) -> list[Step]:
         """Give the conversation as it stands."""
@@ -104,19 +104,19 @@ class Transcript:
             records[record.id].append(record)
         steps: list[Step] = []
         for item in self._order:
-            if isinstance(item, _Heard):
+            if isinstance(item, _SeenMessage):
                 message = messages.get(item.id)
                 if message is not None:
                     steps.append(await self._said(item.id, message, sees))
-            elif isinstance(item, _Asked):
+            elif isinstance(item, _ModelTurn):
                 answers = [await self._answer(call, records[call.tool_call_id], sees) for call in item.calls]
-                steps.append(Exchange(item.text, item.calls, tuple(answers), item.raw))
+                steps.append(ToolStep(item.text, item.calls, tuple(answers), item.raw))
             else:
                 kept = [records[name].popleft() for name in item.ids if records[name]]
                 answers = [await self._once(record, answer_of_record, sees) for record in kept]
                 calls = tuple(Call(record.id, record.tool, record.args) for record in kept)
                 if calls:
-                    steps.append(Exchange(None, calls, tuple(answers)))
+                    steps.append(ToolStep(None, calls, tuple(answers)))
         return steps
 
     async def _answer(self, call: Call, records: deque[ToolCallRecord], sees: Sees) -> Answer:
@@ -124,7 +124,7 @@ class Transcript:
             return await self._once(records.popleft(), answer_of_record, sees)
         return await self._once(call, _unanswered, sees)
 
-    async def _said(self, name: str, message: Message, sees: Sees) -> Said:
+    async def _said(self, name: str, message: Message, sees: Sees) -> MessageStep:
         """Render a message, again only when it says something else: a mapping is read anew on each trip."""
         before = self._heard.get(name)
         if before is None or not _say_the_same(before[0], message):
@@ -139,7 +139,7 @@ class Transcript:
 
     def _note_news(self, ctx: DispatchContext, messages: dict[str, Message]) -> None:
         """Put what has appeared since the last trip behind what is known, in the order of time."""
-        news: list[tuple[datetime, _Heard | ToolCallRecord]] = []
+        news: list[tuple[datetime, _SeenMessage | ToolCallRecord]] = []
         times = _times(ctx.messages, messages.values())
         for (key, message), time in zip(messages.items(), times, strict=True):
             if key in self._seen:
@@ -147,14 +147,14 @@ class Transcript:
             self._seen.add(key)
             # The loop stores the model's own words as a message; with the calls they are kept as they came.
             own, last = self._own_text, self._order[-1] if self._order else None
-            if own and message.role == "assistant" and message.content == own and isinstance(last, _Asked):
+            if own and message.role == "assistant" and message.content == own and isinstance(last, _ModelTurn):
                 self._own_text = None
                 continue
-            news.append((time, _Heard(key)))
+            news.append((time, _SeenMessage(key)))
         news += [(_with_zone(record.created_at), record) for record in self._new_records(ctx)]
         # A sort that keeps the order of equals: messages stay as they were, and records come behind them.
         for _, item in sorted(news, key=lambda pair: pair[0]):
-            if isinstance(item, _Heard):
+            if isinstance(item, _SeenMessage):
                 self._order.append(item)
             else:
                 last = self._order[-1] if self._order else None
@@ -205,11 +205,11 @@ def _say_the_same(one: Message, other: Message) -> bool:
     return told[0] == told[1]
 
 
-async def _said(message: Message, sees: Sees) -> Said:
+async def _said(message: Message, sees: Sees) -> MessageStep:
     attached = await media_parts(message.attachments, sees, tool=message.identity or message.role, trusted=False)
     if message.role == "tool":
         # No call is known that it answers, so it can only be told, and only as what may not be believed.
         text = fence(message.content, trusted=False, kind="tool-result", tool=message.identity)
-        return Said("user", (TextPart(text), *attached))
+        return MessageStep("user", (TextPart(text), *attached))
     text_parts = (TextPart(message.content),) if message.content else ()
-    return Said(message.role, (*text_parts, *attached))
+    return MessageStep(message.role, (*text_parts, *attached))

@@ -7,10 +7,10 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from spindle.bridges.rendering import MediaPart, Part
-from spindle.bridges.transcript import Said, Step
+from spindle.bridges.transcript import MessageStep, Step
 
 
-def field_of(value: Any, name: str) -> Any:
+def get_field(value: Any, name: str) -> Any:
     """Give one field of an SDK's object or of plain data; `None` where there is none."""
     if value.__class__ is dict:
         return value.get(name)
@@ -24,15 +24,15 @@ def is_record(value: Any) -> bool:
     return isinstance(value, (dict, BaseModel, Mapping))
 
 
-def text_of(value: Any, name: str) -> str:
+def get_str(value: Any, name: str) -> str:
     """Give a field that is text, and an empty one for whatever is none."""
-    found = value.get(name) if value.__class__ is dict else field_of(value, name)
+    found = value.get(name) if value.__class__ is dict else get_field(value, name)
     return found if isinstance(found, str) else ""
 
 
-def items_of(value: Any, name: str) -> Sequence[Any]:
+def get_list(value: Any, name: str) -> Sequence[Any]:
     """Give a field that is a list, and an empty one for whatever is none."""
-    found = field_of(value, name)
+    found = get_field(value, name)
     if found.__class__ is list:
         return found
     return cast("Sequence[Any]", found) if isinstance(found, (list, tuple)) else ()
@@ -40,29 +40,29 @@ def items_of(value: Any, name: str) -> Sequence[Any]:
 
 def count_of(value: Any, name: str) -> int | None:
     """Give a field that is a whole number, not negative."""
-    found = field_of(value, name)
+    found = get_field(value, name)
     return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Give an SDK's object as the plain data it was on the wire."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
     if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in cast("Mapping[str, Any]", value).items()}
-    return [plain(each) for each in cast("list[Any]", value)] if isinstance(value, (list, tuple)) else value
+        return {name: to_plain(each) for name, each in cast("Mapping[str, Any]", value).items()}
+    return [to_plain(each) for each in cast("list[Any]", value)] if isinstance(value, (list, tuple)) else value
 
 
-def sendable(value: Any) -> Any:
+def replace_lone_surrogates(value: Any) -> Any:
     """Give data that can be written as UTF-8: halves of surrogate pairs become question marks."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {name: sendable(each) for name, each in cast("dict[str, Any]", value).items()}
-    return [sendable(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {name: replace_lone_surrogates(each) for name, each in cast("dict[str, Any]", value).items()}
+    return [replace_lone_surrogates(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-class ByTurns:
+class AlternatingMessages:
     """Messages as they are written: what one role says in a row becomes one message."""
 
     def __init__(self, content: str) -> None:
@@ -88,7 +88,7 @@ class ByTurns:
 
 def system_of(system_text: str, steps: Iterable[Step]) -> list[str]:
     """Give everything the program says, the system prompt first."""
-    said = [step.text for step in steps if isinstance(step, Said) and step.role == "system"]
+    said = [step.text for step in steps if isinstance(step, MessageStep) and step.role == "system"]
     return [text for text in (system_text, *said) if text.strip()]
 
 

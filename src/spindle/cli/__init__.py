@@ -5,7 +5,7 @@ from spindle.doors import open_door
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.cli.config.loader import load_config as load_config
-    from spindle.cli.runtime import House as House
-    from spindle.cli.runtime import open_house as open_house
+    from spindle.cli.runtime import Runtime as Runtime
+    from spindle.cli.runtime import open_runtime as open_runtime
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -38,7 +38,7 @@ PIPE_CLOSED: Final = 141
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandFailure:
     """How a command ended that could not go on: its exit code, why, and what to do."""
 
     code: int
@@ -143,22 +143,22 @@ def run(argv: Sequence[str]) -> int:
         return ended.code
 
 
-def _ended_by(error: BaseException) -> Ended:
+def _ended_by(error: BaseException) -> CommandFailure:
     """What an error means for whoever typed the command."""
     match _alone(error):
         case CommandError() as told:
-            return Ended(told.exit_code, str(told), told.hint)
+            return CommandFailure(told.exit_code, str(told), told.hint)
         case KeyboardInterrupt():
-            return Ended(INTERRUPTED, "interrupted")
+            return CommandFailure(INTERRUPTED, "interrupted")
         case SpindleError() as told:
             is_usage = told.code.startswith(("E_INVALID", "E_USAGE", "E_MISSING", "E_TOOL_AL"))
-            return Ended(USAGE if is_usage else FAILED, str(told), _hint(told))
+            return CommandFailure(USAGE if is_usage else FAILED, str(told), _hint(told))
         case OSError() as refused if refused.strerror:
             place = f": {refused.filename}" if refused.filename else ""
-            return Ended(FAILED, f"{refused.strerror}{place}", "--debug shows what was attempted")
+            return CommandFailure(FAILED, f"{refused.strerror}{place}", "--debug shows what was attempted")
         case other:
             hint = "this is a bug; --debug shows where it happened"
-            return Ended(FAILED, f"{type(other).__name__}: {other}", hint)
+            return CommandFailure(FAILED, f"{type(other).__name__}: {other}", hint)
 
 
 def _alone(error: BaseException) -> BaseException:
@@ -170,7 +170,7 @@ def _alone(error: BaseException) -> BaseException:
     return whole
 
 
-def _tell(ended: Ended, *, as_json: bool) -> None:
+def _tell(ended: CommandFailure, *, as_json: bool) -> None:
     from spindle.cli.output import complain  # noqa: PLC0415 - so that even a broken install can say so
 
     complain(ended.message, ended.hint)

@@ -55,7 +55,7 @@ class Where:
         return config
 
 
-NOWHERE = Where()
+DEFAULT_LOCATION = Where()
 
 
 NAMES_THEM = "`spindle list` names them all; those of MCP servers are called mcp__server__tool"

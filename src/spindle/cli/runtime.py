@@ -106,7 +106,7 @@ async def enter_servers(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class House:
+class Runtime:
     """Everything a configuration asks for, open and ready for calls."""
 
     config: Config
@@ -135,7 +135,7 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(
+async def open_runtime(
     config: Config,
     *,
     approve: Approve | None = None,
@@ -143,7 +143,7 @@ async def open_house(
     events: Events | None = None,
     batch_timeout_seconds: float | None = None,
     wait_for_servers: bool = True,
-) -> AsyncGenerator[House]:
+) -> AsyncGenerator[Runtime]:
     """Open the tools, servers, spool and journal of a configuration, and close them again.
 
     Raises:
@@ -172,7 +172,7 @@ async def open_house(
         )
         if backends.network is not None:
             await stack.enter_async_context(backends.network)
-        yield House(
+        yield Runtime(
             config=config,
             registry=registry,
             executor=executor,

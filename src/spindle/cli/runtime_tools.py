@@ -33,7 +33,7 @@ def local_registry(config: Config, backends: Backends) -> ToolRegistry:
             sys.path.insert(0, str(folder))
     for spot in config.tools.modules:
         try:
-            registry.register_all(_tools_of(found(config, spot), config, spot))
+            registry.register_all(_tools_of(load_object(config, spot), config, spot))
         except InvalidConfigError:
             raise
         except SpindleError as error:
@@ -71,7 +71,7 @@ def _writes(tool: Tool) -> bool:
     return files is not None and bool(files.write)
 
 
-def found(config: Config, spot: str, key: tuple[str, ...] = ("tools", "modules")) -> object:
+def load_object(config: Config, spot: str, key: tuple[str, ...] = ("tools", "modules")) -> object:
     """Give what `package.module:name` names.
 
     Raises:

@@ -14,8 +14,8 @@ from spindle.capabilities.declare import NO_CAPABILITIES
 from spindle.capabilities.resolve import Backends, unserved
 from spindle.errors import InvalidToolArgsError, NotCanonicalError
 from spindle.events import Events
-from spindle.execution.call_state import Job
-from spindle.execution.cancellation import from_outside
+from spindle.execution.call_state import CallState
+from spindle.execution.cancellation import external_cancellation
 from spindle.execution.results import err_of, without_secrets
 from spindle.tools.arguments import MASK, masked, own_copy, read_arguments
 from spindle.tools.declaration import runnable_of
@@ -33,7 +33,7 @@ _TRAILING_COMMA = re.compile(r",\s*([}\]])")
 _BARE_KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
 
 
-def explained(refused: Err, job: Job, schema: Schema) -> Err:
+def suggest_repair(refused: Err, job: CallState, schema: Schema) -> Err:
     """Add to a refusal what the call would have been, if a mechanical repair makes it valid."""
     args, tool = job.call.args, job.entry.tool
     text = args.decode("utf-8", "replace") if isinstance(args, bytes) else args
@@ -83,7 +83,7 @@ _MAX_NAME = 60
 _MAX_COMPARED = 1000
 
 
-class House(NamedTuple):
+class AdmissionContext(NamedTuple):
     """What the gates judge by: the same for every call of a batch."""
 
     registry: ToolRegistry
@@ -93,10 +93,10 @@ class House(NamedTuple):
     explain_repairs: bool = False
 
 
-Gate: TypeAlias = Callable[[Job, House], Err | None]
+Gate: TypeAlias = Callable[[CallState, AdmissionContext], Err | None]
 
 
-def admit(job: Job, house: House) -> Err | None:
+def admit(job: CallState, house: AdmissionContext) -> Err | None:
     """Take a call through every gate; gives the refusal of the first that does not let it pass."""
     gate = GATES[0]
     try:
@@ -111,7 +111,7 @@ def admit(job: Job, house: House) -> Err | None:
     return None
 
 
-def is_a_call(job: Job, house: House) -> Err | None:  # noqa: ARG001
+def is_a_call(job: CallState, house: AdmissionContext) -> Err | None:  # noqa: ARG001
     """Refuse what is not a `Call` at all; something that is one takes its place, for the answer to have a name."""
     call = job.call
     if type(call) is Call and type(call.name) is str and type(call.tool_call_id) is str and call.tool_call_id.isascii():
@@ -136,7 +136,7 @@ def _text(given: object, field: str) -> str | None:
         return None
 
 
-def is_known(job: Job, house: House) -> Err | None:
+def is_known(job: CallState, house: AdmissionContext) -> Err | None:
     """Refuse a name no tool has, and offer the closest one the caller may see."""
     entry = house.registry.entry(job.call.name)
     if entry is not None:
@@ -158,7 +158,7 @@ def _closest(word: str, names: list[str]) -> list[str]:
     return [repr(name) for name in dict.fromkeys((best, *alike))][:3]
 
 
-def _is_shown(entry: Entry, house: House) -> bool:
+def _is_shown(entry: Entry, house: AdmissionContext) -> bool:
     """Tell what `to_definitions` would show; a tool that fails to answer is not shown."""
     try:
         return not entry.hidden and refusal(entry, house.filter) is None and is_available(entry.tool, house.events)
@@ -166,13 +166,13 @@ def _is_shown(entry: Entry, house: House) -> bool:
         return False
 
 
-def is_permitted(job: Job, house: House) -> Err | None:
+def is_permitted(job: CallState, house: AdmissionContext) -> Err | None:
     """Refuse what the caller's filter turns down."""
     refused = None if house.filter is None else refusal(job.entry, house.filter)
     return None if refused is None else Err("not_available", refused.message)
 
 
-def is_ready(job: Job, house: House) -> Err | None:
+def check_available(job: CallState, house: AdmissionContext) -> Err | None:
     """Refuse a tool that says it cannot be used now."""
     if is_available(job.entry.tool, house.events):
         return None
@@ -181,7 +181,7 @@ def is_ready(job: Job, house: House) -> Err | None:
     return Err("not_available", f"{text} {why()}" if callable(why) else text, retryable=True)
 
 
-def is_served(job: Job, house: House) -> Err | None:
+def check_has_backends(job: CallState, house: AdmissionContext) -> Err | None:
     """Refuse a tool that needs what nobody serves here."""
     needs = job.entry.tool.capabilities
     lacking = None if needs is NO_CAPABILITIES else unserved(needs, house.backends)
@@ -191,7 +191,7 @@ def is_served(job: Job, house: House) -> Err | None:
     return Err("not_available", text)
 
 
-def is_well_formed(job: Job, house: House) -> Err | None:
+def is_well_formed(job: CallState, house: AdmissionContext) -> Err | None:
     """Refuse arguments that are not what the schema says; nothing has run."""
     call, tool = job.call, job.entry.tool
     job.runnable = runnable = runnable_of(tool)
@@ -205,20 +205,20 @@ def is_well_formed(job: Job, house: House) -> Err | None:
         job.value = schema.validator()(own_copy(job.arguments), call.args)
     except (InvalidToolArgsError, NotCanonicalError) as error:
         refused = err_of(error, tool=tool.name)
-        return explained(refused, job, schema) if house.explain_repairs else refused
+        return suggest_repair(refused, job, schema) if house.explain_repairs else refused
     return None
 
 
-GATES: tuple[Gate, ...] = (is_a_call, is_known, is_permitted, is_ready, is_served, is_well_formed)
+GATES: tuple[Gate, ...] = (is_a_call, is_known, is_permitted, check_available, check_has_backends, is_well_formed)
 
 
-async def refused_by_checks(job: Job) -> Err | None:
+async def refused_by_checks(job: CallState) -> Err | None:
     """Ask the tool's own checks, which may wait for something; they come after every other gate."""
     tool = job.entry.tool
     try:
         await run_checks(tool.checks, job.value, job.ctx, tool=tool.name)
     except BaseException as error:  # noqa: BLE001  a guard that raises refuses
-        ending = from_outside(error)
+        ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
         if isinstance(error, InvalidToolArgsError):

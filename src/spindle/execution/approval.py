@@ -7,8 +7,8 @@ from typing import Any, TypeAlias, cast
 from pydantic_core import to_json
 
 from spindle.calls import Err, Ok
-from spindle.execution.call_state import Job
-from spindle.execution.cancellation import from_outside
+from spindle.execution.call_state import CallState
+from spindle.execution.cancellation import external_cancellation
 from spindle.execution.results import err_of, invalid_result, secrets_masked, without_secrets
 from spindle.tools.arguments import masked, shown
 from spindle.tools.context import ToolContext
@@ -33,7 +33,7 @@ Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | str]]
 """`True` agrees; `False`, or a text with the reason, denies."""
 
 
-async def refused_by_person(job: Job, approve: Approve | None) -> Err | None:
+async def refused_by_person(job: CallState, approve: Approve | None) -> Err | None:
     """Ask, where the tool wants it; without anyone to ask the call waits for approval."""
     tool = job.entry.tool
     if not job.needs_approval:
@@ -46,7 +46,7 @@ async def refused_by_person(job: Job, approve: Approve | None) -> Err | None:
         request = ApprovalRequest(tool=tool, args=args, checksum=job.checksum, ctx=job.ctx)
         answer = cast("object", await approve(request))
     except BaseException as error:  # noqa: BLE001  a guard that raises refuses
-        ending = from_outside(error)
+        ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
         job.ctx.events.warn(f"asking to approve {tool.name!r} failed", source="approve", error=error)
@@ -57,7 +57,7 @@ async def refused_by_person(job: Job, approve: Approve | None) -> Err | None:
     return Err("denied", f"The tool {tool.name!r} was not approved, so it was not run.{reason}")
 
 
-def guard_sinks(sinks: SinkPolicy, jobs: Sequence[Job], *, tainted: bool) -> None:
+def guard_sinks(sinks: SinkPolicy, jobs: Sequence[CallState], *, tainted: bool) -> None:
     """Have a person asked where strangers' words may have written a call that can do harm."""
     for job, is_risky in zip(jobs, sinks.judge([job.entry.tool for job in jobs], tainted=tainted), strict=True):
         job.needs_approval = job.needs_approval or is_risky
@@ -66,7 +66,7 @@ def guard_sinks(sinks: SinkPolicy, jobs: Sequence[Job], *, tainted: bool) -> Non
 _MAX_TEXT = 500
 
 
-async def foretold(job: Job) -> Ok | Err:
+async def dry_run_preview(job: CallState) -> Ok | Err:
     """Answer with the tool's own preview, or with the call as it would be made."""
     tool = job.entry.tool
     if tool.preview is not None:
@@ -75,13 +75,13 @@ async def foretold(job: Job) -> Ok | Err:
     return Ok(f"[dry-run] {tool.name} would be called with: {to_json(shown).decode()}")
 
 
-async def _previewed(job: Job) -> Ok | Err:
+async def _previewed(job: CallState) -> Ok | Err:
     tool = job.entry.tool
     try:
         said: Any = cast("Any", tool.preview)(job.value, job.ctx)
         text: object = await said if is_awaitable(said) else said
     except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
-        ending = from_outside(error)
+        ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
         failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
@@ -91,7 +91,7 @@ async def _previewed(job: Job) -> Ok | Err:
     return Ok(f"[dry-run] {_masked(job, text)}")
 
 
-def _masked(job: Job, text: str) -> str:
+def _masked(job: CallState, text: str) -> str:
     return secrets_masked(text, job.arguments, job.entry.tool.secret_fields)
 
 

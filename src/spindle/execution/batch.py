@@ -9,13 +9,13 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from spindle.calls import Err
-from spindle.execution.admission import House
+from spindle.execution.admission import AdmissionContext
 from spindle.execution.budget import Budget, fair_share
-from spindle.execution.call_state import Job
-from spindle.execution.cancellation import asyncio_task, forgive_cancel_requests, is_scope_cancelled
-from spindle.execution.journaling import Recording
-from spindle.execution.resource_locks import Lanes, Ticket
-from spindle.execution.results import Settled, given_again
+from spindle.execution.call_state import CallState
+from spindle.execution.cancellation import asyncio_task, is_scope_cancelled, uncancel_task
+from spindle.execution.journaling import BatchJournal
+from spindle.execution.resource_locks import LockRequest, ResourceLocks
+from spindle.execution.results import HandlerResult, without_cost
 from spindle.tools.context import ToolContext
 
 
@@ -38,13 +38,13 @@ class Batch:
     def __init__(
         self,
         calls: int,
-        house: House,
+        house: AdmissionContext,
         context: ToolContext,
         *,
         budget: Budget,
         timeout_seconds: float | None,
         attachments: Sequence[Any],
-        recording: Recording | None = None,
+        recording: BatchJournal | None = None,
     ) -> None:
         self.house = house
         self.context = context
@@ -54,11 +54,11 @@ class Batch:
         self.deadline = None if timeout_seconds is None else anyio.current_time() + timeout_seconds
         self.attachments = attachments
         self.recording = recording
-        self._leaders: dict[Any, Job] | None = None if calls == 1 else {}
-        self._followers: list[tuple[Job, Job]] = []
-        self._tickets: dict[Job, Ticket] = {}
+        self._leaders: dict[Any, CallState] | None = None if calls == 1 else {}
+        self._followers: list[tuple[CallState, CallState]] = []
+        self._tickets: dict[CallState, LockRequest] = {}
 
-    def join(self, job: Job, lanes: Lanes) -> bool:
+    def join(self, job: CallState, lanes: ResourceLocks) -> bool:
         """Give a call its place; `False` when it is finished, or an equal call will answer for it."""
         tool = job.entry.tool
         if self._leaders is not None and (name := self._shared_name(job)) is not None:
@@ -70,7 +70,7 @@ class Batch:
             return self._queue_for_resources(job, lanes)
         return True
 
-    def _shared_name(self, job: Job) -> Hashable | None:
+    def _shared_name(self, job: CallState) -> Hashable | None:
         """Name what a call has in common with those whose answer it may share; `None` when it must run by itself."""
         tool = job.entry.tool
         if tool.read_only or tool.cache is not None:
@@ -78,7 +78,7 @@ class Batch:
         # With a journal, what has the same key is the same call, and is not done twice.
         return None if self.recording is None else (str(job.call.tool_call_id), job.checksum)
 
-    def _queue_for_resources(self, job: Job, lanes: Lanes) -> bool:
+    def _queue_for_resources(self, job: CallState, lanes: ResourceLocks) -> bool:
         tool = job.entry.tool
         try:
             named: Any = tool.resources(job.value) if tool.resources else ()
@@ -87,21 +87,21 @@ class Batch:
         except Exception as error:  # noqa: BLE001  a guard that raises refuses
             self.context.events.warn(f"the resources of {tool.name!r} failed", source="resources", error=error)
             text = f"The tool {tool.name!r} cannot be used now: what it touches could not be found out."
-            job.finish(Settled(Err("not_available", text, cause=error)))
+            job.finish(HandlerResult(Err("not_available", text, cause=error)))
             return False
         if names:
             self._tickets[job] = lanes.join(names, shared=tool.read_only)
         return True
 
-    def ticket(self, job: Job) -> Ticket | None:
+    def ticket(self, job: CallState) -> LockRequest | None:
         """Give the place of a call in the queues of what it touches."""
         return self._tickets.get(job) if self._tickets else None
 
-    def may_wait_long(self, job: Job) -> bool:
+    def may_wait_long(self, job: CallState) -> bool:
         """Whether a call waits for more than a free slot before it runs."""
         return job.needs_approval or job in self._tickets
 
-    def leave_queues(self, jobs: Iterable[Job] | None = None) -> None:
+    def leave_queues(self, jobs: Iterable[CallState] | None = None) -> None:
         """Give up the places of some calls, or every place, also of calls that never ran."""
         for job in tuple(self._tickets) if jobs is None else jobs:
             if (ticket := self._tickets.get(job)) is not None:
@@ -112,13 +112,13 @@ class Batch:
         for job, leader in self._followers:
             if leader.settled is not None:
                 job.record = None if leader.record is None else leader.record.shared()
-                job.finish(leader.settled if leader.is_from_record else given_again(leader.settled))
+                job.finish(leader.settled if leader.is_from_record else without_cost(leader.settled))
 
 
-Run: TypeAlias = Callable[[Job, Batch], Coroutine[Any, Any, None]]
+Run: TypeAlias = Callable[[CallState, Batch], Coroutine[Any, Any, None]]
 
 
-async def run_all(batch: Batch, jobs: Sequence[Job], run: Run, *, workers: int) -> None:
+async def run_all(batch: Batch, jobs: Sequence[CallState], run: Run, *, workers: int) -> None:
     """Run every job: a single one right here, many by as many workers as may run at once.
 
     A call that waits for a resource, or for a person, has a task of its own, so that it holds up nobody behind it.
@@ -134,10 +134,10 @@ async def run_all(batch: Batch, jobs: Sequence[Job], run: Run, *, workers: int) 
         for job in patient:
             group.start_soon(_run_in_own_task, run, job, batch)
         # Not in this task, which is the caller's: a tool that cancels the task it runs in must not cancel its caller.
-        group.start_soon(_Crew(group, batch, plain, run, most=workers).work)
+        group.start_soon(_WorkerPool(group, batch, plain, run, most=workers).work)
 
 
-async def _run_here(run: Run, job: Job, batch: Batch) -> None:
+async def _run_here(run: Run, job: CallState, batch: Batch) -> None:
     """Run a lone call in its caller's task; a tool that swallows the caller's cancellation does not undo it."""
     task = asyncio_task()
     before = 0 if task is None else task.cancelling()
@@ -147,22 +147,22 @@ async def _run_here(run: Run, job: Job, batch: Batch) -> None:
         raise anyio.get_cancelled_exc_class()
 
 
-async def _run_in_own_task(run: Run, job: Job, batch: Batch) -> None:
+async def _run_in_own_task(run: Run, job: CallState, batch: Batch) -> None:
     """Run a call in a task that is ours; a tool that cancels that task has failed, and the task goes on."""
     try:
         await run(job, batch)
     except anyio.get_cancelled_exc_class():
         if is_scope_cancelled():
             raise
-        forgive_cancel_requests()
+        uncancel_task()
         text = f"The tool {job.call.name!r} failed while running: it cancelled itself."
-        job.finish(Settled(Err("execution_failed", text)))
+        job.finish(HandlerResult(Err("execution_failed", text)))
 
 
-class _Crew:
+class _WorkerPool:
     """Workers on one queue. Each starts two more while calls are waiting, so calls that end at once need few."""
 
-    def __init__(self, group: TaskGroup, batch: Batch, jobs: Sequence[Job], run: Run, *, most: int) -> None:
+    def __init__(self, group: TaskGroup, batch: Batch, jobs: Sequence[CallState], run: Run, *, most: int) -> None:
         self._group = group
         self._batch = batch
         self._queue = iter(jobs)
@@ -220,7 +220,7 @@ class Slots:
             self._free += 1
 
 
-class Stop(Protocol):
+class AbortSignal(Protocol):
     """The word to stop, such as the abort of a turn."""
 
     @property
@@ -233,9 +233,9 @@ class Stop(Protocol):
         ...
 
 
-async def run_until_stopped(run: Callable[[], Awaitable[None]], jobs: Sequence[Job], stop: Stop) -> None:
+async def run_until_aborted(run: Callable[[], Awaitable[None]], jobs: Sequence[CallState], stop: AbortSignal) -> None:
     """Run calls until they are done or `stop` is given; then each that had not ended is answered as cancelled."""
-    ended: set[Job] = set()
+    ended: set[CallState] = set()
     if not stop.aborted:
         with anyio.CancelScope() as scope:
 
@@ -258,15 +258,15 @@ async def run_until_stopped(run: Callable[[], Awaitable[None]], jobs: Sequence[J
         # What fails after the word to stop fails because of it.
         if job not in ended and (job.settled is None or not job.settled.result.ok):
             job.ctx.cancel()
-            job.finish(Settled(Err("cancelled", "The call was cancelled: the turn was aborted.")))
+            job.finish(HandlerResult(Err("cancelled", "The call was cancelled: the turn was aborted.")))
 
 
-async def end_cancelled(jobs: Sequence[Job], batch: Batch) -> None:
+async def record_cancelled(jobs: Sequence[CallState], batch: Batch) -> None:
     """Tell every call that it is over, and write that down, although the caller is leaving."""
     for job in jobs:
         job.ctx.cancel()
         if job.settled is None:
-            job.finish(Settled(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
+            job.finish(HandlerResult(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
     if batch.recording is not None:
         with anyio.move_on_after(5, shield=True):
             await batch.recording.finish(jobs, in_haste=True)

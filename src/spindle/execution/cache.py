@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from spindle.calls import Ok
-from spindle.execution.call_state import Job
-from spindle.execution.results import Settled, given_again
+from spindle.execution.call_state import CallState
+from spindle.execution.results import HandlerResult, without_cost
 from spindle.tools.filters import ToolFilter
 
 MAX_ENTRIES = 1_000
@@ -21,9 +21,9 @@ class ResultCache:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: OrderedDict[Hashable, tuple[float, Settled]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[float, HandlerResult]] = OrderedDict()
 
-    def key(self, job: Job, filter: ToolFilter | None) -> Hashable | None:
+    def key(self, job: CallState, filter: ToolFilter | None) -> Hashable | None:
         """Name what a result may be given again for; `None` when it may not.
 
         The registration is part of it, so that a tool registered anew starts anew; and so is the filter, for what a
@@ -42,7 +42,7 @@ class ResultCache:
             return None
         return (job.entry.definition, policy.scope, scopes[policy.scope], filter, args)
 
-    def get(self, key: Hashable) -> Settled | None:
+    def get(self, key: Hashable) -> HandlerResult | None:
         """Give what is kept under a key, if its time is not over."""
         kept = self._kept.get(key)
         if kept is None:
@@ -52,9 +52,9 @@ class ResultCache:
             del self._kept[key]
             return None
         self._kept.move_to_end(key)
-        return given_again(_copy(settled))
+        return without_cost(_copy(settled))
 
-    def put(self, key: Hashable, settled: Settled, ttl_seconds: float) -> None:
+    def put(self, key: Hashable, settled: HandlerResult, ttl_seconds: float) -> None:
         """Keep a good result."""
         if not settled.result.ok:
             return
@@ -65,12 +65,12 @@ class ResultCache:
             self._kept.popitem(last=False)
 
 
-def _copy(settled: Settled) -> Settled:
+def _copy(settled: HandlerResult) -> HandlerResult:
     """Give the result with values of its own, so that nobody who changes them changes what others are given."""
     result = settled.result
     if not isinstance(result, Ok) or result.structured is None:
         return settled
-    return Settled(replace(result, structured=_copied(result.structured)), settled.whole)
+    return HandlerResult(replace(result, structured=_copied(result.structured)), settled.full_bytes)
 
 
 def _copied(value: Any) -> Any:

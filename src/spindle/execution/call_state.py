@@ -7,7 +7,7 @@ from typing import Any
 
 from spindle.calls import Call, CallOutcome, Err, Ok
 from spindle.errors import InvalidToolArgsError
-from spindle.execution.results import Settled
+from spindle.execution.results import HandlerResult
 from spindle.journal.entries import JournalEntry, idempotency_key
 from spindle.tools.arguments import read_arguments
 from spindle.tools.context import ToolContext
@@ -17,28 +17,28 @@ from spindle.tools.invocation import Runnable
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class JournalState:
     """What a call has to do with the journal."""
 
     key: str
-    standing: JournalEntry | None = None
+    interrupted_entry: JournalEntry | None = None
     """What a process that is gone left behind: it began this call, and nobody knows what became of it."""
-    answer: Settled | None = None
+    answer: HandlerResult | None = None
     """What the call was answered with when it was asked before."""
     is_begun: bool = False
     """Whether its intent is written, so that its outcome must be too."""
-    is_over: bool = False
+    is_recorded: bool = False
     """Whether there is nothing left to write about it."""
     media: list[dict[str, Any]] | None = None
     """What is written of its media, once that was looked at."""
 
-    def shared(self) -> "Record":
+    def shared(self) -> "JournalState":
         """The record of an equal call that has the same answer; it is written once."""
-        return Record(self.key, answer=self.answer, is_over=True)
+        return JournalState(self.key, answer=self.answer, is_recorded=True)
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class CallState:
     """What is known of a call so far; filled in from gate to gate."""
 
     call: Call
@@ -50,7 +50,7 @@ class Job:
     value: Any = None
     """As the handler gets them."""
     ctx: ToolContext = None  # type: ignore[assignment]
-    settled: Settled | None = None
+    settled: HandlerResult | None = None
     reduced: Ok | Err | None = None
     is_trimmed: bool = False
     """Whether the budget cut what is shown."""
@@ -59,11 +59,11 @@ class Job:
     known_checksum: str | None = None
     needs_approval: bool = False
     """Whether a person must agree: as its tool wants it, or a sink policy."""
-    record: Record | None = None
+    record: JournalState | None = None
     """Only where there is a journal, and it has been asked about the call."""
 
     @property
-    def shows_less(self) -> bool:
+    def needs_full_copy(self) -> bool:
         """Whether the text says less than the handler gave, so that the whole is kept although all of it fits."""
         settled = self.settled
         return settled is not None and (self.reduced is not settled.result or settled.is_lossy)
@@ -74,7 +74,7 @@ class Job:
         return self.record is not None and self.record.answer is not None and self.settled is self.record.answer
 
     @property
-    def place(self) -> str:
+    def spool_id(self) -> str:
         """Where in the spool its whole result is kept."""
         return f"{self.ctx.session_id}/{self.ctx.turn_id}/{self.call.tool_call_id}"
 
@@ -85,7 +85,7 @@ class Job:
             self.known_checksum = _checksum(self.call, self.arguments)
         return self.known_checksum
 
-    def finish(self, settled: Settled) -> None:
+    def finish(self, settled: HandlerResult) -> None:
         """Take down what became of the call, and how long it took."""
         self.settled = settled
         self.reduced = settled.result

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 
 
-def from_outside(error: BaseException, scope: anyio.CancelScope | None = None) -> BaseException | None:
+def external_cancellation(error: BaseException, scope: anyio.CancelScope | None = None) -> BaseException | None:
     """Give what must go on of what a call raised, because somebody else wants the call to end; `None` if nobody does.
 
     Somebody else is its deadline (of `scope`), its caller, or whoever closes a coroutine.
@@ -25,7 +25,7 @@ def from_outside(error: BaseException, scope: anyio.CancelScope | None = None) -
     return cancelled
 
 
-async def pass_on(ending: BaseException) -> NoReturn:
+async def reraise(ending: BaseException) -> NoReturn:
     """Let a cancellation from outside go on.
 
     A tool may raise one of its own just when its scope is cancelled. On asyncio no scope would know that one, and it
@@ -47,7 +47,7 @@ def cancel_requests() -> int:
     return 0 if task is None else task.cancelling()
 
 
-def forgive_cancel_requests() -> None:
+def uncancel_task() -> None:
     """Take back what a tool asked of the task it runs in."""
     task = asyncio_task()
     while task is not None and task.cancelling():

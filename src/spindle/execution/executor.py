@@ -17,29 +17,29 @@ from spindle.calls import Call, CallOutcome, Err
 from spindle.capabilities.declare import NO_CAPABILITIES
 from spindle.capabilities.resolve import NO_BACKENDS, Backends
 from spindle.capabilities.secrets.secret import Redactor
-from spindle.execution.admission import House, admit, refused_by_checks
-from spindle.execution.approval import Approve, foretold, guard_sinks, refused_by_person
-from spindle.execution.batch import Batch, Slots, end_cancelled, run_all, run_until_stopped
+from spindle.execution.admission import AdmissionContext, admit, refused_by_checks
+from spindle.execution.approval import Approve, dry_run_preview, guard_sinks, refused_by_person
+from spindle.execution.batch import Batch, Slots, record_cancelled, run_all, run_until_aborted
 from spindle.execution.budget import Budget, fair_share
 from spindle.execution.cache import ResultCache
-from spindle.execution.call_state import Job, identity_of
-from spindle.execution.cancellation import from_outside, pass_on
-from spindle.execution.fit_results import all_fit, fit, is_shown_whole
+from spindle.execution.call_state import CallState, identity_of
+from spindle.execution.cancellation import external_cancellation, reraise
+from spindle.execution.fit_results import all_fit, fit_to_budget, fits_untruncated
 from spindle.execution.interceptors import (
+    BatchObserver,
+    CallObserver,
     Interceptor,
-    Watch,
-    Witness,
-    close_watches,
+    finish_observers,
     intercepted,
-    told_apart,
-    watched,
-    watches_of,
+    split_observers,
+    start_observers,
+    with_observers,
 )
-from spindle.execution.invoke import Attempts, Retries, Run, with_handles
-from spindle.execution.journaling import Recording, following
+from spindle.execution.invoke import Attempts, Retries, Run, with_capabilities
+from spindle.execution.journaling import BatchJournal, following
 from spindle.execution.reducers import ReduceInfo, ReducerRegistry, safe_reduce
-from spindle.execution.resource_locks import Lanes
-from spindle.execution.results import Settled, err_of, redacted, with_clean_artifact
+from spindle.execution.resource_locks import ResourceLocks
+from spindle.execution.results import HandlerResult, err_of, redacted, with_clean_artifact
 from spindle.execution.settings import check_executor_parts, check_executor_settings
 from spindle.execution.transport import Local, Transport
 from spindle.journal.journal import Journal
@@ -72,7 +72,7 @@ class Executor:
         concurrency: int = 64,
         timeout_seconds: float | None = 120,
         batch_timeout_seconds: float | None = None,
-        interceptors: Sequence[Interceptor | Witness] = (),
+        interceptors: Sequence[Interceptor | CallObserver] = (),
         approve: Approve | None = None,
         sinks: SinkPolicy | None = None,
         retries: Retries | None = None,
@@ -91,7 +91,7 @@ class Executor:
         self._journal = journal
         self._timeout_seconds = timeout_seconds
         self._batch_timeout_seconds = batch_timeout_seconds
-        self._interceptors, self._witnesses = told_apart(interceptors)
+        self._interceptors, self._witnesses = split_observers(interceptors)
         self._approve = approve
         self._sinks = sinks
         self._local = Local(concurrency)
@@ -99,7 +99,7 @@ class Executor:
         self._explain_repairs = repair == "explain"
         self._cache = ResultCache(time.monotonic)
         self._redactor = Redactor()
-        self._lanes = Lanes()
+        self._lanes = ResourceLocks()
         self._concurrency, self._slots = concurrency, Slots(concurrency)
 
     @property
@@ -147,40 +147,40 @@ class Executor:
         """
         context = as_tool_context(ctx)
         begun = time.perf_counter()
-        jobs = [Job(call, begun) for call in calls]
+        jobs = [CallState(call, begun) for call in calls]
         batch = self._batch(len(jobs), context, checked_filter(filter), attachments)
-        watches = watches_of(self._witnesses, context) if self._witnesses else ()
+        watches = start_observers(self._witnesses, context) if self._witnesses else ()
         waiting = [job for job in jobs if self._is_admitted(job, batch)]
         if self._sinks is not None:
             guard_sinks(self._sinks, waiting, tainted=context.tainted)
         try:
             stop = None if context is ctx else getattr(ctx, "abort_signal", None)
             run = partial(self._run_all, waiting, batch, watches)
-            await (run() if stop is None else run_until_stopped(run, waiting, stop))
+            await (run() if stop is None else run_until_aborted(run, waiting, stop))
             batch.share_results()
             if self._reducers is not None:
                 for job in jobs:
                     self._reduce(job, self._reducers)
             new = jobs if batch.recording is None else [job for job in jobs if not job.is_from_record]
             if not all_fit(new, batch.budget):
-                await fit(new, batch.budget, self._spool, self._redactor.redact)
+                await fit_to_budget(new, batch.budget, self._spool, self._redactor.redact)
             if batch.recording is not None:
                 await batch.recording.finish(jobs)
         except anyio.get_cancelled_exc_class():
-            await end_cancelled(waiting, batch)
+            await record_cancelled(waiting, batch)
             raise
         finally:
             batch.leave_queues()
             if watches:
-                close_watches(watches, jobs, context.events)
+                finish_observers(watches, jobs, context.events)
         await context.events.flush()
         return [job.outcome(from_artifact_tool=_is_reader(job)) for job in jobs]
 
-    async def _run_all(self, jobs: Sequence[Job], batch: Batch, watches: Sequence[Watch]) -> None:
+    async def _run_all(self, jobs: Sequence[CallState], batch: Batch, watches: Sequence[BatchObserver]) -> None:
         """Run the calls, each written down before and after where there is a journal."""
         run = self._run if batch.deadline is None else self._run_in_time
         if watches:
-            run = watched(run, watches)
+            run = with_observers(run, watches)
         recording = batch.recording
         if recording is None:
             await run_all(batch, jobs, run, workers=self._concurrency)
@@ -192,10 +192,10 @@ class Executor:
             await run_all(batch, left, run, workers=self._concurrency)
             return
         run = following(run, recording)
-        async with recording.keeping_up():
+        async with recording.flush_in_background():
             await run_all(batch, left, run, workers=self._concurrency)
 
-    def _must_be_asked(self, job: Job) -> bool:
+    def _must_be_asked(self, job: CallState) -> bool:
         """Whether something may still answer in the tool's place, so that it is too early to write that it will run."""
         tool = job.entry.tool
         return bool(self._interceptors or tool.checks or job.needs_approval or tool.cache is not None)
@@ -206,7 +206,7 @@ class Executor:
         journal = None if context.dry_run else self._journal
         return Batch(
             calls,
-            House(self._registry, filter, self._backends, context.events, self._explain_repairs),
+            AdmissionContext(self._registry, filter, self._backends, context.events, self._explain_repairs),
             context,
             budget=budget,
             timeout_seconds=self._batch_timeout_seconds,
@@ -214,21 +214,21 @@ class Executor:
             recording=None if journal is None else self._recording(journal, context, budget, calls),
         )
 
-    def _recording(self, journal: Journal, context: ToolContext, budget: Budget, calls: int) -> Recording:
+    def _recording(self, journal: Journal, context: ToolContext, budget: Budget, calls: int) -> BatchJournal:
         reducers, share = self._reducers, fair_share(budget.total, calls)
 
-        def is_final(job: Job) -> bool:
+        def is_final(job: CallState) -> bool:
             is_reduced = reducers is not None and reducers.get(job.call.name) is not None
-            return not is_reduced and is_shown_whole(job, budget, share)
+            return not is_reduced and fits_untruncated(job, budget, share)
 
-        return Recording(journal, context, self._spool, is_final)
+        return BatchJournal(journal, context, self._spool, is_final)
 
-    def _is_admitted(self, job: Job, batch: Batch) -> bool:
+    def _is_admitted(self, job: CallState, batch: Batch) -> bool:
         """Look up → filter → available → backends → arguments; then give the call its context and its place."""
         job.begun = time.perf_counter()
         refused = admit(job, batch.house)
         if refused is not None:
-            job.finish(Settled(refused))
+            job.finish(HandlerResult(refused))
             return False
         tool, context = job.entry.tool, batch.context
         cap = tool.max_result_chars
@@ -243,7 +243,7 @@ class Executor:
         job.needs_approval = tool.requires_approval
         return batch.join(job, self._lanes)
 
-    async def _run(self, job: Job, batch: Batch) -> None:
+    async def _run(self, job: CallState, batch: Batch) -> None:
         """Run one admitted call, inside the user's interceptors; its job is finished when this returns."""
         job.begun = time.perf_counter()
         try:
@@ -252,40 +252,40 @@ class Executor:
             else:
                 job.finish(await self._perform(job, batch))
         except BaseException as error:  # noqa: BLE001  whatever happens round a call is its answer
-            ending = from_outside(error)
+            ending = external_cancellation(error)
             if ending is not None:
-                await pass_on(ending)
-            job.finish(Settled(err_of(error, tool=job.call.name)))
+                await reraise(ending)
+            job.finish(HandlerResult(err_of(error, tool=job.call.name)))
         finally:
             if (ticket := batch.ticket(job)) is not None:
                 ticket.leave()
 
-    async def _run_in_time(self, job: Job, batch: Batch) -> None:
+    async def _run_in_time(self, job: CallState, batch: Batch) -> None:
         """Run one call of a batch that has a deadline: nothing a call waits for makes it later."""
         with anyio.CancelScope(deadline=cast("float", batch.deadline)) as scope:
             await self._run(job, batch)
         if scope.cancel_called and (job.settled is None or not job.settled.result.ok):
             job.ctx.cancel()
-            job.finish(Settled(_timed_out(job.call.name)))
+            job.finish(HandlerResult(_timed_out(job.call.name)))
 
-    async def _intercepted(self, job: Job, batch: Batch) -> Settled:
+    async def _intercepted(self, job: CallState, batch: Batch) -> HandlerResult:
         async def inner() -> CallOutcome:
             job.finish(await self._perform(job, batch))
             return job.outcome(from_artifact_tool=_is_reader(job))
 
         return await intercepted(job, self._interceptors, inner)
 
-    async def _perform(self, job: Job, batch: Batch) -> Settled:
+    async def _perform(self, job: CallState, batch: Batch) -> HandlerResult:
         """One call that has passed the gates: own checks, approval, dry run, cache, run; in that order."""
         tool = job.entry.tool
         if tool.checks:
             refused = await refused_by_checks(job)
             if refused is not None:
-                return Settled(refused)
+                return HandlerResult(refused)
         if job.needs_approval:
             refused = await refused_by_person(job, self._approve)
             if refused is not None:
-                return Settled(refused)
+                return HandlerResult(refused)
         if job.ctx.dry_run:
             return redacted(await self._granted(job, batch, _foretell), self._redactor)
         key = None if tool.cache is None else self._cache.key(job, batch.house.filter)
@@ -302,12 +302,12 @@ class Executor:
             self._cache.put(key, settled, tool.cache.ttl_seconds)
         return settled
 
-    def _granted(self, job: Job, batch: Batch, run: Run) -> Awaitable[Settled]:
+    def _granted(self, job: CallState, batch: Batch, run: Run) -> Awaitable[HandlerResult]:
         if job.entry.tool.capabilities is NO_CAPABILITIES:
             return run(job, batch)
-        return with_handles(job, batch, run, backends=self._backends, spool=self._spool, redactor=self._redactor)
+        return with_capabilities(job, batch, run, backends=self._backends, spool=self._spool, redactor=self._redactor)
 
-    async def _attempt(self, job: Job, batch: Batch) -> Settled:
+    async def _attempt(self, job: CallState, batch: Batch) -> HandlerResult:
         """Wait for the call's turn, then run it within its time."""
         ticket, slots = batch.ticket(job), self._slots
         if ticket is not None:
@@ -319,7 +319,7 @@ class Executor:
             if batch.deadline is not None:
                 seconds = min(seconds, batch.deadline - anyio.current_time())
                 if seconds <= 0:
-                    return Settled(_timed_out(job.call.name))
+                    return HandlerResult(_timed_out(job.call.name))
             if seconds is math.inf:
                 return await self._attempts.run(job, anyio.CancelScope())
             job.ctx.deadline = time.monotonic() + seconds
@@ -331,12 +331,12 @@ class Executor:
         finally:
             slots.give()
         job.ctx.cancel()
-        return Settled(_timed_out(job.call.name))
+        return HandlerResult(_timed_out(job.call.name))
 
-    def _seconds(self, job: Job) -> float:
+    def _seconds(self, job: CallState) -> float:
         return job.entry.tool.timeout_seconds or self._timeout_seconds or math.inf
 
-    def _reduce(self, job: Job, reducers: ReducerRegistry) -> None:
+    def _reduce(self, job: CallState, reducers: ReducerRegistry) -> None:
         reducer = None if job.settled is None or job.ctx is None else reducers.get(job.call.name)  # pyright: ignore[reportUnnecessaryComparison]
         if reducer is None or job.settled is None or job.ctx.dry_run or job.is_from_record:
             return
@@ -348,8 +348,8 @@ class Executor:
         job.reduced = safe_reduce(reducer, job.settled.result, info, warn=warn)
 
 
-async def _foretell(job: Job, batch: Batch) -> Settled:  # noqa: ARG001
-    return Settled(await foretold(job))
+async def _foretell(job: CallState, batch: Batch) -> HandlerResult:  # noqa: ARG001
+    return HandlerResult(await dry_run_preview(job))
 
 
 def _timed_out(tool: str) -> Err:
@@ -357,6 +357,6 @@ def _timed_out(tool: str) -> Err:
     return Err("timed_out", text, retryable=True)
 
 
-def _is_reader(job: Job) -> bool:
+def _is_reader(job: CallState) -> bool:
     entry = cast("Any", job.entry)
     return entry is not None and isinstance(entry.tool, ReaderTool)

@@ -12,9 +12,9 @@ from spindle.capabilities.declare import CallScope
 from spindle.capabilities.resolve import Backends, close_handles, handles
 from spindle.capabilities.secrets.secret import Redactor
 from spindle.execution.batch import Batch
-from spindle.execution.call_state import Job
-from spindle.execution.cancellation import from_outside, pass_on
-from spindle.execution.results import Settled, err_of, settle, without_secrets
+from spindle.execution.call_state import CallState
+from spindle.execution.cancellation import external_cancellation, reraise
+from spindle.execution.results import HandlerResult, err_of, normalize, without_secrets
 from spindle.execution.transport import Local, Transport, carried
 from spindle.tools.arguments import own_copy
 from spindle.tools.invocation import Observed
@@ -43,7 +43,7 @@ class Attempts:
         self._local = local
         self._transport = transport
 
-    async def run(self, job: Job, scope: anyio.CancelScope) -> Settled:
+    async def run(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
         """Run the body with its events around it; never raises but for a cancellation from outside."""
         events = job.ctx.events
         if not (events.heard("tool_execution_start") or events.heard("tool_execution_end")):
@@ -52,7 +52,7 @@ class Attempts:
                 await events.flush()
             return settled_now
         observed = Observed(tool=job.runnable, context=job.ctx, checksum=job.checksum)
-        settled: list[Settled] = []
+        settled: list[HandlerResult] = []
 
         async def body() -> Any:
             settled.append(await self._run(job, scope))
@@ -61,11 +61,11 @@ class Attempts:
         await observed.run(job.value, body)
         return settled[0]
 
-    def _run(self, job: Job, scope: anyio.CancelScope) -> Coroutine[Any, Any, Settled]:
+    def _run(self, job: CallState, scope: anyio.CancelScope) -> Coroutine[Any, Any, HandlerResult]:
         """Choose how often: what may do harm twice is tried once."""
         return self._repeatedly(job, scope) if job.entry.tool.idempotent else self._once(job, scope)
 
-    async def _repeatedly(self, job: Job, scope: anyio.CancelScope) -> Settled:
+    async def _repeatedly(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
         tries = 1 + self._retries.times
         while True:
             settled = await self._once(job, scope)
@@ -78,7 +78,7 @@ class Attempts:
             # The try before may have changed its arguments; this one is to be the same call.
             job.value = job.runnable.schema.validator()(own_copy(job.arguments or {}), job.call.args)
 
-    async def _once(self, job: Job, scope: anyio.CancelScope) -> Settled:
+    async def _once(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
         tool, runnable = job.entry.tool, job.runnable
         job.attempts += 1
         try:
@@ -89,30 +89,30 @@ class Attempts:
             else:
                 value = await self._local.run(job)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
-            ending = from_outside(error, scope)
+            ending = external_cancellation(error, scope)
             if ending is not None:
-                await pass_on(ending)
+                await reraise(ending)
             failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
-            return Settled(without_secrets(failed, job.arguments, tool.secret_fields))
-        settled = settle(value, tool=tool.name, trusted=tool.trusted)
+            return HandlerResult(without_secrets(failed, job.arguments, tool.secret_fields))
+        settled = normalize(value, tool=tool.name, trusted=tool.trusted)
         if tool.secret_fields and isinstance(settled.result, Err):
-            return Settled(without_secrets(settled.result, job.arguments, tool.secret_fields))
+            return HandlerResult(without_secrets(settled.result, job.arguments, tool.secret_fields))
         return settled
 
 
-def _may_try_again(settled: Settled) -> bool:
+def _may_try_again(settled: HandlerResult) -> bool:
     result = settled.result
     return isinstance(result, Err) and (
         result.retryable or (result.code == "execution_failed" and result.cause is not None)
     )
 
 
-Run: TypeAlias = Callable[[Job, Batch], Awaitable[Settled]]
+Run: TypeAlias = Callable[[CallState, Batch], Awaitable[HandlerResult]]
 
 
-async def with_handles(
-    job: Job, batch: Batch, run: Run, *, backends: Backends, spool: Spool | None, redactor: Redactor
-) -> Settled:
+async def with_capabilities(
+    job: CallState, batch: Batch, run: Run, *, backends: Backends, spool: Spool | None, redactor: Redactor
+) -> HandlerResult:
     """Open the handles the tool declared, run it, and close them again."""
     tool, ctx = job.entry.tool, job.ctx
     scope = CallScope(
@@ -129,7 +129,7 @@ async def with_handles(
         opened = handles(tool.capabilities, backends, scope)
     except Exception as error:  # noqa: BLE001  a guard that raises refuses
         text = f"The tool {tool.name!r} cannot be used now: what it needs could not be opened."
-        return Settled(Err("not_available", text, cause=error))
+        return HandlerResult(Err("not_available", text, cause=error))
     ctx.grant(opened)
     try:
         return await run(job, batch)

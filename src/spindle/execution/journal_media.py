@@ -14,7 +14,7 @@ from spindle.artifacts.artifact import settled
 from spindle.artifacts.spool import Spool
 from spindle.calls import Ok
 from spindle.errors import SpoolError
-from spindle.execution.call_state import Job
+from spindle.execution.call_state import CallState
 from spindle.media.labels import safe_filename, safe_mime_type
 from spindle.media.media import Media
 
@@ -28,7 +28,7 @@ MEASURE_SECONDS: Final = 1.0
 Warn: TypeAlias = Callable[[str, BaseException], None]
 
 
-async def keep_media(jobs: Sequence[Job], spool: Spool | None, warn: Warn) -> None:
+async def keep_media(jobs: Sequence[CallState], spool: Spool | None, warn: Warn) -> None:
     """Keep the media of calls that are about to be recorded, and take down what is to be said of it."""
     owed = [job for job in jobs if job.record is not None and job.record.media is None and _media_of(job)]
     seconds = KEEP_SECONDS if spool is not None else MEASURE_SECONDS
@@ -65,12 +65,12 @@ def note_of(lost: Sequence[Mapping[str, Any]]) -> str:
     return "".join(f"\n[media of this answer was not kept: {_words(each)}]" for each in lost)
 
 
-def _media_of(job: Job) -> tuple[Any, ...]:
+def _media_of(job: CallState) -> tuple[Any, ...]:
     return job.reduced.media if isinstance(job.reduced, Ok) else ()
 
 
-async def _described(job: Job, media: Media, spool: Spool | None, deadline: float, warn: Warn) -> dict[str, Any]:
-    place, length = f"{job.place}/media/{media.id}", None
+async def _described(job: CallState, media: Media, spool: Spool | None, deadline: float, warn: Warn) -> dict[str, Any]:
+    place, length = f"{job.spool_id}/media/{media.id}", None
     is_kept = False
     with anyio.CancelScope(deadline=deadline) as scope:
         try:
@@ -85,7 +85,7 @@ async def _described(job: Job, media: Media, spool: Spool | None, deadline: floa
     return {**_labels(job, media), "byte_length": length, "kept": place if is_kept else None}
 
 
-def _labels(job: Job, media: Media) -> dict[str, Any]:
+def _labels(job: CallState, media: Media) -> dict[str, Any]:
     """Describe media as JSON; what somebody else worded may hold a secret."""
     labels: dict[str, Any] = {**media.to_dict(), "filename": job.ctx.redacted(media.filename)}
     if media.source is not None:

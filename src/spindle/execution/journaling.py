@@ -14,10 +14,10 @@ from spindle.artifacts.json_artifact import JsonArtifact
 from spindle.artifacts.spool import Spool
 from spindle.calls import Err, ErrCode, Ok
 from spindle.errors import UsageError
-from spindle.execution.call_state import Job, Record
-from spindle.execution.cancellation import from_outside, pass_on
+from spindle.execution.call_state import CallState, JournalState
+from spindle.execution.cancellation import external_cancellation, reraise
 from spindle.execution.journal_media import keep_media, note_of, restored_media
-from spindle.execution.results import Settled, redactor_of, settle
+from spindle.execution.results import HandlerResult, normalize, redactor_of
 from spindle.journal.entries import Finished, Intent, JournalEntry, idempotency_key
 from spindle.journal.journal import Journal
 from spindle.tools.arguments import masked
@@ -28,7 +28,7 @@ Clock: TypeAlias = tuple[datetime, float]
 """The same instant as a time, and as `time.perf_counter()` counts."""
 
 
-def intent_of(job: Job, now: datetime) -> Intent:
+def build_intent(job: CallState, now: datetime) -> Intent:
     """Say that a call is about to run; its key is taken down, for its context is in the handler's hands then.
 
     Raises:
@@ -38,7 +38,7 @@ def intent_of(job: Job, now: datetime) -> Intent:
     if job.record is None:
         ctx.checksum = job.checksum
         ctx.idempotency_key = idempotency_key(ctx.session_id, ctx.turn_id, call_id, job.checksum)
-        job.record = Record(ctx.idempotency_key)
+        job.record = JournalState(ctx.idempotency_key)
     return Intent(
         tool_call_id=call_id,
         tool=tool.name,
@@ -53,7 +53,7 @@ def intent_of(job: Job, now: datetime) -> Intent:
     )
 
 
-def bare_intent_of(job: Job, context: ToolContext, now: datetime) -> Intent:
+def build_refusal_intent(job: CallState, context: ToolContext, now: datetime) -> Intent:
     """Name a call that did not pass the gates. What it was given may hold secrets that nobody could tell apart.
 
     Raises:
@@ -75,10 +75,10 @@ def bare_intent_of(job: Job, context: ToolContext, now: datetime) -> Intent:
     )
 
 
-def finished_of(job: Job, clock: Clock, *, key: str | None = None, text_only: bool = False) -> Finished:
+def build_outcome(job: CallState, clock: Clock, *, key: str | None = None, text_only: bool = False) -> Finished:
     """Say what became of a call, as it is shown."""
     now, ticks = clock
-    result, key = job.reduced, cast("Record", job.record).key if key is None else key
+    result, key = job.reduced, cast("JournalState", job.record).key if key is None else key
     ended_at = now - timedelta(seconds=ticks - job.begun - job.duration_ms / 1000)
     attempts = job.attempts or _attempts_before(job)
     if not isinstance(result, Ok):
@@ -102,11 +102,11 @@ def finished_of(job: Job, clock: Clock, *, key: str | None = None, text_only: bo
         result_chars=len(result.value),
         cost_usd=result.cost_usd,
         trusted=result.trusted,
-        artifact_id=job.place if is_kept else None,
+        artifact_id=job.spool_id if is_kept else None,
     )
 
 
-def _told(result: Ok, job: Job, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
+def _told(result: Ok, job: CallState, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
     # A tool may repeat what it was told in confidence; that is for the one who asked, not for the record.
     secrets = redactor_of(job.arguments, job.entry.tool.secret_fields)
     told: dict[str, Any] = {"value": secrets.redact(result.value)}
@@ -121,17 +121,17 @@ def _told(result: Ok, job: Job, *, is_kept: bool, text_only: bool) -> dict[str, 
     return told
 
 
-def _attempts_before(job: Job) -> int:
+def _attempts_before(job: CallState) -> int:
     """A call that was found out about ran in the process that is gone, and not here."""
-    return 1 if job.record is not None and job.record.standing is not None else 0
+    return 1 if job.record is not None and job.record.interrupted_entry is not None else 0
 
 
-def _given_artifact(job: Job) -> Any:
-    result = cast("Settled", job.settled).result
+def _given_artifact(job: CallState) -> Any:
+    result = cast("HandlerResult", job.settled).result
     return result.artifact if isinstance(result, Ok) else None
 
 
-async def reconciled(job: Job, timeout_seconds: float) -> Settled | None:
+async def reconcile_interrupted(job: CallState, timeout_seconds: float) -> HandlerResult | None:
     """Ask the tool what became of an interrupted call; whatever is no answer means that nobody knows."""
     tool = job.entry.tool
     if tool.reconcile is None:
@@ -139,17 +139,17 @@ async def reconciled(job: Job, timeout_seconds: float) -> Settled | None:
     problem: BaseException | None = None
     with anyio.move_on_after(timeout_seconds) as scope:
         try:
-            found = tool.reconcile(cast("Record", job.record).key, job.ctx)
+            found = tool.reconcile(cast("JournalState", job.record).key, job.ctx)
             found = await found if is_awaitable(found) else found
             if found is None:
                 return None
             if isinstance(found, (Ok, Err)):
-                return settle(found, tool=tool.name, trusted=tool.trusted)
+                return normalize(found, tool=tool.name, trusted=tool.trusted)
             problem = TypeError(f"reconcile gave a {type(found).__name__} instead of an Ok, an Err or None")
         except BaseException as error:  # noqa: BLE001  it is a user's function, and nobody is to fall over it
-            ending = from_outside(error, scope)
+            ending = external_cancellation(error, scope)
             if ending is not None:
-                await pass_on(ending)
+                await reraise(ending)
             problem = error
     job.ctx.events.warn(f"reconciling a call of {tool.name!r} failed", source="reconcile", error=problem)
     return None
@@ -158,10 +158,10 @@ async def reconciled(job: Job, timeout_seconds: float) -> Settled | None:
 GATHER_SECONDS = 0.02
 """An outcome waits so long for others to be written with; then it no longer depends on how long its siblings take."""
 
-IsFinal: TypeAlias = Callable[[Job], bool]
+IsFinal: TypeAlias = Callable[[CallState], bool]
 
 
-class Recording:
+class BatchJournal:
     """Writes down what becomes of one batch."""
 
     def __init__(self, journal: Journal, context: ToolContext, spool: Spool | None, is_final: IsFinal) -> None:
@@ -170,11 +170,11 @@ class Recording:
         self._spool = spool
         self._is_final = is_final
         """Whether an answer is known to be shown as it is, before those of its siblings are known."""
-        self._ended: list[Job] = []
+        self._ended: list[CallState] = []
         self._news = anyio.Event()
         self._all_ended = anyio.Event()
 
-    async def begin(self, jobs: Sequence[Job]) -> None:
+    async def begin(self, jobs: Sequence[CallState]) -> None:
         """Write the intent of each call; one that must not run again is answered here."""
         now = datetime.now(UTC)
         intents = {job: intent for job in jobs if (intent := self._intended(job, now)) is not None}
@@ -194,60 +194,60 @@ class Recording:
             for job, entry in zip(intents, standing, strict=True):
                 await self._take_in(job, entry)
 
-    def _intended(self, job: Job, now: datetime) -> Intent | None:
+    def _intended(self, job: CallState, now: datetime) -> Intent | None:
         try:
-            return intent_of(job, now)
+            return build_intent(job, now)
         except Exception as error:  # noqa: BLE001  a call id, say, that is no text
             _refuse(job, error=error)
             return None
 
-    async def _take_in(self, job: Job, entry: JournalEntry | None) -> None:
-        record = cast("Record", job.record)
+    async def _take_in(self, job: CallState, entry: JournalEntry | None) -> None:
+        record = cast("JournalState", job.record)
         if entry is None:
             record.is_begun = True
         elif entry.state == "interrupted":
-            record.standing = entry
+            record.interrupted_entry = entry
         else:
-            record.is_over = True
+            record.is_recorded = True
             if entry.state == "finished":
-                record.answer = Settled(await self._answer(job, entry))
+                record.answer = HandlerResult(await self._answer(job, entry))
                 job.finish(record.answer)
             else:
                 text = f"The same call of {job.call.name!r} is running already; wait for its answer."
-                job.finish(Settled(Err("not_available", text, retryable=True)))
+                job.finish(HandlerResult(Err("not_available", text, retryable=True)))
 
-    async def admit(self, job: Job, *, timeout_seconds: float) -> Settled | None:
+    async def admit(self, job: CallState, *, timeout_seconds: float) -> HandlerResult | None:
         """Let one call run, written down as begun; or give the answer it has without running."""
         if job.record is None:
             await self.begin([job])
-        record = cast("Record", job.record)
+        record = cast("JournalState", job.record)
         if record.is_begun:
             return None
-        if record.standing is None:
+        if record.interrupted_entry is None:
             return job.settled
-        found = await reconciled(job, timeout_seconds)
+        found = await reconcile_interrupted(job, timeout_seconds)
         if found is not None:
             record.is_begun = True
             return found
         if job.entry.tool.idempotent:
             return await self._begin_again(job, record)
-        record.is_over = True
+        record.is_recorded = True
         text = (
             f"The call of {job.call.name!r} was interrupted by a crash, so nobody knows whether it took effect. "
             "It was not run again: find out first."
         )
-        return Settled(Err("interrupted", text))
+        return HandlerResult(Err("interrupted", text))
 
-    async def _begin_again(self, job: Job, record: Record) -> Settled | None:
+    async def _begin_again(self, job: CallState, record: JournalState) -> HandlerResult | None:
         try:
-            await self._journal.begin([replace(intent_of(job, datetime.now(UTC)), repeat=True)])
+            await self._journal.begin([replace(build_intent(job, datetime.now(UTC)), repeat=True)])
         except Exception as error:  # noqa: BLE001
             _refuse(job, error=error)
             return job.settled
-        job.record = Record(record.key, is_begun=True)
+        job.record = JournalState(record.key, is_begun=True)
         return None
 
-    async def _answer(self, job: Job, entry: JournalEntry) -> Ok | Err:
+    async def _answer(self, job: CallState, entry: JournalEntry) -> Ok | Err:
         """Give the answer that was given before."""
         record = entry.result or {}
         if entry.code is not None:
@@ -263,7 +263,7 @@ class Recording:
             trusted=entry.trusted,
         )
 
-    async def _artifact(self, job: Job, artifact_id: str, record: dict[str, Any]) -> Any:
+    async def _artifact(self, job: CallState, artifact_id: str, record: dict[str, Any]) -> Any:
         kind = job.entry.tool.artifact_constructor or (JsonArtifact if record.get("is_json") else Artifact)
         try:
             reader = None if self._spool is None else await self._spool.read(artifact_id)
@@ -273,7 +273,7 @@ class Recording:
             return None
 
     @asynccontextmanager
-    async def keeping_up(self) -> AsyncGenerator[None]:
+    async def flush_in_background(self) -> AsyncGenerator[None]:
         """While calls run, write the outcomes of those that have ended, so that none depends on a slow sibling."""
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._keep_up)
@@ -283,7 +283,7 @@ class Recording:
                 self._all_ended.set()
                 self._news.set()
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: CallState) -> None:
         """Take down that a call has ended; it is held up by nothing that is written."""
         record = job.record
         if record is not None and record.is_begun and self._is_final(job):
@@ -304,12 +304,12 @@ class Recording:
             except Exception:  # noqa: BLE001  it is tried once more at the end, and told then
                 return
 
-    async def finish(self, jobs: Sequence[Job], *, in_haste: bool = False) -> None:
+    async def finish(self, jobs: Sequence[CallState], *, in_haste: bool = False) -> None:
         """Write all that is not written yet; a journal that fails now is reported, the answers stand.
 
         In haste, media is named and not kept.
         """
-        owed = [job for job in jobs if job.record is not None and job.record.is_begun and not job.record.is_over]
+        owed = [job for job in jobs if job.record is not None and job.record.is_begun and not job.record.is_recorded]
         refused = [note for job in jobs if (note := self._refusal(job)) is not None]
         try:
             await self._write(owed, in_haste=in_haste)
@@ -317,13 +317,13 @@ class Recording:
         except Exception as error:  # noqa: BLE001
             self._warn(f"the outcomes of up to {len(owed) + len(refused)} calls could not be written", error)
 
-    async def _write(self, jobs: Sequence[Job], *, in_haste: bool = False) -> None:
+    async def _write(self, jobs: Sequence[CallState], *, in_haste: bool = False) -> None:
         if not jobs:
             return
         await keep_media(jobs, None if in_haste else self._spool, self._warn)
         clock = datetime.now(UTC), time.perf_counter()
         try:
-            await self._journal.finish([finished_of(job, clock) for job in jobs])
+            await self._journal.finish([build_outcome(job, clock) for job in jobs])
         except UsageError as error:
             if len(jobs) > 1:
                 for job in jobs:
@@ -331,21 +331,23 @@ class Recording:
                 return
             # A handler's own `structured` may be anything; the text is what the model was shown.
             self._warn(f"of the result of {jobs[0].call.name!r} only the text could be written", error)
-            await self._journal.finish([finished_of(jobs[0], clock, text_only=True)])
+            await self._journal.finish([build_outcome(jobs[0], clock, text_only=True)])
         for job in jobs:
-            cast("Record", job.record).is_over = True
+            cast("JournalState", job.record).is_recorded = True
 
-    def _refusal(self, job: Job) -> tuple[Intent, Finished] | None:
+    def _refusal(self, job: CallState) -> tuple[Intent, Finished] | None:
         """What is to be said of a call that was refused: without its arguments where nobody found them good."""
         result = None if job.settled is None else job.settled.result
-        if not isinstance(result, Err) or (job.record is not None and (job.record.is_begun or job.record.is_over)):
+        if not isinstance(result, Err) or (job.record is not None and (job.record.is_begun or job.record.is_recorded)):
             return None
         now = datetime.now(UTC)
         try:
             intent = (
-                intent_of(job, now) if cast("Any", job.ctx) is not None else bare_intent_of(job, self._context, now)
+                build_intent(job, now)
+                if cast("Any", job.ctx) is not None
+                else build_refusal_intent(job, self._context, now)
             )
-            return intent, finished_of(job, (now, time.perf_counter()), key=intent.idempotency_key)
+            return intent, build_outcome(job, (now, time.perf_counter()), key=intent.idempotency_key)
         except Exception:  # noqa: BLE001  what has no name cannot be written down, and did nothing
             return None
 
@@ -353,20 +355,20 @@ class Recording:
         self._context.events.warn(message, source="journal", error=error)
 
 
-Run: TypeAlias = Callable[[Job, Any], Coroutine[Any, Any, None]]
+Run: TypeAlias = Callable[[CallState, Any], Coroutine[Any, Any, None]]
 
 
-def following(run: Run, recording: Recording) -> Run:
+def following(run: Run, recording: BatchJournal) -> Run:
     """Run calls so that the recording hears of each end."""
 
-    async def run_and_tell(job: Job, batch: Any) -> None:
+    async def run_and_tell(job: CallState, batch: Any) -> None:
         await run(job, batch)
         recording.ended(job)
 
     return run_and_tell
 
 
-def _refuse(job: Job, *, error: BaseException) -> None:
+def _refuse(job: CallState, *, error: BaseException) -> None:
     text = f"The tool {job.call.name!r} was not run: the call could not be written down first."
-    job.record = Record("", is_over=True)
-    job.finish(Settled(Err("not_available", text, retryable=True, cause=error)))
+    job.record = JournalState("", is_recorded=True)
+    job.finish(HandlerResult(Err("not_available", text, retryable=True, cause=error)))

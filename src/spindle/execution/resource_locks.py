@@ -9,7 +9,7 @@ from spindle.concurrency import ThreadsafeEvent
 from spindle.errors import UsageError
 
 
-class Lanes:
+class ResourceLocks:
     """The queues of all resources in use; a resource is only a name.
 
     Joining is one step: a ticket takes its place in all its queues at once, so every queue has the same order and no
@@ -20,23 +20,23 @@ class Lanes:
         self._lock = Lock()
         self._queues: dict[str, _Queue] = {}
 
-    def join(self, resources: Iterable[str], *, shared: bool) -> "Ticket":
+    def join(self, resources: Iterable[str], *, shared: bool) -> "LockRequest":
         """Queue for `resources` and give the place; the order of joins is the order of service.
 
         Raises:
             UsageError: `resources` is not an iterable of names.
         """
         names = _names(resources)
-        ticket = Ticket(self, names, shared=shared)
+        ticket = LockRequest(self, names, shared=shared)
         with self._lock:
             for name in names:
                 queue = self._queues.get(name)
                 if queue is None:
                     queue = self._queues[name] = _Queue()
-                ticket.missing += not queue.enter(ticket)
+                ticket.pending += not queue.enter(ticket)
         return ticket
 
-    def leave(self, ticket: "Ticket") -> None:
+    def leave(self, ticket: "LockRequest") -> None:
         """Give up a ticket's places, and let in those who waited for them."""
         with self._lock:
             if ticket.has_left:
@@ -46,14 +46,14 @@ class Lanes:
         for woken in (ticket, *ready):
             woken.wake()
 
-    def _remove(self, ticket: "Ticket", name: str) -> list["Ticket"]:
+    def _remove(self, ticket: "LockRequest", name: str) -> list["LockRequest"]:
         queue = self._queues[name]
         admitted = queue.exit(ticket)
         if queue.is_empty:
             del self._queues[name]
         for follower in admitted:
-            follower.missing -= 1
-        return [follower for follower in admitted if not follower.missing]
+            follower.pending -= 1
+        return [follower for follower in admitted if not follower.pending]
 
     @property
     def in_use(self) -> int:
@@ -61,24 +61,24 @@ class Lanes:
         return len(self._queues)
 
 
-class Ticket:
+class LockRequest:
     """A place in the queues of some resources."""
 
-    __slots__ = ("_lanes", "_wakeup", "has_left", "missing", "resources", "shared")
+    __slots__ = ("_lanes", "_wakeup", "has_left", "pending", "resources", "shared")
 
-    def __init__(self, lanes: Lanes, resources: tuple[str, ...], *, shared: bool) -> None:
+    def __init__(self, lanes: ResourceLocks, resources: tuple[str, ...], *, shared: bool) -> None:
         self._lanes = lanes
         self._wakeup: ThreadsafeEvent | None = None
         self.resources = resources
         self.shared = shared
-        self.missing = 0
+        self.pending = 0
         """So many of its resources are still in use by others."""
         self.has_left = False
 
     @property
     def is_ready(self) -> bool:
         """Whether the resources may be used now."""
-        return not self.missing and not self.has_left
+        return not self.pending and not self.has_left
 
     async def ready(self) -> None:
         """Wait until the resources may be used; returns without a pause when they may be already.
@@ -86,11 +86,11 @@ class Ticket:
         Raises:
             UsageError: The ticket has left, or leaves while this waits.
         """
-        if self.missing and not self.has_left:
+        if self.pending and not self.has_left:
             if self._wakeup is None:
                 self._wakeup = ThreadsafeEvent()
             # Looked at again: another thread may have let this ticket in before it could have woken us.
-            if self.missing and not self.has_left:
+            if self.pending and not self.has_left:
                 await self._wakeup.wait()
         if self.has_left:
             raise UsageError("this ticket has left its queues; join again to use the resources", field="resources")
@@ -111,14 +111,14 @@ class _Queue:
     __slots__ = ("_inside", "_waiting")
 
     def __init__(self) -> None:
-        self._inside: set[Ticket] = set()
-        self._waiting: OrderedDict[Ticket, None] = OrderedDict()
+        self._inside: set[LockRequest] = set()
+        self._waiting: OrderedDict[LockRequest, None] = OrderedDict()
 
     @property
     def is_empty(self) -> bool:
         return not self._inside and not self._waiting
 
-    def enter(self, ticket: Ticket) -> bool:
+    def enter(self, ticket: LockRequest) -> bool:
         """Take the last place; says whether the ticket is inside at once."""
         if not self._waiting and self._admits(ticket):
             self._inside.add(ticket)
@@ -126,11 +126,11 @@ class _Queue:
         self._waiting[ticket] = None
         return False
 
-    def exit(self, ticket: Ticket) -> list[Ticket]:
+    def exit(self, ticket: LockRequest) -> list[LockRequest]:
         """Give up a place; gives those who got inside by it."""
         self._inside.discard(ticket)
         self._waiting.pop(ticket, None)
-        admitted: list[Ticket] = []
+        admitted: list[LockRequest] = []
         # A writer that waits stops the row: readers behind it do not overtake it.
         while self._waiting and self._admits(first := next(iter(self._waiting))):
             del self._waiting[first]
@@ -138,7 +138,7 @@ class _Queue:
             admitted.append(first)
         return admitted
 
-    def _admits(self, ticket: Ticket) -> bool:
+    def _admits(self, ticket: LockRequest) -> bool:
         # Readers are inside with readers only, so one of them speaks for all.
         return not self._inside or (ticket.shared and next(iter(self._inside)).shared)
 

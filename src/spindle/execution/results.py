@@ -32,65 +32,65 @@ _KNOWN_CODES = frozenset(get_args(ErrCode))
 _ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count", "as_text")
 
 
-class Settled(NamedTuple):
+class HandlerResult(NamedTuple):
     """A result, and its whole bytes where the text is not the whole."""
 
     result: Ok | Err
-    whole: bytes | None = None
+    full_bytes: bytes | None = None
     """What is to be kept if the text gets cut; `None` when that is the text itself."""
 
     @property
     def is_lossy(self) -> bool:
         """Whether the text could not say all: the handler gave bytes that are no text, or half of a character."""
-        result, whole = self.result, self.whole
+        result, whole = self.result, self.full_bytes
         if whole is None or not isinstance(result, Ok) or "\ufffd" not in result.value:
             return False
         return whole.removeprefix(BOM_UTF8) != result.value.encode()
 
 
-def given_again(settled: Settled) -> Settled:
+def without_cost(settled: HandlerResult) -> HandlerResult:
     """Give a result to another call, which costs nothing more."""
     result = settled.result
     if not isinstance(result, Ok) or result.cost_usd is None:
         return settled
-    return Settled(replace(result, cost_usd=None), settled.whole)
+    return HandlerResult(replace(result, cost_usd=None), settled.full_bytes)
 
 
-def settle(value: Any, *, tool: str, trusted: bool) -> Settled:
+def normalize(value: Any, *, tool: str, trusted: bool) -> HandlerResult:
     """Turn a handler's value into a result; what cannot be one becomes an `Err`, never an exception."""
     if type(value) is str:
-        return Settled(Ok(value, trusted=trusted)) if value.isascii() else _of_text(value, trusted=trusted)
+        return HandlerResult(Ok(value, trusted=trusted)) if value.isascii() else _of_text(value, trusted=trusted)
     if value is None:
-        return Settled(Ok(trusted=trusted))
+        return HandlerResult(Ok(trusted=trusted))
     try:
         return _settled(value, tool=tool, trusted=trusted)
     except BaseException as error:  # noqa: BLE001  the value is the handler's, and may do anything when looked at
         kind = printable(type(value).__name__, 60)
         reason = f"a {kind} that is neither text, bytes, media, an artifact nor JSON"
-        return Settled(invalid_result(tool, reason, error))
+        return HandlerResult(invalid_result(tool, reason, error))
 
 
-def _settled(value: Any, *, tool: str, trusted: bool) -> Settled:
+def _settled(value: Any, *, tool: str, trusted: bool) -> HandlerResult:
     if isinstance(value, (Ok, Err)):
         return _returned(value, tool=tool, trusted=trusted)
     if isinstance(value, str):
         return _of_text(str.__str__(value), trusted=trusted)
     if isinstance(value, (bytes, bytearray, memoryview)):
         data = bytes(cast("bytes", value))
-        return Settled(Ok(data.decode("utf-8-sig", "replace"), trusted=trusted), whole=data)
+        return HandlerResult(Ok(data.decode("utf-8-sig", "replace"), trusted=trusted), full_bytes=data)
     if isinstance(value, Artifact):
-        return Settled(Ok(artifact=value, trusted=trusted))
+        return HandlerResult(Ok(artifact=value, trusted=trusted))
     if isinstance(value, Media):
-        return Settled(_of_media((value,), trusted=trusted))
+        return HandlerResult(_of_media((value,), trusted=trusted))
     if _is_media_list(value):
-        return Settled(_of_media(tuple(value), trusted=trusted))
-    return Settled(_of_json(value, trusted=trusted))
+        return HandlerResult(_of_media(tuple(value), trusted=trusted))
+    return HandlerResult(_of_json(value, trusted=trusted))
 
 
-def _of_text(text: str, *, trusted: bool) -> Settled:
+def _of_text(text: str, *, trusted: bool) -> HandlerResult:
     """Take a text as it is; halves of surrogate pairs, which no wire can carry, are replaced in what is shown."""
     shown, whole = _sendable(text)
-    return Settled(Ok(shown, trusted=trusted), whole=whole)
+    return HandlerResult(Ok(shown, trusted=trusted), full_bytes=whole)
 
 
 def _sendable(text: str) -> tuple[str, bytes | None]:
@@ -105,13 +105,13 @@ def _sendable(text: str) -> tuple[str, bytes | None]:
     return text, None
 
 
-def _returned(value: Ok | Err, *, tool: str, trusted: bool) -> Settled:
+def _returned(value: Ok | Err, *, tool: str, trusted: bool) -> HandlerResult:
     wrong = _wrong_field_of_err(value) if isinstance(value, Err) else _wrong_field_of_ok(value)
     if wrong is not None:
-        return Settled(invalid_result(tool, wrong))
+        return HandlerResult(invalid_result(tool, wrong))
     if isinstance(value, Err):
         text, _ = _sendable(str.__str__(value.error))
-        return Settled(Err(value.code, text, field=value.field, retryable=value.retryable, cause=value.cause))
+        return HandlerResult(Err(value.code, text, field=value.field, retryable=value.retryable, cause=value.cause))
     text, whole = _sendable(str.__str__(value.value))
     media = tuple(value.media)
     result = Ok(
@@ -123,7 +123,7 @@ def _returned(value: Ok | Err, *, tool: str, trusted: bool) -> Settled:
         # A handler cannot raise its own trust.
         trusted=trusted and not _has_foreign_media(media),
     )
-    return Settled(result, whole=whole)
+    return HandlerResult(result, full_bytes=whole)
 
 
 def _wrong_field_of_err(err: Any) -> str | None:
@@ -196,7 +196,7 @@ MAX_ARTIFACT_BYTES = 8 << 20
 """An artifact up to this size is read whole to look for secrets, and made anew where it holds one."""
 
 
-def redacted(settled: Settled, redactor: Redactor) -> Settled:
+def redacted(settled: HandlerResult, redactor: Redactor) -> HandlerResult:
     """Give a result with every secret masked: its text, its structured part, its whole bytes, its error and cause."""
     if not redactor:
         return settled
@@ -205,8 +205,8 @@ def redacted(settled: Settled, redactor: Redactor) -> Settled:
         result = _clean_result(result, redactor)
     else:
         result = with_clean_cause(replace(result, error=redactor.redact(result.error)), redactor)
-    whole = None if settled.whole is None else redactor.redact_bytes(settled.whole)
-    return Settled(result, whole)
+    whole = None if settled.full_bytes is None else redactor.redact_bytes(settled.full_bytes)
+    return HandlerResult(result, whole)
 
 
 def _clean_result(result: Ok, redactor: Redactor) -> Ok:
@@ -217,7 +217,7 @@ def _clean_result(result: Ok, redactor: Redactor) -> Ok:
     return replace(result, value=value, structured=structured, media=media)
 
 
-async def with_clean_artifact(settled: Settled, redactor: Redactor) -> Settled:
+async def with_clean_artifact(settled: HandlerResult, redactor: Redactor) -> HandlerResult:
     """Give a result whose artifact, which its handler made, holds no secret; a huge one is masked where it is read."""
     result = settled.result
     if not redactor or not isinstance(result, Ok) or not isinstance(result.artifact, Artifact):
@@ -231,7 +231,7 @@ async def with_clean_artifact(settled: Settled, redactor: Redactor) -> Settled:
     clean = redactor.redact_bytes(data)
     if clean is data:
         return settled
-    return Settled(replace(result, artifact=_same_view(result.artifact, clean)), settled.whole)
+    return HandlerResult(replace(result, artifact=_same_view(result.artifact, clean)), settled.full_bytes)
 
 
 def _same_view(artifact: Artifact, data: bytes) -> Artifact:

@@ -11,9 +11,9 @@ from spindle.capabilities.declare import CallScope
 from spindle.capabilities.resolve import NO_BACKENDS, Backends, close_handles, handles, unserved
 from spindle.events import Events
 from spindle.execution.backends.threads import Post, ThreadLane
-from spindle.execution.call_state import Job
-from spindle.execution.cancellation import from_outside
-from spindle.execution.results import err_of, settle, without_secrets
+from spindle.execution.call_state import CallState
+from spindle.execution.cancellation import external_cancellation
+from spindle.execution.results import err_of, normalize, without_secrets
 from spindle.tools.arguments import own_copy, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool, runnable_of
@@ -45,7 +45,7 @@ class Local:
         """How many threads still run a call that nobody waits for."""
         return self._threads.abandoned
 
-    async def run(self, job: Job) -> Any:
+    async def run(self, job: CallState) -> Any:
         """Give what the handler gives; a cancelled call is left behind in its thread, or killed with its process."""
         if job.entry.tool.isolation == "process":
             return await self._run_in_process(job)
@@ -59,7 +59,7 @@ class Local:
         # A plain function may still hand back a coroutine: a partial, a lambda.
         return await result if is_awaitable(result) else result
 
-    async def _run_in_process(self, job: Job) -> Any:
+    async def _run_in_process(self, job: CallState) -> Any:
         handler, value, ctx, meta = job.runnable.handler, job.value, job.ctx, job.runnable.meta
         told = ctx.events
 
@@ -125,7 +125,7 @@ class Transport(Protocol):
         ...
 
 
-def request_of(job: Job) -> Request:
+def request_of(job: CallState) -> Request:
     """Write a call down as plain data."""
     tool, ctx = job.entry.tool, job.ctx
     return Request(
@@ -144,7 +144,7 @@ def request_of(job: Job) -> Request:
     )
 
 
-async def carried(transport: Transport, job: Job) -> Ok | Err:
+async def carried(transport: Transport, job: CallState) -> Ok | Err:
     """Have a transport run a call, and hold it to its word."""
     result = cast("object", await transport.execute(request_of(job), job.ctx))
     if isinstance(result, (Ok, Err)):
@@ -190,14 +190,14 @@ class LocalTransport:
             else:
                 value = await self._local.run(job)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
-            ending = from_outside(error)
+            ending = external_cancellation(error)
             if ending is not None:
                 raise ending from None
             failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
             return without_secrets(failed, request.args, tool.secret_fields)
         finally:
             await close_handles(opened)
-        return settle(value, tool=tool.name, trusted=tool.trusted).result
+        return normalize(value, tool=tool.name, trusted=tool.trusted).result
 
     def _refusal(self, request: Request, tool: Tool) -> Err | None:
         name = request.tool
@@ -209,9 +209,11 @@ class LocalTransport:
             return Err("not_available", f"The tool {name!r} needs {needs}, which nothing serves where it was to run.")
         return None
 
-    def _job(self, request: Request, entry: Entry, cancel: CancelSignal, opened: Mapping[str, Any] | None) -> Job:
+    def _job(self, request: Request, entry: Entry, cancel: CancelSignal, opened: Mapping[str, Any] | None) -> CallState:
         tool, schema = entry.tool, runnable_of(entry.tool).schema
-        job = Job(Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, runnable_of(tool))
+        job = CallState(
+            Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, runnable_of(tool)
+        )
         job.arguments = read_arguments(request.args, tool=tool.name, empty_ok=True)
         job.value = schema.validator()(own_copy(job.arguments), request.args)
         job.ctx = _Context(request, cancel, self._events, opened)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spindle.mcp.client_requests import can_ask as can_ask
     from spindle.mcp.client_requests import roots as roots
     from spindle.mcp.client_requests import sample as sample
-    from spindle.mcp.server.http import Door as Door
+    from spindle.mcp.server.http import HttpSettings as HttpSettings
     from spindle.mcp.server.http import http_app as http_app
     from spindle.mcp.server.serve import Gateway as Gateway
     from spindle.mcp.server.serve import serve_http as serve_http

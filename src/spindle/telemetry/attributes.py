@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from spindle.calls import Err, Ok
 from spindle.errors import HandlerFailedError
-from spindle.execution.call_state import Job
+from spindle.execution.call_state import CallState
 from spindle.execution.results import secrets_masked
 from spindle.tools.arguments import masked
 from spindle.tools.entry import Entry
@@ -108,13 +108,13 @@ _MAX_ID = 200
 _MAX_DESCRIPTION = 1_000
 
 
-def span_name(job: Job) -> str:
+def span_name(job: CallState) -> str:
     """Name a call's span; a name no tool has is not part of it, for a model could make up any number of them."""
     entry = entry_of(job)
     return EXECUTE_TOOL if entry is None else f"{EXECUTE_TOOL} {entry.tool.name}"
 
 
-def opening(job: Job, arguments_bytes: int | None) -> Attributes:
+def start_attributes(job: CallState, arguments_bytes: int | None) -> Attributes:
     """Give what is known of a call before it runs."""
     call, entry = job.call, entry_of(job)
     facts: Attributes = {
@@ -141,7 +141,7 @@ def opening(job: Job, arguments_bytes: int | None) -> Attributes:
     return facts
 
 
-def closing(job: Job) -> Attributes:
+def end_attributes(job: CallState) -> Attributes:
     """Give what is known of a call when it is over."""
     result = result_of(job)
     facts: Attributes = {
@@ -169,7 +169,7 @@ class Contents:
     arguments: str
     _secrets: dict[str, Any]
 
-    def attributes(self, job: Job, max_chars: int) -> Attributes:
+    def attributes(self, job: CallState, max_chars: int) -> Attributes:
         """Give arguments and result as text, secrets masked, each shortened."""
         shown = secrets_masked(text_of(result_of(job)), self._secrets, self._secrets)
         return {
@@ -178,7 +178,7 @@ class Contents:
         }
 
 
-def contents_of(job: Job) -> Contents | None:
+def contents_of(job: CallState) -> Contents | None:
     """Take down what a call was given; `None` if it did not pass the gates, for nobody knows what is secret in it."""
     entry, ctx = entry_of(job), cast("object", job.ctx)
     if entry is None or ctx is None or job.arguments is None:
@@ -188,23 +188,23 @@ def contents_of(job: Job) -> Contents | None:
     return Contents(_json(masked(job.arguments, secret)), kept)
 
 
-def entry_of(job: Job) -> Entry | None:
+def entry_of(job: CallState) -> Entry | None:
     """Give the tool a call is for; one that was refused early may have none."""
     return cast("Entry | None", job.entry)
 
 
-def tool_type(job: Job) -> str:
+def tool_type(job: CallState) -> str:
     """Say what kind of tool it is: those behind MCP servers reach out of the program."""
     entry = entry_of(job)
     return TYPE_EXTENSION if entry is not None and entry.mcp_server is not None else TYPE_FUNCTION
 
 
-def result_of(job: Job) -> Ok | Err:
+def result_of(job: CallState) -> Ok | Err:
     """Give what became of a call; one that nobody answered was left by its caller."""
     return job.reduced or Err("cancelled", "")
 
 
-def outcome_code(job: Job) -> str:
+def outcome_code(job: CallState) -> str:
     """Give `ok`, or why there is no result."""
     result = result_of(job)
     return result.code if isinstance(result, Err) else "ok"
@@ -215,7 +215,7 @@ def text_of(result: Ok | Err) -> str:
     return result.value if isinstance(result, Ok) else result.error
 
 
-def arguments_bytes(job: Job) -> int | None:
+def arguments_bytes(job: CallState) -> int | None:
     """Measure what the model sent; `None` for what is neither text nor JSON."""
     given = cast("object", job.call.args)
     if isinstance(given, str):
@@ -231,13 +231,13 @@ def arguments_bytes(job: Job) -> int | None:
         return None
 
 
-def result_bytes(job: Job) -> int | None:
+def result_bytes(job: CallState) -> int | None:
     """Measure the whole result; `None` where only reading an artifact would tell."""
     settled = job.settled
     if settled is None or isinstance(settled.result, Err):
         return None
-    if settled.whole is not None:
-        return len(settled.whole)
+    if settled.full_bytes is not None:
+        return len(settled.full_bytes)
     is_elsewhere = settled.result.artifact is not None and not settled.result.value
     return None if is_elsewhere else _utf8_bytes(settled.result.value)
 

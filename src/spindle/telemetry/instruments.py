@@ -13,8 +13,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, Trac
 
 from spindle.errors import SpindleError
 from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationStart, TurnEnd, TurnStart
-from spindle.execution.call_state import Job
-from spindle.execution.interceptors import Watch
+from spindle.execution.call_state import CallState
+from spindle.execution.interceptors import BatchObserver
 from spindle.telemetry import attributes
 from spindle.telemetry import attributes as facts
 from spindle.telemetry import attributes as names
@@ -91,7 +91,7 @@ class Telemetry:
         self._max_content_chars = max_content_chars
         self._listeners = Listeners(tracer_provider, meter_provider, Instruments)
 
-    def watch(self, context: ToolContext) -> Watch | None:  # noqa: ARG002
+    def watch(self, context: ToolContext) -> BatchObserver | None:  # noqa: ARG002
         """Watch one batch, if an SDK has been set up."""
         listeners = self._listeners
         if not listeners.are_there():
@@ -125,15 +125,15 @@ class _Watch:
         self._parent = get_current()
         # Durations by the clock that never jumps, placed where the batch began on the one everybody reads.
         self._zero_ns = time_ns() - _nanoseconds(perf_counter())
-        self._seen: dict[Job, _Seen] = {}
+        self._seen: dict[CallState, _Seen] = {}
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: CallState) -> None:
         """Open a span and make it current."""
         seen = self._seen[job] = self._opened(job, perf_counter())
         if seen.span is not None:
             seen.token = attach(set_span_in_context(seen.span, self._parent))
 
-    def end(self, job: Job) -> None:
+    def end(self, job: CallState) -> None:
         """Take down when the call ended, and make current what was before."""
         seen = self._seen.get(job)
         if seen is None:
@@ -143,7 +143,7 @@ class _Watch:
             detach(seen.token)
             seen.token = None
 
-    def close(self, jobs: Sequence[Job]) -> None:
+    def close(self, jobs: Sequence[CallState]) -> None:
         """End every span and count every call; those that never ran have the time their refusal took."""
         failed: Exception | None = None
         for job in jobs:
@@ -154,7 +154,7 @@ class _Watch:
         if failed is not None:
             raise failed
 
-    def _close(self, job: Job) -> None:
+    def _close(self, job: CallState) -> None:
         seen = self._seen.get(job)
         if seen is None:
             seen = self._opened(job, job.begun)
@@ -169,22 +169,22 @@ class _Watch:
             if seen.span is not None:
                 seen.span.end(self._zero_ns + _nanoseconds(ended))
 
-    def _opened(self, job: Job, began: float) -> _Seen:
+    def _opened(self, job: CallState, began: float) -> _Seen:
         seen = _Seen(began, facts.arguments_bytes(job))
         if self._tracer is not None:
             seen.span = self._tracer.start_span(
                 facts.span_name(job),
                 context=self._parent,
                 kind=SpanKind.INTERNAL,
-                attributes=facts.opening(job, seen.arguments_bytes),
+                attributes=facts.start_attributes(job, seen.arguments_bytes),
                 start_time=self._zero_ns + _nanoseconds(began),
             )
             if self._max_content_chars is not None and seen.span.is_recording():
                 seen.contents = facts.contents_of(job)
         return seen
 
-    def _describe(self, span: Span, job: Job, seen: _Seen) -> None:
-        span.set_attributes(facts.closing(job))
+    def _describe(self, span: Span, job: CallState, seen: _Seen) -> None:
+        span.set_attributes(facts.end_attributes(job))
         if seen.contents is not None and self._max_content_chars is not None:
             span.set_attributes(seen.contents.attributes(job, self._max_content_chars))
         if not facts.result_of(job).ok:

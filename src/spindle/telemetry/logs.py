@@ -19,8 +19,8 @@ from typing_extensions import override
 
 from spindle.calls import Err
 from spindle.events import EVENT_NAMES, Events
-from spindle.execution.call_state import Job
-from spindle.execution.interceptors import Watch
+from spindle.execution.call_state import CallState
+from spindle.execution.interceptors import BatchObserver
 from spindle.telemetry import attributes
 from spindle.tools.arguments import MASK
 from spindle.tools.context import ToolContext
@@ -167,7 +167,7 @@ class CallLog:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
-    def watch(self, context: ToolContext) -> Watch | None:
+    def watch(self, context: ToolContext) -> BatchObserver | None:
         """Watch one batch, if its lines would be written."""
         return _Watch(self._logger, context) if self._logger.isEnabledFor(logging.WARNING) else None
 
@@ -176,15 +176,15 @@ class _Watch:
     def __init__(self, logger: logging.Logger, context: ToolContext) -> None:
         self._logger = logger
         self._context = context
-        self._ids: dict[Job, dict[str, str]] = {}
+        self._ids: dict[CallState, dict[str, str]] = {}
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: CallState) -> None:
         self._ids[job] = trace_ids()
 
-    def end(self, job: Job) -> None:
+    def end(self, job: CallState) -> None:
         """Nothing to do: what became of the call is told at the end of its batch."""
 
-    def close(self, jobs: Sequence[Job]) -> None:
+    def close(self, jobs: Sequence[CallState]) -> None:
         for job in jobs:
             result = attributes.result_of(job)
             is_bad = isinstance(result, Err) and result.code not in _QUIET_CODES
@@ -192,7 +192,7 @@ class _Watch:
             if self._logger.isEnabledFor(level):
                 self._logger.log(level, "%s", "tool_call", extra={"event": self._facts(job)})
 
-    def _facts(self, job: Job) -> dict[str, Any]:
+    def _facts(self, job: CallState) -> dict[str, Any]:
         return {
             "name": "tool_call",
             "tool": job.call.name,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from spindle.execution.call_state import Job
+from spindle.execution.call_state import CallState
 from spindle.execution.executor import Executor
 from spindle.extras import needs_extra
 from spindle.telemetry import attributes
@@ -30,7 +30,7 @@ class Instruments:
         self._out = meter.create_counter(attributes.BYTES_OUT, unit="By", description="Bytes of whole results.")
         self._trims = meter.create_counter(attributes.TRIMS, unit="{result}", description="Results cut by the budget.")
 
-    def count(self, job: Job, *, seconds: float, arguments_bytes: int | None) -> None:
+    def count(self, job: CallState, *, seconds: float, arguments_bytes: int | None) -> None:
         """Take down one call that is over; names no tool has are counted together."""
         entry, code = attributes.entry_of(job), attributes.outcome_code(job)
         tool = {attributes.TOOL_NAME: attributes.OTHER if entry is None else entry.tool.name}

@@ -19,7 +19,7 @@ from spindle.tools.function import Function, read_function
 from spindle.tools.identity import fingerprint
 from spindle.tools.invocation import Check, Execute, Runnable, executor_of, run_checks
 from spindle.tools.schema.base import Schema, schema_of
-from spindle.tools.tool_fields import MISSING, checked
+from spindle.tools.tool_fields import MISSING, validate_tool_fields
 
 Collision: TypeAlias = Literal["throw", "replace", "keep"]
 Isolation: TypeAlias = Literal["thread", "process"]
@@ -89,7 +89,7 @@ class Tool:
 
     def __post_init__(self, handler: Callable[..., Any]) -> None:
         function = self.input_schema if isinstance(self.input_schema, Function) else None
-        kept = checked(self, handler, function) | {"_function": function, "_given_handler": handler}
+        kept = validate_tool_fields(self, handler, function) | {"_function": function, "_given_handler": handler}
         for name, value in kept.items():
             object.__setattr__(self, name, value)
         if function is None:

@@ -105,7 +105,7 @@ _RULES: dict[str, _Rule] = {
 }
 
 
-def checked(tool: object, handler: Any, function: Function | None) -> dict[str, Any]:
+def validate_tool_fields(tool: object, handler: Any, function: Function | None) -> dict[str, Any]:
     """Check every value, and give the ones that are kept in another form than they were given.
 
     Raises:

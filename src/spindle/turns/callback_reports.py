@@ -46,7 +46,7 @@ def _is_number(value: object) -> bool:
 class Log:
     """Writes lines to the `log` event."""
 
-    def __init__(self, helpers: "Helpers") -> None:
+    def __init__(self, helpers: "CallbackHelpers") -> None:
         self._helpers = helpers
 
     def trace(self, message: str, **payload: Any) -> None:
@@ -70,7 +70,7 @@ class Log:
         self._helpers.write("error", message, payload)
 
 
-class Helpers:
+class CallbackHelpers:
     """The second argument of an executor callback; it tells observers and never stores anything."""
 
     def __init__(self, ctx: Any, events: Events, usage: Usage) -> None:

@@ -17,8 +17,15 @@ from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.gate_desk import Gate, GateDesk
 from spindle.turns.record_types import Retrievable
-from spindle.turns.records import Records, Shelves, check_call_id, check_retrievable, kept, started_with
-from spindle.turns.signals import Abort, Signals
+from spindle.turns.records import (
+    Records,
+    TurnRecords,
+    check_call_id,
+    check_retrievable,
+    initial_retrievables,
+    spool_retrievable,
+)
+from spindle.turns.signals import AbortSignal, Signals
 
 
 class TurnContext:
@@ -51,9 +58,9 @@ class TurnContext:
         self.journal = journal
         self.gates = gates or GateDesk()
         calls = tuple(tool_calls)
-        found = started_with(retrievables, calls)
-        self.shelves = Shelves(records, turn_id=self.id, messages=messages, tool_calls=calls, retrievables=found)
-        self.abort_signal = Abort()
+        found = initial_retrievables(retrievables, calls)
+        self.shelves = TurnRecords(records, turn_id=self.id, messages=messages, tool_calls=calls, retrievables=found)
+        self.abort_signal = AbortSignal()
         # Not a method of this turn, which would then hold itself and outlive its end until the collector comes.
         self.abort_signal.on_abort(partial(self.gates.abort_turn, self.id))
 
@@ -122,7 +129,7 @@ class TurnContext:
 
     async def _kept(self, found: Retrievable) -> Retrievable:
         check_retrievable(found, self.shelves)
-        shown = await kept(found, self.spool, place=self._place(found.id), turn_id=self.id)
+        shown = await spool_retrievable(found, self.spool, place=self._place(found.id), turn_id=self.id)
         # A call may have come while the text was written.
         check_retrievable(found, self.shelves)
         return shown
@@ -182,7 +189,7 @@ class DispatchContext:
         """What the model may see and run; whoever shows tools to the model by a filter sets it here too."""
         self._has_turn = turn is not None or turn_id is not None
         self._signals = Signals()
-        self.abort_signal = Abort(parent=self.turn.abort_signal)
+        self.abort_signal = AbortSignal(parent=self.turn.abort_signal)
         self._tool_context: ToolContext | None = None
 
     @property

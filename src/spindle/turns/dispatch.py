@@ -17,7 +17,7 @@ from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationSt
 from spindle.execution.call_state import call_checksum
 from spindle.execution.executor import Executor
 from spindle.execution.settings import find_invalid_callables, find_invalid_limits, find_invalid_parts, raise_if_invalid
-from spindle.turns.callback_reports import Helpers, Usage
+from spindle.turns.callback_reports import CallbackHelpers, Usage
 from spindle.turns.context import DispatchContext, TurnContext
 from spindle.turns.middleware import Middleware, run_pipeline
 from spindle.turns.records import Message, check_call_id
@@ -139,7 +139,7 @@ class _Loop:
         self._max_iterations, self._max_repeats = max_iterations, max_repeats
         self._grace_seconds = abort_grace_seconds
         self._usage = Usage(ctx.usage)
-        self._helpers = Helpers(ctx, ctx.events, self._usage)
+        self._helpers = CallbackHelpers(ctx, ctx.events, self._usage)
         self._forged: list[str] = []
         self._text = ""
         ctx.on_ack(self._remove_forged)

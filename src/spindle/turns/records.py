@@ -183,7 +183,7 @@ def _check_kind(kind: object) -> None:
         raise InvalidRecordError(f"records are of the kinds {', '.join(KINDS)}; there is no {kind!r}", fields=("kind",))
 
 
-class Shelf(Generic[R]):
+class RecordList(Generic[R]):
     """The records of one kind that a turn shows, in order; kept before they are shown, where there is a place."""
 
     __slots__ = ("_checksums", "_identities", "_kind", "_lock", "_records", "_shown", "_turn_id")
@@ -281,7 +281,7 @@ class Shelf(Generic[R]):
         return self._shown[index]
 
 
-class Shelves:
+class TurnRecords:
     """The five shelves of a turn, with what it starts with; that is shown, and not kept again."""
 
     __slots__ = ("memory", "message", "retrievable", "thought", "tool_call")
@@ -297,11 +297,11 @@ class Shelves:
         retrievables: Iterable[Retrievable] = (),
         tool_calls: Iterable[ToolCallRecord] = (),
     ) -> None:
-        self.message: Shelf[Any] = Shelf("message", records, turn_id=turn_id, shown=messages)
-        self.thought = Shelf("thought", records, turn_id=turn_id, shown=thoughts)
-        self.memory = Shelf("memory", records, turn_id=turn_id, shown=memories)
-        self.retrievable = Shelf("retrievable", records, turn_id=turn_id, shown=retrievables)
-        self.tool_call = Shelf("tool_call", records, turn_id=turn_id, shown=tool_calls)
+        self.message: RecordList[Any] = RecordList("message", records, turn_id=turn_id, shown=messages)
+        self.thought = RecordList("thought", records, turn_id=turn_id, shown=thoughts)
+        self.memory = RecordList("memory", records, turn_id=turn_id, shown=memories)
+        self.retrievable = RecordList("retrievable", records, turn_id=turn_id, shown=retrievables)
+        self.tool_call = RecordList("tool_call", records, turn_id=turn_id, shown=tool_calls)
 
 
 def _id(record: object) -> object:
@@ -312,7 +312,7 @@ def _checksum(record: object) -> object:
     return getattr(record, "checksum", None)
 
 
-def started_with(retrievables: Iterable[Retrievable], calls: Iterable[ToolCallRecord]) -> list[Retrievable]:
+def initial_retrievables(retrievables: Iterable[Retrievable], calls: Iterable[ToolCallRecord]) -> list[Retrievable]:
     """Take what a turn starts with: its texts are in memory already, and stay there.
 
     Raises:
@@ -328,7 +328,7 @@ def started_with(retrievables: Iterable[Retrievable], calls: Iterable[ToolCallRe
     return [_in_memory(each) for each in found]
 
 
-async def kept(found: Retrievable, spool: Spool | None, *, place: str, turn_id: str) -> Retrievable:
+async def spool_retrievable(found: Retrievable, spool: Spool | None, *, place: str, turn_id: str) -> Retrievable:
     """Give what is shown of a text that was found: itself when it is inline, else an artifact of it in the spool.
 
     Raises:
@@ -340,7 +340,7 @@ async def kept(found: Retrievable, spool: Spool | None, *, place: str, turn_id: 
     return replace(found, content=(found.artifact_constructor or Artifact)(reader))
 
 
-def check_call_id(id: str, shelves: Shelves) -> None:
+def check_call_id(id: str, shelves: TurnRecords) -> None:
     """Pass the id of a call that no retrieved text has.
 
     Raises:
@@ -350,7 +350,7 @@ def check_call_id(id: str, shelves: Shelves) -> None:
         raise _clash(id)
 
 
-def check_retrievable(found: Retrievable, shelves: Shelves) -> None:
+def check_retrievable(found: Retrievable, shelves: TurnRecords) -> None:
     """Pass a retrieved text whose id no call has.
 
     Raises:

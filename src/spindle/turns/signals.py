@@ -82,10 +82,10 @@ class Signals:
             raise AlreadySignalledError(f"this dispatch was {word} already; look at is_signalled before you signal")
 
 
-class Abort:
+class AbortSignal:
     """Set once; who registered is told at once, or right away when it is too late."""
 
-    def __init__(self, parent: "Abort | None" = None) -> None:
+    def __init__(self, parent: "AbortSignal | None" = None) -> None:
         self._aborted = False
         self._listeners: list[Callable[[], object]] = []
         if parent is not None:

@@ -14,7 +14,7 @@ from spindle import Artifact, Call, CallOutcome, Err, Media, Ok, tool
 from spindle.bridges import bedrock
 from spindle.bridges.bedrock.conversation import messages_of, wire_id
 from spindle.bridges.rendering import Answer, Sees, TextPart
-from spindle.bridges.transcript import Exchange, Said
+from spindle.bridges.transcript import MessageStep, ToolStep
 from spindle.bridges.wire import system_of
 from spindle.errors import InvalidToolArgsError, UnsupportedMediaError
 from tests.bridges.golden.comparing import agrees
@@ -199,8 +199,8 @@ def answer(id: str) -> Answer:
     return Answer(tool_call_id=id, name="find", is_error=False, parts=(TextPart("Rain."),))
 
 
-def said(role: Any, text: str) -> Said:
-    return Said(role, (TextPart(text),))
+def said(role: Any, text: str) -> MessageStep:
+    return MessageStep(role, (TextPart(text),))
 
 
 def test_a_conversation_goes_by_turns_and_begins_with_the_user() -> None:
@@ -212,7 +212,7 @@ def test_a_conversation_goes_by_turns_and_begins_with_the_user() -> None:
         said("user", "Weather?"),
         said("user", "  "),
         said("user", "In Ulm."),
-        Exchange("Let me see.", calls, (answer("t 1"), answer("t2"), answer("t3"))),
+        ToolStep("Let me see.", calls, (answer("t 1"), answer("t2"), answer("t3"))),
         said("user", "And?"),
     ]
 

@@ -12,7 +12,7 @@ from botocore.config import Config
 
 from spindle import TurnReport, TurnRunner, tool
 from spindle.bridges import bedrock
-from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.model_callback import ModelCallback, Retries
 from spindle.errors import MissingExtraError, ModelStoppedError, ModelUnavailableError, UsageError
 from spindle.turns import Message
 from tests.bridges.bedrock.test_callbacks import check
@@ -57,7 +57,7 @@ def weather(city: str) -> str:
 
 
 @asynccontextmanager
-async def asking(*script: Answer, **options: Any) -> AsyncGenerator[tuple[WireServer, Asking]]:
+async def asking(*script: Answer, **options: Any) -> AsyncGenerator[tuple[WireServer, ModelCallback]]:
     async with WireServer.playing(*script) as server:
         config = Config(retries={"total_max_attempts": 1}, read_timeout=5)
         client = SESSION.client("bedrock-runtime", endpoint_url=server.url, config=config)
@@ -68,7 +68,7 @@ async def asking(*script: Answer, **options: Any) -> AsyncGenerator[tuple[WireSe
             client.close()
 
 
-async def ask(callback: Asking, *, events: dict[str, list[Any]] | None = None, **run: Any) -> TurnReport:
+async def ask(callback: ModelCallback, *, events: dict[str, list[Any]] | None = None, **run: Any) -> TurnReport:
     runner = TurnRunner(executor_callback=callback, tools=[weather])
     for name, heard in (events or {}).items():
         runner.on(name, heard.append)

@@ -3,7 +3,7 @@ import base64
 import pytest
 
 from spindle import Call, Executor, Ok, ToolContext, ToolRegistry
-from spindle.bridges.frameworks.adopt import Said, adopt, outside_asyncio, plain
+from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, outside_asyncio, plain
 from spindle.errors import InvalidToolError
 from tests.bridges.frameworks.workshop import PNG
 
@@ -31,7 +31,7 @@ def test_a_schema_that_is_none_is_refused() -> None:
 
 
 def test_what_was_said_becomes_one_result_with_its_media() -> None:
-    said = Said()
+    said = ResultBuilder()
     said.text("look")
     said.data(PNG, "image/png")
     said.url("data:image/png;base64," + base64.b64encode(PNG).decode())
@@ -55,7 +55,7 @@ def test_what_was_said_becomes_one_result_with_its_media() -> None:
     [("audio/wav", "audio"), ("video/mp4", "video"), ("application/pdf", "document"), (None, "document")],
 )
 def test_media_has_the_kind_of_its_type(mime_type: str | None, kind: str) -> None:
-    said = Said()
+    said = ResultBuilder()
     said.data(b"x", mime_type)
 
     assert said.ok().media[0].kind == kind

@@ -9,7 +9,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from spindle import TurnReport, TurnRunner
-from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.model_callback import ModelCallback, Retries
 from spindle.bridges.openai import chat, responses
 from spindle.errors import ModelUnavailableError
 from tests.bridges.chat_wire import asking, chunk, saying, whole
@@ -26,7 +26,7 @@ pytestmark = [
 HELLO = saying("Hello.")
 
 
-def waiting(callback: Asking) -> list[float]:
+def waiting(callback: ModelCallback) -> list[float]:
     """Have the callback not wait, and keep for how long it would have."""
     pauses: list[float] = []
 

@@ -16,7 +16,7 @@ import pytest
 from spindle.capabilities.files import parse_path
 from spindle.capabilities.files.backend import FilesBackend, FilesHandle
 from spindle.capabilities.files.backend_disk import Disk
-from spindle.capabilities.files.paths import SeenFiles
+from spindle.capabilities.files.paths import ReadTracker
 from spindle.errors import FileAccessError, FileMissingError, PathNotReachableError
 from tests.capabilities.reaching import SECRET, contents, handle, names_in
 
@@ -110,12 +110,12 @@ def test_a_name_swapped_for_a_link_never_gives_the_secret(tmp_path: Path, swappe
 
 def write(disk: Disk, path: str, data: bytes) -> None:
     """Write as a session that never read."""
-    disk.write(parse_path(path), data, may_make=lambda _: True, memory=SeenFiles(), session_file=("s", ()))
+    disk.write(parse_path(path), data, may_make=lambda _: True, memory=ReadTracker(), session_file=("s", ()))
 
 
 def remove(disk: Disk, path: str) -> None:
     """Remove as a session that never read."""
-    disk.remove(parse_path(path), memory=SeenFiles(), session_file=("s", ()))
+    disk.remove(parse_path(path), memory=ReadTracker(), session_file=("s", ()))
 
 
 @pytest.mark.parametrize("act", ["write", "write new", "make folder", "remove"])

@@ -1,20 +1,20 @@
 """What a session has read is remembered, for that session alone."""
 
-from spindle.capabilities.files.paths import NOTHING, Seen, SeenFiles
+from spindle.capabilities.files.paths import NOTHING, FileVersion, ReadTracker
 
 FILE = ("s1", ("a.txt",))
-OLD, NEW = Seen.of(b"old"), Seen.of(b"new")
+OLD, NEW = FileVersion.of(b"old"), FileVersion.of(b"new")
 
 
 def test_a_file_never_read_is_unknown_also_after_it_was_written() -> None:
-    memory = SeenFiles()
+    memory = ReadTracker()
     memory.wrote(FILE, NEW)
 
     assert memory.last(FILE) is None
 
 
 def test_what_was_read_is_known_in_its_session_only() -> None:
-    memory = SeenFiles()
+    memory = ReadTracker()
     memory.read(FILE, OLD, began=memory.begin())
 
     assert memory.last(FILE) == OLD
@@ -22,7 +22,7 @@ def test_what_was_read_is_known_in_its_session_only() -> None:
 
 
 def test_a_write_replaces_what_was_read() -> None:
-    memory = SeenFiles()
+    memory = ReadTracker()
     memory.read(FILE, NOTHING, began=memory.begin())
     memory.wrote(FILE, NEW)
 
@@ -30,7 +30,7 @@ def test_a_write_replaces_what_was_read() -> None:
 
 
 def test_a_reading_that_began_before_the_sessions_own_write_does_not_undo_it() -> None:
-    memory = SeenFiles()
+    memory = ReadTracker()
     memory.read(FILE, OLD, began=memory.begin())
     began = memory.begin()
     memory.wrote(FILE, NEW)
@@ -40,7 +40,7 @@ def test_a_reading_that_began_before_the_sessions_own_write_does_not_undo_it() -
 
 
 def test_a_reading_that_began_after_it_does() -> None:
-    memory = SeenFiles()
+    memory = ReadTracker()
     memory.read(FILE, OLD, began=memory.begin())
     memory.wrote(FILE, NEW)
     memory.read(FILE, OLD, began=memory.begin())
@@ -49,7 +49,7 @@ def test_a_reading_that_began_after_it_does() -> None:
 
 
 def test_the_memory_is_bounded_and_forgets_what_was_used_longest_ago() -> None:
-    memory = SeenFiles(max_files=2)
+    memory = ReadTracker(max_files=2)
     for session in ("s1", "s2", "s1", "s3"):
         memory.read((session, ("a.txt",)), OLD, began=memory.begin())
 
@@ -57,6 +57,6 @@ def test_the_memory_is_bounded_and_forgets_what_was_used_longest_ago() -> None:
 
 
 def test_contents_of_one_size_are_told_apart() -> None:
-    assert Seen.of(b"abc") == Seen.of(b"abc")
-    assert Seen.of(b"abc") != Seen.of(b"abd")
-    assert Seen.of(b"") != NOTHING
+    assert FileVersion.of(b"abc") == FileVersion.of(b"abc")
+    assert FileVersion.of(b"abc") != FileVersion.of(b"abd")
+    assert FileVersion.of(b"") != NOTHING

@@ -10,7 +10,7 @@ from spindle.capabilities.network.addresses import (
     SPECIAL_V4,
     SPECIAL_V6,
     AddressPolicy,
-    carried,
+    embedded_ipv4,
     is_metadata,
     parse_address,
     special_use,
@@ -161,5 +161,5 @@ def test_what_python_knows_to_be_private_is_refused_too(address: IPv4Address) ->
 @given(st.ip_addresses(v=6))
 @settings(deadline=None)
 def test_ipv6_outside_global_unicast_is_refused(address: IPv6Address) -> None:
-    if int(address) >> 125 != 1 and address.ipv4_mapped is None and not list(carried(address)):
+    if int(address) >> 125 != 1 and address.ipv4_mapped is None and not list(embedded_ipv4(address)):
         assert NOTHING.refusal(address) is not None

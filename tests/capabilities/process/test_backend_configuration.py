@@ -6,12 +6,12 @@ import pytest
 
 from spindle.capabilities.process import backend_configuration
 from spindle.capabilities.process.backend_configuration import add_configuration, skip_configuration
-from spindle.capabilities.process.backend_sandbox import View
+from spindle.capabilities.process.backend_sandbox import VisiblePaths
 
 
 @pytest.fixture
-def view(tmp_path: Path) -> View:
-    return View.of(str(tmp_path / "root"), (), (), network=False)
+def view(tmp_path: Path) -> VisiblePaths:
+    return VisiblePaths.of(str(tmp_path / "root"), (), (), network=False)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "[http]\n\tproxy = http://proxy.example.com:3128\n",
     ],
 )
-def test_plain_settings_are_seen_and_nothing_is_skipped(text: str, config: Path, view: View) -> None:
+def test_plain_settings_are_seen_and_nothing_is_skipped(text: str, config: Path, view: VisiblePaths) -> None:
     config.write_text(text)
 
     seen = add_configuration(view)
@@ -64,7 +64,7 @@ def test_plain_settings_are_seen_and_nothing_is_skipped(text: str, config: Path,
         "[init]\n\tdefaultBranch = \x00\udcff\n",
     ],
 )
-def test_anything_else_stays_unseen_and_git_skips_it(text: str, config: Path, view: View) -> None:
+def test_anything_else_stays_unseen_and_git_skips_it(text: str, config: Path, view: VisiblePaths) -> None:
     config.write_text(text, encoding="utf-8", errors="surrogateescape")
 
     seen = add_configuration(view)
@@ -73,38 +73,38 @@ def test_anything_else_stays_unseen_and_git_skips_it(text: str, config: Path, vi
     assert skip_configuration(seen, {}, "/scratch") == {"GIT_CONFIG_NOSYSTEM": "1"}
 
 
-def test_a_file_that_is_not_for_everybody_stays_unseen(config: Path, view: View) -> None:
+def test_a_file_that_is_not_for_everybody_stays_unseen(config: Path, view: VisiblePaths) -> None:
     config.write_text("[init]\n")
     config.chmod(0o640)
 
     assert not add_configuration(view).sees(str(config))
 
 
-def test_a_folder_in_place_of_the_file_stays_unseen(config: Path, view: View) -> None:
+def test_a_folder_in_place_of_the_file_stays_unseen(config: Path, view: VisiblePaths) -> None:
     config.mkdir()
 
     assert not add_configuration(view).sees(str(config))
 
 
-def test_nothing_is_skipped_where_there_is_nothing(config: Path, view: View) -> None:
+def test_nothing_is_skipped_where_there_is_nothing(config: Path, view: VisiblePaths) -> None:
     assert not config.exists()
     assert skip_configuration(add_configuration(view), {}, "/scratch") == {}
 
 
-def test_the_file_that_a_link_points_to_is_seen(config: Path, view: View, tmp_path: Path) -> None:
+def test_the_file_that_a_link_points_to_is_seen(config: Path, view: VisiblePaths, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("[init]\n")
     config.symlink_to(tmp_path / "elsewhere")
 
     assert add_configuration(view).sees(str(config))
 
 
-def test_a_home_that_cannot_be_read_is_skipped(config: Path, view: View) -> None:
+def test_a_home_that_cannot_be_read_is_skipped(config: Path, view: VisiblePaths) -> None:
     skipped = skip_configuration(view, {"HOME": "/nowhere/somebody"}, "/scratch")
 
     assert skipped == {"GIT_CONFIG_GLOBAL": "/dev/null", "NPM_CONFIG_CACHE": "/scratch/.npm"}
 
 
-def test_a_home_that_can_be_read_is_not_skipped(config: Path, view: View) -> None:
+def test_a_home_that_can_be_read_is_not_skipped(config: Path, view: VisiblePaths) -> None:
     skipped = skip_configuration(view.with_read("/nowhere/somebody"), {"HOME": "/nowhere/somebody"}, "/scratch")
 
     assert skipped == {"NPM_CONFIG_CACHE": "/scratch/.npm"}

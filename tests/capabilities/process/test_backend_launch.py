@@ -2,7 +2,7 @@
 
 import subprocess
 
-from spindle.capabilities.process.backend_launch import Story, interpreter, interpreter_paths
+from spindle.capabilities.process.backend_launch import LauncherReport, interpreter, interpreter_paths
 
 HEAVY = {"typing", "enum", "re", "collections", "dataclasses", "signal", "pathlib", "anyio", "spindle.errors"}
 
@@ -30,7 +30,7 @@ def test_a_story_is_understood_in_whatever_pieces_it_comes() -> None:
     told = (
         b"ready\nenforced\tfiles\tpids\nmissing\tlandlock\tno such call\nstarted\t7\nended\t\t9\nsurvivors\nnews\tx\n"
     )
-    story = Story()
+    story = LauncherReport()
 
     for position in range(len(told)):
         story.take(told[position : position + 1])
@@ -43,7 +43,7 @@ def test_a_story_is_understood_in_whatever_pieces_it_comes() -> None:
 
 
 def test_the_first_failure_is_the_one_that_counts() -> None:
-    story = Story()
+    story = LauncherReport()
 
     story.take(b"failed\tcwd\t2\tno such folder\nfailed\tlauncher\t0\tlater\n")
 

@@ -12,7 +12,7 @@ import pytest
 
 from spindle.capabilities.declare import CallScope
 from spindle.capabilities.process.backend import ProcessBackend
-from spindle.capabilities.process.backend_sandbox import SandboxKind, View, find_sandbox
+from spindle.capabilities.process.backend_sandbox import SandboxKind, VisiblePaths, find_sandbox
 from spindle.errors import SandboxUnavailableError
 from tests.capabilities.confined import KINDS, backend, handle, names, run_python
 
@@ -255,7 +255,7 @@ async def test_a_required_sandbox_that_can_be_had_runs(tmp_path: Path) -> None:
 
 
 def test_without_any_way_the_best_is_none_and_says_so(tmp_path: Path) -> None:
-    view = View.of(str(tmp_path), (), (), network=False)
+    view = VisiblePaths.of(str(tmp_path), (), (), network=False)
 
     assert set(find_sandbox("auto", view, ()).missing) == {"files", "network"}
     with pytest.raises(SandboxUnavailableError) as caught:

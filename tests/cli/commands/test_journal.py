@@ -7,7 +7,7 @@ import anyio
 from spindle import Call, ToolContext
 from spindle.cli.config import load_config
 from spindle.cli.main import NOT_FOUND, OK, USAGE
-from spindle.cli.runtime import open_house
+from spindle.cli.runtime import open_runtime
 from tests.cli.conftest import Command, Place
 
 
@@ -70,7 +70,7 @@ def test_a_journal_in_memory_cannot_be_read_by_others(spindle: Command, place: P
 
 def test_a_call_whose_id_does_not_say_it_is_listed_with_its_tool(spindle: Command, place: Place) -> None:
     async def served() -> None:
-        async with open_house(load_config(None, state=place.state)) as house:
+        async with open_runtime(load_config(None, state=place.state)) as house:
             call = Call("c_12", "calculate", {"expression": "1"})
             await house.executor.execute_parallel([call], ToolContext(session_id="somebody"))
 

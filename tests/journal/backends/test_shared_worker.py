@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from spindle.errors import JournalError
-from spindle.journal.backends.shared_worker import Loan
+from spindle.journal.backends.shared_worker import SharedWorkerHandle
 
 
 class Hand:
@@ -29,9 +29,9 @@ class Hand:
         self.left += 1
 
 
-def lent(*hands: Hand) -> Loan[Hand]:
+def lent(*hands: Hand) -> SharedWorkerHandle[Hand]:
     row = iter(hands)
-    return Loan(lambda: next(row), closed=lambda: JournalError("closed"))
+    return SharedWorkerHandle(lambda: next(row), closed=lambda: JournalError("closed"))
 
 
 def test_a_worker_is_borrowed_with_the_first_ticket_and_kept() -> None:

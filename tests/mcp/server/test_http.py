@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from spindle import Executor, ToolFilter, ToolRegistry, tool
 from spindle.errors import UsageError
-from spindle.mcp.server.http import Door, caller_of, http_app, is_loopback, token_hash
+from spindle.mcp.server.http import HttpSettings, caller_of, http_app, is_loopback, token_hash
 from spindle.mcp.server.serve import serve_http
 from spindle.mcp.server.tool_server import ToolServer
 
@@ -50,7 +50,7 @@ def filter_of(profile: str | None) -> ToolFilter | None:
 async def served(**door: Any) -> AsyncGenerator[str]:
     registry = ToolRegistry([lines, write])
     server = ToolServer(Executor(registry), registry, identify=caller_of, filter_of=filter_of)
-    where = Door(port=0, **door)
+    where = HttpSettings(port=0, **door)
     app = http_app(server, where, health=lambda: {"tools": len(registry)})
     address: list[str] = []
     ready = anyio.Event()
@@ -75,7 +75,7 @@ async def served(**door: Any) -> AsyncGenerator[str]:
 async def at_the_door(**door: Any) -> AsyncGenerator[httpx.AsyncClient]:
     """A client of the application alone, for those who do not come in."""
     registry = ToolRegistry([lines, write])
-    app = http_app(ToolServer(Executor(registry), registry, identify=caller_of), Door(**door))
+    app = http_app(ToolServer(Executor(registry), registry, identify=caller_of), HttpSettings(**door))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         yield http
 
@@ -208,7 +208,7 @@ async def test_a_port_that_is_taken_is_said_in_one_sentence() -> None:
         port = int(address.split(":")[2].split("/")[0])
         registry = ToolRegistry([lines])
         server = ToolServer(Executor(registry), registry)
-        door = Door(port=port)
+        door = HttpSettings(port=port)
         with pytest.raises(UsageError) as caught:
             await serve_http(server, http_app(server, door), door)
 
@@ -217,16 +217,16 @@ async def test_a_port_that_is_taken_is_said_in_one_sentence() -> None:
 
 def test_other_machines_need_a_token() -> None:
     with pytest.raises(UsageError) as caught:
-        Door(host="0.0.0.0")
+        HttpSettings(host="0.0.0.0")
 
     assert caught.value.field == "tokens"
-    assert Door(host="0.0.0.0", tokens=TOKENS).host == "0.0.0.0"
+    assert HttpSettings(host="0.0.0.0", tokens=TOKENS).host == "0.0.0.0"
 
 
 @pytest.mark.parametrize("path", ["mcp", "/health", ""])
 def test_the_path_must_be_one(path: str) -> None:
     with pytest.raises(UsageError):
-        Door(path=path)
+        HttpSettings(path=path)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_loopback_is_told_apart(host: str, expected: bool) -> None:
 
 
 def test_a_door_shows_no_token() -> None:
-    assert token_hash(READER) not in repr(Door(tokens=TOKENS))
+    assert token_hash(READER) not in repr(HttpSettings(tokens=TOKENS))
 
 
 @both_revisions

@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 
 from spindle import Executor, ToolRegistry
-from spindle.mcp.server.http import Door, http_app, token_hash
+from spindle.mcp.server.http import HttpSettings, http_app, token_hash
 from spindle.mcp.server.tool_server import ToolServer
 from tests.mcp.server.test_http import READER, TOKENS, WRITER, at_the_door, client_of, lines, served, text_of
 
@@ -143,8 +143,8 @@ async def test_names_that_only_begin_like_ours_are_refused() -> None:
 
 
 def test_a_server_is_called_by_the_address_it_listens_on() -> None:
-    allowed = Door(host="10.0.0.7", tokens=TOKENS).security().allowed_hosts
-    everywhere = Door(host="0.0.0.0", tokens=TOKENS).security().allowed_hosts
+    allowed = HttpSettings(host="10.0.0.7", tokens=TOKENS).security().allowed_hosts
+    everywhere = HttpSettings(host="0.0.0.0", tokens=TOKENS).security().allowed_hosts
 
     assert {"10.0.0.7", "10.0.0.7:*"} <= set(allowed)
     assert not any(each.startswith("0.0.0.0") for each in everywhere)
@@ -201,7 +201,9 @@ async def test_hostile_arguments_are_answered_without_an_escape() -> None:
 async def test_the_health_page_says_to_everybody_that_something_is_wrong() -> None:
     registry = ToolRegistry([lines])
     server = ToolServer(Executor(registry), registry)
-    app = http_app(server, Door(tokens=TOKENS), health=lambda: {"status": "failing", "servers": [{"name": "secret"}]})
+    app = http_app(
+        server, HttpSettings(tokens=TOKENS), health=lambda: {"status": "failing", "servers": [{"name": "secret"}]}
+    )
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         answer = await http.get("/health")

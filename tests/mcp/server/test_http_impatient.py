@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 async def test_a_request_that_never_comes_to_its_end_is_hung_up_on(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT_SECONDS", 0.05)
 
     def held(port: int) -> bytes:
         with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
@@ -48,7 +48,7 @@ async def test_a_request_that_never_comes_to_its_end_is_hung_up_on(
 
 
 async def test_who_asks_now_and_then_is_not_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT_SECONDS", 0.2)
     request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
     def asking(port: int) -> int:

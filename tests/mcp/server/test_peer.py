@@ -120,7 +120,7 @@ class Waiting:
 
 async def test_progress_goes_to_the_request_that_waits_now_if_it_wants_any() -> None:
     events = Events()
-    ctx, lines = ToolContext(events=events), peer.Telling(events)
+    ctx, lines = ToolContext(events=events), peer.ClientNotifier(events)
     session = Session("alice", None, lists_artifacts=True)
     first, second, third = Waiting({"progress_token": 1}), Waiting({}), Waiting({"progress_token": 2})
     for request, message in ((first, "one"), (second, "two"), (third, "three")):
@@ -201,7 +201,7 @@ async def test_a_client_that_does_not_listen_holds_up_no_answer(monkeypatch: pyt
     async def stuck(*_: Any) -> None:
         await anyio.sleep_forever()
 
-    monkeypatch.setattr(peer.Telling, "_send", stuck)
+    monkeypatch.setattr(peer.ClientNotifier, "_send", stuck)
     async with connected(talk, mode=MODERN, log_level="info") as client:
         result = await client.call_tool("talk", {"lines": 500})
 

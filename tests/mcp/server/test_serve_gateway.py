@@ -13,7 +13,7 @@ import pytest
 from mcp.client.client import Client
 
 from spindle import Executor, ToolRegistry, tool
-from spindle.mcp.server.serve import Gateway, following
+from spindle.mcp.server.serve import Gateway, propagate_changes
 from spindle.mcp.server.tool_server import Caller, ToolServer
 from tests.mcp.gateways import LEGACY, MODERN, SERVERS, code_of, hostile, inside, names_of, text_of
 
@@ -107,7 +107,7 @@ async def test_many_changes_at_once_are_told_once() -> None:
 
     server.tools_changed = tell
     with anyio.fail_after(5):
-        async with following(server, lambda listener: lambda: None) as gateway:
+        async with propagate_changes(server, lambda listener: lambda: None) as gateway:
             for _ in range(100):
                 gateway.changed()
             await anyio.wait_all_tasks_blocked()

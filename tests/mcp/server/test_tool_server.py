@@ -12,7 +12,7 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from spindle import Executor, Gate, Journal, Tool, ToolContext, ToolFilter, ToolRegistry, tool
-from spindle.mcp.server.serve import following
+from spindle.mcp.server.serve import propagate_changes
 from spindle.mcp.server.tool_server import Caller, ToolServer
 
 pytestmark = pytest.mark.anyio
@@ -291,7 +291,7 @@ async def test_clients_are_told_when_tools_change() -> None:
 
     with anyio.fail_after(10):
         async with (
-            following(server, on_change),
+            propagate_changes(server, on_change),
             Client(server.sdk, mode=LEGACY, message_handler=heard) as client,
         ):
             before = [each.name for each in (await client.list_tools()).tools]

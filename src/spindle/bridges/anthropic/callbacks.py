@@ -8,9 +8,9 @@ from spindle.bridges.anthropic.client import MessagesProvider, client_of
 from spindle.bridges.anthropic.conversation import result_of, seen
 from spindle.bridges.anthropic.stream import Stream
 from spindle.bridges.definitions import Definitions, Spec, build
-from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.model_callback import ModelCallback, Retries
 from spindle.bridges.rendering import Sees, answer_of
-from spindle.bridges.wire import sendable
+from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
 from spindle.tools.declaration import Tool
@@ -63,7 +63,7 @@ async def results(
     """
     del definitions  # an answer is found by the id of its call alone
     able = seen(sees)
-    return [sendable(result_of(await answer_of(outcome, able))) for outcome in outcomes]
+    return [replace_lone_surrogates(result_of(await answer_of(outcome, able))) for outcome in outcomes]
 
 
 def messages(
@@ -81,7 +81,7 @@ def messages(
     sees: Sees | None = None,
     cache: bool = False,
     extra: Mapping[str, Any] | None = None,
-) -> Asking:
+) -> ModelCallback:
     """Make an executor callback that asks a model through `AsyncAnthropic`, on asyncio or trio.
 
     `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own object, which is sent on every
@@ -104,7 +104,7 @@ def messages(
         is_cached=cache,
         extra=dict(extra or {}),
     )
-    return Asking(
+    return ModelCallback(
         provider=provider,
         sees=seen(sees),
         is_streaming=stream,

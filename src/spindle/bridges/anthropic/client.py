@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from spindle.bridges.anthropic.conversation import bygone_tools, messages_of
 from spindle.bridges.anthropic.stream import Stream
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.provider import Answered, AnswerStream, Failure, chosen
-from spindle.bridges.sdk_client import SdkClient, hanging_up
-from spindle.bridges.system_prompt import system_text
+from spindle.bridges.provider import Failure, ModelResponse, ResponseAssembler, chosen
+from spindle.bridges.sdk_client import SdkClient, closing_stream
+from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import arguments_of, field_of, sendable, system_of, text_of
+from spindle.bridges.wire import arguments_of, get_field, get_str, replace_lone_surrogates, system_of
 from spindle.errors import ModelStoppedError
 from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
@@ -85,7 +85,7 @@ class MessagesProvider:
             "max_tokens": self.max_tokens,
             "messages": messages_of(steps, definitions),
         }
-        system = "\n\n".join(system_of(await system_text(ctx), steps))
+        system = "\n\n".join(system_of(await build_system_prompt(ctx), steps))
         if system:
             request["system"] = [{"type": "text", "text": system} | (_KEEP if self.is_cached else {})]
         tools = definitions.tools
@@ -98,7 +98,7 @@ class MessagesProvider:
         elif bygone := bygone_tools(request["messages"]):
             request |= {"tools": bygone, "tool_choice": {"type": "none"}}
         rest = {name: value for name, value in self.extra.items() if name != "tools"}
-        return sendable(request | rest)
+        return replace_lone_surrogates(request | rest)
 
     def _choice(self, definitions: Definitions, *, trip: int) -> dict[str, Any]:
         if isinstance(self.tool_choice, Mapping):
@@ -123,11 +123,11 @@ class MessagesProvider:
         create = self._create()
         for _ in range(_MAX_PAUSES + 1):
             heard: list[Any] = []
-            async with hanging_up(await create(**arguments_of(create, request), stream=True)) as events:
+            async with closing_stream(await create(**arguments_of(create, request), stream=True)) as events:
                 async for event in events:
                     heard.append(event)
                     yield event
-            if not any(text_of(field_of(event, "delta"), "stop_reason") == "pause_turn" for event in heard):
+            if not any(get_str(get_field(event, "delta"), "stop_reason") == "pause_turn" for event in heard):
                 return
             so_far = Stream()
             for event in heard:
@@ -141,7 +141,7 @@ class MessagesProvider:
         """Give what puts these events together."""
         return Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
         """Send the request, wait for the answer as a whole, and read it; goes on where it is paused."""
         create = self._create()
         for _ in range(_MAX_PAUSES + 1):
@@ -182,7 +182,7 @@ def _resumed(request: dict[str, Any], so_far: Stream) -> dict[str, Any]:
     if messages[-1]["role"] == "assistant":
         content = [*messages[-1]["content"], *content]
         messages = messages[:-1]
-    return request | {"messages": [*messages, sendable({"role": "assistant", "content": content})]}
+    return request | {"messages": [*messages, replace_lone_surrogates({"role": "assistant", "content": content})]}
 
 
 def _paused_too_often() -> ModelStoppedError:
@@ -193,7 +193,7 @@ def _status(status: int, body: object) -> int:
     if status >= 300:
         return status
     # A stream that fails half way was a success before; the kind of the error tells which failure it is.
-    return _STATUSES.get(text_of(field_of(body, "error"), "type"), 500)
+    return _STATUSES.get(get_str(get_field(body, "error"), "type"), 500)
 
 
 def _retry_after(headers: Mapping[str, str]) -> str | None:

@@ -10,8 +10,8 @@ from spindle.bridges.definitions import Definitions
 from spindle.bridges.partial_calls import repeated_input, repeated_name
 from spindle.bridges.provider_limits import ANTHROPIC, fitted
 from spindle.bridges.rendering import IMAGES, Answer, MediaPart, Part, Sees, TextPart
-from spindle.bridges.transcript import Exchange, Step
-from spindle.bridges.wire import ByTurns, says_something
+from spindle.bridges.transcript import Step, ToolStep
+from spindle.bridges.wire import AlternatingMessages, says_something
 
 _DOCUMENTS: Final = frozenset({"application/pdf", "text/plain"})
 _NATIVE: Final = IMAGES | _DOCUMENTS
@@ -33,10 +33,10 @@ def seen(sees: Sees | None) -> Sees:
 
 def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
     """Write a conversation."""
-    written = ByTurns("content")
+    written = AlternatingMessages("content")
     ids = _Ids()
     for step in steps:
-        if isinstance(step, Exchange):
+        if isinstance(step, ToolStep):
             _write_exchange(written, step, definitions, ids)
         elif step.role == "assistant":
             written.say("assistant", _said_by_model(step.text))
@@ -82,7 +82,7 @@ def _base64(part: MediaPart) -> dict[str, Any]:
     return {"type": "base64", "media_type": part.mime_type, "data": part.base64}
 
 
-def _write_exchange(written: ByTurns, exchange: Exchange, definitions: Definitions, ids: "_Ids") -> None:
+def _write_exchange(written: AlternatingMessages, exchange: ToolStep, definitions: Definitions, ids: "_Ids") -> None:
     asked = exchange.raw if exchange.raw is not None else _asked(exchange, definitions)
     fresh = iter([ids.fresh(call.tool_call_id) for call in exchange.calls])
     blocks: list[dict[str, Any]] = []
@@ -97,7 +97,7 @@ def _write_exchange(written: ByTurns, exchange: Exchange, definitions: Definitio
     written.say("user", [result_of(*each) for each in zip(exchange.answers, answered, strict=True)])
 
 
-def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
     """Write calls that this bridge did not receive itself."""
     calls = [
         {

@@ -5,9 +5,9 @@ from typing import Any, Final, cast
 
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_input, repeated_name
-from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import ANTHROPIC
-from spindle.bridges.wire import count_of, field_of, items_of, plain, text_of
+from spindle.bridges.wire import count_of, get_field, get_list, get_str, to_plain
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
 
@@ -21,7 +21,7 @@ def usage_of(usage: Any) -> dict[str, int] | None:
     written = count_of(usage, "cache_creation_input_tokens")
     inputs = (fresh or 0) + (read or 0) + (written or 0)
     figures = {"input_tokens": inputs, "output_tokens": outputs or 0}
-    thought = count_of(field_of(usage, "output_tokens_details"), "thinking_tokens")
+    thought = count_of(get_field(usage, "output_tokens_details"), "thinking_tokens")
     apart = {"cached_input_tokens": read, "cache_write_tokens": written, "reasoning_tokens": thought}
     figures |= {name: count for name, count in apart.items() if count is not None}
     return figures | {"total_tokens": inputs + (outputs or 0)}
@@ -52,13 +52,13 @@ class _Block:
 
     def __init__(self, data: dict[str, Any], ids: CallIds) -> None:
         self.data = data
-        self.kind = text_of(data, "type")
+        self.kind = get_str(data, "type")
         self.is_done = False
         self.texts: dict[str, list[str]] = {
-            name: [text_of(data, name)] for name in ("text", "thinking", "signature") if isinstance(data.get(name), str)
+            name: [get_str(data, name)] for name in ("text", "thinking", "signature") if isinstance(data.get(name), str)
         }
         is_call = self.kind in _WITH_INPUT
-        self.call = PartialCall(text_of(data, "id"), text_of(data, "name"), ids=ids) if is_call else None
+        self.call = PartialCall(get_str(data, "id"), get_str(data, "name"), ids=ids) if is_call else None
 
     def text(self, name: str) -> str:
         return "".join(self.texts.get(name, ()))
@@ -75,7 +75,7 @@ class _Block:
         """Give the block as it is sent back; `None` for one the API would refuse."""
         data = self.data | {name: "".join(parts) for name, parts in self.texts.items()}
         if self.kind == "text":
-            return data if text_of(data, "text").strip() else None
+            return data if get_str(data, "text").strip() else None
         if self.call is not None:
             name = self.call.name if self.kind != "tool_use" else repeated_name(self.call.name, ANTHROPIC)
             return data | {"id": self.call.id, "name": name, "input": self.input}
@@ -97,9 +97,9 @@ class Stream:
         self._has_ended = False
         self._has_failed = False
 
-    def feed(self, event: Any) -> Sequence[Piece]:
+    def feed(self, event: Any) -> Sequence[ResponseDelta]:
         """Take one event of the stream, and give what is new in it."""
-        kind = text_of(event, "type")
+        kind = get_str(event, "type")
         if kind == "content_block_delta":
             return self._continue(event)
         if kind == "content_block_start":
@@ -109,10 +109,10 @@ class Stream:
             if block is not None:
                 block.is_done = True
         elif kind == "message_delta":
-            self.finish_reason = text_of(field_of(event, "delta"), "stop_reason") or self.finish_reason
-            self._count(field_of(event, "usage"))
+            self.finish_reason = get_str(get_field(event, "delta"), "stop_reason") or self.finish_reason
+            self._count(get_field(event, "usage"))
         elif kind == "message_start":
-            self._restart(field_of(event, "message"))
+            self._restart(get_field(event, "message"))
         elif kind == "message_stop":
             self._has_ended = True
         elif kind == "error":
@@ -122,11 +122,11 @@ class Stream:
     def feed_whole(self, response: Any) -> None:
         """Take an answer that was not streamed."""
         self._restart(response)
-        for content in items_of(response, "content"):
-            data = plain(content)
-            if text_of(data, "type"):
+        for content in get_list(response, "content"):
+            data = to_plain(content)
+            if get_str(data, "type"):
                 self._add(data).is_done = True
-        self.finish_reason = text_of(response, "stop_reason") or None
+        self.finish_reason = get_str(response, "stop_reason") or None
         self._has_ended = True
 
     @property
@@ -159,7 +159,7 @@ class Stream:
         ours = [block for block in self._blocks if block.kind == "tool_use"]
         return [self._call(block) for block in ours]
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelResponse:
         """Give the whole answer.
 
         Raises:
@@ -169,7 +169,7 @@ class Stream:
         reason = self.finish_reason
         if reason == "refusal" or (reason in _CUT and not calls and not text):
             raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason, text=self.text)
-        return Answered(
+        return ModelResponse(
             text=text,
             calls=calls,
             usage=self.usage,
@@ -192,10 +192,10 @@ class Stream:
         self._counted_before, self._counted = self.usage, {}
         self._by_index.clear()
         self.finish_reason, self._has_ended = None, False
-        self._count(field_of(message, "usage"))
+        self._count(get_field(message, "usage"))
 
     def _count(self, usage: Any) -> None:
-        figures = plain(usage)
+        figures = to_plain(usage)
         if isinstance(figures, Mapping):
             # Each event counts from the beginning, and may leave out what has not changed.
             known = cast("Mapping[str, Any]", figures)
@@ -206,9 +206,9 @@ class Stream:
         self._blocks.append(block)
         return block
 
-    def _begin(self, event: Any) -> Sequence[Piece]:
-        index, data = count_of(event, "index"), plain(field_of(event, "content_block"))
-        if not text_of(data, "type"):
+    def _begin(self, event: Any) -> Sequence[ResponseDelta]:
+        index, data = count_of(event, "index"), to_plain(get_field(event, "content_block"))
+        if not get_str(data, "type"):
             return ()
         block = self._add(data)
         if index is not None:
@@ -216,11 +216,11 @@ class Stream:
         if block.kind == "tool_use":
             return (cast("PartialCall", block.call).piece("", self._definitions),)
         text = block.text("text")
-        return (Piece("text", text),) if text else ()
+        return (ResponseDelta("text", text),) if text else ()
 
-    def _continue(self, event: Any) -> Sequence[Piece]:
-        block, delta = self._at(event), field_of(event, "delta")
-        kind = text_of(delta, "type")
+    def _continue(self, event: Any) -> Sequence[ResponseDelta]:
+        block, delta = self._at(event), get_field(event, "delta")
+        kind = get_str(delta, "type")
         if block is None:
             if kind == "input_json_delta":
                 self._lose()
@@ -228,18 +228,18 @@ class Stream:
         if block.call is not None:
             return self._continue_call(block, delta, kind)
         if kind == "citations_delta":
-            block.data["citations"] = [*items_of(block.data, "citations"), plain(field_of(delta, "citation"))]
+            block.data["citations"] = [*get_list(block.data, "citations"), to_plain(get_field(delta, "citation"))]
         field = _TEXTS.get(kind, "")
-        said = text_of(delta, field)
+        said = get_str(delta, field)
         if not said or block.is_done or block.kind != _KINDS[kind]:
             return ()
         block.texts.setdefault(field, []).append(said)
         if field == "signature":
             return ()
-        return (Piece("text" if field == "text" else "thought", said),)
+        return (ResponseDelta("text" if field == "text" else "thought", said),)
 
-    def _continue_call(self, block: _Block, delta: Any, kind: str) -> Sequence[Piece]:
-        call, given = cast("PartialCall", block.call), field_of(delta, "partial_json")
+    def _continue_call(self, block: _Block, delta: Any, kind: str) -> Sequence[ResponseDelta]:
+        call, given = cast("PartialCall", block.call), get_field(delta, "partial_json")
         if kind != "input_json_delta" or not isinstance(given, str) or (block.is_done and given):
             # A piece that is none, or comes after the end: the rest may look whole and is not.
             call.is_damaged = True

@@ -13,13 +13,13 @@ from spindle.bridges import dialects
 from spindle.bridges.bedrock.conversation import SEES, bygone_tools, messages_of, seen, tool_result
 from spindle.bridges.bedrock.stream import Stream
 from spindle.bridges.definitions import Definitions, Spec, build
-from spindle.bridges.model_callback import Asking, Retries
-from spindle.bridges.provider import Answered, AnswerStream, Failure, chosen
+from spindle.bridges.model_callback import ModelCallback, Retries
+from spindle.bridges.provider import Failure, ModelResponse, ResponseAssembler, chosen
 from spindle.bridges.rendering import Sees, answer_of
 from spindle.bridges.sdk_client import items_of_stream
-from spindle.bridges.system_prompt import system_text
+from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import field_of, sendable, system_of, text_of
+from spindle.bridges.wire import get_field, get_str, replace_lone_surrogates, system_of
 from spindle.calls import Call, CallOutcome
 from spindle.errors import UsageError
 from spindle.events import Events
@@ -53,11 +53,11 @@ def failure_of(error: Exception) -> Failure | None:
 
     says = f"{type(error).__name__}: {error}"
     if isinstance(error, EventStreamError):
-        code = text_of(field_of(cast("Any", error).response, "Error"), "Code")
+        code = get_str(get_field(cast("Any", error).response, "Error"), "Code")
         return Failure(says, _STATUSES.get(code, 500))
     if isinstance(error, ClientError):
-        about = field_of(cast("Any", error).response, "ResponseMetadata")
-        return Failure(says, field_of(about, "HTTPStatusCode"), _retry_after(field_of(about, "HTTPHeaders")))
+        about = get_field(cast("Any", error).response, "ResponseMetadata")
+        return Failure(says, get_field(about, "HTTPStatusCode"), _retry_after(get_field(about, "HTTPHeaders")))
     unreadable = (ParserError, ResponseParserError, UnicodeDecodeError)
     if isinstance(error, (HTTPClientError, ConnectionError, HTTPError, *unreadable)):
         return Failure(says)
@@ -70,7 +70,7 @@ def hang_up(stream: Any) -> None:
 
 
 def _retry_after(headers: Any) -> str | None:
-    return text_of(headers, "retry-after") or None
+    return get_str(headers, "retry-after") or None
 
 
 __all__ = ["DIALECT", "SEES", "Stream", "calls", "converse", "definitions", "results"]
@@ -124,7 +124,7 @@ async def results(
     """
     del definitions  # an answer is found by the id of its call alone
     able = seen(sees or SEES)
-    return [sendable(tool_result(await answer_of(outcome, able))) for outcome in outcomes]
+    return [replace_lone_surrogates(tool_result(await answer_of(outcome, able))) for outcome in outcomes]
 
 
 def converse(
@@ -140,7 +140,7 @@ def converse(
     filter: ToolFilter | None = None,
     sees: Sees | None = None,
     extra: Mapping[str, Any] | None = None,
-) -> Asking:
+) -> ModelCallback:
     """Make an executor callback that asks a model through a `bedrock-runtime` client of boto3, in worker threads.
 
     A client of your own keeps its own retries: make it with `Config(retries={"total_max_attempts": 1})`. `tool_choice`
@@ -160,7 +160,7 @@ def converse(
         extra=dict(extra or {}),
     )
     able = seen(sees or SEES)
-    return Asking(provider=provider, sees=able, is_streaming=stream, retries=retries or Retries(), filter=filter)
+    return ModelCallback(provider=provider, sees=able, is_streaming=stream, retries=retries or Retries(), filter=filter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,13 +177,13 @@ class _Converse:
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
         messages = messages_of(steps, definitions)
         request: dict[str, Any] = {"modelId": self.model, "messages": messages}
-        system = system_of(await system_text(ctx), steps)
+        system = system_of(await build_system_prompt(ctx), steps)
         if system:
             request["system"] = [{"text": text} for text in system]
         tools = self._tools(definitions, trip=ctx.iteration) or {"tools": bygone_tools(messages)}
         if tools["tools"]:
             request["toolConfig"] = tools
-        return sendable({**request, **self.extra})
+        return replace_lone_surrogates({**request, **self.extra})
 
     def _tools(self, definitions: Definitions, *, trip: int) -> dict[str, Any] | None:
         """Tell the tools, and which of them to call; to have none called, Converse is told of none."""
@@ -203,7 +203,7 @@ class _Converse:
     def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
         return Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
         ask = partial(self.client.converse, **request)
         response = await to_thread.run_sync(ask, abandon_on_cancel=True, limiter=CapacityLimiter(1))
         reader.feed_whole(response)

@@ -10,8 +10,8 @@ from spindle.bridges.definitions import Definitions
 from spindle.bridges.partial_calls import repeated_input, repeated_name
 from spindle.bridges.provider_limits import BEDROCK, fitted
 from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
-from spindle.bridges.transcript import Exchange, Said, Step
-from spindle.bridges.wire import ByTurns, says_something, sendable
+from spindle.bridges.transcript import MessageStep, Step, ToolStep
+from spindle.bridges.wire import AlternatingMessages, replace_lone_surrogates, says_something
 from spindle.calls import Call
 
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"
@@ -50,14 +50,14 @@ def seen(sees: Sees) -> Sees:
 
 def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
     """Write a conversation."""
-    written = ByTurns("content")
+    written = AlternatingMessages("content")
     for step in steps:
-        if isinstance(step, Exchange):
+        if isinstance(step, ToolStep):
             written.say("assistant", _asked(step, definitions))
             written.say("user", [tool_result(answer) for answer in step.answers])
         elif step.role != "system":
             written.say(step.role, _said(step))
-    return sendable(written.begun_by_user({"text": _SILENCE}))
+    return replace_lone_surrogates(written.begun_by_user({"text": _SILENCE}))
 
 
 def bygone_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -80,13 +80,13 @@ def wire_id(tool_call_id: str) -> str:
     return fitted(tool_call_id, BEDROCK.id_pattern or ".+", BEDROCK.max_id_chars or len(tool_call_id))
 
 
-def _said(said: Said) -> list[dict[str, Any]]:
+def _said(said: MessageStep) -> list[dict[str, Any]]:
     # The model's own messages hold no media: Converse takes them from the user alone.
     parts = said.parts if said.role == "user" else [part for part in said.parts if isinstance(part, TextPart)]
     return _blocks(parts)
 
 
-def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
     if exchange.raw is None:
         text = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
         return [*text, *(_tool_use(call, definitions) for call in exchange.calls)]

@@ -6,9 +6,9 @@ from typing import Any, Final, cast
 from spindle.bridges.bedrock.conversation import wire_id
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_input, repeated_name
-from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import BEDROCK
-from spindle.bridges.wire import count_of, field_of, items_of, text_of
+from spindle.bridges.wire import count_of, get_field, get_list, get_str
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
 
@@ -38,8 +38,8 @@ class _Block:
         self.is_done = False
 
     def begin_call(self, tool_use: Any, ids: CallIds) -> None:
-        self.call = PartialCall(text_of(tool_use, "toolUseId"), text_of(tool_use, "name"), ids=ids)
-        self.is_ours = text_of(tool_use, "type") != "server_tool_use"
+        self.call = PartialCall(get_str(tool_use, "toolUseId"), get_str(tool_use, "name"), ids=ids)
+        self.is_ours = get_str(tool_use, "type") != "server_tool_use"
 
     def finish(self) -> None:
         """Take a call whose input had no pieces as one without arguments."""
@@ -78,27 +78,27 @@ class Stream:
         self._by_index: dict[int, _Block] = {}
         self._ids = CallIds(taken)
 
-    def feed(self, event: Any) -> Sequence[Piece]:
+    def feed(self, event: Any) -> Sequence[ResponseDelta]:
         """Take one event of the stream, and give what is new in it."""
-        if (delta := field_of(event, "contentBlockDelta")) is not None:
-            return self._continue(self._at(delta), field_of(delta, "delta"))
-        if (start := field_of(event, "contentBlockStart")) is not None:
+        if (delta := get_field(event, "contentBlockDelta")) is not None:
+            return self._continue(self._at(delta), get_field(delta, "delta"))
+        if (start := get_field(event, "contentBlockStart")) is not None:
             return self._begin(start)
-        if (stop := field_of(event, "contentBlockStop")) is not None:
+        if (stop := get_field(event, "contentBlockStop")) is not None:
             self._at(stop).finish()
-        elif (end := field_of(event, "messageStop")) is not None:
-            self.finish_reason = text_of(end, "stopReason") or "end_turn"
-        elif (metadata := field_of(event, "metadata")) is not None:
-            self.usage = _usage(field_of(metadata, "usage")) or self.usage
+        elif (end := get_field(event, "messageStop")) is not None:
+            self.finish_reason = get_str(end, "stopReason") or "end_turn"
+        elif (metadata := get_field(event, "metadata")) is not None:
+            self.usage = _usage(get_field(metadata, "usage")) or self.usage
         return ()
 
     def feed_whole(self, response: Any) -> None:
         """Take an answer that was not streamed."""
-        message = field_of(field_of(response, "output"), "message")
-        for content in items_of(message, "content"):
+        message = get_field(get_field(response, "output"), "message")
+        for content in get_list(message, "content"):
             self._blocks.append(self._whole(content))
-        self.finish_reason = text_of(response, "stopReason") or "end_turn"
-        self.usage = _usage(field_of(response, "usage"))
+        self.finish_reason = get_str(response, "stopReason") or "end_turn"
+        self.usage = _usage(get_field(response, "usage"))
         last = self._blocks[-1].call if self._blocks else None
         if last is not None and self.finish_reason not in _WHOLE:
             # The API closes the input it had to cut short, so that it only looks whole.
@@ -123,7 +123,7 @@ class Stream:
         """Give the calls so far; one that was cut short has arguments that are refused."""
         return [self._call(block, block.call) for block in self._blocks if block.call is not None and block.is_ours]
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelResponse:
         """Give the whole answer.
 
         Raises:
@@ -133,7 +133,7 @@ class Stream:
         if reason not in _WHOLE and not calls and not text:
             raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason, text="")
         is_cut = reason not in _WHOLE
-        return Answered(
+        return ModelResponse(
             text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw or None, is_cut=is_cut
         )
 
@@ -155,39 +155,39 @@ class Stream:
             self._blocks.append(self._by_index[index])
         return self._by_index[index]
 
-    def _begin(self, event: Any) -> Sequence[Piece]:
-        start = field_of(event, "start")
-        if (tool_use := field_of(start, "toolUse")) is not None:
+    def _begin(self, event: Any) -> Sequence[ResponseDelta]:
+        start = get_field(event, "start")
+        if (tool_use := get_field(start, "toolUse")) is not None:
             # A second beginning is another block, whatever its number: nothing is written over.
             self._by_index.pop(_index(event), None)
             block = self._at(event)
             block.begin_call(tool_use, self._ids)
             return self._piece(block, "")
-        result = field_of(start, "toolResult")
+        result = get_field(start, "toolResult")
         if isinstance(result, Mapping):
             self._at(event).other = {"toolResult": {**cast("Mapping[str, Any]", result), "content": []}}
         return ()
 
-    def _continue(self, block: _Block, delta: Any) -> Sequence[Piece]:
+    def _continue(self, block: _Block, delta: Any) -> Sequence[ResponseDelta]:
         if block.call is not None:
-            given = field_of(field_of(delta, "toolUse"), "input")
+            given = get_field(get_field(delta, "toolUse"), "input")
             if not isinstance(given, str) or (block.is_done and given):
                 # A piece that is none, or comes after the end: the rest may look whole and is not.
                 block.call.is_damaged = True
                 return ()
             return self._piece(block, block.call.add(given))
-        if (said := text_of(delta, "text")) and not block.is_done:
+        if (said := get_str(delta, "text")) and not block.is_done:
             block.text.append(said)
-            return (Piece("text", said),)
-        if field_of(delta, "toolUse") is not None:
+            return (ResponseDelta("text", said),)
+        if get_field(delta, "toolUse") is not None:
             # Its beginning was lost, and with it the name.
             block.begin_call({}, self._ids)
             return self._continue(block, delta)
         if block.other is not None:
-            block.other["toolResult"]["content"] += items_of(delta, "toolResult")
-        return _think(block, field_of(delta, "reasoningContent"))
+            block.other["toolResult"]["content"] += get_list(delta, "toolResult")
+        return _think(block, get_field(delta, "reasoningContent"))
 
-    def _piece(self, block: _Block, piece: str) -> Sequence[Piece]:
+    def _piece(self, block: _Block, piece: str) -> Sequence[ResponseDelta]:
         call = block.call
         if call is None or not block.is_ours:
             return ()
@@ -195,19 +195,19 @@ class Stream:
 
     def _whole(self, content: Any) -> _Block:
         block = _Block()
-        reasoning = field_of(content, "reasoningContent")
-        if (tool_use := field_of(content, "toolUse")) is not None:
+        reasoning = get_field(content, "reasoningContent")
+        if (tool_use := get_field(content, "toolUse")) is not None:
             block.begin_call(tool_use, self._ids)
-            cast("PartialCall", block.call).add(field_of(tool_use, "input"))
+            cast("PartialCall", block.call).add(get_field(tool_use, "input"))
         elif reasoning is not None:
-            _think(block, field_of(reasoning, "reasoningText"))
+            _think(block, get_field(reasoning, "reasoningText"))
             _think(block, reasoning)  # what is redacted stands beside the text, not in it
-        elif said := text_of(content, "text"):
+        elif said := get_str(content, "text"):
             block.text.append(said)
         elif isinstance(content, Mapping) and _SENT_BACK.intersection(cast("Mapping[str, Any]", content)):
             block.other = dict(cast("Mapping[str, Any]", content))
-            told = items_of(field_of(content, "citationsContent"), "content")
-            block.text += [text_of(each, "text") for each in told]
+            told = get_list(get_field(content, "citationsContent"), "content")
+            block.text += [get_str(each, "text") for each in told]
         block.finish()
         return block
 
@@ -217,15 +217,15 @@ def _index(event: Any) -> int:
     return -1 if index is None else index
 
 
-def _think(block: _Block, reasoning: Any) -> Sequence[Piece]:
-    redacted = field_of(reasoning, "redactedContent")
+def _think(block: _Block, reasoning: Any) -> Sequence[ResponseDelta]:
+    redacted = get_field(reasoning, "redactedContent")
     if isinstance(redacted, bytes):
         block.redacted += redacted
-    if signature := text_of(reasoning, "signature"):
+    if signature := get_str(reasoning, "signature"):
         block.signature.append(signature)
-    if thought := text_of(reasoning, "text"):
+    if thought := get_str(reasoning, "text"):
         block.thought.append(thought)
-        return (Piece("thought", thought),)
+        return (ResponseDelta("thought", thought),)
     return ()
 
 

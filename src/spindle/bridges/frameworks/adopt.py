@@ -58,7 +58,7 @@ def outside_asyncio(tool: str) -> Err | None:
     return None
 
 
-class Said:
+class ResultBuilder:
     """Gathers what a tool gave, piece by piece, into one result."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ def plain(value: Any) -> Any:
     """Give a value that is text or JSON as our executor takes it; what is neither becomes text."""
     if value is None or isinstance(value, (str, bytes, Ok, Err)):
         return cast("object", value)
-    said = Said()
+    said = ResultBuilder()
     said.json(value)
     text = said.ok().value
     return Ok(text, structured=json.loads(text))

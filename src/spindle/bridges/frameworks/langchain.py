@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from spindle.bridges.frameworks.adopt import Said, adopt, outside_asyncio, plain, refused
+from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, outside_asyncio, plain, refused
 from spindle.bridges.frameworks.session import Session, Sessions, answered, facts_of
 from spindle.bridges.rendering import Answer, MediaPart
 from spindle.calls import Call, CallOutcome, Err, RawArgs
@@ -200,7 +200,7 @@ def _result(given: Any) -> Any:
         kind = type(given).__name__
         return Err("execution_failed", f"The tool gave a {kind}, which only a graph can follow.")
     content = cast("str | list[str | dict[str, Any]]", given.content)
-    said = Said()
+    said = ResultBuilder()
     for block in [content] if isinstance(content, str) else content:
         _say(said, block)
     ok = said.ok()
@@ -209,7 +209,7 @@ def _result(given: Any) -> Any:
     return plain(ok)
 
 
-def _say(said: Said, block: str | Mapping[str, Any]) -> None:
+def _say(said: ResultBuilder, block: str | Mapping[str, Any]) -> None:
     if isinstance(block, str):
         said.text(block)
     elif block.get("type") == "text":

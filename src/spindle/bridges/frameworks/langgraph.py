@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast
 from typing_extensions import override
 
 from spindle.bridges.frameworks.langchain import listed, message_of
-from spindle.bridges.frameworks.session import MAX_KEPT, Session, is_kept, is_sound
+from spindle.bridges.frameworks.session import MAX_KEPT, Session, has_valid_arguments, is_kept
 from spindle.calls import Call, CallOutcome, ToolCallRecord
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
@@ -105,7 +105,7 @@ class SpindleToolNode(ToolNode):
         return [
             _shown(call, tool)
             for call, tool in tools
-            if tool is not None and tool.requires_approval and await is_sound(tool, call.args)
+            if tool is not None and tool.requires_approval and await has_valid_arguments(tool, call.args)
         ]
 
     async def _run(self, step: "_Step", answers: Mapping[str, bool | str] | None) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from spindle.artifacts.forge import ReaderTool
-from spindle.bridges.frameworks.adopt import Said, adopt, outside_asyncio, plain, refused
-from spindle.bridges.frameworks.session import Session, answered, is_sound
+from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, outside_asyncio, plain, refused
+from spindle.bridges.frameworks.session import Session, answered, has_valid_arguments
 from spindle.bridges.rendering import Answer, MediaPart
 from spindle.calls import Call
 from spindle.execution.approval import ApprovalRequest
@@ -65,7 +65,7 @@ def _given(session: Session, tool: Tool, schema: dict[str, Any]) -> FunctionTool
         return _output(await answered(outcome, SHOWN))
 
     async def needs_approval(_ctx: RunContextWrapper[Any], args: dict[str, Any], _call_id: str) -> bool:
-        return await is_sound(tool, args)
+        return await has_valid_arguments(tool, args)
 
     def is_enabled(_ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
         return session.can_read(tool.name) if isinstance(tool, ReaderTool) else is_available(tool)
@@ -142,12 +142,12 @@ def _adopted(theirs: Any, context: Any) -> Tool:
 
 def _result(output: Any) -> Any:
     parts = cast("Sequence[Any]", output) if isinstance(output, (list, tuple)) else [output]
-    said = Said()
+    said = ResultBuilder()
     are_theirs = bool(parts) and all(_say(said, part) for part in parts)
     return said.ok() if are_theirs else plain(output)
 
 
-def _say(said: Said, part: Any) -> bool:
+def _say(said: ResultBuilder, part: Any) -> bool:
     """Add one piece of the SDK's kinds of output; says whether it was one."""
     facts = cast("Mapping[str, Any]", part if isinstance(part, Mapping) else getattr(part, "model_dump", dict)())
     match facts:

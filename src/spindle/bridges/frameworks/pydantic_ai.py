@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from typing_extensions import override
 
-from spindle.bridges.frameworks.adopt import Said, adopt, plain, refused
+from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, plain, refused
 from spindle.bridges.frameworks.session import Session, answered, facts_of
 from spindle.bridges.rendering import MediaPart, Part
 from spindle.calls import Call, Err, RawArgs
@@ -263,7 +263,7 @@ def _has_media(value: Any) -> bool:
 
 
 def _gathered(parts: Sequence[Any]) -> Any:
-    said = Said()
+    said = ResultBuilder()
     for part in parts:
         if isinstance(part, BinaryContent):
             said.data(part.data, part.media_type)

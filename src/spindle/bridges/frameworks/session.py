@@ -188,7 +188,7 @@ def is_kept(outcome: CallOutcome) -> bool:
     return isinstance(outcome.result, Ok) and outcome.result.artifact is not None and not outcome.from_artifact_tool
 
 
-async def is_sound(tool: Tool, args: RawArgs) -> bool:
+async def has_valid_arguments(tool: Tool, args: RawArgs) -> bool:
     """Say whether a call has arguments it could run with; about one that will be refused nobody need be asked."""
     try:
         await tool.validate(args)

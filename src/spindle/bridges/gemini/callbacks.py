@@ -8,9 +8,9 @@ from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.gemini.client import GenerateProvider, client_of
 from spindle.bridges.gemini.conversation import responses_of, seen
 from spindle.bridges.gemini.stream import Stream
-from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.model_callback import ModelCallback, Retries
 from spindle.bridges.rendering import Sees, answer_of
-from spindle.bridges.wire import sendable
+from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
 from spindle.tools.declaration import Tool
@@ -64,7 +64,7 @@ async def results(
         UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
     """
     able = seen(sees)
-    return sendable(responses_of([await answer_of(outcome, able) for outcome in outcomes], definitions))
+    return replace_lone_surrogates(responses_of([await answer_of(outcome, able) for outcome in outcomes], definitions))
 
 
 def generate(
@@ -80,7 +80,7 @@ def generate(
     sees: Sees | None = None,
     media_in_results: bool = True,
     extra: Mapping[str, Any] | None = None,
-) -> Asking:
+) -> ModelCallback:
     """Make an executor callback that asks a model through `google.genai`: on asyncio, and on trio without aiohttp.
 
     `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own `toolConfig`, which is sent on
@@ -102,7 +102,7 @@ def generate(
         is_media_inside=media_in_results,
         extra=dict(extra or {}),
     )
-    return Asking(
+    return ModelCallback(
         provider=provider,
         sees=seen(sees),
         is_streaming=stream,

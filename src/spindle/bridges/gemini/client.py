@@ -13,11 +13,11 @@ from pydantic.alias_generators import to_camel
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.gemini.conversation import contents_of
 from spindle.bridges.gemini.stream import MALFORMED, Stream
-from spindle.bridges.provider import Answered, AnswerStream, Failure, chosen
+from spindle.bridges.provider import Failure, ModelResponse, ResponseAssembler, chosen
 from spindle.bridges.sdk_client import SdkClient
-from spindle.bridges.system_prompt import system_text
+from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import field_of, items_of, sendable, system_of, text_of
+from spindle.bridges.wire import get_field, get_list, get_str, replace_lone_surrogates, system_of
 from spindle.errors import BrokenAnswerError, InvalidConfigError, ModelStoppedError
 from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
@@ -77,7 +77,7 @@ class GenerateProvider:
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
         """Write the request."""
         config: dict[str, Any] = {}
-        system = "\n\n".join(system_of(await system_text(ctx), steps))
+        system = "\n\n".join(system_of(await build_system_prompt(ctx), steps))
         if system:
             config["systemInstruction"] = system
         told = definitions.tools
@@ -88,7 +88,7 @@ class GenerateProvider:
         # The SDK knows each setting by two names; here they are told by one.
         rest = {to_camel(name): value for name, value in self.extra.items() if name != "tools"}
         contents = contents_of(steps, definitions, is_inside=self.is_media_inside)
-        written = sendable({"contents": contents, "config": config})
+        written = replace_lone_surrogates({"contents": contents, "config": config})
         return {"model": self.model, "contents": written["contents"], "config": written["config"] | rest}
 
     def _choice(self, definitions: Definitions, *, trip: int) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class GenerateProvider:
         """Give what puts these chunks together."""
         return Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
         """Send the request, wait for the answer as a whole, and read it."""
         reader.feed_whole(await self._models().generate_content(**_checked(request)))
         if not reader.is_complete:
@@ -183,8 +183,8 @@ def _retry_after(error: Any) -> str | None:
         named = cast("Mapping[str, str]", headers).get("retry-after")
         if named is not None:
             return named
-    for detail in items_of(field_of(error.details, "error"), "details"):
-        delay = text_of(detail, "retryDelay")
+    for detail in get_list(get_field(error.details, "error"), "details"):
+        delay = get_str(detail, "retryDelay")
         if delay.endswith("s"):
             return delay[:-1]
     return None

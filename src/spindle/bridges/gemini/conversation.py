@@ -9,8 +9,8 @@ from spindle.bridges.gemini.stream import is_made
 from spindle.bridges.partial_calls import repeated_input, repeated_name
 from spindle.bridges.provider_limits import GEMINI
 from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
-from spindle.bridges.transcript import Exchange, Step
-from spindle.bridges.wire import ByTurns, says_something
+from spindle.bridges.transcript import Step, ToolStep
+from spindle.bridges.wire import AlternatingMessages, says_something
 
 _INSIDE: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
 """What may stand inside a function's response; other media follows it."""
@@ -35,9 +35,9 @@ def seen(sees: Sees | None) -> Sees:
 
 def contents_of(steps: Sequence[Step], definitions: Definitions, *, is_inside: bool) -> list[dict[str, Any]]:
     """Write a conversation."""
-    written = ByTurns("parts")
+    written = AlternatingMessages("parts")
     for step in steps:
-        if isinstance(step, Exchange):
+        if isinstance(step, ToolStep):
             asked = step.raw if step.raw is not None else _asked(step, definitions)
             written.say("model", asked)
             ids = [part["functionCall"].get("id") for part in asked if "functionCall" in part]
@@ -92,7 +92,7 @@ def _inline(part: MediaPart) -> dict[str, Any]:
     return {"inlineData": {"mimeType": part.mime_type, "data": part.base64}}
 
 
-def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
     """Write calls that this bridge did not receive itself."""
     said = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
     calls = [

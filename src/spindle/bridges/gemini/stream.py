@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_name
-from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import GEMINI
-from spindle.bridges.wire import count_of, field_of, items_of, plain, text_of
+from spindle.bridges.wire import count_of, get_field, get_list, get_str, to_plain
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
 
@@ -41,19 +41,19 @@ class PartialArgs:
         whole = function_call.get("args")
         if isinstance(whole, dict):
             self.args |= cast("dict[str, Any]", whole)
-        for piece in items_of(function_call, "partialArgs"):
+        for piece in get_list(function_call, "partialArgs"):
             self._put(piece)
         if function_call.get("willContinue") is not True:
             self.is_done = True
             self.is_damaged = self.is_damaged or self._growing is not None
 
     def _put(self, piece: Any) -> None:
-        path = text_of(piece, "jsonPath")
-        names = [name for name in _VALUES if field_of(piece, name) is not None]
+        path = get_str(piece, "jsonPath")
+        names = [name for name in _VALUES if get_field(piece, name) is not None]
         if not _PATH.fullmatch(path) or len(names) != 1 or (self._growing is not None and self._growing != path):
             self.is_damaged = True
             return
-        value = None if names == ["nullValue"] else field_of(piece, names[0])
+        value = None if names == ["nullValue"] else get_field(piece, names[0])
         if names == ["numberValue"] and isinstance(value, float) and value.is_integer():
             # The wire has numbers of one kind only; a whole one is what the model wrote.
             value = int(value)
@@ -62,7 +62,7 @@ class PartialArgs:
             _place(self.args, steps, value, goes_on=self._growing == path)
         except (TypeError, IndexError):
             self.is_damaged = True
-        self._growing = path if field_of(piece, "willContinue") is True else None
+        self._growing = path if get_field(piece, "willContinue") is True else None
 
 
 def _place(args: dict[str, Any], steps: list[str | int], value: Any, *, goes_on: bool) -> None:
@@ -108,7 +108,7 @@ class _Asked:
         self.part = part
         asked = part["functionCall"]
         made = f"{_MADE}{uuid4().hex}"
-        self.call = PartialCall(text_of(asked, "id"), text_of(asked, "name"), ids=ids, made=made)
+        self.call = PartialCall(get_str(asked, "id"), get_str(asked, "name"), ids=ids, made=made)
         self.partial: PartialArgs | None = None
 
 
@@ -128,34 +128,34 @@ class Stream:
         """Take an answer that was not streamed: it has the form of a chunk."""
         self.feed(response)
 
-    def feed(self, event: Any) -> Sequence[Piece]:
+    def feed(self, event: Any) -> Sequence[ResponseDelta]:
         """Take one chunk of the stream, and give what is new in it."""
-        chunk = plain(event)
-        self.usage = usage_of(field_of(chunk, "usageMetadata")) or self.usage
-        blocked = text_of(field_of(chunk, "promptFeedback"), "blockReason")
+        chunk = to_plain(event)
+        self.usage = usage_of(get_field(chunk, "usageMetadata")) or self.usage
+        blocked = get_str(get_field(chunk, "promptFeedback"), "blockReason")
         if blocked:
             self.finish_reason = f"prompt blocked: {blocked}"
-        pieces: list[Piece] = []
-        for candidate in items_of(chunk, "candidates"):
+        pieces: list[ResponseDelta] = []
+        for candidate in get_list(chunk, "candidates"):
             # More than one answer may be asked for; there is one conversation, and the first goes on with it.
             if not count_of(candidate, "index"):
-                for part in items_of(field_of(candidate, "content"), "parts"):
+                for part in get_list(get_field(candidate, "content"), "parts"):
                     if isinstance(part, dict):
                         pieces += self._take(cast("dict[str, Any]", part))
-                self.finish_reason = text_of(candidate, "finishReason") or self.finish_reason
-                self._finish_message = text_of(candidate, "finishMessage") or self._finish_message
+                self.finish_reason = get_str(candidate, "finishReason") or self.finish_reason
+                self._finish_message = get_str(candidate, "finishMessage") or self._finish_message
                 break
         return pieces
 
     @property
     def text(self) -> str:
         """What the model said so far."""
-        return "".join(text_of(part, "text") for part in self._parts if part.get("thought") is not True)
+        return "".join(get_str(part, "text") for part in self._parts if part.get("thought") is not True)
 
     @property
     def thoughts(self) -> str:
         """What the model thought so far, as far as it is shown."""
-        return "".join(text_of(part, "text") for part in self._parts if part.get("thought") is True)
+        return "".join(get_str(part, "text") for part in self._parts if part.get("thought") is True)
 
     @property
     def is_complete(self) -> bool:
@@ -171,7 +171,7 @@ class Stream:
             asked = repeated.get(id(part))
             if asked is not None:
                 kept.append(part | {"functionCall": _repeated(asked)})
-            elif text_of(part, "text") or part.keys() - {"text", "thought"}:
+            elif get_str(part, "text") or part.keys() - {"text", "thought"}:
                 kept.append(part)
         return kept
 
@@ -181,7 +181,7 @@ class Stream:
             return []
         return [self._call(asked) for asked in self._asked]
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelResponse:
         """Give the whole answer.
 
         Raises:
@@ -192,7 +192,9 @@ class Stream:
         if (reason not in _WHOLE and not is_cut) or (is_cut and not calls and not text):
             said = f"{reason} ({self._finish_message})" if self._finish_message else reason
             raise ModelStoppedError(f"the model stopped without an answer: {said}", reason=reason, text=self.text)
-        return Answered(text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw, is_cut=is_cut)
+        return ModelResponse(
+            text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw, is_cut=is_cut
+        )
 
     def _call(self, asked: _Asked) -> Call:
         call = asked.call
@@ -220,7 +222,7 @@ class Stream:
         call.is_damaged = partial.is_damaged
         return call.to_call(self._definitions, is_whole=partial.is_done)
 
-    def _take(self, part: dict[str, Any]) -> Sequence[Piece]:
+    def _take(self, part: dict[str, Any]) -> Sequence[ResponseDelta]:
         if "functionCall" in part:
             return self._take_call(part) if isinstance(part["functionCall"], dict) else ()
         text = part.get("text")
@@ -233,9 +235,9 @@ class Stream:
             before["text"] += text
         else:
             self._parts.append(part)
-        return (Piece("thought" if _thinks(part) else "text", text),) if text else ()
+        return (ResponseDelta("thought" if _thinks(part) else "text", text),) if text else ()
 
-    def _take_call(self, part: dict[str, Any]) -> Sequence[Piece]:
+    def _take_call(self, part: dict[str, Any]) -> Sequence[ResponseDelta]:
         given = cast("dict[str, Any]", part["functionCall"])
         last = self._asked[-1] if self._asked else None
         if last is not None and last.partial is not None and not last.partial.is_done and not given.get("name"):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from spindle.bridges.model_callback import Asking, Retries
+from spindle.bridges.model_callback import ModelCallback, Retries
 from spindle.bridges.openai import chat_completions, responses_api
 from spindle.bridges.openai.client import ChatProvider, Options, ResponsesProvider, client_of
 from spindle.bridges.rendering import Sees
@@ -28,7 +28,7 @@ def chat(
     sees: Sees | None = None,
     filter: ToolFilter | None = None,
     extra: Mapping[str, Any] | None = None,
-) -> Asking:
+) -> ModelCallback:
     """Make an executor callback that asks a model by Chat Completions.
 
     `base_url` may be any server that speaks this API. `tool_choice` is "auto", "none", "required", the name of a
@@ -44,7 +44,7 @@ def chat(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
     )
     asked = client_of(client, base_url=base_url, api_key=api_key)
-    return Asking(
+    return ModelCallback(
         provider=ChatProvider(asked, options, asks_usage=stream and include_usage),
         sees=chat_completions.seen(sees or Sees()),
         is_streaming=stream,
@@ -69,7 +69,7 @@ def responses(
     sees: Sees | None = None,
     filter: ToolFilter | None = None,
     extra: Mapping[str, Any] | None = None,
-) -> Asking:
+) -> ModelCallback:
     """Make an executor callback that asks a model by the Responses API.
 
     With `store=False` nothing is kept by the provider, and the model's reasoning comes back to it encrypted. The other
@@ -83,7 +83,7 @@ def responses(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
     )
     asked = client_of(client, base_url=base_url, api_key=api_key)
-    return Asking(
+    return ModelCallback(
         provider=ResponsesProvider(asked, options, store=store),
         sees=responses_api.seen(sees or Sees()),
         is_streaming=stream,

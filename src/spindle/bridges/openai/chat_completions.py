@@ -7,11 +7,11 @@ from typing import Any, Final, cast
 from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.partial_calls import CallIds, PartialCall, repeated, repeated_name
-from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import OPENAI_CHAT
 from spindle.bridges.rendering import IMAGES, Answer, MediaPart, Part, Sees, TextPart, answer_of
-from spindle.bridges.transcript import Exchange, Said, Step
-from spindle.bridges.wire import count_of, field_of, is_record, items_of, sendable, text_of
+from spindle.bridges.transcript import MessageStep, Step, ToolStep
+from spindle.bridges.wire import count_of, get_field, get_list, get_str, is_record, replace_lone_surrogates
 from spindle.calls import Call, CallOutcome
 from spindle.errors import ModelStoppedError
 from spindle.events import Events
@@ -30,8 +30,8 @@ def usage_of(usage: Any) -> dict[str, Any] | None:
     found = {
         "input_tokens": count_of(usage, inputs),
         "output_tokens": count_of(usage, outputs),
-        "cached_input_tokens": count_of(field_of(usage, f"{inputs}_details"), "cached_tokens"),
-        "reasoning_tokens": count_of(field_of(usage, f"{outputs}_details"), "reasoning_tokens"),
+        "cached_input_tokens": count_of(get_field(usage, f"{inputs}_details"), "cached_tokens"),
+        "reasoning_tokens": count_of(get_field(usage, f"{outputs}_details"), "reasoning_tokens"),
         "total_tokens": count_of(usage, "total_tokens"),
     }
     figures: dict[str, Any] = {name: count for name, count in found.items() if count is not None}
@@ -61,25 +61,25 @@ class Stream:
         self._by_index: dict[int, PartialCall] = {}
         self._legacy: PartialCall | None = None
 
-    def feed(self, event: Any) -> Sequence[Piece]:
+    def feed(self, event: Any) -> Sequence[ResponseDelta]:
         """Take one chunk of the stream, and give what is new in it."""
-        usage = field_of(event, "usage")
+        usage = get_field(event, "usage")
         if usage is not None:
             self.usage = usage_of(usage) or self.usage
-        pieces: list[Piece] = []
-        for choice in items_of(event, "choices"):
+        pieces: list[ResponseDelta] = []
+        for choice in get_list(event, "choices"):
             # More than one answer may be asked for; there is one conversation, and the first goes on with it.
-            index = field_of(choice, "index")
+            index = get_field(choice, "index")
             if index is None or index == 0:
-                self._take(field_of(choice, "delta"), pieces)
+                self._take(get_field(choice, "delta"), pieces)
                 self._end(choice)
         return pieces
 
     def feed_whole(self, response: Any) -> None:
         """Take an answer that was not streamed."""
-        self.usage = usage_of(field_of(response, "usage"))
-        for choice in items_of(response, "choices")[:1]:
-            self._take(field_of(choice, "message"), [], is_whole=True)
+        self.usage = usage_of(get_field(response, "usage"))
+        for choice in get_list(response, "choices")[:1]:
+            self._take(get_field(choice, "message"), [], is_whole=True)
             self._end(choice)
 
     @property
@@ -105,7 +105,7 @@ class Stream:
         places = [call.index for call in self._calls]
         return self._calls if None in places else sorted(self._calls, key=lambda call: call.index or 0)
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelResponse:
         """Give the whole answer.
 
         Raises:
@@ -114,7 +114,7 @@ class Stream:
         calls, text, reason = self.calls(), self.text, self.finish_reason
         if reason is not None and reason not in _WHOLE and not text and not calls:
             raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason)
-        return Answered(
+        return ModelResponse(
             text=text or None,
             calls=calls,
             usage=self.usage,
@@ -133,41 +133,41 @@ class Stream:
         return message
 
     def _end(self, choice: Any) -> None:
-        self.finish_reason = text_of(choice, "finish_reason") or self.finish_reason
+        self.finish_reason = get_str(choice, "finish_reason") or self.finish_reason
 
-    def _take(self, delta: Any, pieces: list[Piece], *, is_whole: bool = False) -> None:
-        content = field_of(delta, "content")
+    def _take(self, delta: Any, pieces: list[ResponseDelta], *, is_whole: bool = False) -> None:
+        content = get_field(delta, "content")
         if content:
             self._say(content, pieces)
         for name in ("refusal", *_THOUGHTS):
-            said = text_of(delta, name)
+            said = get_str(delta, name)
             if said:
                 self._say_aside(name, said, pieces)
-        for entry in items_of(delta, "tool_calls"):
+        for entry in get_list(delta, "tool_calls"):
             self._take_call(entry, pieces, is_whole=is_whole)
-        legacy = field_of(delta, "function_call")
+        legacy = get_field(delta, "function_call")
         if legacy is not None:
             self._take_legacy(legacy, pieces)
 
-    def _say(self, content: Any, pieces: list[Piece]) -> None:
-        parts = [content] if isinstance(content, str) else [text_of(each, "text") for each in _listed(content)]
+    def _say(self, content: Any, pieces: list[ResponseDelta]) -> None:
+        parts = [content] if isinstance(content, str) else [get_str(each, "text") for each in _listed(content)]
         for part in filter(None, parts):
             self._text.append(part)
-            pieces.append(Piece("text", part))
+            pieces.append(ResponseDelta("text", part))
 
-    def _say_aside(self, name: str, said: str, pieces: list[Piece]) -> None:
+    def _say_aside(self, name: str, said: str, pieces: list[ResponseDelta]) -> None:
         if name == "refusal":
             self._refusal.append(said)
-            pieces.append(Piece("text", said))
+            pieces.append(ResponseDelta("text", said))
             return
         self._thoughts.setdefault(name, []).append(said)
         if len(self._thoughts) == 1 or name == next(iter(self._thoughts)):
-            pieces.append(Piece("thought", said))
+            pieces.append(ResponseDelta("thought", said))
 
-    def _take_call(self, entry: Any, pieces: list[Piece], *, is_whole: bool) -> None:
-        custom = field_of(entry, "custom")
-        function = custom if custom is not None else field_of(entry, "function")
-        call_id, name = text_of(entry, "id"), text_of(function, "name")
+    def _take_call(self, entry: Any, pieces: list[ResponseDelta], *, is_whole: bool) -> None:
+        custom = get_field(entry, "custom")
+        function = custom if custom is not None else get_field(entry, "function")
+        call_id, name = get_str(entry, "id"), get_str(function, "name")
         begins = is_whole and bool(call_id or name)
         call = self._begun(call_id, None) if begins else self._owner(entry, call_id, name, function)
         if call is None:
@@ -177,18 +177,18 @@ class Stream:
         call.is_custom = call.is_custom or custom is not None
         self._add(call, function, pieces)
 
-    def _take_legacy(self, function: Any, pieces: list[Piece]) -> None:
+    def _take_legacy(self, function: Any, pieces: list[ResponseDelta]) -> None:
         self._legacy = self._legacy or PartialCall(ids=self._ids)
         self._add(self._legacy, function, pieces)
 
-    def _add(self, call: PartialCall, function: Any, pieces: list[Piece]) -> None:
-        name = text_of(function, "name")
+    def _add(self, call: PartialCall, function: Any, pieces: list[ResponseDelta]) -> None:
+        name = get_str(function, "name")
         if name != call.name:
             # A name may come in pieces, too, and servers repeat it.
             call.name += name
         if function is not None and not is_record(function):
             call.is_damaged = True
-        piece = call.add(field_of(function, "input" if call.is_custom else "arguments"))
+        piece = call.add(get_field(function, "input" if call.is_custom else "arguments"))
         pieces.append(call.piece(piece, self._definitions))
 
     def _owner(self, entry: Any, id: str, name: str, function: Any) -> PartialCall | None:
@@ -200,13 +200,13 @@ class Stream:
                 return self._begun(id, index)
             if id and known.given_id and id != known.given_id:
                 return self._begun(id, index) if name else None
-            is_another = bool(name) and not id and bool(field_of(function, "arguments")) and known.is_closed
+            is_another = bool(name) and not id and bool(get_field(function, "arguments")) and known.is_closed
             return self._begun(id, index) if is_another else known
         last = self._calls[-1] if self._calls else None
         if id:
             goes_on = last is not None and last.given_id == id and not (name and last.is_closed)
             return last if goes_on else self._begun(id, None)
-        if field_of(entry, "index") is not None or not is_record(entry):
+        if get_field(entry, "index") is not None or not is_record(entry):
             return None
         return self._begun(id, None) if name else last
 
@@ -282,7 +282,7 @@ async def results(
     """
     del definitions  # an answer is found by the id of its call alone
     able = seen(sees or Sees())
-    return sendable(_answered([await answer_of(outcome, able) for outcome in outcomes]))
+    return replace_lone_surrogates(_answered([await answer_of(outcome, able) for outcome in outcomes]))
 
 
 def seen(sees: Sees) -> Sees:
@@ -294,7 +294,7 @@ def messages(system_prompt: str, steps: Sequence[Step], definitions: Definitions
     """Write a conversation."""
     written: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
     for step in steps:
-        if isinstance(step, Exchange):
+        if isinstance(step, ToolStep):
             written.append(step.raw if step.raw is not None else _asked(step, definitions))
             written += _answered(step.answers)
         elif step.parts:
@@ -302,13 +302,13 @@ def messages(system_prompt: str, steps: Sequence[Step], definitions: Definitions
     return written
 
 
-def _said(said: Said) -> dict[str, Any]:
+def _said(said: MessageStep) -> dict[str, Any]:
     if said.role != "user" or all(isinstance(part, TextPart) for part in said.parts):
         return {"role": said.role, "content": said.text}
     return {"role": "user", "content": [_part(part) for part in said.parts]}
 
 
-def _asked(exchange: Exchange, definitions: Definitions) -> dict[str, Any]:
+def _asked(exchange: ToolStep, definitions: Definitions) -> dict[str, Any]:
     asked = [
         {
             "id": call.tool_call_id,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.openai import chat_completions, responses_api
-from spindle.bridges.provider import Answered, AnswerStream, Choice, Failure, chosen
-from spindle.bridges.sdk_client import SdkClient, hanging_up
-from spindle.bridges.system_prompt import system_text
+from spindle.bridges.provider import Choice, Failure, ModelResponse, ResponseAssembler, chosen
+from spindle.bridges.sdk_client import SdkClient, closing_stream
+from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import arguments_of, field_of, sendable, text_of
+from spindle.bridges.wire import arguments_of, get_field, get_str, replace_lone_surrogates
 from spindle.errors import BrokenAnswerError
 from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
@@ -37,18 +37,18 @@ _STATUSES: Final = {
 
 def raise_for_error(event: Any) -> None:
     """Let an event that says that the answer failed fail."""
-    kind = text_of(event, "type")
+    kind = get_str(event, "type")
     if kind == "error":
         raise _said(event)
     if kind in {"response.failed", "response.cancelled"}:
-        raise _said(field_of(field_of(event, "response"), "error"))
+        raise _said(get_field(get_field(event, "response"), "error"))
 
 
 def raise_for_response(response: Any) -> None:
     """Let a whole answer that failed, or is none, fail."""
-    if field_of(response, "error") is not None or text_of(response, "status") in {"failed", "cancelled"}:
-        raise _said(field_of(response, "error"))
-    if field_of(response, "choices") is None and field_of(response, "output") is None:
+    if get_field(response, "error") is not None or get_str(response, "status") in {"failed", "cancelled"}:
+        raise _said(get_field(response, "error"))
+    if get_field(response, "choices") is None and get_field(response, "output") is None:
         raise BrokenAnswerError(f"the server sent no answer: {response}")
 
 
@@ -70,16 +70,16 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def _said(error: Any) -> BrokenAnswerError:
-    words = text_of(error, "message") or text_of(error, "code") or "the answer failed, and the server did not say why"
+    words = get_str(error, "message") or get_str(error, "code") or "the answer failed, and the server did not say why"
     return BrokenAnswerError(words, http_status=_status(error))
 
 
 def _status(error: Any) -> int | None:
     """Give the status an error inside an answer would have had; `None` where that cannot be said."""
-    code = field_of(error, "code")
+    code = get_field(error, "code")
     if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600:
         return code
-    names = (text_of(error, "code"), text_of(error, "type"))
+    names = (get_str(error, "code"), get_str(error, "type"))
     known = next((_STATUSES[name] for name in names if name in _STATUSES), None)
     if known is None and any(name.isdecimal() and len(name) == 3 for name in names):
         return int(next(name for name in names if name.isdecimal() and len(name) == 3))
@@ -144,7 +144,7 @@ class Options:
         for name in ("tools", "include"):
             if name in extra and name in request:
                 extra[name] = [*request[name], *extra[name]]
-        return sendable(request | extra)
+        return replace_lone_surrogates(request | extra)
 
 
 @dataclass(frozen=True)
@@ -169,14 +169,14 @@ class _Provider:
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
         """Send the request, and give the events of the answer."""
         create = self.create
-        async with hanging_up(await create(**arguments_of(create, request), stream=True)) as stream:
+        async with closing_stream(await create(**arguments_of(create, request), stream=True)) as stream:
             yield _checked(stream)
 
-    def reader(self, definitions: Definitions, taken: Collection[str]) -> AnswerStream:
+    def reader(self, definitions: Definitions, taken: Collection[str]) -> ResponseAssembler:
         """Give what puts these events together."""
         return self.dialect.Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], reader: AnswerStream) -> Answered:
+    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
         """Send the request, wait for the answer as a whole, and read it."""
         create = self.create
         response = await create(**arguments_of(create, request))
@@ -208,7 +208,7 @@ class ChatProvider(_Provider):
 
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
         """Write the request."""
-        written = chat_completions.messages(await system_text(ctx), steps, definitions)
+        written = chat_completions.messages(await build_system_prompt(ctx), steps, definitions)
         request: dict[str, Any] = {"model": self.options.model, "messages": written}
         choice = self.options.choice(ctx, definitions)
         if choice is not None:
@@ -235,7 +235,7 @@ class ResponsesProvider(_Provider):
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
         """Write the request."""
         request: dict[str, Any] = {"model": self.options.model, "input": responses_api.items(steps, definitions)}
-        told = await system_text(ctx)
+        told = await build_system_prompt(ctx)
         if told:
             request["instructions"] = told
         choice = self.options.choice(ctx, definitions)

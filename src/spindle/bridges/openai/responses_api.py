@@ -8,11 +8,11 @@ from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.openai.chat_completions import usage_of
 from spindle.bridges.partial_calls import CallIds, PartialCall, repeated, repeated_name
-from spindle.bridges.provider import Answered, Piece
+from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import OPENAI_RESPONSES
 from spindle.bridges.rendering import IMAGES, Answer, Part, Sees, TextPart, answer_of
-from spindle.bridges.transcript import Exchange, Said, Step
-from spindle.bridges.wire import count_of, field_of, is_record, items_of, plain, sendable, text_of
+from spindle.bridges.transcript import MessageStep, Step, ToolStep
+from spindle.bridges.wire import count_of, get_field, get_list, get_str, is_record, replace_lone_surrogates, to_plain
 from spindle.calls import Call, CallOutcome
 from spindle.errors import ModelStoppedError
 from spindle.events import Events
@@ -38,22 +38,22 @@ class Item:
 
     def read(self, item: Any, *, is_done: bool) -> None:
         """Take the item as the provider has it, in the place of what was known of it."""
-        kind = text_of(item, "type")
-        self.item, self.id = item, text_of(item, "id")
-        self.is_done = is_done and text_of(item, "status") in {"", "completed"}
+        kind = get_str(item, "type")
+        self.item, self.id = item, get_str(item, "id")
+        self.is_done = is_done and get_str(item, "status") in {"", "completed"}
         if kind in _INPUTS:
             self._read_call(item, kind)
         elif kind == "message" and is_done:
-            parts = items_of(item, "content")
-            self.said = [text_of(part, "text") for part in parts]
-            self.refused = [text_of(part, "refusal") for part in parts]
+            parts = get_list(item, "content")
+            self.said = [get_str(part, "text") for part in parts]
+            self.refused = [get_str(part, "refusal") for part in parts]
 
     def _read_call(self, item: Any, kind: str) -> None:
-        self.call = self.call or PartialCall(text_of(item, "call_id"), ids=self._ids)
-        self.call.identify(text_of(item, "call_id"))
-        self.call.name = text_of(item, "name")
+        self.call = self.call or PartialCall(get_str(item, "call_id"), ids=self._ids)
+        self.call.identify(get_str(item, "call_id"))
+        self.call.name = get_str(item, "name")
         self.call.is_custom = kind == "custom_tool_call"
-        self.call.replace(field_of(item, _INPUTS[kind]))
+        self.call.replace(get_field(item, _INPUTS[kind]))
 
     @property
     def text(self) -> str:
@@ -65,15 +65,15 @@ class Item:
         if self.call is None:
             return None
         # What looks whole and is said not to be is not run either.
-        self.call.is_damaged = self.call.is_damaged or text_of(self.item, "status") == "incomplete"
+        self.call.is_damaged = self.call.is_damaged or get_str(self.item, "status") == "incomplete"
         return self.call.to_call(definitions, is_whole=self.is_done)
 
     def to_input(self) -> dict[str, Any] | None:
         """Give the item as the next request repeats it; `None` for one that was only begun."""
-        call, is_begun = self.call, not self.is_done and text_of(self.item, "status") != "incomplete"
-        if not text_of(self.item, "type") or (call is None and is_begun):
+        call, is_begun = self.call, not self.is_done and get_str(self.item, "status") != "incomplete"
+        if not get_str(self.item, "type") or (call is None and is_begun):
             return None
-        kept = {name: value for name, value in plain(self.item).items() if value is not None}
+        kept = {name: value for name, value in to_plain(self.item).items() if value is not None}
         if call is None:
             return kept
         kept |= {"call_id": call.id, "name": repeated_name(call.name, OPENAI_RESPONSES)}
@@ -102,39 +102,39 @@ class Stream:
         self._latest: Item | None = None
         """Pieces of one item mostly come in a row."""
 
-    def feed(self, event: Any) -> Sequence[Piece]:
+    def feed(self, event: Any) -> Sequence[ResponseDelta]:
         """Take one event of the stream, and give what is new in it; kinds that are not known say nothing."""
-        kind = text_of(event, "type")
+        kind = get_str(event, "type")
         if kind in _ARGUMENTS:
             return self._take_arguments(event)
         if kind in _WORDS:
             return self._take_words(event, is_refusal=kind == "response.refusal.delta")
         if kind in _THOUGHTS:
-            thought = text_of(event, "delta")
-            return [Piece("thought", thought)] if thought else ()
+            thought = get_str(event, "delta")
+            return [ResponseDelta("thought", thought)] if thought else ()
         if kind in _ALL_ARGUMENTS:
             item = self._item(event)
             if item is not None and item.call is not None:
-                item.call.replace(field_of(event, _ALL_ARGUMENTS[kind]))
+                item.call.replace(get_field(event, _ALL_ARGUMENTS[kind]))
         elif kind in {"response.output_item.added", "response.output_item.done"}:
             return self._take_item(event, is_done=kind.endswith("done"))
         elif kind in _ENDS:
-            self.feed_whole(field_of(event, "response"))
+            self.feed_whole(get_field(event, "response"))
         return ()
 
     def feed_whole(self, response: Any) -> None:
         """Take an answer as a whole; its items are the last word."""
-        self.usage = usage_of(field_of(response, "usage")) or self.usage
-        items = [each for each in items_of(response, "output") if is_record(each)]
-        status = text_of(response, "status")
+        self.usage = usage_of(get_field(response, "usage")) or self.usage
+        items = [each for each in get_list(response, "output") if is_record(each)]
+        status = get_str(response, "status")
         if items:
             self._items, self._latest = [self._finished(index, item) for index, item in enumerate(items)], None
             last = self._items[-1]
-            if status == "incomplete" and last.call is not None and text_of(last.item, "status") != "completed":
+            if status == "incomplete" and last.call is not None and get_str(last.item, "status") != "completed":
                 # Where an answer was cut, its last call is whole only by its own word.
                 last.is_done = False
         if status == "incomplete":
-            self.finish_reason = text_of(field_of(response, "incomplete_details"), "reason") or status
+            self.finish_reason = get_str(get_field(response, "incomplete_details"), "reason") or status
         elif status in {"", "completed"} and is_record(response):
             self.finish_reason = "completed"
 
@@ -153,7 +153,7 @@ class Stream:
         found = [item.to_call(self._definitions) for item in self._ordered()]
         return [call for call in found if call is not None]
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelResponse:
         """Give the whole answer.
 
         Raises:
@@ -163,7 +163,7 @@ class Stream:
         if reason not in {None, "completed"} and not text and not calls:
             raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason)
         repeated = [item.to_input() for item in self._ordered()]
-        return Answered(
+        return ModelResponse(
             text=text or None,
             calls=calls,
             usage=self.usage,
@@ -177,7 +177,7 @@ class Stream:
         return sorted(self._items, key=lambda item: (item.index is None, item.index or 0))
 
     def _finished(self, index: int, item: Any) -> Item:
-        known = next((each for each in self._items if each.id and each.id == text_of(item, "id")), None)
+        known = next((each for each in self._items if each.id and each.id == get_str(item, "id")), None)
         if known is None:
             return Item(index, item, ids=self._ids, is_done=True)
         known.index = index
@@ -186,7 +186,7 @@ class Stream:
 
     def _item(self, event: Any) -> Item | None:
         """Find the item an event is about: by its id, which some servers leave out, or by its place."""
-        item_id, latest = text_of(event, "item_id"), self._latest
+        item_id, latest = get_str(event, "item_id"), self._latest
         if latest is None or not item_id or latest.id != item_id:
             self._latest = latest = self._known(item_id, count_of(event, "output_index"))
         return latest
@@ -197,11 +197,11 @@ class Stream:
             return by_id
         return next((item for item in self._items if item.index == index and not (item_id and item.id)), None)
 
-    def _take_item(self, event: Any, *, is_done: bool) -> Sequence[Piece]:
-        given, index = field_of(event, "item"), count_of(event, "output_index")
+    def _take_item(self, event: Any, *, is_done: bool) -> Sequence[ResponseDelta]:
+        given, index = get_field(event, "item"), count_of(event, "output_index")
         if not is_record(given):
             return ()
-        item = self._known(text_of(given, "id"), index)
+        item = self._known(get_str(given, "id"), index)
         if item is None:
             item = Item(index, given, ids=self._ids, is_done=is_done)
             self._items.append(item)
@@ -210,7 +210,7 @@ class Stream:
         # What an item that is done says was told piece by piece.
         return () if is_done or item.call is None else [item.call.piece("", self._definitions)]
 
-    def _take_arguments(self, event: Any) -> Sequence[Piece]:
+    def _take_arguments(self, event: Any) -> Sequence[ResponseDelta]:
         item = self._item(event)
         if item is None or item.call is None:
             # It belongs to nobody: any call that is not done may lack it.
@@ -218,19 +218,19 @@ class Stream:
                 if each.call is not None and not each.is_done:
                     each.call.is_damaged = True
             return ()
-        return [item.call.piece(item.call.add(field_of(event, "delta")), self._definitions)]
+        return [item.call.piece(item.call.add(get_field(event, "delta")), self._definitions)]
 
-    def _take_words(self, event: Any, *, is_refusal: bool) -> Sequence[Piece]:
-        words = text_of(event, "delta")
+    def _take_words(self, event: Any, *, is_refusal: bool) -> Sequence[ResponseDelta]:
+        words = get_str(event, "delta")
         if not words:
             return ()
         item = self._item(event)
         if item is None:
-            begun = {"type": "message", "id": text_of(event, "item_id")}
+            begun = {"type": "message", "id": get_str(event, "item_id")}
             item = Item(count_of(event, "output_index"), begun, ids=self._ids)
             self._items.append(item)
         (item.refused if is_refusal else item.said).append(words)
-        return [Piece("text", words)]
+        return [ResponseDelta("text", words)]
 
 
 __all__ = ["DIALECT", "Stream", "calls", "definitions", "items", "results", "seen"]
@@ -285,7 +285,7 @@ async def results(
     """
     del definitions  # an answer is found by the id of its call alone
     able = seen(sees or Sees())
-    return [sendable(_answered(await answer_of(outcome, able))) for outcome in outcomes]
+    return [replace_lone_surrogates(_answered(await answer_of(outcome, able))) for outcome in outcomes]
 
 
 def seen(sees: Sees) -> Sees:
@@ -297,7 +297,7 @@ def items(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any
     """Write a conversation."""
     written: list[dict[str, Any]] = []
     for step in steps:
-        if isinstance(step, Exchange):
+        if isinstance(step, ToolStep):
             asked = cast("list[dict[str, Any]]", step.raw) if step.raw is not None else _asked(step, definitions)
             written += asked
             custom = {each["call_id"] for each in asked if each.get("type") == "custom_tool_call"}
@@ -307,13 +307,13 @@ def items(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any
     return written
 
 
-def _said(said: Said) -> dict[str, Any]:
+def _said(said: MessageStep) -> dict[str, Any]:
     if said.role != "user" or all(isinstance(part, TextPart) for part in said.parts):
         return {"role": said.role, "content": said.text}
     return {"role": "user", "content": [_part(part) for part in said.parts]}
 
 
-def _asked(exchange: Exchange, definitions: Definitions) -> list[dict[str, Any]]:
+def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
     asked: list[dict[str, Any]] = [
         {
             "type": "function_call",

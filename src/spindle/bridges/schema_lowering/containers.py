@@ -20,7 +20,7 @@ def tell_properties(draft: Draft) -> None:
     undefined = _undefined(draft, asked)
     if not draft.found("properties") and not undefined:
         return
-    draft.told["properties"] = {}
+    draft.output["properties"] = {}
     for name, places in asked.items():
         if draft.is_restricted and any(schema is False for schema, _ in places):
             _leave_out(draft, places)
@@ -55,12 +55,12 @@ def add_property(draft: Draft, name: str, places: list[Place], node: Node) -> No
     """Add a property that was lowered, under a name that the dialect takes."""
     limits = draft.rules.name_limits
     wire = name if limits is None else property_name(name, limits)
-    if wire in draft.told["properties"]:
+    if wire in draft.output["properties"]:
         raise draft.refuse(f"two properties would both be called {wire!r}", "rename one of them")
     if wire != name:
         draft.job.restores = True
-        draft.why("properties", f"{name!r} is called {wire!r}")
-    draft.told["properties"][wire] = node.told
+        draft.explain("properties", f"{name!r} is called {wire!r}")
+    draft.output["properties"][wire] = node.told
     draft.properties[wire] = name, places, node
     if wire != name or node.shape is not None:
         draft.shape.properties[wire] = Property(name, drops_null=False, shape=node.shape)
@@ -72,17 +72,17 @@ def tell_required(draft: Draft) -> None:
     if not values or not draft.takes("required"):
         return
     names = list(dict.fromkeys(str(name) for value in values for name in value))
-    draft.told["required"] = [wire_name(draft, name) for name in names]
-    if draft.told["required"] != names:
-        draft.why("required", "by the names on the wire")
+    draft.output["required"] = [wire_name(draft, name) for name in names]
+    if draft.output["required"] != names:
+        draft.explain("required", "by the names on the wire")
 
 
 def tell_dependencies(draft: Draft) -> None:
     """Tell what some properties need beside them, by the names on the wire."""
     found = draft.found("dependentRequired")
     if found and draft.takes("dependentRequired"):
-        draft.told["dependentRequired"] = _renamed(draft, found[0][1])
-        draft.lose_rest("dependentRequired", "another one beside it is told")
+        draft.output["dependentRequired"] = _renamed(draft, found[0][1])
+        draft.drop_rest("dependentRequired", "another one beside it is told")
     elif found:
         draft.say_each("dependentRequired", reword=lambda needs: _renamed(draft, needs))
 
@@ -117,13 +117,16 @@ def tell_others(draft: Draft) -> None:
     elif len(found) > 1 or any(part is not found[0][0] for part in shaped):
         # Each part closes the object for the properties it knows itself; together they would shut out each other's.
         draft.lose_all("additionalProperties", "not told, for other properties are described beside it")
-        if any(value is not False for _, value in found) and draft.told.pop("unevaluatedProperties", None) is not None:
+        if (
+            any(value is not False for _, value in found)
+            and draft.output.pop("unevaluatedProperties", None) is not None
+        ):
             draft.lose_all("unevaluatedProperties", "not told, for additionalProperties is not, which it looks at")
     elif isinstance(value, dict):
         node = draft.job.descend([found[0][0].child("additionalProperties")])
-        draft.told["additionalProperties"], draft.shape.others = node.told, node.shape
+        draft.output["additionalProperties"], draft.shape.others = node.told, node.shape
     else:
-        draft.told["additionalProperties"] = value
+        draft.output["additionalProperties"] = value
 
 
 def tell_named(draft: Draft, keyword: str) -> None:
@@ -136,8 +139,8 @@ def tell_named(draft: Draft, keyword: str) -> None:
     if keyword == "dependentSchemas":
         named = {wire_name(draft, name): place for name, place in named.items()}
     nodes = {name: draft.job.descend([place]) for name, place in named.items()}
-    draft.told[keyword] = {name: node.told for name, node in nodes.items()}
-    draft.lose_rest(keyword, "another one beside it is told")
+    draft.output[keyword] = {name: node.told for name, node in nodes.items()}
+    draft.drop_rest(keyword, "another one beside it is told")
     shapes = [node.shape for node in nodes.values() if node.shape is not None]
     if keyword == "dependentSchemas":
         draft.shape.every += shapes
@@ -155,9 +158,9 @@ def tell_arrays(draft: Draft) -> None:
     found = draft.found("prefixItems")
     if found:
         nodes = [draft.job.descend([place]) for place in found[0][0].children("prefixItems")]
-        draft.told["prefixItems"] = [node.told for node in nodes]
+        draft.output["prefixItems"] = [node.told for node in nodes]
         draft.shape.prefix = tuple(node.shape for node in nodes)
-        draft.lose_rest("prefixItems", "another one beside it is told")
+        draft.drop_rest("prefixItems", "another one beside it is told")
     _tell_items(draft)
 
 
@@ -170,20 +173,20 @@ def _tell_items(draft: Draft) -> None:
         _tell_none(draft, 0)
     elif schemas:
         node = draft.job.descend([*schemas])
-        draft.told["items"], draft.shape.items = node.told, node.shape
+        draft.output["items"], draft.shape.items = node.told, node.shape
     elif not draft.is_restricted:
-        draft.told["items"] = found[0][1]
+        draft.output["items"] = found[0][1]
 
 
 def _tell_none(draft: Draft, at_most: int) -> None:
     """Tell that an array has no items beyond some number."""
     most = min([at_most, *(value for _, value in draft.found("maxItems"))])
     if draft.takes("maxItems"):
-        draft.told["maxItems"] = most
-        draft.why("items", f"told as maxItems {most}")
+        draft.output["maxItems"] = most
+        draft.explain("items", f"told as maxItems {most}")
     else:
         draft.words.append(f"at most {most} item{'' if most == 1 else 's'}")
-        draft.why("items", f"told in the description: {draft.words[-1]}")
+        draft.explain("items", f"told in the description: {draft.words[-1]}")
 
 
 def _tell_tuple(draft: Draft) -> None:
@@ -199,15 +202,15 @@ def _tell_tuple(draft: Draft) -> None:
         node = draft.job.descend([draft.found("items")[0][0].child("items")])
         draft.shape.items = node.shape
         kinds = _distinct([*nodes, node])
-        draft.why("items", "told together with the first items")
+        draft.explain("items", "told together with the first items")
     elif rest and rest[0] is False:
         _tell_none(draft, len(nodes))
-    draft.told["items"] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    draft.output["items"] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
     if _order(kinds, nodes):
         draft.words.append(_order(kinds, nodes))
-    draft.why("prefixItems", "told as a list of any of its kinds of items", narrows=is_open)
+    draft.explain("prefixItems", "told as a list of any of its kinds of items", narrows=is_open)
     for keyword in ("prefixItems", "items"):
-        draft.lose_rest(keyword, "another one beside it is told")
+        draft.drop_rest(keyword, "another one beside it is told")
 
 
 def _distinct(nodes: list[Node]) -> list[Any]:

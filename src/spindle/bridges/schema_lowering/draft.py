@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spindle.bridges.provider_limits import Rules
-from spindle.bridges.schema_lowering.restore import Branch, Own, Shape
+from spindle.bridges.schema_lowering.restore import Branch, Shape, SourceValidator
 from spindle.bridges.schema_lowering.source import (
+    DEFINITION_KEYWORDS,
     NOTES,
     REFERENCES,
-    SHELVES,
-    Original,
     Part,
     Place,
     References,
+    SourceSchema,
     demands,
     has_more,
     listing,
@@ -149,7 +149,7 @@ Asked: TypeAlias = list[Place | Part]
 class Job:
     """What all subschemas of one schema share while it is lowered."""
 
-    original: Original
+    original: SourceSchema
     rules: Rules
     refs: References
     tally: Tally
@@ -171,9 +171,9 @@ class Job:
 
         return Branch(compiled, lambda: self.original.validator(path), shape)
 
-    def own(self, path: str) -> Own:
+    def own(self, path: str) -> SourceValidator:
         """Take one place of the tool's own schema, to hold arguments against."""
-        return Own(lambda: self.original.validator(path))
+        return SourceValidator(lambda: self.original.validator(path))
 
 
 def _with_null(value: Any) -> Any:
@@ -196,7 +196,7 @@ class Draft:
     path: str
     """Of the first part; of the boolean where there is none."""
     root: bool
-    told: dict[str, Any] = field(default_factory=dict[str, Any])
+    output: dict[str, Any] = field(default_factory=dict[str, Any])
     words: list[str] = field(default_factory=list[str])
     shape: Shape = field(default_factory=Shape)
     done: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
@@ -236,13 +236,13 @@ class Draft:
             if keyword in part.schema and (part.path, keyword) not in self.done
         ]
 
-    def why(self, keyword: str, detail: str, *, narrows: bool = False) -> None:
+    def explain(self, keyword: str, detail: str, *, narrows: bool = False) -> None:
         """Say why a keyword will be told otherwise, in every part that has it, or in the first where none has."""
         owners = [part for part in self.parts if part.alias.get(keyword, keyword) in part.written]
         for part in owners or self.parts[:1]:
             self.job.tally.why(part.path, part.alias.get(keyword, keyword), "rewritten", detail, narrows=narrows)
 
-    def lose_rest(self, keyword: str, detail: str) -> None:
+    def drop_rest(self, keyword: str, detail: str) -> None:
         """Count as lost what a keyword says in every part but the first that has it."""
         self._lose(keyword, self.found(keyword)[1:], detail)
 
@@ -254,24 +254,24 @@ class Draft:
         for part, _ in found:
             self.job.tally.lose(part.path, part.alias.get(keyword, keyword), "dropped", detail)
 
-    def say(self, keyword: str, value: Any) -> None:
+    def describe(self, keyword: str, value: Any) -> None:
         """Tell in words what cannot be told by the keyword."""
         words = words_for(keyword, value) if self.takes("description") else None
         if words is not None:
             self.words.append(words)
-            self.why(keyword, f"told in the description: {words}")
+            self.explain(keyword, f"told in the description: {words}")
 
     def say_each(self, keyword: str, told: Any = None, *, reword: Callable[[Any], Any] = lambda value: value) -> None:
         """Tell in words what a keyword says in each part, where no one value says it all; not what is `told`."""
         for part, value in self.found(keyword):
-            if keyword in self.told and same(value, told):
+            if keyword in self.output and same(value, told):
                 continue
             own = part.alias.get(keyword, keyword)
             words = words_for(keyword, reword(value)) if self.takes("description") else None
             if words is not None:
                 self.words.append(words)
                 self.job.tally.why(part.path, own, "rewritten", f"told in the description: {words}")
-            elif keyword in self.told:
+            elif keyword in self.output:
                 self.job.tally.why(part.path, own, "dropped", "another one beside it is told")
 
     def refuse(self, why: str, remedy: str) -> CannotLowerError:
@@ -281,10 +281,10 @@ class Draft:
     def put_words(self) -> None:
         """Put what was told in words into the description."""
         if self.words:
-            self.told["description"] = with_words(self.told.get("description"), self.words)
+            self.output["description"] = with_words(self.output.get("description"), self.words)
 
 
-def gathered(draft: Draft, asked: Asked) -> list[Place]:
+def flatten_parts(draft: Draft, asked: Asked) -> list[Place]:
     """Fill in the parts of a draft; gives the references that were entered, to be left when it is done."""
     entered: list[Place] = []
     waiting = deque((each, False) for each in asked)
@@ -347,12 +347,12 @@ def _referred(draft: Draft, part: Part, asked: Asked, entered: list[Place]) -> l
 
 
 def _keep(draft: Draft, part: Part, keyword: str, target: Place) -> None:
-    draft.told["$ref"] = draft.shape.reference = draft.job.refs.address(target, str(part.schema[keyword]))
+    draft.output["$ref"] = draft.shape.reference = draft.job.refs.address(target, str(part.schema[keyword]))
     draft.done.add((part.path, keyword))
     if not draft.rules.lone_refs or not has_more(part, keyword):
         return
     for other in part.schema:
-        if other not in (keyword, *SHELVES):
+        if other not in (keyword, *DEFINITION_KEYWORDS):
             draft.done.add((part.path, other))
             draft.job.tally.why(part.path, other, "dropped", "a reference stands alone in this dialect")
 

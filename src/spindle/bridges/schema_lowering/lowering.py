@@ -14,20 +14,20 @@ from spindle.bridges.schema_lowering.containers import (
     tell_properties,
     tell_required,
 )
-from spindle.bridges.schema_lowering.draft import Asked, Draft, Job, Node, gathered
+from spindle.bridges.schema_lowering.draft import Asked, Draft, Job, Node, flatten_parts
 from spindle.bridges.schema_lowering.report import Loss, pointer
 from spindle.bridges.schema_lowering.restore import Restorer
 from spindle.bridges.schema_lowering.source import (
     ADDRESSES,
+    DEFINITION_KEYWORDS,
     MANY,
     NAMED,
     NOTES,
     ONE,
     REFERENCES,
-    SHELVES,
-    Original,
     Part,
     References,
+    SourceSchema,
 )
 from spindle.bridges.schema_lowering.strict import check_size, settle_strict
 from spindle.bridges.schema_lowering.tally import Tally, combined, is_combined
@@ -45,7 +45,7 @@ _SAID_ELSEWHERE = {"const", "exclusiveMinimum", "exclusiveMaximum", "description
 _SUBSCHEMAS = {*ONE, *MANY, *NAMED} - _APART
 
 
-def tell(draft: Draft) -> None:
+def emit_keywords(draft: Draft) -> None:
     """Tell all that the parts of a draft say."""
     for keyword in _UNIONS:
         # First, for it may take what stands beside it into its alternatives.
@@ -69,7 +69,7 @@ def tell(draft: Draft) -> None:
 
 
 def _tell_one(draft: Draft, keyword: str) -> None:
-    if keyword in SHELVES or keyword in REFERENCES:
+    if keyword in DEFINITION_KEYWORDS or keyword in REFERENCES:
         _note_shelf(draft, keyword)
     elif keyword in ADDRESSES:
         for part, _ in draft.found(keyword):
@@ -87,7 +87,7 @@ def _tell_one(draft: Draft, keyword: str) -> None:
 
 def _note_shelf(draft: Draft, keyword: str) -> None:
     for part, _ in draft.found(keyword):
-        if part.path and keyword in SHELVES:
+        if part.path and keyword in DEFINITION_KEYWORDS:
             draft.job.tally.lose(part.path, keyword, "rewritten", "what is referred to is told elsewhere")
 
 
@@ -97,28 +97,28 @@ def _tell_subschemas(draft: Draft, keyword: str) -> None:
         draft.say_each(keyword)
     elif keyword in MANY:
         nodes = [draft.job.descend([place]) for place in part.children(keyword)]
-        draft.told[keyword] = [node.told for node in nodes]
+        draft.output[keyword] = [node.told for node in nodes]
         draft.shape.every += [node.shape for node in nodes if node.shape is not None]
     elif isinstance(value, dict):
         node = draft.job.descend([part.child(keyword)])
-        draft.told[keyword] = node.told
+        draft.output[keyword] = node.told
         if keyword in _SAME_VALUE and node.shape is not None:
             draft.shape.every.append(node.shape)
     else:
-        draft.told[keyword] = value
-    if keyword in draft.told:
-        draft.lose_rest(keyword, "another one beside it is told")
+        draft.output[keyword] = value
+    if keyword in draft.output:
+        draft.drop_rest(keyword, "another one beside it is told")
 
 
 def _tell_value(draft: Draft, keyword: str) -> None:
     value = combined(keyword, [value for _, value in draft.found(keyword)])
     if draft.takes(keyword) and _fits(draft, keyword, value):
-        draft.told[keyword] = value
+        draft.output[keyword] = value
         if not is_combined(keyword) and keyword not in NOTES:
             draft.say_each(keyword, value)
     elif keyword not in _SAID_ELSEWHERE:
         if is_combined(keyword):
-            draft.say(keyword, value)
+            draft.describe(keyword, value)
         else:
             draft.say_each(keyword)
 
@@ -160,7 +160,7 @@ class _Lowering:
     """One schema on its way into one dialect."""
 
     def __init__(self, written: dict[str, Any], rules: Rules) -> None:
-        original = Original(written)
+        original = SourceSchema(written)
         refs = References(original, rules)
         self._job = Job(original, rules, refs, Tally(), self._descend)
         self._levels = 0
@@ -185,7 +185,7 @@ class _Lowering:
     def _shelve(self, told: dict[str, Any]) -> None:
         """Put the definitions that are still referred to behind the rest."""
         job = self._job
-        for shelf in SHELVES:
+        for shelf in DEFINITION_KEYWORDS:
             kept = job.refs.shelves.get(shelf, {})
             written = as_object(job.original.root.get(shelf)) or {}
             ordered = {name: kept[name] for name in [*written, *kept] if name in kept}
@@ -209,9 +209,9 @@ class _Lowering:
             raise CannotLowerError(f"{why} at {path}; make the schema flatter", path=path, why=why)
         self._levels += 1
         draft = Draft(self._job, [], path, root)
-        entered = gathered(draft, asked)
+        entered = flatten_parts(draft, asked)
         try:
-            tell(draft)
+            emit_keywords(draft)
             settle_types(draft)
             settle_strict(draft)
             draft.put_words()
@@ -220,9 +220,9 @@ class _Lowering:
             for target in entered:
                 self._job.refs.leave(target)
         moved = {path: [word for at, word in draft.moved if at == path] for path, _ in draft.moved}
-        parts = [part.without(*SHELVES, *moved.get(part.path, ())) for part in draft.parts]
-        self._job.tally.settle(parts, draft.told)
-        return Node(draft.told, None if draft.shape.is_plain else draft.shape, tuple(draft.parts))
+        parts = [part.without(*DEFINITION_KEYWORDS, *moved.get(part.path, ())) for part in draft.parts]
+        self._job.tally.settle(parts, draft.output)
+        return Node(draft.output, None if draft.shape.is_plain else draft.shape, tuple(draft.parts))
 
 
 def _as_written(schema: dict[str, Any]) -> Lowered:

@@ -43,7 +43,7 @@ class Branch:
         return self._validators[1].is_valid(value)
 
 
-class Own:
+class SourceValidator:
     """One of the tool's own subschemas."""
 
     def __init__(self, compiled: Compile) -> None:
@@ -72,7 +72,7 @@ class Shape:
     unions: list[tuple[Branch, ...]] = field(default_factory=list[tuple[Branch, ...]])
     """Choices between shapes, of which one holds beside this one."""
     reference: str | None = None
-    owns: "tuple[Own, ...]" = ()
+    owns: "tuple[SourceValidator, ...]" = ()
     """Where properties are unsure: what the tool itself asks of the object."""
 
     @property

@@ -26,7 +26,7 @@ ONE = (
 )
 MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "dependentSchemas")
-SHELVES = ("$defs", "definitions")
+DEFINITION_KEYWORDS = ("$defs", "definitions")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 ADDRESSES = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary")
 NOTES = ("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment")
@@ -74,7 +74,7 @@ class Part:
         return {name: (each, self.at(keyword, name)) for name, each in named.items()}
 
 
-class Original:
+class SourceSchema:
     """A tool's schema as it was written, and what can be asked about it."""
 
     def __init__(self, root: dict[str, Any]) -> None:
@@ -200,7 +200,9 @@ def _modern(written: dict[str, Any], path: str) -> Part:
     schema = dict(written)
     alias: dict[str, str] = {}
     if "$ref" in schema:  # up to draft 7, a reference silences all that demands something beside it
-        schema = {key: value for key, value in schema.items() if key in ("$ref", *SHELVES, *NOTES, *ADDRESSES)}
+        schema = {
+            key: value for key, value in schema.items() if key in ("$ref", *DEFINITION_KEYWORDS, *NOTES, *ADDRESSES)
+        }
     if isinstance(schema.get("items"), list):
         schema["prefixItems"], alias["prefixItems"] = schema.pop("items"), "items"
         if "additionalItems" in schema:
@@ -227,7 +229,7 @@ _MAX_WRITTEN_OUT = 2_000
 class References:
     """What is referred to in one schema."""
 
-    def __init__(self, original: Original, rules: Rules) -> None:
+    def __init__(self, original: SourceSchema, rules: Rules) -> None:
         self._original = original
         self._rules = rules
         self._addresses: dict[int, str] = {id(original.root): "#"}
@@ -269,7 +271,7 @@ class References:
 
     def _shelved(self, path: str) -> tuple[str, str]:
         steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
-        if len(steps) == 2 and steps[0] in SHELVES:
+        if len(steps) == 2 and steps[0] in DEFINITION_KEYWORDS:
             return steps[0], steps[1]
         name = base = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in steps[-1])
         number = 2
@@ -315,9 +317,9 @@ class References:
 
 def has_more(part: Part, keyword: str) -> bool:
     """Say whether something stands beside a reference."""
-    return any(other not in (keyword, *SHELVES, "$comment") for other in part.schema)
+    return any(other not in (keyword, *DEFINITION_KEYWORDS, "$comment") for other in part.schema)
 
 
 def demands(part: Part, *besides: str) -> list[str]:
     """Give the keywords of a part that demand something of a value."""
-    return [keyword for keyword in part.schema if keyword not in (*NOTES, *SHELVES, *besides)]
+    return [keyword for keyword in part.schema if keyword not in (*NOTES, *DEFINITION_KEYWORDS, *besides)]

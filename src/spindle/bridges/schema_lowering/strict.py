@@ -6,7 +6,7 @@ from typing import Any
 from spindle.bridges.provider_limits import Limits
 from spindle.bridges.schema_lowering.draft import Draft, Node
 from spindle.bridges.schema_lowering.restore import Property
-from spindle.bridges.schema_lowering.source import ADDRESSES, SHELVES, Place, demands
+from spindle.bridges.schema_lowering.source import ADDRESSES, DEFINITION_KEYWORDS, Place, demands
 from spindle.bridges.schema_lowering.tally import types_of
 from spindle.errors import CannotLowerError
 from spindle.tools.schema.graph import as_list, as_object
@@ -18,7 +18,7 @@ _LEFT_OUT = "null stands for leaving it out"
 
 def settle_strict(draft: Draft) -> None:
     """Close an object and require all of it, where the dialect wants that."""
-    is_object = "object" in types_of(draft.told.get("type"))
+    is_object = "object" in types_of(draft.output.get("type"))
     if draft.rules.closed and is_object:
         _close(draft)
     if draft.rules.all_required and is_object:
@@ -26,7 +26,7 @@ def settle_strict(draft: Draft) -> None:
 
 
 def _close(draft: Draft) -> None:
-    told = draft.told
+    told = draft.output
     others = [value for part in draft.parts for value in [part.schema.get("additionalProperties")] if value is not None]
     patterns = [part for part in draft.parts if part.schema.get("patternProperties")]
     if patterns or any(isinstance(value, dict) for value in others):
@@ -36,19 +36,19 @@ def _close(draft: Draft) -> None:
         raise draft.refuse("an object whose properties are not named", "name its properties")
     told["additionalProperties"] = False
     if False not in others:
-        draft.why("additionalProperties", "told as closed, for every object is in the strict form", narrows=True)
+        draft.explain("additionalProperties", "told as closed, for every object is in the strict form", narrows=True)
     if not any("properties" in part.schema for part in draft.parts):
-        draft.why("properties", "an object must say its properties: told as none")
+        draft.explain("properties", "an object must say its properties: told as none")
 
 
 def _require_all(draft: Draft) -> None:
-    told = draft.told
+    told = draft.output
     required = set(as_list(told.get("required")))
     optional = [name for name in told["properties"] if name not in required]
     if optional or len(required) != len(told["properties"]):
         told["required"] = list(told["properties"])
     told.setdefault("required", [])
-    draft.why("required", "every property is required in the strict form; null stands for one that is left out")
+    draft.explain("required", "every property is required in the strict form; null stands for one that is left out")
     for wire in optional:
         _tell_optional(draft, wire)
 
@@ -60,7 +60,7 @@ def _tell_optional(draft: Draft, wire: str) -> None:
     if all(takes_null) and not unsure:
         return
     if not all(takes_null):
-        draft.told["properties"][wire] = _nullable(draft, node, places)
+        draft.output["properties"][wire] = _nullable(draft, node, places)
     draft.shape.properties[wire] = Property(own, drops_null=not all(takes_null), shape=node.shape, unsure=unsure)
     draft.job.restores = True
     if unsure and not draft.shape.owns:
@@ -125,7 +125,7 @@ def size_of(schema: dict[str, Any], long_enum_values: int = 0) -> Size:
             continue
         size.depth = max(size.depth, depth)
         _count(node, size, long_enum_values)
-        for shelf in SHELVES:
+        for shelf in DEFINITION_KEYWORDS:
             named = as_object(node.get(shelf)) or {}
             size.chars += sum(map(len, named))
             waiting += [(inner, 1) for inner in named.values()]

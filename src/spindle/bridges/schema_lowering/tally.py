@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from spindle.bridges.schema_lowering.report import Action, Loss, in_order, pointer
-from spindle.bridges.schema_lowering.source import MANY, NAMED, ONE, SHELVES, Part, listing
+from spindle.bridges.schema_lowering.source import DEFINITION_KEYWORDS, MANY, NAMED, ONE, Part, listing
 from spindle.tools.schema.graph import as_list, as_object
 
 _SHOWN_CHARS = 60
@@ -80,7 +80,7 @@ def is_told(keyword: str, value: Any, lowered: Mapping[str, Any]) -> bool:
     told = lowered[keyword]
     if keyword == "description":
         return isinstance(told, str) and isinstance(value, str) and value in told
-    if keyword in NAMED or keyword in SHELVES:
+    if keyword in NAMED or keyword in DEFINITION_KEYWORDS:
         names, told_names = as_object(value), as_object(told)
         return names is not None and told_names is not None and _shown_names(names) <= set(told_names)
     asked, listed = listing(value), listing(told)

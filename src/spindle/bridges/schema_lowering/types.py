@@ -28,28 +28,28 @@ def settle_types(draft: Draft) -> None:
         _settle_missing(draft)
         _settle_enum(draft)
         _settle_bounds(draft)
-    if draft.rules.needs_items and "array" in types_of(draft.told.get("type")) and not _has_items(draft):
+    if draft.rules.needs_items and "array" in types_of(draft.output.get("type")) and not _has_items(draft):
         _add_items(draft)
     if not draft.rules.type_lists:
         _settle_list(draft)
-    if draft.rules.lone_unions and "anyOf" in draft.told:
+    if draft.rules.lone_unions and "anyOf" in draft.output:
         _settle_lone_union(draft)
-    if draft.root and draft.rules.needs_properties and not draft.told.get("properties"):
+    if draft.root and draft.rules.needs_properties and not draft.output.get("properties"):
         _leave_out(draft)
 
 
 def _settle_root(draft: Draft) -> None:
-    if draft.told.get("type") != "object":
-        draft.told["type"] = "object"
-        draft.why("type", "told as object, for arguments are always one")
+    if draft.output.get("type") != "object":
+        draft.output["type"] = "object"
+        draft.explain("type", "told as object, for arguments are always one")
 
 
 def _leave_out(draft: Draft) -> None:
     """Tell arguments without properties by not telling of any."""
     is_open = [value for _, value in draft.found("additionalProperties")] != [False]
-    for keyword in draft.told:
-        draft.why(keyword, "arguments without properties are told by leaving them out", narrows=is_open)
-    draft.told.clear()
+    for keyword in draft.output:
+        draft.explain(keyword, "arguments without properties are told by leaving them out", narrows=is_open)
+    draft.output.clear()
     draft.words.clear()
 
 
@@ -59,16 +59,16 @@ def _settle_constant(draft: Draft) -> None:
     if not found or draft.takes("const"):
         return
     value = found[0][1]
-    known = draft.told.get("enum")
+    known = draft.output.get("enum")
     if known is None or any(same(value, each) for each in known):
-        draft.told["enum"] = [value]
-        draft.why("const", "told as an enum of one")
-    draft.lose_rest("const", "another one beside it is told")
+        draft.output["enum"] = [value]
+        draft.explain("const", "told as an enum of one")
+    draft.drop_rest("const", "another one beside it is told")
 
 
 def _settle_missing(draft: Draft) -> None:
     """Name a type where the dialect must have one."""
-    told = draft.told
+    told = draft.output
     if not draft.rules.needs_type or not {"type", "anyOf", "$ref"}.isdisjoint(told):
         return
     values = [told["const"]] if "const" in told else as_list(told.get("enum"))
@@ -77,7 +77,7 @@ def _settle_missing(draft: Draft) -> None:
     elif values:
         kinds = list(dict.fromkeys(map(_type_of, values)))
         told["type"] = kinds[0] if len(kinds) == 1 else kinds
-        draft.why("type", "told as the type of its values")
+        draft.explain("type", "told as the type of its values")
     else:
         _infer(draft)
 
@@ -86,8 +86,8 @@ def _infer(draft: Draft) -> None:
     asked = dict.fromkeys(_OWNER[keyword] for part in draft.parts for keyword in part.schema if keyword in _OWNER)
     kinds = list(asked)
     if kinds:
-        draft.told["type"] = kinds[0] if len(kinds) == 1 else kinds
-        draft.why("type", "told as the type that its other keywords are for", narrows=True)
+        draft.output["type"] = kinds[0] if len(kinds) == 1 else kinds
+        draft.explain("type", "told as the type that its other keywords are for", narrows=True)
     elif draft.rules.any_value:
         _tell_any(draft)
     else:
@@ -95,15 +95,15 @@ def _infer(draft: Draft) -> None:
 
 
 def _tell_any(draft: Draft) -> None:
-    draft.told["anyOf"] = [*_SCALARS, {"type": "array", "items": {"anyOf": [*_SCALARS]}}]
-    draft.told["nullable"] = True
-    draft.why("anyOf", "a value of any type is told as one of every type", narrows=True)
+    draft.output["anyOf"] = [*_SCALARS, {"type": "array", "items": {"anyOf": [*_SCALARS]}}]
+    draft.output["nullable"] = True
+    draft.explain("anyOf", "a value of any type is told as one of every type", narrows=True)
 
 
 def _settle_enum(draft: Draft) -> None:
     """Leave out an enum of values that the dialect cannot list."""
-    values = as_list(draft.told.get("enum"))
-    if "enum" not in draft.told:
+    values = as_list(draft.output.get("enum"))
+    if "enum" not in draft.output:
         return
     match draft.rules.enum_values:
         case "plain":
@@ -114,8 +114,8 @@ def _settle_enum(draft: Draft) -> None:
         case "any":
             fits = True
     if not fits:
-        del draft.told["enum"]
-        draft.say("enum" if draft.found("enum") else "const", values if draft.found("enum") else values[0])
+        del draft.output["enum"]
+        draft.describe("enum" if draft.found("enum") else "const", values if draft.found("enum") else values[0])
 
 
 def _settle_bounds(draft: Draft) -> None:
@@ -125,39 +125,39 @@ def _settle_bounds(draft: Draft) -> None:
         if not values or draft.takes(exclusive):
             continue
         value = combined(exclusive, values)
-        is_whole = draft.told.get("type") == "integer" and isinstance(value, int)
-        if is_whole and draft.takes(bound) and bound not in draft.told:
-            draft.told[bound] = value + step
-            draft.why(exclusive, f"told as {bound} {value + step}")
+        is_whole = draft.output.get("type") == "integer" and isinstance(value, int)
+        if is_whole and draft.takes(bound) and bound not in draft.output:
+            draft.output[bound] = value + step
+            draft.explain(exclusive, f"told as {bound} {value + step}")
         else:
-            draft.say(exclusive, value)
+            draft.describe(exclusive, value)
 
 
 def _has_items(draft: Draft) -> bool:
-    return "items" in draft.told
+    return "items" in draft.output
 
 
 def _add_items(draft: Draft) -> None:
     if draft.rules.needs_type and not draft.rules.any_value:
         raise draft.refuse("a list of anything", "say what its items are")
-    draft.told["items"] = {"anyOf": [*_SCALARS]} if draft.rules.needs_type else {}
+    draft.output["items"] = {"anyOf": [*_SCALARS]} if draft.rules.needs_type else {}
     detail = "a list must say what its items are: told as " + ("any type" if draft.rules.needs_type else "anything")
-    draft.why("items", detail, narrows=draft.rules.needs_type)
+    draft.explain("items", detail, narrows=draft.rules.needs_type)
 
 
 def _settle_list(draft: Draft) -> None:
     """Tell null by a flag, and other lists of types by alternatives."""
-    told = draft.told
+    told = draft.output
     kinds = types_of(told["type"]) if "type" in told else []
     values = told.get("enum")
     allows_null = ("null" in kinds and len(kinds) > 1) or (not kinds and values is not None and None in values)
     if (allows_null or draft.nullable_paths) and _nothing_forbids_null(draft):
         told["nullable"] = True
-        draft.why("type", "null is told by nullable")
+        draft.explain("type", "null is told by nullable")
     if values is not None and None in values:
         # Where only null is left, the other values belong to a type that another part forbids.
         told["enum"] = [value for value in values if value is not None and kinds != ["null"]]
-        draft.why("enum", "null is told by nullable")
+        draft.explain("enum", "null is told by nullable")
         if not told["enum"]:
             del told["enum"]
     kinds = [kind for kind in kinds if kind != "null"] or kinds[:1]
@@ -181,7 +181,7 @@ def _nothing_forbids_null(draft: Draft) -> bool:
 
 def _split(draft: Draft, kinds: list[str]) -> None:
     """Give each type an alternative of its own, with the keywords that are for it."""
-    told = draft.told
+    told = draft.output
     alternatives: list[dict[str, Any]] = []
     for kind in kinds:
         family = "number" if kind == "integer" else kind
@@ -189,27 +189,27 @@ def _split(draft: Draft, kinds: list[str]) -> None:
         alternatives.append({"type": kind, **own})
     for keyword in [keyword for keyword in told if keyword in _OWNER]:
         del told[keyword]
-        draft.why(keyword, "told in the alternative of its type")
+        draft.explain(keyword, "told in the alternative of its type")
     values = told.pop("enum", None)
     if values is not None:
-        draft.why("enum", "told in the alternative of its type")
+        draft.explain("enum", "told in the alternative of its type")
         for alternative in alternatives:
             if alternative["type"] == "string":
                 alternative["enum"] = values
     del told["type"]
     told["anyOf"] = alternatives
     named = any("type" in part.written for part in draft.parts)
-    draft.why("type" if named else "anyOf", "several types are told as anyOf")
+    draft.explain("type" if named else "anyOf", "several types are told as anyOf")
 
 
 def _settle_lone_union(draft: Draft) -> None:
     """Move what stands beside `anyOf` into its alternatives."""
-    told = draft.told
+    told = draft.output
     draft.put_words()
     draft.words.clear()
     beside = {keyword: told.pop(keyword) for keyword in list(told) if keyword != "anyOf"}
     for keyword in beside:
-        draft.why(keyword, "told in each alternative")
+        draft.explain(keyword, "told in each alternative")
     told["anyOf"] = [_with(alternative, beside) for alternative in told["anyOf"]]
 
 

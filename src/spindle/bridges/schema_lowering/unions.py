@@ -16,7 +16,7 @@ _PLAIN_CHOICE = {"type", "const", "enum", "title", "description"}
 def tell_union(draft: Draft, keyword: str) -> None:
     """Tell a choice between alternatives."""
     part, value = draft.found(keyword)[0]
-    draft.lose_rest(keyword, "another choice beside it is told")
+    draft.drop_rest(keyword, "another choice beside it is told")
     if draft.root and not draft.takes(keyword) and not (keyword == "oneOf" and draft.takes("anyOf")):
         if needed_names(as_list(value)) is None:
             dissolve(draft, part, keyword)
@@ -24,11 +24,11 @@ def tell_union(draft: Draft, keyword: str) -> None:
             _say_needs(draft, keyword, value)
         return
     told_as = keyword if draft.takes(keyword) else "anyOf"
-    if not draft.takes(told_as) or told_as in draft.told or (draft.is_restricted and needed_names(as_list(value))):
+    if not draft.takes(told_as) or told_as in draft.output or (draft.is_restricted and needed_names(as_list(value))):
         _say_needs(draft, keyword, value)
         return
     if told_as != keyword:
-        draft.why(keyword, "told as anyOf")
+        draft.explain(keyword, "told as anyOf")
     branches = _possible(draft, part, keyword)
     if not branches:
         return
@@ -47,7 +47,7 @@ def _say_needs(draft: Draft, keyword: str, value: Any) -> None:
     """Tell in words which properties are needed, by the names on the wire, where that is all a choice is about."""
     needed = needed_names(as_list(value))
     if needed is not None:
-        draft.say(keyword, [{"required": [wire_name(draft, name) for name in names]} for names in needed])
+        draft.describe(keyword, [{"required": [wire_name(draft, name) for name in names]} for names in needed])
 
 
 def _possible(draft: Draft, part: Part, keyword: str) -> list[Place]:
@@ -56,12 +56,12 @@ def _possible(draft: Draft, part: Part, keyword: str) -> list[Place]:
     if not draft.is_restricted:
         return branches
     if any(schema is True or schema == {} for schema, _ in branches):
-        draft.why(keyword, "not told, for one alternative takes anything")
+        draft.explain(keyword, "not told, for one alternative takes anything")
         return []
     for schema, path in branches:
         if schema is False:
             draft.job.tally.lose(path, "false", "rewritten", "told by leaving the alternative out")
-            draft.why(keyword, "told without the alternative that nothing satisfies")
+            draft.explain(keyword, "told without the alternative that nothing satisfies")
     return [branch for branch in branches if branch[0] is not False]
 
 
@@ -89,7 +89,7 @@ def _tell_branches(draft: Draft, told_as: str, branches: list[Place], beside: li
     for branch in branches:
         asked: Asked = [*beside, branch]
         nodes.append(draft.job.descend(asked))
-    draft.told[told_as] = [node.told for node in nodes]
+    draft.output[told_as] = [node.told for node in nodes]
     if any(node.shape for node in nodes):
         pairs = zip(nodes, branches, strict=True)
         draft.shape.unions.append(tuple(draft.job.branch(node.told, path, node.shape) for node, (_, path) in pairs))
@@ -101,7 +101,7 @@ def dissolve(draft: Draft, part: Part, keyword: str) -> None:
     draft.job.tally.why(part.path, keyword, "rewritten", detail)
     closed = [value for _, value in draft.found("additionalProperties")] == [False]
     branches = [draft.job.original.properties_at(place) for place in part.children(keyword)]
-    properties = draft.told.setdefault("properties", {})
+    properties = draft.output.setdefault("properties", {})
     names = dict.fromkeys(name for branch in branches for name in branch)
     for name in names:
         if name not in properties and not closed:

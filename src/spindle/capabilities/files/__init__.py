@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from spindle.capabilities.files.paths import FileKind as FileKind
     from spindle.capabilities.files.paths import Files as Files
     from spindle.capabilities.files.paths import FileStat as FileStat
+    from spindle.capabilities.files.paths import FileVersion as FileVersion
     from spindle.capabilities.files.paths import Names as Names
     from spindle.capabilities.files.paths import OneWay as OneWay
     from spindle.capabilities.files.paths import Place as Place
     from spindle.capabilities.files.paths import Places as Places
-    from spindle.capabilities.files.paths import Seen as Seen
-    from spindle.capabilities.files.paths import SeenFiles as SeenFiles
+    from spindle.capabilities.files.paths import ReadTracker as ReadTracker
     from spindle.capabilities.files.paths import SessionFile as SessionFile
     from spindle.capabilities.files.paths import check_new_names as check_new_names
     from spindle.capabilities.files.paths import is_draft as is_draft

@@ -12,11 +12,11 @@ from spindle.capabilities.files.paths import (
     NOTHING,
     Entries,
     FileStat,
+    FileVersion,
     OneWay,
     Place,
     Places,
-    Seen,
-    SeenFiles,
+    ReadTracker,
     SessionFile,
     parse_path,
 )
@@ -52,7 +52,7 @@ class FilesBackend:
         self._write = Places((".",) if write is None else write, what="files: write")
         fd = open_root(root)
         self.disk = Disk(root=fd, max_file_bytes=max_file_bytes, max_entries=max_entries, hard_links=hard_links)
-        self.memory = SeenFiles()
+        self.memory = ReadTracker()
         # There is no other way to close it: a descriptor closed under a thread at work would soon be another folder's.
         weakref.finalize(self, os.close, fd)
 
@@ -175,9 +175,9 @@ class FilesHandle:
 
     # What runs in a thread is bound to the handle, which holds the backend and with it the root.
 
-    def _read_now(self, place: Place) -> tuple[bytes, Seen]:
+    def _read_now(self, place: Place) -> tuple[bytes, FileVersion]:
         data = self.backend.disk.read(place)
-        return data, Seen.of(data)
+        return data, FileVersion.of(data)
 
     def _remove(self, place: Place) -> None:
         self.backend.disk.remove(place, memory=self.backend.memory, session_file=self._known_as(place))

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
 
-from spindle.capabilities.files.backend_open import MayMake, folder_at, look, not_possible, open_file, read_up_to, told
+from spindle.capabilities.files.backend_open import (
+    MayMake,
+    folder_at,
+    look,
+    not_possible,
+    open_file,
+    read_up_to,
+    translate_os_errors,
+)
 from spindle.capabilities.files.paths import (
     DRAFT_PREFIX,
     DRAFT_SUFFIX,
@@ -18,9 +26,9 @@ from spindle.capabilities.files.paths import (
     Entries,
     FileKind,
     FileStat,
+    FileVersion,
     Place,
-    Seen,
-    SeenFiles,
+    ReadTracker,
     SessionFile,
     check_new_names,
     is_draft,
@@ -111,11 +119,11 @@ class Disk:
             FileAccessError: It is no file, or too large.
         """
         self._must_be_file(place)
-        with told(place), folder_at(self.root, place, place.names[:-1]) as folder:
+        with translate_os_errors(place), folder_at(self.root, place, place.names[:-1]) as folder:
             return self._content(folder, place)
 
     def write(
-        self, place: Place, data: bytes, *, may_make: MayMake, memory: SeenFiles, session_file: SessionFile
+        self, place: Place, data: bytes, *, may_make: MayMake, memory: ReadTracker, session_file: SessionFile
     ) -> None:
         """Put `data` in the place of a file, or make it, all or nothing.
 
@@ -125,7 +133,7 @@ class Disk:
         """
         self._must_be_file(place)
         self._check_size(place, len(data))
-        with told(place), folder_at(self.root, place, place.names[:-1], may_make=may_make) as folder:
+        with translate_os_errors(place), folder_at(self.root, place, place.names[:-1], may_make=may_make) as folder:
             # Replacing a name asks for no right on the file itself, so that right is asked for here.
             old = open_file(folder, place, os.O_WRONLY, hard_links=self.hard_links)
             try:
@@ -134,12 +142,12 @@ class Disk:
                 with drafted(folder, data, old=old) as draft, one_writer(folder, place.names[-1]):
                     self._check_fresh(folder, place, memory.last(session_file))
                     put_in_place(folder, draft, place.names[-1])
-                    memory.wrote(session_file, Seen.of(data))
+                    memory.wrote(session_file, FileVersion.of(data))
             finally:
                 if old is not None:
                     os.close(old)
 
-    def remove(self, place: Place, *, memory: SeenFiles, session_file: SessionFile) -> None:
+    def remove(self, place: Place, *, memory: ReadTracker, session_file: SessionFile) -> None:
         """Remove a file, or a folder that is empty.
 
         Raises:
@@ -149,7 +157,11 @@ class Disk:
         if not place.names:
             raise place.refused("the root cannot be removed")
         name = place.names[-1]
-        with told(place), folder_at(self.root, place, place.names[:-1]) as folder, one_writer(folder, name):
+        with (
+            translate_os_errors(place),
+            folder_at(self.root, place, place.names[:-1]) as folder,
+            one_writer(folder, name),
+        ):
             seen = memory.last(session_file)
             info = look(folder, place, hard_links=self.hard_links)
             if info is not None and stat.S_ISDIR(info.st_mode):
@@ -165,7 +177,7 @@ class Disk:
     def stat(self, place: Place) -> FileStat | None:
         """Look at a file or folder; `None` if nothing is there."""
         try:
-            with told(place), folder_at(self.root, place, place.names[:-1]) as folder:
+            with translate_os_errors(place), folder_at(self.root, place, place.names[:-1]) as folder:
                 info = look(folder, place, hard_links=self.hard_links) if place.names else os.fstat(folder)
         except FileMissingError:
             return None
@@ -181,7 +193,11 @@ class Disk:
     def entries(self, place: Place) -> Entries:
         """List a folder by name; one that is not there is empty."""
         try:
-            with told(place), folder_at(self.root, place, place.names) as folder, os.scandir(folder) as found:
+            with (
+                translate_os_errors(place),
+                folder_at(self.root, place, place.names) as folder,
+                os.scandir(folder) as found,
+            ):
                 return sorted(self._entries(found, place), key=lambda entry: entry.name)
         except FileMissingError:
             return []
@@ -190,7 +206,7 @@ class Disk:
         """Make a folder and those above it; one that is there is left as it is."""
         if self.stat(place) is None:
             check_new_names(place)
-        with told(place), folder_at(self.root, place, place.names, may_make=may_make):
+        with translate_os_errors(place), folder_at(self.root, place, place.names, may_make=may_make):
             pass
 
     def _entries(self, found: Iterable[os.DirEntry[str]], place: Place) -> list[DirEntry]:
@@ -223,7 +239,7 @@ class Disk:
         self._check_size(place, len(data))  # it may have grown
         return data
 
-    def _check_fresh(self, folder: int, place: Place, seen: Seen | None) -> None:
+    def _check_fresh(self, folder: int, place: Place, seen: FileVersion | None) -> None:
         if seen is None:
             return
         info = look(folder, place, hard_links=self.hard_links)
@@ -233,7 +249,7 @@ class Disk:
             raise _stale(place, "was removed")
         if seen is NOTHING:
             raise _stale(place, "was made by somebody else")
-        if info.st_size != seen.size_bytes or Seen.of(self._content(folder, place)) != seen:
+        if info.st_size != seen.size_bytes or FileVersion.of(self._content(folder, place)) != seen:
             raise _stale(place, "was changed")
 
     def _check_size(self, place: Place, size_bytes: int) -> None:

@@ -82,7 +82,7 @@ _LINKED = {errno.ELOOP, errno.EMLINK}  # what O_NOFOLLOW says of a symbolic link
 
 
 @contextmanager
-def told(place: Place) -> Generator[None]:
+def translate_os_errors(place: Place) -> Generator[None]:
     """Turn a failure of the operating system into ours.
 
     Raises:

@@ -122,13 +122,13 @@ def parse_address(text: str) -> IpAddress | None:
         return None
 
 
-def unmapped(address: IpAddress) -> IpAddress:
+def unmap_ipv4(address: IpAddress) -> IpAddress:
     """Give the IPv4 address that a v4-mapped IPv6 address is another spelling of."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return address if mapped is None else mapped
 
 
-def carried(address: IpAddress) -> Iterator[IPv4Address]:
+def embedded_ipv4(address: IpAddress) -> Iterator[IPv4Address]:
     """Give the IPv4 addresses to which a relay or tunnel would pass on what is sent to `address`."""
     if isinstance(address, IPv4Address):
         return
@@ -159,7 +159,7 @@ def special_use(address: IpAddress) -> str | None:
 
 def is_metadata(address: IpAddress) -> bool:
     """Whether a cloud's metadata service answers at `address`, or behind it."""
-    address = unmapped(address)
+    address = unmap_ipv4(address)
     if isinstance(address, IPv4Address):
         return address in METADATA_V4
     return address in METADATA_V6 or any(inner in METADATA_V4 for inner in _possible_v4(address))
@@ -167,7 +167,7 @@ def is_metadata(address: IpAddress) -> bool:
 
 def _possible_v4(address: IPv6Address) -> Iterator[IPv4Address]:
     bits = int(address)
-    yield from carried(address)
+    yield from embedded_ipv4(address)
     # A network may translate under a prefix of its own, which nobody outside can know; it is mostly a /96.
     yield IPv4Address(bits & _LOW_32)
     if address in LOCAL_NAT64:  # the three other places of RFC 6052; its octet 8 is skipped
@@ -199,8 +199,8 @@ class AddressPolicy:
         """Say why `address` may not be dialled, or give `None` if it may."""
         if is_metadata(address):
             return "a cloud metadata address, which can never be granted"
-        plain = unmapped(address)
-        for one in (plain, *carried(plain)):
+        plain = unmap_ipv4(address)
+        for one in (plain, *embedded_ipv4(plain)):
             use = special_use(one)
             if use is not None and not any(one in block for block in self.private):
                 return f"not a public address ({use}); private ranges are granted with private_addresses=['<CIDR>']"

@@ -202,7 +202,7 @@ def _default_ssl_context() -> ssl.SSLContext:
 
 
 @contextmanager
-def told(host: str) -> Generator[None]:
+def translate_http_errors(host: str) -> Generator[None]:
     """Turn a failure of the HTTP library into ours.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import anyio
 import httpcore2
 
-from spindle.capabilities.network.backend_dialer import Connections, told
+from spindle.capabilities.network.backend_dialer import Connections, translate_http_errors
 from spindle.capabilities.network.decoding import Decoder, decoder_for
 from spindle.capabilities.network.handle import REDIRECTS, Headers, Outgoing, Reach, Response, redirected
 from spindle.errors import NetworkError
@@ -97,7 +97,7 @@ class HttpBody:
             raise self._damaged(error) from error
 
     async def _read(self) -> bytes | None:
-        with told(self._limits.host):
+        with translate_http_errors(self._limits.host):
             with anyio.fail_after(self._limits.deadline - anyio.current_time()):
                 return await anext(self._chunks, None)
 
@@ -189,7 +189,7 @@ class Exchange:
             headers=request.wire_headers(),
             content=request.content,
         )
-        with told(target.host):
+        with translate_http_errors(target.host):
             with anyio.fail_after(deadline - anyio.current_time()):
                 return await self._connections.current().handle_async_request(message)
 

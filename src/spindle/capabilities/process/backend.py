@@ -19,7 +19,7 @@ from spindle.capabilities.process.backend_sandbox import (
     PidsCgroup,
     Sandbox,
     SandboxKind,
-    View,
+    VisiblePaths,
     find_sandbox,
 )
 from spindle.capabilities.process.policy import (
@@ -121,7 +121,7 @@ class ProcessBackend:
         self.env = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", **check_env(env, pinned=False)}
         self.programs = Programs(self.env["PATH"])
         Path(root).mkdir(parents=True, exist_ok=True)
-        self.view = View.of(os.fspath(root), read_paths, write_paths, network=network)
+        self.view = VisiblePaths.of(os.fspath(root), read_paths, write_paths, network=network)
         self._kinds = tuple(sandbox_kinds)
         self._sandbox: Sandbox | None = None
         self._finding = Lock()

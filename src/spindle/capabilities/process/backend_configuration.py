@@ -9,7 +9,7 @@ import re
 import stat
 from collections.abc import Mapping
 
-from spindle.capabilities.process.backend_sandbox import View
+from spindle.capabilities.process.backend_sandbox import VisiblePaths
 
 SYSTEM_GIT_CONFIG = "/etc/gitconfig"
 
@@ -28,14 +28,14 @@ _SUSPECT = re.compile(
 )
 
 
-def add_configuration(view: View) -> View:
+def add_configuration(view: VisiblePaths) -> VisiblePaths:
     """See the system's configuration of git too, if there is nothing secret in it."""
     if not _is_harmless(SYSTEM_GIT_CONFIG):
         return view
     return view.with_read(SYSTEM_GIT_CONFIG, os.path.realpath(SYSTEM_GIT_CONFIG))
 
 
-def skip_configuration(view: View, env: Mapping[str, str], scratch: str) -> dict[str, str]:
+def skip_configuration(view: VisiblePaths, env: Mapping[str, str], scratch: str) -> dict[str, str]:
     """Return variables that make programs skip files which exist outside the view."""
     variables: dict[str, str] = {}
     if os.path.lexists(SYSTEM_GIT_CONFIG) and not view.sees(SYSTEM_GIT_CONFIG):

@@ -33,7 +33,7 @@ main(*map(int, sys.argv[5:]))
 
 
 @dataclass(slots=True)
-class Story:
+class LauncherReport:
     """What the launcher said so far."""
 
     is_ready: bool = False

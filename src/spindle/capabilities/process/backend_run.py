@@ -18,8 +18,8 @@ import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from spindle.capabilities.process.backend_configuration import add_configuration, skip_configuration
-from spindle.capabilities.process.backend_launch import Launched, Story, launch
-from spindle.capabilities.process.backend_sandbox import PidsCgroup, Sandbox, View, needed
+from spindle.capabilities.process.backend_launch import Launched, LauncherReport, launch
+from spindle.capabilities.process.backend_sandbox import PidsCgroup, Sandbox, VisiblePaths, needed
 from spindle.capabilities.process.policy import ProcessLimits, SandboxMode
 
 _CHUNK_BYTES = 1 << 16
@@ -145,7 +145,7 @@ class Run:
     """A started command under way."""
 
     def __init__(self, launched: Launched, *, grace_seconds: float) -> None:
-        self.story = Story()
+        self.story = LauncherReport()
         self.timed_out = False
         self._launched = launched
         self._grace = grace_seconds
@@ -265,7 +265,7 @@ def _kill_group(leader: int) -> None:
 class Settings(Protocol):
     """The part of a backend that a start looks at."""
 
-    view: View
+    view: VisiblePaths
     limits: ProcessLimits
     mode: SandboxMode
     grace_seconds: float
@@ -307,7 +307,7 @@ class Start:
             self._launched = launch(sandbox.front(view), self._plan(sandbox, view, self._scratch), feed=feed)
             return self._launched
 
-    def _plan(self, sandbox: Sandbox, view: View, scratch: str) -> dict[str, Any]:
+    def _plan(self, sandbox: Sandbox, view: VisiblePaths, scratch: str) -> dict[str, Any]:
         settings = self._settings
         required = needed(view) if settings.mode == "required" else ()
         skipping = skip_configuration(view, self._variables, scratch) if sandbox.is_confining else {}

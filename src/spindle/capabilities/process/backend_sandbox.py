@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from spindle.capabilities.process.backend_launch import Launched, Story, interpreter_paths, launch
+from spindle.capabilities.process.backend_launch import Launched, LauncherReport, interpreter_paths, launch
 from spindle.capabilities.process.policy import SEARCH_PATH, SandboxMode
 from spindle.errors import CapabilityError, SandboxUnavailableError
 
@@ -37,7 +37,7 @@ OWN_PROC = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class VisiblePaths:
     """The granted part of the machine; the paths in `root`, `write` and the grants in `read` are absolute and real."""
 
     root: str
@@ -48,7 +48,7 @@ class View:
     """Granted paths as they were given, where symbolic links lead to them."""
 
     @classmethod
-    def of(cls, root: str, read_paths: Iterable[str], write_paths: Iterable[str], *, network: bool) -> "View":
+    def of(cls, root: str, read_paths: Iterable[str], write_paths: Iterable[str], *, network: bool) -> "VisiblePaths":
         """Add what every command needs to what was granted.
 
         Raises:
@@ -69,7 +69,7 @@ class View:
         )
         return view.with_read(*map(os.path.realpath, given_read))
 
-    def with_read(self, *paths: str) -> "View":
+    def with_read(self, *paths: str) -> "VisiblePaths":
         """See these paths too.
 
         Those that may be written are left out: they are seen already, and where a command can put a symbolic link in
@@ -77,7 +77,7 @@ class View:
         """
         return replace(self, read=(*self.read, *(path for path in paths if not _is_beneath(path, self.write))))
 
-    def with_program(self, path: str) -> "View":
+    def with_program(self, path: str) -> "VisiblePaths":
         """See one program too, wherever it lies."""
         return self if _is_beneath(path, self.write) else self.with_read(path, os.path.realpath(path))
 
@@ -109,7 +109,7 @@ def program() -> str | None:
     return shutil.which("bwrap", path=SEARCH_PATH)
 
 
-def command_line(bwrap: str, view: View, interpreter_paths: list[str]) -> list[str]:
+def command_line(bwrap: str, view: VisiblePaths, interpreter_paths: list[str]) -> list[str]:
     """Give what is put before the launcher's own command line; the launcher runs inside, so it must be seen there."""
     words = [bwrap, "--unshare-all", "--cap-drop", "ALL"]
     if view.network:
@@ -145,12 +145,12 @@ class Sandbox:
         """Whether a command is confined at all."""
         return self.kind not in {"off", "none"}
 
-    def front(self, view: View) -> list[str]:
+    def front(self, view: VisiblePaths) -> list[str]:
         """Give the command line that stands before the launcher's."""
         bwrap = program() if self.kind == "bubblewrap" else None
         return command_line(bwrap, view, interpreter_paths()) if bwrap else []
 
-    def plan(self, view: View, *, cwd: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
+    def plan(self, view: VisiblePaths, *, cwd: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
         """Give the launcher's plan, still without a command."""
         given = ("root", "files", "pids", "proc", *(() if view.network else ("network",)))
         files = {
@@ -180,12 +180,12 @@ class Sandbox:
         }
 
 
-def needed(view: View) -> tuple[str, ...]:
+def needed(view: VisiblePaths) -> tuple[str, ...]:
     """Name what a sandbox must enforce to be one."""
     return ("files",) if view.network else ("files", "network")
 
 
-def find_sandbox(mode: SandboxMode, view: View, kinds: Iterable[SandboxKind] = SANDBOX_KINDS) -> Sandbox:
+def find_sandbox(mode: SandboxMode, view: VisiblePaths, kinds: Iterable[SandboxKind] = SANDBOX_KINDS) -> Sandbox:
     """Try each way, in order; give the first that enforces what is needed, or else the best there is.
 
     Raises:
@@ -216,13 +216,13 @@ def find_sandbox(mode: SandboxMode, view: View, kinds: Iterable[SandboxKind] = S
     return Sandbox(kind=best.kind, enforced=best.enforced, missing=missing | lacking)
 
 
-def _unmet(view: View, enforced: frozenset[str]) -> str:
+def _unmet(view: VisiblePaths, enforced: frozenset[str]) -> str:
     return f"cannot enforce {', '.join(name for name in needed(view) if name not in enforced)}"
 
 
-def _probe(sandbox: Sandbox, view: View) -> Story:
+def _probe(sandbox: Sandbox, view: VisiblePaths) -> LauncherReport:
     """Confine a launcher that has no command to start, and hear what became of it."""
-    story = Story()
+    story = LauncherReport()
     try:
         launched = launch(sandbox.front(view), sandbox.plan(view, cwd=view.root), feed=False)
     except OSError as error:
@@ -239,7 +239,7 @@ def _probe(sandbox: Sandbox, view: View) -> Story:
     return story
 
 
-def _listen(launched: Launched, story: Story) -> None:
+def _listen(launched: Launched, story: LauncherReport) -> None:
     until = time.monotonic() + _PROBE_SECONDS
     while (left := until - time.monotonic()) > 0:
         poll = select.poll()

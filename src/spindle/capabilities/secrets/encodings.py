@@ -183,7 +183,7 @@ MAX_DEPTH = 200
 Leaf: TypeAlias = Callable[[Any], Any]
 
 
-def rebuilt(value: Any, leaf: Leaf, unreachable: Any) -> Any:
+def map_leaves(value: Any, leaf: Leaf, unreachable: Any) -> Any:
     """Give `value` with `leaf` of every leaf; a part that holds itself or is nested too deeply becomes `unreachable`.
 
     Reaches into mappings (keys too), lists, tuples, sets, dataclasses and pydantic models; nothing given is changed.

@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn, Protocol, cast, final
 
 from typing_extensions import override
 
-from spindle.capabilities.secrets.encodings import patterns_of, rebuilt
+from spindle.capabilities.secrets.encodings import map_leaves, patterns_of
 
 MASK: Final = "***"
 MAX_SECRET_CHARS: Final = 8192
@@ -165,7 +165,7 @@ class Redactor:
 
         A number that is a secret becomes a mask, and so does a part that holds itself or is nested beyond 200.
         """
-        return rebuilt(value, self._leaf, MASK) if self._known else value
+        return map_leaves(value, self._leaf, MASK) if self._known else value
 
     def redact_error(self, error: BaseException) -> bool:
         """Mask the secrets in an exception and in those it was raised from; gives whether none shows any more.

@@ -14,10 +14,10 @@ from spindle.cli.arguments import arguments_of
 from spindle.cli.commands.completion import profile_names, tool_names
 from spindle.cli.config.loader import Config
 from spindle.cli.main import REFUSED, exit_code_of
-from spindle.cli.options import NAMES_THEM, NOWHERE, Where, only_servers_of, unknown
+from spindle.cli.options import DEFAULT_LOCATION, NAMES_THEM, Where, only_servers_of, unknown
 from spindle.cli.output import Output, Progress, complain, duration, warnings_to, working
 from spindle.cli.prompts import approver, gate_opener
-from spindle.cli.runtime import House, open_house
+from spindle.cli.runtime import Runtime, open_runtime
 from spindle.errors import UsageError
 from spindle.events import Events, ToolProgress
 from spindle.media import Media
@@ -150,7 +150,7 @@ def call_tool(
     profile: Annotated[
         str | None, Parameter(help="Be this profile of the configuration.", completer=profile_names)
     ] = None,
-    where: Where = NOWHERE,
+    where: Where = DEFAULT_LOCATION,
 ) -> int:
     """Call a tool; shows what became of the call, what a model would see, and where a large result is kept."""
     if timeout is not None and not 0 < timeout < 1e9:
@@ -171,7 +171,7 @@ def call_tool(
 async def _call(config: Config, request: _Request) -> int:
     with working(f"{request.name} …") as progress:
         approve, events = approver(yes=request.yes, before=progress.clear), warnings_to(progress)
-        async with open_house(
+        async with open_runtime(
             config, approve=approve, events=events, batch_timeout_seconds=request.timeout_seconds
         ) as house:
             entry = house.registry.entry(request.name)
@@ -202,7 +202,7 @@ def _context(request: _Request, progress: Progress, events: Events) -> ToolConte
     )
 
 
-async def _show(shape: Shape, outcome: CallOutcome, house: House, place: str) -> None:
+async def _show(shape: Shape, outcome: CallOutcome, house: Runtime, place: str) -> None:
     is_kept = await house.spool.read(place) is not None
     artifact_id = place if is_kept else None
     match shape:

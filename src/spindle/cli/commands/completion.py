@@ -127,11 +127,11 @@ def artifact_ids(context: Any) -> Iterable[str]:
     """What the spool keeps."""
     import anyio  # noqa: PLC0415 - only for this word of the line
 
-    from spindle.cli.commands.spool import kept  # noqa: PLC0415
+    from spindle.cli.commands.spool import list_entries  # noqa: PLC0415
 
     config = _config(context)
     try:
-        return [] if config is None else [entry.id for entry in anyio.run(kept, config)]
+        return [] if config is None else [entry.id for entry in anyio.run(list_entries, config)]
     except SpindleError:
         return []
 

@@ -18,7 +18,7 @@ from spindle.calls import Call, CallOutcome, Ok
 from spindle.cli.demo_calls import Asked, every_call, shop, six_calls
 from spindle.cli.demo_cases import LOG_FAULT, Note, impostor_tool
 from spindle.cli.main import OK
-from spindle.cli.options import NOWHERE, Json, Where
+from spindle.cli.options import DEFAULT_LOCATION, Json, Where
 from spindle.cli.output import Output
 from spindle.errors import ToolAlreadyRegisteredError
 from spindle.events import Events, ToolExecutionStart
@@ -185,7 +185,7 @@ def demo(
     *,
     all: Annotated[bool, Parameter(name="--all", negative="", help="Calls of every kind, not only the six.")] = False,
     json: Json = False,
-    where: Where = NOWHERE,  # noqa: ARG001 - so that the same options are understood everywhere
+    where: Where = DEFAULT_LOCATION,  # noqa: ARG001 - so that the same options are understood everywhere
 ) -> int:
     """Put hostile calls to one executor among good ones, and show what became of each."""
     if json:

@@ -21,7 +21,7 @@ import anyio
 from spindle.cli.commands.journal import Journals, Wanted
 from spindle.cli.config.loader import Config
 from spindle.cli.main import FAILED, OK
-from spindle.cli.options import NOWHERE, Json, Where
+from spindle.cli.options import DEFAULT_LOCATION, Json, Where
 from spindle.cli.output import Output, visible, working
 from spindle.cli.runtime_servers import backends_of, secrets_of, server_secrets, specs_of
 from spindle.cli.runtime_tools import local_registry
@@ -271,7 +271,7 @@ def advice(spec: "ServerSpec") -> str | None:
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
 
-def doctor(*, json: Json = False, where: Where = NOWHERE) -> int:
+def doctor(*, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
     """Check this machine, the configuration and its servers; exit code 1 when something does not work."""
     with working("looking round …") as progress:
         checks = list(machine_checks())

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from cyclopts import App, Parameter
 
 from spindle.cli.main import INTERRUPTED, OK
-from spindle.cli.options import NOWHERE, Json, Where, unknown
+from spindle.cli.options import DEFAULT_LOCATION, Json, Where, unknown
 from spindle.cli.output import Output, complain, duration, flatten
 from spindle.cli.runtime import journal_files
 from spindle.errors import JournalError, UsageError
@@ -165,7 +165,7 @@ def list_calls(
     session: Annotated[str | None, Parameter(help="Only calls of this session.")] = None,
     failed: Annotated[bool, Parameter(negative="", help="Only calls that ended with an error.")] = False,
     json: Json = False,
-    where: Where = NOWHERE,
+    where: Where = DEFAULT_LOCATION,
 ) -> int:
     """List the calls, newest first."""
     journals = _journals(where)
@@ -187,7 +187,7 @@ def show(
     /,
     *,
     json: Json = False,
-    where: Where = NOWHERE,
+    where: Where = DEFAULT_LOCATION,
 ) -> int:
     """Show all that is written down about one call."""
     journals = _journals(where)
@@ -208,7 +208,7 @@ def show(
 
 
 @journal.command
-def follow(*, tool: ToolName = None, json: Json = False, where: Where = NOWHERE) -> int:
+def follow(*, tool: ToolName = None, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
     """Print each call when it begins and when it ends, until Ctrl-C; with --json, one object a line."""
     journals, out = _journals(where), Output()
     journals.skip()
@@ -242,10 +242,10 @@ def _row(entry: JournalEntry) -> list[str]:
     # Ids that this command made begin with the tool; those of MCP clients and models do not say it.
     named, tool = entry.tool_call_id, entry.tool
     call = named if named.startswith(tool) else f"{tool} {named}"
-    return [when, call, became(entry), _took(entry), json_format.dumps(entry.args, ensure_ascii=False)]
+    return [when, call, describe_outcome(entry), _took(entry), json_format.dumps(entry.args, ensure_ascii=False)]
 
 
-def became(entry: JournalEntry) -> str:
+def describe_outcome(entry: JournalEntry) -> str:
     """What became of a call, in a word."""
     return entry.code or "ok" if entry.state == "finished" else "running" if entry.state == "started" else entry.state
 
@@ -271,7 +271,7 @@ def _follow_line(out: Output, entry: JournalEntry) -> None:
 def _print(out: Output, entry: JournalEntry) -> None:
     ended = "" if entry.ended_at is None else f", took {_took(entry)}"
     facts = [
-        f"{became(entry)}{ended}, started {entry.started_at.astimezone().isoformat(sep=' ', timespec='seconds')}",
+        f"{describe_outcome(entry)}{ended}, started {entry.started_at.astimezone().isoformat(sep=' ', timespec='seconds')}",
         f"session {entry.session_id}, turn {entry.turn_id}",
         f"attempts: {entry.attempts}",
         f"checksum: {entry.checksum}",

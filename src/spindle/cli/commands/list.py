@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from spindle.cli.commands.completion import remember, server_names, toolset_names
 from spindle.cli.config.loader import Config
 from spindle.cli.main import NOT_FOUND, OK
-from spindle.cli.options import NOWHERE, Json, ProfileName, Where
+from spindle.cli.options import DEFAULT_LOCATION, Json, ProfileName, Where
 from spindle.cli.output import Output, complain, warnings_to, working
 from spindle.cli.runtime import filter_of, open_registry
 from spindle.tools.entry import Entry, is_available
@@ -23,7 +23,7 @@ def list_tools(
     toolset: Annotated[str | None, Parameter(help="Only the tools of this toolset.", completer=toolset_names)] = None,
     server: Annotated[str | None, Parameter(help="Only the tools of this MCP server.", completer=server_names)] = None,
     json: Json = False,
-    where: Where = NOWHERE,
+    where: Where = DEFAULT_LOCATION,
 ) -> int:
     """List the tools, and say of each where it comes from and what it is for."""
     config = where.load_for_tools()

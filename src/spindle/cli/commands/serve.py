@@ -20,10 +20,10 @@ from typing_extensions import override
 
 from spindle.cli.config.loader import Config
 from spindle.cli.main import OK
-from spindle.cli.options import NOWHERE, ProfileName, Where
+from spindle.cli.options import DEFAULT_LOCATION, ProfileName, Where
 from spindle.cli.output import Output, complain, flatten, visible
-from spindle.cli.runtime import House, filter_of, open_house
-from spindle.cli.runtime_tools import found
+from spindle.cli.runtime import Runtime, filter_of, open_runtime
+from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError
 from spindle.extras import missing_extra
 from spindle.telemetry.logs import JsonFormatter, masked_text
@@ -81,7 +81,7 @@ def serve(
     profile: ProfileName = None,
     log_level: Annotated[LogLevel, Parameter(help="How much to log on standard error.")] = "warning",
     log_json: Annotated[bool, Parameter(negative="", help="Log one JSON object a line.")] = False,
-    where: Where = NOWHERE,
+    where: Where = DEFAULT_LOCATION,
 ) -> int:
     """Serve the tools to MCP clients until Ctrl-C: calls that run may end, and are recorded."""
     missing = [name for name in ("mcp", "starlette", "uvicorn") if find_spec(name) is None]
@@ -98,26 +98,26 @@ def serve(
 
 
 async def _over_stdio(config: Config, profile: str | None) -> None:
-    from spindle.mcp.server.serve import following, serve_stdio  # noqa: PLC0415 - importing the SDK takes 0.5 s
+    from spindle.mcp.server.serve import propagate_changes, serve_stdio  # noqa: PLC0415 - importing the SDK takes 0.5 s
     from spindle.mcp.server.tool_server import Caller, ToolServer  # noqa: PLC0415
 
     caller = Caller(key="stdio", profile=profile)
-    async with open_house(config, interceptors=_observers(), wait_for_servers=False) as house:
-        settled, manners = anyio.Event(), _manners(house)
+    async with open_runtime(config, interceptors=_observers(), wait_for_servers=False) as house:
+        settled, manners = anyio.Event(), _server_options(house)
         server = ToolServer(house.executor, house.registry, identify=lambda _ctx: caller, settled=settled, **manners)
-        async with following(server, house.on_change), anyio.create_task_group() as tasks:
+        async with propagate_changes(server, house.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, house, settled)
             await serve_stdio(server, stop_seconds=config.server.stop_seconds)
             tasks.cancel_scope.cancel()
 
 
 async def _over_http(config: Config, where: Where, profile: str | None, host: str | None, port: int | None) -> None:
-    from spindle.mcp.server.http import Door, caller_of, http_app  # noqa: PLC0415
-    from spindle.mcp.server.serve import bound, following, serve_http  # noqa: PLC0415
+    from spindle.mcp.server.http import HttpSettings, caller_of, http_app  # noqa: PLC0415
+    from spindle.mcp.server.serve import bind_socket, propagate_changes, serve_http  # noqa: PLC0415
     from spindle.mcp.server.tool_server import ToolServer  # noqa: PLC0415
 
     section = config.server
-    door = Door(
+    door = HttpSettings(
         host=section.host if host is None else host,
         port=section.port if port is None else port,
         path=section.path,
@@ -126,12 +126,12 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
         allowed_origins=section.allowed_origins,
     )
     async with AsyncExitStack() as stack:
-        listening = stack.enter_context(bound(door))
-        house = await stack.enter_async_context(open_house(config, interceptors=_observers(), wait_for_servers=False))
-        settled, manners = anyio.Event(), _manners(house, profile)
+        listening = stack.enter_context(bind_socket(door))
+        house = await stack.enter_async_context(open_runtime(config, interceptors=_observers(), wait_for_servers=False))
+        settled, manners = anyio.Event(), _server_options(house, profile)
         server = ToolServer(house.executor, house.registry, identify=caller_of, settled=settled, **manners)
         app = http_app(server, door, health=lambda: _health(house))
-        async with following(server, house.on_change), anyio.create_task_group() as tasks:
+        async with propagate_changes(server, house.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, house, settled)
             await serve_http(
                 server,
@@ -145,7 +145,7 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
             tasks.cancel_scope.cancel()
 
 
-async def _start_upstream(house: House, settled: anyio.Event) -> None:
+async def _start_upstream(house: Runtime, settled: anyio.Event) -> None:
     """Start the upstream servers beside serving; lists wait for them, but for no slow one long."""
     try:
         if house.servers is not None:
@@ -159,7 +159,7 @@ async def _start_upstream(house: House, settled: anyio.Event) -> None:
     _tell_upstream(house)
 
 
-def _tell_upstream(house: House) -> None:
+def _tell_upstream(house: Runtime) -> None:
     out = Output(sys.stderr)
     for each in [] if house.servers is None else house.servers.status():
         if each.state == "ready":
@@ -167,7 +167,7 @@ def _tell_upstream(house: House) -> None:
     sys.stderr.flush()
 
 
-def _manners(house: House, profile: str | None = None) -> dict[str, Any]:
+def _server_options(house: Runtime, profile: str | None = None) -> dict[str, Any]:
     section = house.config.server
 
     def filter_for(named: str | None) -> ToolFilter | None:
@@ -191,7 +191,7 @@ def _offers(config: Config) -> Any:
         return None
     from mcp.server.lowlevel import Server  # noqa: PLC0415 - an extra
 
-    value = found(config, spot, ("server", "offers"))
+    value = load_object(config, spot, ("server", "offers"))
     if not isinstance(value, Server):
         kind = type(value).__name__
         raise config.error(("server", "offers"), f"{spot} is a {kind}, not a mcp.server.lowlevel.Server")
@@ -229,14 +229,14 @@ def tokens_of(config: Config, environ: Mapping[str, str]) -> dict[str, str | Non
     return tokens
 
 
-def _health(house: House) -> dict[str, Any]:
+def _health(house: Runtime) -> dict[str, Any]:
     servers = [] if house.servers is None else house.servers.status()
     is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
     told = [{name: value for name, value in asdict(each).items() if value is not None} for each in servers]
     return {"status": "failing" if is_failing else "ok", "tools": len(house.registry), "servers": told}
 
 
-def _announce(house: House, where: Where, address: str, *, has_token: bool) -> None:
+def _announce(house: Runtime, where: Where, address: str, *, has_token: bool) -> None:
     out = Output(sys.stderr)
     own, chosen = _own_command(), _chosen(where)
     # A client starts it in a folder of its own, and would not find this one's configuration.

@@ -10,7 +10,7 @@ from spindle.cli.arguments import parameters, types_of
 from spindle.cli.commands.completion import tool_names
 from spindle.cli.commands.list import Listed, facts_of, flags_of, look_at, source_of
 from spindle.cli.main import OK
-from spindle.cli.options import NAMES_THEM, NOWHERE, Json, ProfileName, Where, only_servers_of, unknown
+from spindle.cli.options import DEFAULT_LOCATION, NAMES_THEM, Json, ProfileName, Where, only_servers_of, unknown
 from spindle.cli.output import Branch, Output, wrapped
 from spindle.cli.runtime import filter_of
 from spindle.tools.entry import Entry
@@ -23,7 +23,7 @@ def show_tool(
     *,
     profile: ProfileName = None,
     json: Json = False,
-    where: Where = NOWHERE,
+    where: Where = DEFAULT_LOCATION,
 ) -> int:
     """Show what a tool is for, what it takes, what it needs, and how to call it."""
     config = where.load_for_tools()

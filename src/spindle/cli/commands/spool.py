@@ -14,24 +14,24 @@ from spindle.artifacts.spool import Spool, SpoolEntry
 from spindle.cli.commands.completion import artifact_ids
 from spindle.cli.config.loader import Config
 from spindle.cli.main import NOT_FOUND, OK, USAGE
-from spindle.cli.options import NOWHERE, Json, Where, unknown
+from spindle.cli.options import DEFAULT_LOCATION, Json, Where, unknown
 from spindle.cli.output import Output, byte_size, complain, since
 from spindle.cli.runtime import spool_of
 from spindle.errors import ArtifactQueryError, CommandError, UsageError
 
 
-async def kept(config: Config) -> list[SpoolEntry]:
+async def list_entries(config: Config) -> list[SpoolEntry]:
     """Everything that is kept, newest first."""
     return sorted(await spool_of(config).entries(), key=lambda entry: entry.created_at, reverse=True)
 
 
-async def meant(config: Config, given: str) -> tuple[Spool, SpoolEntry | None, list[str]]:
+async def resolve_entry(config: Config, given: str) -> tuple[Spool, SpoolEntry | None, list[str]]:
     """The artifact of an id, or of the end of one that fits no other; else every id there is.
 
     Raises:
         UsageError: Several ids end like that.
     """
-    spool, entries = spool_of(config), await kept(config)
+    spool, entries = spool_of(config), await list_entries(config)
     exact = next((entry for entry in entries if entry.id == given), None)
     if exact is not None:
         return spool, exact, []
@@ -53,10 +53,10 @@ spool = App(name="spool", help="Read large results that were kept whole, and cle
 
 
 @spool.command(name="list")
-def list_artifacts(*, json: Json = False, where: Where = NOWHERE) -> int:
+def list_artifacts(*, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
     """List what is kept, newest first."""
     config = where.load()
-    entries, out = anyio.run(kept, config), Output()
+    entries, out = anyio.run(list_entries, config), Output()
     if json:
         total = sum(entry.byte_length for entry in entries)
         out.json({"artifacts": [_facts(entry) for entry in entries], "total_bytes": total})
@@ -69,7 +69,7 @@ def list_artifacts(*, json: Json = False, where: Where = NOWHERE) -> int:
 
 
 @spool.command
-def show(id: ArtifactId, /, *, json: Json = False, where: Where = NOWHERE) -> int:
+def show(id: ArtifactId, /, *, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
     """Show how large an artifact is, when it was kept, and how it begins."""
 
     async def act(artifact: Artifact, entry: SpoolEntry, out: Output, _: IndexedReader) -> int:
@@ -87,13 +87,13 @@ def show(id: ArtifactId, /, *, json: Json = False, where: Where = NOWHERE) -> in
 
 
 @spool.command
-def head(id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: Where = NOWHERE) -> int:
+def head(id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
     """Print the first lines."""
     return _with(where, id, lambda artifact, entry, out, _: _print(artifact.head(max(lines, 1)), entry, out, json=json))
 
 
 @spool.command
-def tail(id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: Where = NOWHERE) -> int:
+def tail(id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
     """Print the last lines."""
     return _with(where, id, lambda artifact, entry, out, _: _print(artifact.tail(max(lines, 1)), entry, out, json=json))
 
@@ -106,7 +106,7 @@ def cat(
     start: Annotated[int | None, Parameter(help="The first line, counted from 0.")] = None,
     end: Annotated[int | None, Parameter(help="The line before which to stop.")] = None,
     json: Json = False,
-    where: Where = NOWHERE,
+    where: Where = DEFAULT_LOCATION,
 ) -> int:
     """Print all of it, byte for byte, or some of its lines."""
 
@@ -133,7 +133,7 @@ def grep(
     after: Annotated[int, Parameter(name=("--after", "-A"), help="Lines after each match.")] = 0,
     limit: Annotated[int | None, Parameter(help="At most so many matches.")] = None,
     json: Json = False,
-    where: Where = NOWHERE,
+    where: Where = DEFAULT_LOCATION,
 ) -> int:
     """Print the lines that match, each with its number; exit code 3 where none does."""
 
@@ -153,7 +153,7 @@ def grep(
 
 
 @spool.command
-def rm(*ids: ArtifactId, json: Json = False, where: Where = NOWHERE) -> int:
+def rm(*ids: ArtifactId, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
     """Remove artifacts."""
     if not ids:
         hint = "`spindle spool list` has them; `spool gc` clears away the old ones"
@@ -162,7 +162,7 @@ def rm(*ids: ArtifactId, json: Json = False, where: Where = NOWHERE) -> int:
     async def remove(config: Config) -> int:
         removed: list[str] = []
         for given in ids:
-            spool, entry, known = await meant(config, given)
+            spool, entry, known = await resolve_entry(config, given)
             if entry is None:
                 raise unknown("artifact", given, known, "`spindle spool list` has them all")
             if await spool.delete(entry.id):
@@ -180,7 +180,7 @@ def gc(
     max_bytes: Annotated[int | None, Parameter(help="Keep at most so many bytes; else as configured.")] = None,
     max_age_days: Annotated[float | None, Parameter(help="Keep nothing older; else as configured.")] = None,
     json: Json = False,
-    where: Where = NOWHERE,
+    where: Where = DEFAULT_LOCATION,
 ) -> int:
     """Remove what is too old, then the oldest until the rest fits."""
     config = where.load()
@@ -198,7 +198,7 @@ def gc(
 
 def _with(where: Where, id: str, act: Act) -> int:
     async def find(config: Config) -> int:
-        spool, entry, known = await meant(config, id)
+        spool, entry, known = await resolve_entry(config, id)
         reader = None if entry is None else await spool.read(entry.id)
         if entry is None or reader is None:
             raise unknown("artifact", id, known, _why_empty(config) if not known else "`spindle spool list` has them")

@@ -11,7 +11,7 @@ from spindle.errors import JournalError
 from spindle.journal.backends.postgres_queries import Bid, Calls
 from spindle.journal.backends.postgres_session import GRACE_SECONDS, checked_address, translated
 from spindle.journal.backends.postgres_worker import Ticket, borrow
-from spindle.journal.backends.shared_worker import Loan
+from spindle.journal.backends.shared_worker import SharedWorkerHandle
 from spindle.journal.entries import Claim, Outcome, Row, Selection
 
 Item = TypeVar("Item")
@@ -24,7 +24,7 @@ class PostgresStore:
     def __init__(self, dsn: str, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._address = checked_address(dsn)
         closed = f"the journal in PostgreSQL at {self._address} is closed; enter it with `async with` to use it again"
-        self._loan = Loan(
+        self._loan = SharedWorkerHandle(
             partial(borrow, self._address, grace_seconds=grace_seconds), closed=partial(JournalError, closed)
         )
 

@@ -70,7 +70,7 @@ _RETRY_SECONDS = 0.5
 _MAX_CLASHES = 5
 
 
-class Portal:
+class PostgresWorker:
     """Serves tickets until its last user leaves and no call of its run is still running.
 
     The first ticket starts the thread, and the thread connects. When that fails, those who wait are told why and the
@@ -308,17 +308,17 @@ class Portal:
 _EXIT_SECONDS = 5.0
 
 _lock = Lock()
-_portals: WeakValueDictionary[str, Portal] = WeakValueDictionary()
-_inherited: list[Portal] = []
+_portals: WeakValueDictionary[str, PostgresWorker] = WeakValueDictionary()
+_inherited: list[PostgresWorker] = []
 """Portals of the process this one was forked from: kept, for closing their connections would reach its server."""
 
 
-def borrow(address: Address, *, grace_seconds: float) -> Portal:
+def borrow(address: Address, *, grace_seconds: float) -> PostgresWorker:
     """Give the portal of a database, to be left again."""
     with _lock:
         portal = _portals.get(address.dsn)
         if portal is None or not portal.enter():
-            portal = _portals[address.dsn] = Portal(address, grace_seconds=grace_seconds)
+            portal = _portals[address.dsn] = PostgresWorker(address, grace_seconds=grace_seconds)
         return portal
 
 

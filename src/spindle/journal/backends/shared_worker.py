@@ -30,7 +30,7 @@ class Worker(Protocol):
 AWorker = TypeVar("AWorker", bound=Worker)
 
 
-class Loan(Generic[AWorker]):
+class SharedWorkerHandle(Generic[AWorker]):
     """One store's hold on a worker; a store that is forgotten rather than closed lets go of it too.
 
     `borrow` and `closed` must not know the store, or they would keep it from being forgotten.
@@ -40,7 +40,7 @@ class Loan(Generic[AWorker]):
         self._borrow, self._closed = borrow, closed
         self._lock = Lock()
         self._worker: AWorker | None = None
-        self._leaving: finalize[[], Loan[AWorker]] | None = None
+        self._leaving: finalize[[], SharedWorkerHandle[AWorker]] | None = None
         self._is_closed = False
 
     def open(self) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar, get_args
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError, UsageError
-from spindle.journal.backends.shared_worker import Loan
+from spindle.journal.backends.shared_worker import SharedWorkerHandle
 from spindle.journal.backends.sqlite_database import Database, translated
 from spindle.journal.backends.sqlite_recovery import open_database
 from spindle.journal.backends.sqlite_writer import Ticket, Writer, borrow, process_run_id
@@ -26,7 +26,7 @@ class SqliteStore:
         if on_damage not in get_args(OnDamage):
             raise UsageError(f"on_damage is one of {get_args(OnDamage)}, not {on_damage!r}", field="on_damage")
         self._path = _checked_path(path)
-        self._loan = Loan(
+        self._loan = SharedWorkerHandle(
             partial(_writer_of, self._path, run_id, on_damage),
             closed=partial(
                 JournalError, f"the journal {self._path} is closed; enter it with `async with` to use it again"

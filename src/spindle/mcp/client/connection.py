@@ -12,17 +12,17 @@ from anyio.abc import TaskGroup
 
 from spindle.errors import UpstreamError
 from spindle.mcp.client.lifecycle import (
+    ActiveConnection,
     Attempt,
     Backoff,
-    House,
-    Live,
+    ClientServices,
     Opener,
     RunningCalls,
     ServerState,
     ServerStatus,
-    reason_of,
+    describe_failure,
 )
-from spindle.mcp.client.tools import Shelf
+from spindle.mcp.client.tools import ServerTools
 from spindle.mcp.spec import ServerSpec
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _RELISTEN_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 class Connection:
     """A server, and the task that owns it."""
 
-    def __init__(self, spec: ServerSpec, shelf: Shelf, house: House) -> None:
+    def __init__(self, spec: ServerSpec, shelf: ServerTools, house: ClientServices) -> None:
         self.spec = spec
         self.shelf = shelf
         self.calls = RunningCalls()
@@ -55,7 +55,7 @@ class Connection:
         self._error: str | None = None
         self._restarts = 0
         self._version: str | None = None
-        self._live: Live | None = None
+        self._live: ActiveConnection | None = None
         self._attempt = Attempt()
         self._backoff = Backoff()
         self._wanted = anyio.Event()
@@ -102,7 +102,7 @@ class Connection:
             return current
         return self._attempt
 
-    async def live(self, *, patient: bool) -> Live | None:
+    async def live(self, *, patient: bool) -> ActiveConnection | None:
         """Give the connection, made if need be; one that is down is waited for only by the patient."""
         if self._live is not None:
             return self._live
@@ -116,7 +116,7 @@ class Connection:
         """Put the last listing on the shelf again: a name may have become free."""
         self.put(self.listed)
 
-    def lose(self, live: Live, reason: str) -> None:
+    def lose(self, live: ActiveConnection, reason: str) -> None:
         """Give a connection up: from now on nobody is sent there."""
         if live.over.is_set():
             return
@@ -201,7 +201,7 @@ class Connection:
         await self._opener.load()
         if self._is_closing:  # while it was loaded there was no start to cancel
             return False
-        live: Live | None = None
+        live: ActiveConnection | None = None
         trouble: BaseException | None = None
         words: Callable[[], str] = str
         seconds = self.spec.start_timeout_seconds
@@ -223,11 +223,13 @@ class Connection:
                 trouble = error
             finally:
                 if live is not None:
-                    self.lose(live, "its task was cancelled" if trouble is None else reason_of(trouble))
+                    self.lose(live, "its task was cancelled" if trouble is None else describe_failure(trouble))
         if live is None and self._is_closing:
             return False
         if live is None:
-            self._failed(f"it did not start within {seconds:g} s" if trouble is None else reason_of(trouble), words())
+            self._failed(
+                f"it did not start within {seconds:g} s" if trouble is None else describe_failure(trouble), words()
+            )
             return False
         self._fell(live, words())
         return live.has_served or self.house.clock.now() - live.since >= SETTLED_SECONDS
@@ -240,8 +242,10 @@ class Connection:
             self._probe = not session.link.broken.is_set()
             raise
 
-    def _up(self, session: "UpstreamSession", group: TaskGroup, listed: "list[ForeignTool]", odd: list[str]) -> Live:
-        live = Live(session, group, since=self.house.clock.now())
+    def _up(
+        self, session: "UpstreamSession", group: TaskGroup, listed: "list[ForeignTool]", odd: list[str]
+    ) -> ActiveConnection:
+        live = ActiveConnection(session, group, since=self.house.clock.now())
         for start in (self._watch_link, self._keep_listing, self._watch_listing, self._tick, self._keep_healthy):
             group.start_soon(start, live)
         self._version, self._error = session.protocol_version, None
@@ -258,7 +262,7 @@ class Connection:
         attempt, self._attempt = self._attempt, Attempt()
         attempt.settle(reason=self._error)
 
-    def _fell(self, live: Live, words: str) -> None:
+    def _fell(self, live: ActiveConnection, words: str) -> None:
         if self._is_closing:
             return
         self._restarts += 1
@@ -280,11 +284,11 @@ class Connection:
 
     # --- while it lives
 
-    async def _watch_link(self, live: Live) -> None:
+    async def _watch_link(self, live: ActiveConnection) -> None:
         await live.session.link.broken.wait()
         self.lose(live, "its connection broke")
 
-    async def _keep_listing(self, live: Live) -> None:
+    async def _keep_listing(self, live: ActiveConnection) -> None:
         while True:
             await self._stale.wait()
             self._stale = anyio.Event()
@@ -292,7 +296,7 @@ class Connection:
                 with anyio.fail_after(self.spec.start_timeout_seconds):
                     self._listing(*await live.session.list_tools())
             except Exception as error:  # noqa: BLE001  what it offered before stands
-                self.warn(f"changed its tools, but does not list them: {reason_of(error)}")
+                self.warn(f"changed its tools, but does not list them: {describe_failure(error)}")
 
     def _mark_stale(self) -> None:
         self._stale.set()
@@ -303,18 +307,18 @@ class Connection:
         self.listed = listed
         self.put(listed)
 
-    async def _watch_listing(self, live: Live) -> None:
+    async def _watch_listing(self, live: ActiveConnection) -> None:
         for seconds in _RELISTEN_SECONDS:
             if not await live.session.watch(self._mark_stale):
                 return
             await self.house.clock.sleep(seconds)
 
-    async def _tick(self, live: Live) -> None:
+    async def _tick(self, live: ActiveConnection) -> None:
         while True:
             await self.house.clock.sleep(HEALTH_SECONDS)
             live.suspect.set()
 
-    async def _keep_healthy(self, live: Live) -> None:
+    async def _keep_healthy(self, live: ActiveConnection) -> None:
         while True:
             await live.suspect.wait()
             live.suspect = anyio.Event()
@@ -322,7 +326,7 @@ class Connection:
             if not len(self.calls) and not await self.answers(live):
                 self.lose(live, "it does not answer")
 
-    async def answers(self, live: Live) -> bool:
+    async def answers(self, live: ActiveConnection) -> bool:
         """Say whether the server answers at all; a question it never takes does not hold us up."""
         answered, heard = anyio.Event(), [False]
 

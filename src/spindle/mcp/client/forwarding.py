@@ -11,7 +11,7 @@ from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import UpstreamError
 from spindle.mcp.client.connection import Connection
-from spindle.mcp.client.lifecycle import Action, Content, Live, RunningCall
+from spindle.mcp.client.lifecycle import Action, ActiveConnection, Content, RunningCall
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.tools import Wanted
 from spindle.mcp.spec import is_header
@@ -101,7 +101,7 @@ class Forwarder:
         )
         return Err("execution_failed", text)
 
-    async def _ask(self, live: Live, wanted: Wanted, headers: dict[str, str]) -> Ok | Err | _Lost:
+    async def _ask(self, live: ActiveConnection, wanted: Wanted, headers: dict[str, str]) -> Ok | Err | _Lost:
         """Have the owning task's group run the call: leaving it never has to wait for the server."""
         if live.is_lost:
             return _Lost(is_undelivered=True, reason=live.reason)
@@ -119,7 +119,7 @@ class Forwarder:
                 live.suspect.set()
         return self._read(live, wanted, box)
 
-    async def _run(self, live: Live, wanted: Wanted, call: RunningCall, box: _Box) -> None:
+    async def _run(self, live: ActiveConnection, wanted: Wanted, call: RunningCall, box: _Box) -> None:
         async def ask(params: "ElicitRequestParams") -> tuple[Action, Content | None]:
             return await call.ask(params, self._connection.house.events)
 
@@ -137,7 +137,7 @@ class Forwarder:
         finally:
             box.done.set()
 
-    def _read(self, live: Live, wanted: Wanted, box: _Box) -> Ok | Err | _Lost:
+    def _read(self, live: ActiveConnection, wanted: Wanted, box: _Box) -> Ok | Err | _Lost:
         if box.result is not None:
             live.has_served = True
             return to_result(box.result, check_output=wanted.check_output)
@@ -145,7 +145,7 @@ class Forwarder:
             return _Lost(is_undelivered=False, reason=live.reason)
         return self._failed(live, box.error)
 
-    def _failed(self, live: Live, error: Exception) -> Err | _Lost:
+    def _failed(self, live: ActiveConnection, error: Exception) -> Err | _Lost:
         data = getattr(error, "error", None)
         if data is None:
             text = f"MCP server {self._server!r} answered with something that is no result of a tool."

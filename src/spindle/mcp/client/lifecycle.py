@@ -83,7 +83,7 @@ class LoopClock:
 
 
 @dataclass(eq=False)
-class Live:
+class ActiveConnection:
     """A connection that holds."""
 
     session: "UpstreamSession"
@@ -106,10 +106,10 @@ class Attempt:
     """One try to connect, for those who wait for it."""
 
     settled: anyio.Event = field(default_factory=anyio.Event)
-    live: Live | None = None
+    live: ActiveConnection | None = None
     reason: str = ""
 
-    def settle(self, live: Live | None = None, reason: str = "") -> None:
+    def settle(self, live: ActiveConnection | None = None, reason: str = "") -> None:
         """Tell how it went; the first word stands."""
         if not self.settled.is_set():
             self.live, self.reason = live, reason
@@ -117,7 +117,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class House:
+class ClientServices:
     """What the servers of one client share."""
 
     events: Events
@@ -151,7 +151,7 @@ class ServerStatus:
 _MAX_WORDS = 500
 
 
-def reason_of(error: BaseException) -> str:
+def describe_failure(error: BaseException) -> str:
     """Say what went wrong; of several things that went wrong together, the first."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
@@ -282,7 +282,7 @@ class Opener:
     def __init__(
         self,
         spec: ServerSpec,
-        house: House,
+        house: ClientServices,
         calls: RunningCalls,
         *,
         tools_changed: Callable[[], None],
@@ -350,7 +350,7 @@ class Opener:
     def _strayed(self, error: Exception) -> None:
         if not self._has_strayed:  # one that chatters on stdout would have it said with every line
             self._has_strayed = True
-            self._warn(f"sent something that is no message; it and its like are passed over: {reason_of(error)}")
+            self._warn(f"sent something that is no message; it and its like are passed over: {describe_failure(error)}")
 
     async def _asked(self, params: "ElicitRequestParams") -> tuple[Action, Content | None]:
         call = self._calls.addressee()

@@ -22,12 +22,12 @@ from spindle.errors import (
     UsageError,
 )
 from spindle.events import Events
-from spindle.execution.results import Settled, redacted
+from spindle.execution.results import HandlerResult, redacted
 from spindle.extras import missing_extra
 from spindle.mcp.client.connection import Connection
 from spindle.mcp.client.forwarding import CallHeaders, Forwarder, headers_of
-from spindle.mcp.client.lifecycle import Clock, House, LoopClock, ServerStatus
-from spindle.mcp.client.tools import Shelf, Wanted, make_tool
+from spindle.mcp.client.lifecycle import ClientServices, Clock, LoopClock, ServerStatus
+from spindle.mcp.client.tools import ServerTools, Wanted, make_tool
 from spindle.mcp.spec import ServerSpec
 from spindle.tools.context import ToolContext
 from spindle.tools.registry import ToolRegistry
@@ -158,7 +158,7 @@ class McpServers:
     # --- inside
 
     def _connection(self, spec: ServerSpec) -> Connection:
-        house = House(
+        house = ClientServices(
             events=self._events,
             clock=self._clock,
             resolve=partial(self._resolve, spec.name),
@@ -170,12 +170,12 @@ class McpServers:
         def warn(text: str) -> None:
             self._events.warn(f"MCP server {spec.name!r}: {text}", source="mcp")
 
-        shelf = Shelf(spec, self.registry, warn)
+        shelf = ServerTools(spec, self.registry, warn)
         connection = Connection(spec, shelf, house)
         forwarder = Forwarder(connection)
 
         async def forward(wanted: Wanted) -> Ok | Err:
-            return redacted(Settled(await forwarder.forward(wanted)), self._redactor).result
+            return redacted(HandlerResult(await forwarder.forward(wanted)), self._redactor).result
 
         def put(foreign: Sequence["ForeignTool"]) -> None:
             if shelf.put(foreign, lambda each: make_tool(spec, each, forward, forwarder, warn)):

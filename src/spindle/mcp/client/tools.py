@@ -209,7 +209,7 @@ class _Row:
     tool: Tool
 
 
-class Shelf:
+class ServerTools:
     """One server's part of the registry."""
 
     def __init__(self, spec: ServerSpec, registry: ToolRegistry, warn: Warn) -> None:

@@ -4,7 +4,7 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
-    from spindle.mcp.server.http import Door as Door
+    from spindle.mcp.server.http import HttpSettings as HttpSettings
     from spindle.mcp.server.http import http_app as http_app
     from spindle.mcp.server.serve import Gateway as Gateway
     from spindle.mcp.server.serve import serve_http as serve_http

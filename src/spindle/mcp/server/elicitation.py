@@ -23,7 +23,7 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter
 
-from spindle.bridges.wire import sendable
+from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Ok
 from spindle.errors import GateAbortedError, InvalidGateResolutionError
 from spindle.mcp.client.results import to_result
@@ -84,7 +84,7 @@ def request_of(gate: Gate) -> InputRequest:
         "temperature": asked.temperature,
         "stopSequences": list(asked.stop_sequences) or None,
     }
-    return CreateMessageRequest(params=CreateMessageRequestParams.model_validate(sendable(params)))
+    return CreateMessageRequest(params=CreateMessageRequestParams.model_validate(replace_lone_surrogates(params)))
 
 
 def result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | ElicitResult]:

@@ -30,7 +30,7 @@ _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  nobody calls a server by t
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Door:
+class HttpSettings:
     """Where the server listens, and who may come in.
 
     Raises:
@@ -108,7 +108,7 @@ def _session_key(session: str, token: AccessToken | None) -> str:
     return f"session {token_hash(session)[:16]} of {_name_of(token)}"
 
 
-def http_app(server: ToolServer, door: Door, *, health: Callable[[], Mapping[str, Any]] = dict) -> ASGIApp:
+def http_app(server: ToolServer, door: HttpSettings, *, health: Callable[[], Mapping[str, Any]] = dict) -> ASGIApp:
     """Make the web application: the MCP endpoint, and the health page."""
 
     async def healthy(request: Request) -> Response:
@@ -130,7 +130,7 @@ def http_app(server: ToolServer, door: Door, *, health: Callable[[], Mapping[str
 class _Guard:
     """Lets requests with a known token in, and says no word about which tokens there are."""
 
-    def __init__(self, app: ASGIApp, door: Door, forget: Callable[[str], None]) -> None:
+    def __init__(self, app: ASGIApp, door: HttpSettings, forget: Callable[[str], None]) -> None:
         self._app, self._door, self._forget = app, door, forget
         self._security = TransportSecurityMiddleware(door.security())
 
@@ -190,13 +190,13 @@ class _Guard:
         return (matching[0], self._door.tokens[matching[0]]) if matching else None
 
 
-PATIENCE_SECONDS: Final = 30.0
+REQUEST_TIMEOUT_SECONDS: Final = 30.0
 """A request must be there, whole, after one to two times this; how long an answer takes is another matter."""
 
 _NOT_LOOKED: Final = object()
 
 
-class ImpatientProtocol(AutoHTTPProtocol):
+class IdleTimeoutProtocol(AutoHTTPProtocol):
     """HTTP for clients that get to the point."""
 
     cycle: Any  # what uvicorn keeps of a connection, whichever of its parsers is there
@@ -226,4 +226,4 @@ class ImpatientProtocol(AutoHTTPProtocol):
             self.transport.close()
             return
         self._seen = cycle if is_idle else _NOT_LOOKED
-        self._clock = self.loop.call_later(PATIENCE_SECONDS, self._look)
+        self._clock = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._look)

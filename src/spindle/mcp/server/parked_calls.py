@@ -81,7 +81,7 @@ class RunningCall:
         self._receive.close()
 
 
-class Parking:
+class ParkedCalls:
     """The calls that wait for their client to come back with an answer."""
 
     def __init__(self) -> None:

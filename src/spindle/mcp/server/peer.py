@@ -26,7 +26,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from spindle.bridges.wire import sendable
+from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call
 from spindle.errors import ClientCapabilityError, UsageError
 from spindle.events import Events, Logged, ToolProgress
@@ -52,7 +52,7 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 """A request of a client."""
 
 
-class Telling:
+class ClientNotifier:
     """The lines of one call on their way to its client."""
 
     def __init__(self, events: Events) -> None:
@@ -93,7 +93,9 @@ class Telling:
         self._lines += 1
         is_last = self._lines > MAX_LINES
         data = f"This call has logged {MAX_LINES} lines; no more of them are sent." if is_last else _data_of(line)
-        self._put(LoggingMessageNotificationParams(level=level, logger=line.tool_name, data=sendable(data)))
+        self._put(
+            LoggingMessageNotificationParams(level=level, logger=line.tool_name, data=replace_lone_surrogates(data))
+        )
 
     def _put(self, told: ToolProgress | LoggingMessageNotificationParams) -> None:
         self._waiting.append(told)
@@ -120,7 +122,7 @@ class Telling:
         # The specification wants each value above the one before; a tool need not care.
         self._last = max(self._last + 0.001, told.percent if told.percent is not None else 0.0)
         total = 100 if told.percent is not None else None
-        await request.session.report_progress(self._last, total, sendable(told.message))
+        await request.session.report_progress(self._last, total, replace_lone_surrogates(told.message))
 
 
 def _wanted_levels(request: Context, session: Session) -> tuple[LoggingLevel, ...]:
@@ -159,7 +161,7 @@ class Peer:
         """How it is asked while the call is parked; `None` where it is asked in the middle of the call."""
         self._session, self._call, self._events = session, call, events
         self._desk = GateDesk()
-        self._telling = Telling(events)
+        self._telling = ClientNotifier(events)
 
     @asynccontextmanager
     async def waiting(self, request: Context) -> AsyncGenerator[None]:

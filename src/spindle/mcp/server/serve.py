@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from spindle.errors import UsageError
 from spindle.mcp.client.link import MAX_MESSAGE_BYTES, BoundedLines, TooLong
-from spindle.mcp.server.http import Door, ImpatientProtocol
+from spindle.mcp.server.http import HttpSettings, IdleTimeoutProtocol
 from spindle.mcp.server.tool_server import ToolServer
 
 _CHUNK_BYTES: Final = 1 << 16
@@ -166,7 +166,7 @@ async def serve_stdio(server: ToolServer, *, stop_seconds: float = 10) -> None:
 async def serve_http(
     server: ToolServer,
     app: ASGIApp,
-    door: Door,
+    door: HttpSettings,
     *,
     listening: socket.socket | None = None,
     stop_seconds: float = 10,
@@ -180,12 +180,12 @@ async def serve_http(
     Raises:
         UsageError: The address cannot be listened on.
     """
-    listening = bound(door) if listening is None else listening
+    listening = bind_socket(door) if listening is None else listening
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
         app,
-        http=ImpatientProtocol,
+        http=IdleTimeoutProtocol,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=2,
@@ -214,7 +214,7 @@ async def serve_http(
             end()
 
 
-def bound(door: Door) -> socket.socket:
+def bind_socket(door: HttpSettings) -> socket.socket:
     """Take the address; nobody can connect before the server runs.
 
     Raises:
@@ -271,7 +271,7 @@ class Gateway:
 
 
 @asynccontextmanager
-async def following(
+async def propagate_changes(
     server: ToolServer, on_change: Callable[[Callable[[], Any]], Callable[[], None]]
 ) -> AsyncGenerator[Gateway]:
     """Keep a server's clients up to date as long as this lasts; `on_change` takes what to call, and gives its end."""

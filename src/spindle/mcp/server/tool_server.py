@@ -29,7 +29,7 @@ from spindle.events import Events
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.mcp.server.elicitation import answer, keyed, request_of
-from spindle.mcp.server.parked_calls import Execute, Parking, RunningCall
+from spindle.mcp.server.parked_calls import Execute, ParkedCalls, RunningCall
 from spindle.mcp.server.peer import Context, Peer
 from spindle.mcp.server.sessions import Session, Sessions
 from spindle.tools.context import ToolContext
@@ -72,7 +72,7 @@ PAGE: Final = 200
 """Tools on one page of the list."""
 CANCEL_SECONDS: Final = 2.0
 """For calls that were cancelled to come to their end."""
-_OFFERED: Final = (
+_PASSTHROUGH: Final = (
     *("prompts/list", "prompts/get", "completion/complete"),
     *("resources/list", "resources/templates/list", "resources/read"),
     *("resources/subscribe", "resources/unsubscribe"),
@@ -121,7 +121,7 @@ class ToolServer:
         self._offers, self._settled = offers, settled
         self._version = 0
         self._sessions = Sessions()
-        self._parking = Parking()
+        self._parking = ParkedCalls()
         self._tasks: TaskGroup | None = None
         self._running = 0
         self._is_stopping = False
@@ -138,7 +138,7 @@ class ToolServer:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
         )
-        for method in _OFFERED:
+        for method in _PASSTHROUGH:
             entry = None if offers is None else offers.get_request_handler(method)
             if entry is not None:
                 self.sdk.add_request_handler(method, entry.params_type, entry.handler)

@@ -14,7 +14,7 @@ from uuid import uuid4
 from anyio import CancelScope
 
 from spindle.errors import JournalError, RecordsError, SpindleError, UsageError
-from spindle.journal.backends.shared_worker import Loan
+from spindle.journal.backends.shared_worker import SharedWorkerHandle
 from spindle.journal.backends.sqlite_database import Database, connect, is_damage, migrate, sync, version_of
 from spindle.journal.backends.sqlite_writer import Ticket, Writer, borrow
 from spindle.turns.record_json import from_json, to_json
@@ -174,7 +174,7 @@ class SqliteStore:
     def __init__(self, path: str | PathLike[str]) -> None:
         self._path = _checked_path(path)
         closed = f"the records {self._path} are closed; make them again with Records.sqlite(path)"
-        self._loan = Loan(partial(_writer_of, self._path), closed=partial(RecordsError, closed))
+        self._loan = SharedWorkerHandle(partial(_writer_of, self._path), closed=partial(RecordsError, closed))
 
     async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
         """Add a record behind all others."""

@@ -69,7 +69,7 @@ def _live(plan: "Plan", report: Report, control: int) -> None:
     confine.ignore_signals(1, 2, 3, confine.SIGTERM)
     enforced: list[str] = list(plan["given"])
     if plan["namespaces"]:
-        enforced += confine.enter(network=plan["network"])
+        enforced += confine.enter_namespaces(network=plan["network"])
     if "pids" in enforced and plan["namespaces"]:
         _become_first_process(report, control)
         enforced += _enter_private_root(plan, report)
@@ -100,7 +100,7 @@ def _become_first_process(report: Report, control: int) -> None:
 
 def _enter_private_root(plan: "Plan", report: Report) -> list[str]:
     try:
-        return private_root.enter(plan["root"], plan["files"])
+        return private_root.enter_private_root(plan["root"], plan["files"])
     except OSError as error:
         report.say("missing", "root", error.strerror)
     return ["proc"] if confine.own_proc() else []
@@ -131,7 +131,7 @@ def _become_the_command(plan: "Plan", report: Report, enforced: list[str]) -> No
         if plan["path"] is None:
             os._exit(0)
         confine.default_signals()
-        confine.apply(plan["limits"])
+        confine.apply_limits(plan["limits"])
         stage = "start"
         os.execve(plan["path"], plan["argv"], plan["env"])  # noqa: S606 - this is what it is for
     except _RefusedError:
@@ -167,7 +167,7 @@ def _confine(plan: "Plan", report: Report, enforced: list[str]) -> None:
         enforced.append("capabilities")
     if files is not None:
         try:
-            restricted = confine.restrict(
+            restricted = confine.restrict_with_landlock(
                 read=[*files["read"], *(("/proc",) if "proc" in enforced else files["own_proc"])],
                 write=files["write"],
                 devices=files["devices"],

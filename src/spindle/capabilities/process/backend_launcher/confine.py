@@ -175,7 +175,7 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = [("rights", ctypes.c_uint64), ("folder", ctypes.c_int32)]
 
 
-def version() -> int:
+def landlock_version() -> int:
     """Tell which Landlock the kernel has; 0 is none."""
     try:
         return syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
@@ -183,13 +183,15 @@ def version() -> int:
         return 0
 
 
-def restrict(*, read: "Iterable[str]", write: "Iterable[str]", devices: "Iterable[str]", network: bool) -> list[str]:
+def restrict_with_landlock(
+    *, read: "Iterable[str]", write: "Iterable[str]", devices: "Iterable[str]", network: bool
+) -> list[str]:
     """Give up, for good, all files but these; tell what is enforced.
 
     Raises:
         OSError: The kernel has no Landlock, or refuses.
     """
-    known = version()
+    known = landlock_version()
     if known < 1:
         raise OSError(0, "the kernel has no Landlock")
     handled = _rights(known)
@@ -243,7 +245,7 @@ _MOUNTS, _HOSTNAME, _IPC = 0x00020000, 0x04000000, 0x08000000
 _USER, _PIDS, _NETWORK = 0x10000000, 0x20000000, 0x40000000
 
 
-def enter(*, network: bool) -> list[str]:
+def enter_namespaces(*, network: bool) -> list[str]:
     """Move to new namespaces, as many as the kernel lets us have; tell which.
 
     Processes count as moved for children only: the next fork is the first process of its own world.
@@ -292,7 +294,7 @@ _CPU_GRACE_SECONDS = 1
 """Between the signal that tells a program its time is up, and the one it cannot ignore."""
 
 
-def apply(limits: "Mapping[str, int | None]") -> None:
+def apply_limits(limits: "Mapping[str, int | None]") -> None:
     """Set every limit but that on processes, and write no core files."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_CPU, limits.get("cpu_seconds"), extra=_CPU_GRACE_SECONDS)

@@ -23,7 +23,7 @@ _STREAMS = {"/dev/fd": "", "/dev/stdin": "/0", "/dev/stdout": "/1", "/dev/stderr
 _MAX_LINKS = 40
 
 
-def enter(root: str, files: "Files") -> list[str]:
+def enter_private_root(root: str, files: "Files") -> list[str]:
     """Replace the root directory of this mount namespace; return what that enforces.
 
     The caller is the first process of a pid namespace and may mount. `root` must be among the paths to write, or in
