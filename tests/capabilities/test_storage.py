@@ -139,7 +139,7 @@ async def test_what_is_no_json_value_is_refused_and_nothing_changes(make: Make, 
 
 @pytest.mark.parametrize("make_value", [endless, doubling])
 async def test_a_value_that_never_ends_is_refused_in_time(make_value: Callable[[], Any]) -> None:
-    with anyio.fail_after(10), pytest.raises(StorageError):
+    with anyio.fail_after(30), pytest.raises(StorageError):
         await opened(StorageBackend.memory()).set("a", make_value())
 
 

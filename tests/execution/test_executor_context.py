@@ -157,7 +157,7 @@ async def test_the_meta_of_a_tool_reaches_its_handler() -> None:
 
 
 async def test_sync_handlers_run_on_other_threads_side_by_side() -> None:
-    meeting = threading.Barrier(4, timeout=5)
+    meeting = threading.Barrier(4, timeout=30)
     here = threading.get_ident()
 
     @tool

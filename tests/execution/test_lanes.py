@@ -98,7 +98,7 @@ def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwa
 
     async def main() -> None:
         tickets = [lanes.join(resources, shared=shared) for resources, shared, _ in plans]
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 for number, (ticket, plan) in enumerate(zip(tickets, plans, strict=True)):
                     group.start_soon(use_and_be_cancelled if plan[2] else use, number, ticket)
@@ -160,7 +160,7 @@ async def test_a_waiting_writer_is_not_overtaken_by_later_readers() -> None:
     first.leave()
     assert (writer.is_ready, late.is_ready) == (True, False)
     writer.leave()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await late.ready()
 
 
@@ -175,7 +175,7 @@ async def test_a_waiting_ticket_is_woken_when_its_turn_comes() -> None:
         await second.ready()
         woken.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
@@ -194,7 +194,7 @@ async def test_one_who_waits_with_a_ticket_that_leaves_is_told() -> None:
         with pytest.raises(UsageError):
             await second.ready()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
@@ -211,12 +211,12 @@ async def test_a_ticket_left_in_another_thread_wakes_the_one_who_waits_here() ->
 
     thread = Thread(target=first.leave)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(second.ready)
             await anyio.wait_all_tasks_blocked()
             thread.start()
-    thread.join(5)
+    thread.join(30)
     assert second.is_ready
 
 

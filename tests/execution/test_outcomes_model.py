@@ -245,7 +245,7 @@ class Outcomes(RuleBasedStateMachine):
         events.on("tool_execution_start", lambda event: self.spans.update([("start", event.tool_call_id)]))
         events.on("tool_execution_end", lambda event: self.spans.update([("end", event.tool_call_id)]))
         ctx = ToolContext("s1", turn_id="t1", events=events, dry_run=dry_run)
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             if seconds is None:
                 return await self.executor.execute_parallel(calls, ctx)
             with anyio.move_on_after(seconds):

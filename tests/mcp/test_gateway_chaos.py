@@ -194,17 +194,14 @@ async def test_a_required_server_that_falls_fails_the_health_page_until_it_is_up
 
 @pytest.mark.slow
 async def test_a_server_that_never_starts_keeps_nobody_waiting_for_the_others(tmp_path: Path) -> None:
-    config = PLAIN + hostile("mute", "--mute", start_timeout_seconds=30) + hostile("good")
+    config = PLAIN + hostile("mute", "--mute", start_timeout_seconds=3600) + hostile("good")
     with anyio.fail_after(IN_TIME), serving(tmp_path, config=config) as (process, address):
         async with Client(streamable_http_client(address), mode=LEGACY) as client:
-            begun = anyio.current_time()
             names = await names_of(client)
-            took = anyio.current_time() - begun
             beside = await client.call_tool("mcp__good__ok", {})
         process.send_signal(signal.SIGTERM)
         assert process.wait(IN_TIME) == 0
 
-    assert took < 20
     assert "mcp__good__ok" in names
     assert code_of(beside) is None
 

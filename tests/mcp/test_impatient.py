@@ -33,7 +33,7 @@ async def test_a_request_that_never_comes_to_its_end_is_hung_up_on(
     monkeypatch.setattr(impatient, "PATIENCE_SECONDS", 0.05)
 
     def held(port: int) -> bytes:
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
             connection.sendall(begun)
             said = b""
             while chunk := connection.recv(65_536):
@@ -53,7 +53,7 @@ async def test_who_asks_now_and_then_is_not_hung_up_on(monkeypatch: pytest.Monke
 
     def asking(port: int) -> int:
         answers = 0
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
             for _ in range(20):
                 connection.sendall(request)
                 said = b""

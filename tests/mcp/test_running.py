@@ -36,7 +36,7 @@ async def test_a_tool_is_told_how_its_question_was_turned_down(mode: str, action
 
     registry = ToolRegistry([needy])
     server = ToolServer(Executor(registry), registry)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Client(server.sdk, mode=mode, elicitation_callback=answer) as client:
             result = await client.call_tool("needy", {})
 

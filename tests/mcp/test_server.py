@@ -60,7 +60,7 @@ async def connected(
     registry = ToolRegistry(tools)
     server = ToolServer(Executor(registry, journal=options.pop("journal", None)), registry, **options)
     callback = None if answer is None else elicit
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Client(server.sdk, mode=mode, elicitation_callback=callback) as client:
             yield client, server, asked
 
@@ -289,7 +289,7 @@ async def test_clients_are_told_when_tools_change() -> None:
         listeners.append(listener)
         return listeners.clear
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with (
             following(server, on_change),
             Client(server.sdk, mode=LEGACY, message_handler=heard) as client,

@@ -62,12 +62,12 @@ async def test_threads_left_behind_can_be_read(sdk: Collected) -> None:
     let_go = threading.Event()
 
     def hang(_args: Any, _ctx: Any, _meta: Any) -> None:
-        let_go.wait(5)
+        let_go.wait(30)
 
     executor = Executor(ToolRegistry([make("hang", hang, timeout_seconds=0.01)]))
     observe_threads(executor, meter_provider=sdk.meters)
     try:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await executor.execute_parallel([call("hang")], ToolContext())
         assert sdk.counted("spindle.executor.abandoned_threads") == {(): 1}
     finally:

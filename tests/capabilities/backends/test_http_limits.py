@@ -45,7 +45,7 @@ def handle(
 async def failure(respond: Answer, **options: Any) -> str:
     """Why reading the answer of such a server fails; its connection is closed afterwards."""
     with serving(respond) as server:
-        with anyio.fail_after(10), pytest.raises(NetworkError) as caught:
+        with anyio.fail_after(30), pytest.raises(NetworkError) as caught:
             await (await handle(**options).get(server.url)).bytes()
         assert await anyio.to_thread.run_sync(server.left.wait, 5)
     assert caught.value.host == "127.0.0.1"
@@ -229,7 +229,7 @@ async def test_a_cancelled_request_closes_its_connection(stage: str) -> None:
     async def ask() -> None:
         await (await handle(timeout_seconds=60).get(server.url)).bytes()
 
-    with serving(stalled) as server, anyio.fail_after(10):
+    with serving(stalled) as server, anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             assert await anyio.to_thread.run_sync(server.asked.wait, 5)

@@ -73,7 +73,7 @@ async def test_cancelling_ends_the_command_before_it_returns(tmp_path: Path) -> 
     os.mkfifo(tmp_path / "fifo")
     code = HOLD + "hold('lock'); open('fifo', 'w').close(); time.sleep(60)"
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run_python, handle(tmp_path), code)
             await anyio.to_thread.run_sync((tmp_path / "fifo").read_bytes)  # until it has the lock
@@ -252,7 +252,7 @@ async def test_files_it_makes_are_for_their_owner_and_signals_are_as_the_system_
 async def test_a_command_that_kills_its_launcher_is_an_error_and_dies_too(tmp_path: Path) -> None:
     code = HOLD + "hold('lock'); os.kill(os.getppid(), 9); time.sleep(60)"
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         with pytest.raises(ProcessStartError):
             await run_python(handle(tmp_path), code)
 

@@ -161,7 +161,7 @@ class _FullSpool:
 async def test_a_spool_that_fails_costs_the_rest_and_not_the_answer(tmp_path: Path) -> None:
     process = handle(tmp_path, spool=_FullSpool(), limits=ProcessLimits(output_bytes=10))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         done = await run_python(process, FLOOD, "40")
 
     assert (done.exit_code, done.stdout_bytes, done.stdout_artifact) == (0, 40 * 65536, None)

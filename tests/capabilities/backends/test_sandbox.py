@@ -161,7 +161,7 @@ class Listener:
         self.tcp.shutdown(socket.SHUT_RDWR)
         self.tcp.close()
         self.udp.close()
-        self._thread.join(5)
+        self._thread.join(30)
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ async def test_twenty_at_once_overlap_and_each_gets_its_own_answer(lane: Process
     async def call(number: int) -> None:
         answers[number] = await wide.run(lambda link: wait_for_all(link, number), on_message=count)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             for number in range(20):
                 group.start_soon(call, number)
