@@ -52,9 +52,9 @@ demo: $(READY) ## six hostile calls, and what became of each (PEERS=1: in other 
 test: $(READY) ## the tests, without the slow ones
 	$(PYTEST) -m "not slow"
 
-test-all: $(READY) ## every test, the slow ones too
+test-all: $(READY) ## what `make test` leaves out: the slow tests, and all examples of the fuzzing ones
 	@bash .ci/servers
-	$(PYTEST)
+	$(PYTEST) -m "slow or fuzz" --hypothesis-profile=thorough
 
 coverage: $(READY) ## the tests, with the lines they never reach
 	$(PY) -m coverage erase

@@ -16,11 +16,12 @@ from spindle.errors import CannotLowerError
 from spindle.tools.raw_schema import RawSchema
 from tests.bridges.loss_walk import ADDED_BY, Walk, is_array, is_object
 from tests.bridges.sample_schemas import Sampler, schemas
+from tests.fuzzing import examples
 
 FORMS = {name: rules for name, rules, _ in forms() if name not in ("openai_responses", "openai_responses strict")}
 BY_FORM = pytest.mark.parametrize("form", list(FORMS))
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-WIDELY = settings(deadline=None, max_examples=25, suppress_health_check=SLOW)
+WIDELY = settings(deadline=None, max_examples=examples(25), suppress_health_check=SLOW)
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +256,7 @@ def check_arguments(form: str, tools: list[CorpusTool]) -> None:
 
 @BY_FORM
 @given(schema=schemas())
-@settings(WIDELY, max_examples=15)
+@settings(WIDELY, max_examples=examples(15))
 def test_what_is_told_is_itself_a_schema_and_the_same_each_time(form: str, schema: dict[str, Any]) -> None:
     lowered = lowered_or_none(schema, FORMS[form])
     if lowered is not None:

@@ -198,7 +198,7 @@ async def test_a_call_that_took_too_long_is_finished_as_such(place: Place) -> No
             [make("late", hang, idempotent=True)],
             [call("late", {}, "c2"), call("late", {"n": 1}, "c3")],
             journal=journal,
-            batch_timeout_seconds=0.05,
+            batch_timeout_seconds=0.5,
             concurrency=1,
             retries=Retries(times=1),
         )

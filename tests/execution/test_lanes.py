@@ -12,6 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from spindle.errors import UsageError
 from spindle.execution.lanes import Lanes, Ticket
+from tests.fuzzing import examples
 
 RESOURCES = st.lists(st.sampled_from("abcd"), max_size=3)
 
@@ -70,7 +71,7 @@ test_random_joins_and_leaves_keep_the_law = LanesMachine.TestCase
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(plans=st.lists(st.tuples(RESOURCES, st.booleans(), st.booleans()), max_size=12))
 def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwards(
     backend: str, plans: list[tuple[list[str], bool, bool]]

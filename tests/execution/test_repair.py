@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spindle import Err
 from tests.bounds import bounded_cpu
 from tests.execution.calling import counting, err, execute_one
+from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -128,7 +129,7 @@ async def test_a_suggestion_is_found_quickly_in_hostile_text() -> None:
         await refused("{'a': '" + "x" * 5_000_000 + "'}")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(text=st.text(alphabet="{}[]\"',:abc1 \n`", max_size=60))
 async def test_whatever_is_sent_only_valid_json_runs(text: str) -> None:
     tool, runs = counting(input_schema={"type": "object", "properties": {"a": {}}})

@@ -53,7 +53,7 @@ async def desk(journal: Journal | None = None) -> AsyncGenerator[Desk]:
     async def thrice(*, ctx: ToolContext) -> str:
         """Ask the same thing again and again."""
         for _ in range(3):
-            made[0].heard.append(await ctx.wait_for(Gate("sure", timeout_seconds=5)))
+            made[0].heard.append(await ctx.wait_for(Gate("sure", timeout_seconds=60)))
         return "asked"
 
     @tool

@@ -10,7 +10,7 @@ from spindle.mcp.rounds import open_all
 
 pytestmark = pytest.mark.anyio
 
-GATES = [Gate(reason, timeout_seconds=5) for reason in ("one", "two", "three")]
+GATES = [Gate(reason, timeout_seconds=60) for reason in ("one", "two", "three")]
 
 
 async def test_all_are_open_at_the_same_time_and_answered_in_order() -> None:

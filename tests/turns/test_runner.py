@@ -275,7 +275,7 @@ async def test_a_handler_waits_at_a_gate_that_is_settled_by_id() -> None:
     @tool
     async def ask(ctx: ToolContext) -> str:
         """Ask a person."""
-        answer = await ctx.wait_for(Gate("may I?", {"what": "delete"}, schema=bool, timeout_seconds=5))
+        answer = await ctx.wait_for(Gate("may I?", {"what": "delete"}, schema=bool, timeout_seconds=60))
         return f"the person said {answer}"
 
     runner = TurnRunner(executor_callback=ScriptedModel(Call("c1", "ask"), "done"), tools=[ask])

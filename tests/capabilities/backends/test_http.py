@@ -207,7 +207,7 @@ async def test_no_more_connections_than_granted_are_open_at_a_time() -> None:
 
 async def test_a_wait_for_a_free_connection_ends_too() -> None:
     with serving(echo) as server:
-        network = handle(max_connections=1, timeout_seconds=0.2)
+        network = handle(max_connections=1, timeout_seconds=1)
         first = await network.get(server.url)
 
         with pytest.raises(NetworkError) as caught:

@@ -47,7 +47,7 @@ async def failure(respond: Answer, **options: Any) -> str:
     with serving(respond) as server:
         with anyio.fail_after(30), pytest.raises(NetworkError) as caught:
             await (await handle(**options).get(server.url)).bytes()
-        assert await anyio.to_thread.run_sync(server.left.wait, 5)
+        assert await anyio.to_thread.run_sync(server.left.wait, 30)
     assert caught.value.host == "127.0.0.1"
     return caught.value.reason
 
@@ -234,7 +234,7 @@ async def test_a_cancelled_request_closes_its_connection(stage: str) -> None:
             tasks.start_soon(ask)
             assert await anyio.to_thread.run_sync(server.asked.wait, 5)
             tasks.cancel_scope.cancel()
-        assert await anyio.to_thread.run_sync(server.left.wait, 5)
+        assert await anyio.to_thread.run_sync(server.left.wait, 30)
 
 
 @pytest.fixture(scope="module")
@@ -298,6 +298,6 @@ async def test_a_handshake_that_never_ends_is_given_up_and_its_connection_closed
     with serving(raw(b"")) as server:  # it waits for a request, and TLS is none
         with pytest.raises(NetworkError) as caught:
             await network.get(f"https://api.example:{server.port}/")
-        assert await anyio.to_thread.run_sync(server.left.wait, 5)
+        assert await anyio.to_thread.run_sync(server.left.wait, 30)
 
     assert caught.value.reason == "timeout"

@@ -194,14 +194,15 @@ async def test_the_event_loop_goes_on_while_the_journal_waits_for_its_file(path:
         nonlocal ticks
         while True:
             ticks += 1
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.001)
 
     async with Journal.sqlite(path) as journal:
+        await journal.list()  # by now its thread runs
         with closing(sqlite3.connect(path, isolation_level=None)) as outside:
             outside.execute("BEGIN IMMEDIATE")
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(tick)
-                with anyio.move_on_after(0.05) as held:
+                with anyio.move_on_after(1) as held:
                     await journal.begin([intent("a")])
                 assert held.cancelled_caught
                 outside.execute("ROLLBACK")
@@ -210,7 +211,7 @@ async def test_the_event_loop_goes_on_while_the_journal_waits_for_its_file(path:
                 tasks.cancel_scope.cancel()
         listed = await journal.list()
 
-    assert ticks > 100
+    assert ticks > 10
     # Its caller gave up while it was being written: it is told as cancelled, never as running.
     assert states(listed) == [("b", "started"), ("a", "finished")]
     assert (listed[1].code, listed[1].attempts) == ("cancelled", 0)
