@@ -155,7 +155,6 @@ async def test_a_sync_handler_past_its_deadline_is_left_behind_and_counted() -> 
         late, fine = await executor.execute_parallel([call("stuck"), call("give", call_id="c2")], ToolContext())
 
     assert (err(late).code, ok(fine).value) == ("timed_out", "fine")
-    assert late.duration_ms < 5_000
     assert executor.abandoned_threads == 1
     assert stuck.seen[0].cancelled
     stuck.release.set()
