@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 READY := $(VENV)/.ready
 BUILDING := $(VENV)/.building
-PYTEST := $(PY) -m pytest -n $(WORKERS)
+# A file stays with one worker, so that what its tests share is made once.
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
 
 # What is compiled once serves every program that the tests start; some machines are set to compile it each time.
 export PYTHONDONTWRITEBYTECODE :=

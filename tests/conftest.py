@@ -26,6 +26,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("fuzz")
+        if item.get_closest_marker("one_loop") and _runs_on_trio(item):
+            item.add_marker("slow")
+
+
+def _runs_on_trio(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "callspec", None), "params", {}).get("anyio_backend") == "trio"
 
 
 def pytest_collection_finish() -> None:

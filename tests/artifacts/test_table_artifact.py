@@ -11,7 +11,7 @@ from spindle.artifacts.table_artifact import TableArtifact
 from spindle.errors import ArtifactQueryError, InvalidArtifactError
 from tests.fuzzing import examples
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 ORDERS = """\
 id,customer,total,day,paid

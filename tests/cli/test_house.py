@@ -16,7 +16,7 @@ from spindle.execution.approval import ApprovalRequest
 from spindle.journal.journal import Journal
 from spindle.tools.context import ToolContext
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 UPSTREAM = """
 from mcp.server.mcpserver import MCPServer

@@ -17,7 +17,7 @@ from spindle import Journal
 from tests.bounds import wait_until
 from tests.execution.crashing_calls import NAMES, answer_of, ask, executor_in
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 ROOT = Path(__file__).resolve().parents[2]
 

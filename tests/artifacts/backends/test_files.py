@@ -14,7 +14,7 @@ from spindle.artifacts.backends.files import FileStore
 from spindle.artifacts.spool import Spool
 from spindle.errors import ArtifactGoneError, SpoolError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 def kept_files(folder: Path) -> list[Path]:

@@ -23,7 +23,7 @@ from tests.capabilities.backends.reaching import SECRET, contents, handle, names
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = 3_000
+ROUNDS = 1_000
 SWAPPER = """
 import ctypes, sys, time
 rename = ctypes.CDLL(None).renameat2

@@ -17,7 +17,7 @@ from spindle.capabilities.scope import CallScope
 from spindle.errors import NetworkError
 from tests.capabilities.backends.loopback import Answer, Request, answer, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 SCOPE = CallScope(tool="fetch", session_id="s1")
 

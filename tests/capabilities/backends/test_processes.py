@@ -19,7 +19,7 @@ from spindle.errors import (
 )
 from tests.capabilities.backends.confined import HOLD, handle, is_held, names, open_descriptors, run_python
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 SCOPE = CallScope(tool="runner", session_id="s1")
 

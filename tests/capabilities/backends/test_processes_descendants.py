@@ -13,7 +13,7 @@ import pytest
 from spindle.capabilities.backends.sandbox import SandboxKind
 from tests.capabilities.backends.confined import HOLD, KINDS, handle, is_held, run_python
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("kind", KINDS)]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop, pytest.mark.parametrize("kind", KINDS)]
 
 GRANDCHILDREN = (
     HOLD

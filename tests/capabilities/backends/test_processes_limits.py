@@ -13,7 +13,7 @@ from spindle.capabilities.process import ProcessLimits
 from spindle.errors import SpoolError
 from tests.capabilities.backends.confined import KINDS, backend, handle, run_python
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 MIB = 1 << 20
 

@@ -17,7 +17,7 @@ from spindle.capabilities.scope import CallScope
 from spindle.errors import SandboxUnavailableError
 from tests.capabilities.backends.confined import KINDS, backend, handle, names, run_python
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 CONFINED = KINDS[1:]
 WITHOUT_NETWORK = [kind for kind in CONFINED if kind != "landlock"]

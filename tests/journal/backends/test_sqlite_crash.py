@@ -15,7 +15,7 @@ import pytest
 from spindle.journal.journal import Journal
 from tests.bounds import wait_until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 PROGRAM = Path(__file__).with_name("crashing_process.py")
 

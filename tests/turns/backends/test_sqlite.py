@@ -29,7 +29,7 @@ from spindle.records import ToolCallRecord
 from spindle.turns.record_kinds import Message, Retrievable, Thought
 from spindle.turns.records import Records
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 def call(results: Any, **facts: Any) -> ToolCallRecord:
