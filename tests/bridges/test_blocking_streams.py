@@ -38,7 +38,7 @@ class Slow:
 
 async def happened(event: Event) -> None:
     with anyio.fail_after(30):
-        assert await anyio.to_thread.run_sync(event.wait, 5)
+        assert await anyio.to_thread.run_sync(event.wait, 30)
 
 
 async def test_all_items_are_given_and_the_stream_is_closed() -> None:

@@ -17,7 +17,7 @@ from tests.execution.calling import call, counting, err, execute, execute_one, g
 
 pytestmark = pytest.mark.anyio
 
-SOON = 0.05
+SOON = 0.5
 LATE = 30.0
 
 
@@ -188,7 +188,7 @@ async def test_a_caller_that_leaves_tells_the_sync_handler_to_stop() -> None:
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(executor.execute_parallel, [call("stuck")], ToolContext())
-            await anyio.to_thread.run_sync(stuck.begun.wait, 5)
+            await anyio.to_thread.run_sync(stuck.begun.wait, 30)
             group.cancel_scope.cancel()
 
     assert stuck.seen[0].cancelled

@@ -112,9 +112,9 @@ async def test_a_handler_that_was_left_behind_is_not_heard_any_more() -> None:
         ctx.progress("too late")
         ended.set()
 
-    await execute_one(make("work", work, timeout_seconds=0.05), ctx=ctx)
+    await execute_one(make("work", work, timeout_seconds=0.5), ctx=ctx)
     release.set()
-    await anyio.to_thread.run_sync(ended.wait, 5)
+    await anyio.to_thread.run_sync(ended.wait, 30)
     await anyio.lowlevel.checkpoint()
 
     assert [event.message for event in told] == ["in time"]

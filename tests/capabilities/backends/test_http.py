@@ -32,7 +32,7 @@ def echo(request: Request, connection: socket.socket) -> bytes:
 
 async def until(event: threading.Event) -> None:
     """Wait for what a server's thread will set."""
-    assert await anyio.to_thread.run_sync(event.wait, 5)
+    assert await anyio.to_thread.run_sync(event.wait, 30)
 
 
 async def text_of(network: HttpNetwork, url: str) -> str:

@@ -11,7 +11,6 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
