@@ -12,6 +12,7 @@ from spindle.capabilities.hosts import HostList
 from spindle.capabilities.network import Reach
 from spindle.capabilities.urls import BAD_PORTS, Target, join_url, parse_url
 from spindle.errors import CapabilityError, HostNotAllowedError
+from tests.fuzzing import examples
 
 ANYWHERE = Reach(HostList(["*"]), HostList(["*"]), AddressPolicy())
 
@@ -216,7 +217,7 @@ def test_no_spelling_of_a_forbidden_address_passes_in_the_long_run(seed: int) ->
 
 
 @given(st.ip_addresses(v=4), st.integers(0, 2**64))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_spellings_of_a_public_address_are_all_understood(address: IPv4Address, seed: int) -> None:
     assume(AddressPolicy().refusal(address) is None)
 

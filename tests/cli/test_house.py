@@ -16,7 +16,7 @@ from spindle.execution.approval import ApprovalRequest
 from spindle.journal.journal import Journal
 from spindle.tools.context import ToolContext
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 UPSTREAM = """
 from mcp.server.mcpserver import MCPServer
@@ -102,7 +102,7 @@ async def test_a_batch_may_be_given_less_time_than_a_tool_takes_for_itself(
     )
     config = configured(tmp_path, f'[tools]\nmodules = ["waits:rest"]\npython_path = ["{Path.cwd()}"]\n')
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with open_house(config, batch_timeout_seconds=0.05) as house:
             result = await answer(house, "rest")
 
@@ -147,7 +147,7 @@ async def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Pat
     async with await anyio.open_process([sys.executable, "-c", program], stderr=None) as other:
         assert other.stdout is not None
         assert other.stdin is not None
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             assert await other.stdout.receive() == b"o"
             async with open_house(config) as house:
                 assert (await answer(house, "time_now")).ok

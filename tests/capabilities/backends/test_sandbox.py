@@ -17,7 +17,7 @@ from spindle.capabilities.scope import CallScope
 from spindle.errors import SandboxUnavailableError
 from tests.capabilities.backends.confined import KINDS, backend, handle, names, run_python
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 CONFINED = KINDS[1:]
 WITHOUT_NETWORK = [kind for kind in CONFINED if kind != "landlock"]
@@ -161,7 +161,7 @@ class Listener:
         self.tcp.shutdown(socket.SHUT_RDWR)
         self.tcp.close()
         self.udp.close()
-        self._thread.join(5)
+        self._thread.join(30)
 
 
 @pytest.fixture
