@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 READY := $(VENV)/.ready
 BUILDING := $(VENV)/.building
-PYTEST := $(PY) -m pytest -n $(WORKERS)
+# A file stays with one worker, so that what its tests share is made once.
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
 
 # What is compiled once serves every program that the tests start; some machines are set to compile it each time.
 export PYTHONDONTWRITEBYTECODE :=
@@ -61,9 +62,9 @@ test-pythons: ## the quick tests on every other supported Python that is install
 		$(MAKE) --no-print-directory test PYTHON=$$python VENV=.venv-$$version </dev/null || exit 1; \
 	done
 
-test-all: $(READY) ## every test, the slow ones too
+test-all: $(READY) ## what `make test` leaves out: the slow tests, and all examples of the fuzzing ones
 	@bash .ci/servers
-	$(PYTEST)
+	$(PYTEST) -m "slow or fuzz" --hypothesis-profile=thorough
 
 coverage: $(READY) ## the tests, with the lines they never reach
 	$(PY) -m coverage erase

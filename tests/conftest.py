@@ -6,15 +6,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+
+from tests.fuzzing import register_profiles
 
 pytest_plugins = ["tests.journal.postgres_fixtures"]
 
-# No law is about how busy the machine is.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# On CI the same examples each time: a red run means a change, and a developer's run goes on looking for new ones.
-settings.register_profile("ci", parent=settings.get_profile("patient"), derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "patient")
+register_profiles()
 
 # Started in the background, or by nohup, the tests have signals ignored, and programs under test would inherit that.
 for _each, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
@@ -24,9 +21,30 @@ for _each, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 gc.disable()  # until all modules are loaded: what they hold is not garbage, and looking for it takes seconds
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("fuzz")
+        if item.get_closest_marker("one_loop") and _runs_on_trio(item):
+            item.add_marker("slow")
+
+
+def _runs_on_trio(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "callspec", None), "params", {}).get("anyio_backend") == "trio"
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # nor is it from now on
     gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is None or nextitem.path != item.path:
+        # Nor is what is alive between two modules: SDKs that tests have loaded, and reports that pytest keeps.
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -97,7 +97,7 @@ async def test_a_sync_handler_uses_what_it_was_granted(tmp_path: Any) -> None:
         return run(ctx.files.read_text, path)
 
     executor = AsyncExecutor(ToolRegistry([read]), backends=Backends.local(tmp_path))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         [outcome] = await executor.execute_parallel(
             [Call("a", "read", {"path": "note.txt"})], ToolContext(session_id="s")
         )

@@ -8,6 +8,7 @@ from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.readers import Match, SpoolReader
 from spindle.artifacts.tokens import register_counter
 from spindle.errors import ArtifactQueryError, InvalidArtifactError, NotASpoolReaderError
+from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -191,7 +192,7 @@ async def test_a_plain_reader_is_asked_for_no_more_than_is_given() -> None:
     assert reader.whole_reads == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text(alphabet="ab\n", max_size=60), st.integers(0, 2), st.integers(0, 2), st.none() | st.integers(1, 3))
 async def test_a_plain_reader_is_searched_as_an_indexed_one(
     text: str, before: int, after: int, limit: int | None

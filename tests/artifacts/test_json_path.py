@@ -1,4 +1,3 @@
-import time
 from typing import Any, cast
 
 import pytest
@@ -7,6 +6,7 @@ from hypothesis import strategies as st
 
 from spindle.artifacts.json_path import MAX_PATH_CHARS, PathLimits, PathQuery
 from spindle.errors import ArtifactQueryError
+from tests.bounds import bounded_cpu
 
 SHOP: Any = {
     "items": [
@@ -105,9 +105,8 @@ def test_a_path_that_is_no_text_is_refused() -> None:
 
 
 def test_a_pattern_made_to_explode_answers_at_once() -> None:
-    began = time.monotonic()
-    assert PathQuery("$[?match(@, '(a+)+$')]").select(["a" * 50_000 + "b"]) == []
-    assert time.monotonic() - began < 5
+    with bounded_cpu():
+        assert PathQuery("$[?match(@, '(a+)+$')]").select(["a" * 50_000 + "b"]) == []
 
 
 def test_a_path_made_to_explode_is_ended() -> None:

@@ -8,7 +8,7 @@ import pytest
 from spindle.artifacts.spool import Spool
 from spindle.errors import MissingExtraError, UsageError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 @pytest.fixture(params=["memory", "files", "objects"])

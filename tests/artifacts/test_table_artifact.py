@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from spindle.artifacts.table_artifact import TableArtifact
 from spindle.errors import ArtifactQueryError, InvalidArtifactError
+from tests.fuzzing import examples
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 ORDERS = """\
 id,customer,total,day,paid
@@ -196,7 +197,7 @@ cells = st.text(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.tuples(cells, cells), min_size=1, max_size=8))
 async def test_cells_survive_quoting(pairs: list[tuple[str, str]]) -> None:
     lines = ['"' + '","'.join(cell.replace('"', '""') for cell in ("~" + a, "~" + b)) + '"' for a, b in pairs]

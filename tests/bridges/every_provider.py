@@ -280,7 +280,7 @@ _SESSION: Any = boto3.session.Session("id", KEY, region_name="eu-central-1")
 
 @asynccontextmanager
 async def _bedrock_client(url: str) -> AsyncGenerator[Any]:
-    config = Config(retries={"total_max_attempts": 1}, read_timeout=5, max_pool_connections=100)
+    config = Config(retries={"total_max_attempts": 1}, read_timeout=30, max_pool_connections=100)
     client = _SESSION.client("bedrock-runtime", endpoint_url=url, config=config)
     try:
         yield client

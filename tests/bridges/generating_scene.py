@@ -46,7 +46,7 @@ async def turn(
         wishes: dict[str, Any] = {"retries": Retries(base_seconds=0)} | options
         callback = generate(model="gemini-test", client=client, **wishes)
         made = TurnRunner(executor_callback=callback, tools=tools)
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             report = await made.run(system_prompt="Be brief.", messages=["What is it?"])
         requests = [request.json for request in server.requests]
     for request in requests:

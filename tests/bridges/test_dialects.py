@@ -1,12 +1,9 @@
 """What the forms of the dialects promise, held against every tool of the corpus."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from benchmarks.corpus import CorpusTool, corpus
+from benchmarks.corpus import CorpusTool
 from spindle.bridges.dialects import ALL, ANTHROPIC, GEMINI, OPENAI_CHAT
 from spindle.bridges.provider_limits import Rules
 from spindle.bridges.schema_lowering.lowering import lower
@@ -19,11 +16,6 @@ OPENAI_TAKES = {
     *("exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"),
 }
 CLAUDE_REFUSES = {"minimum", "maximum", "multipleOf", "minLength", "maxLength", "maxItems", "oneOf", "not", "pattern"}
-
-
-@pytest.fixture(scope="module")
-def tools(shared_data: Path) -> list[CorpusTool]:
-    return corpus(shared_data / "tools")
 
 
 def told(tools: list[CorpusTool], rules: Rules | None) -> Iterator[dict[str, Any]]:
@@ -53,8 +45,8 @@ def test_every_dialect_has_a_name_of_its_own() -> None:
     assert len({dialect.name for dialect in ALL}) == 6
 
 
-def test_strict_openai_objects_are_closed_and_all_of_them_is_required(tools: list[CorpusTool]) -> None:
-    for schema in told(tools, OPENAI_CHAT.strict_rules):
+def test_strict_openai_objects_are_closed_and_all_of_them_is_required(corpus_tools: list[CorpusTool]) -> None:
+    for schema in told(corpus_tools, OPENAI_CHAT.strict_rules):
         assert schema["type"] == "object"
         assert "anyOf" not in schema
         for node in nodes(schema):
@@ -66,8 +58,8 @@ def test_strict_openai_objects_are_closed_and_all_of_them_is_required(tools: lis
                 assert sorted(node["required"]) == sorted(node["properties"])
 
 
-def test_strict_claude_objects_are_closed_and_bounds_are_told_in_words(tools: list[CorpusTool]) -> None:
-    for schema in told(tools, ANTHROPIC.strict_rules):
+def test_strict_claude_objects_are_closed_and_bounds_are_told_in_words(corpus_tools: list[CorpusTool]) -> None:
+    for schema in told(corpus_tools, ANTHROPIC.strict_rules):
         for node in nodes(schema):
             assert not node.keys() & CLAUDE_REFUSES
             assert node.get("minItems", 0) in (0, 1)
@@ -75,8 +67,8 @@ def test_strict_claude_objects_are_closed_and_bounds_are_told_in_words(tools: li
                 assert node["additionalProperties"] is False
 
 
-def test_gemini_schemas_name_one_type_and_their_unions_stand_alone(tools: list[CorpusTool]) -> None:
-    for schema in told(tools, GEMINI.rules):
+def test_gemini_schemas_name_one_type_and_their_unions_stand_alone(corpus_tools: list[CorpusTool]) -> None:
+    for schema in told(corpus_tools, GEMINI.rules):
         for node in nodes(schema):
             assert not node or {"type", "anyOf"} & node.keys()
             assert "anyOf" not in node or node.keys() == {"anyOf"}
@@ -86,8 +78,8 @@ def test_gemini_schemas_name_one_type_and_their_unions_stand_alone(tools: list[C
             assert set(node.get("required", [])) <= set(node.get("properties", {}))
 
 
-def test_no_dialect_but_mcp_has_a_union_at_the_top(tools: list[CorpusTool]) -> None:
+def test_no_dialect_but_mcp_has_a_union_at_the_top(corpus_tools: list[CorpusTool]) -> None:
     for dialect in ALL[:-1]:
-        for schema in told(tools, dialect.rules):
+        for schema in told(corpus_tools, dialect.rules):
             assert schema.get("type", "object") == "object"
             assert not {"anyOf", "oneOf", "allOf"} & schema.keys()

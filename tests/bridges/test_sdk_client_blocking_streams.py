@@ -23,7 +23,7 @@ class Slow:
         yield 1
         yield 2
         self.waits.set()
-        self.may_go_on.wait(10)
+        self.may_go_on.wait(30)
         if self.is_shut:
             raise OSError("shut")
         yield 3
@@ -37,8 +37,8 @@ class Slow:
 
 
 async def happened(event: Event) -> None:
-    with anyio.fail_after(5):
-        assert await anyio.to_thread.run_sync(event.wait, 5)
+    with anyio.fail_after(30):
+        assert await anyio.to_thread.run_sync(event.wait, 30)
 
 
 async def test_all_items_are_given_and_the_stream_is_closed() -> None:
@@ -83,7 +83,7 @@ async def test_who_leaves_before_the_stream_is_open_has_it_closed_then() -> None
 
     def open_slowly() -> Slow:
         asked.set()
-        may_open.wait(10)
+        may_open.wait(30)
         return slow
 
     async def read() -> None:

@@ -85,7 +85,7 @@ def serving(respond: Answer, *, host: str = "127.0.0.1", tls: ssl.SSLContext | N
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in [acceptor, *threads]:
-            thread.join(5)
+            thread.join(30)
             assert not thread.is_alive()
         for connection in open_connections:
             connection.close()

@@ -77,7 +77,8 @@ class Terminal:
         """Listen until something is so."""
         until = time.monotonic() + SECONDS
         while not is_so():
-            assert time.monotonic() < until, f"it never was so; the screen: {self._screen()!r}"
+            if time.monotonic() > until:
+                raise AssertionError(f"it never was so; the screen: {self._screen()!r}")
             if not self._listen(0.05):
                 assert is_so(), f"the program ended; the screen: {self._screen()!r}"
                 return
@@ -86,7 +87,8 @@ class Terminal:
         """Listen until the program has ended."""
         until = time.monotonic() + SECONDS
         while self._listen(0.5):
-            assert time.monotonic() < until, f"it did not end; the screen: {self._screen()!r}"
+            if time.monotonic() > until:
+                raise AssertionError(f"it did not end; the screen: {self._screen()!r}")
         assert self._process is not None
         self._process.wait(SECONDS)
         return self._screen()

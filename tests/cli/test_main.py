@@ -290,7 +290,7 @@ def test_following_ends_with_ctrl_c_and_prints_each_call(place: Place) -> None:
             line = process.stdout.readline()
             seen += [json.loads(line)] if line else []
         process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=20)
+        _, complaint = process.communicate(timeout=30)
 
     assert seen[0]["tool"] == "calculate"
     assert complaint == b""

@@ -72,7 +72,7 @@ def test_a_server_that_was_being_started_is_not_left_behind(number: int, place: 
     with subprocess.Popen(words, cwd=place.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         pid = _written(place.work / "pid")
         process.send_signal(number)
-        process.communicate(timeout=20)
+        process.communicate(timeout=30)
 
     assert process.returncode == 128 + number
     with pytest.raises(ProcessLookupError):

@@ -14,7 +14,7 @@ from spindle.cli.runtime import Runtime, filter_of, open_runtime, spool_of
 from spindle.errors import InvalidConfigError
 from spindle.execution import ApprovalRequest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 UPSTREAM = """
 from mcp.server.mcpserver import MCPServer
@@ -100,7 +100,7 @@ async def test_a_batch_may_be_given_less_time_than_a_tool_takes_for_itself(
     )
     config = configured(tmp_path, f'[tools]\nmodules = ["waits:rest"]\npython_path = ["{Path.cwd()}"]\n')
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with open_runtime(config, batch_timeout_seconds=0.05) as house:
             result = await answer(house, "rest")
 
@@ -145,7 +145,7 @@ async def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Pat
     async with await anyio.open_process([sys.executable, "-c", program], stderr=None) as other:
         assert other.stdout is not None
         assert other.stdin is not None
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             assert await other.stdout.receive() == b"o"
             async with open_runtime(config) as house:
                 assert (await answer(house, "time_now")).ok

@@ -96,7 +96,7 @@ def await_writes(bucket_url: str) -> None:
         try:
             for url in (bucket_url, f"{bucket_url}/probe", f"{bucket_url}/some/prefix/probe"):
                 request = urllib.request.Request(url, data=b"" if url == bucket_url else b"probe", method="PUT")
-                urllib.request.urlopen(request, timeout=10).close()
+                urllib.request.urlopen(request, timeout=30).close()
         except OSError:
             if time.monotonic() > deadline:
                 raise

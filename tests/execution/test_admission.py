@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spindle import Backends, Call, CallOutcome, Capabilities, Executor, Tool, ToolContext, ToolFilter, ToolRegistry
 from spindle.capabilities import FileReach
 from tests.execution.calling import call, counting, err, execute, execute_one, giving, hearing, make, ok
+from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -189,7 +190,7 @@ def zoo(away: set[str]) -> ToolRegistry:
     return registry
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(filter=FILTERS, away=st.sets(st.sampled_from(KINDS), max_size=2))
 async def test_what_is_shown_is_exactly_what_may_run(filter: ToolFilter, away: set[str]) -> None:
     registry = zoo(away)

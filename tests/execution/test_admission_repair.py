@@ -1,7 +1,6 @@
 """A broken call is refused; on request the model is told what it would have been, and still nothing runs."""
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -9,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spindle import Err
+from tests.bounds import bounded_cpu
 from tests.execution.calling import counting, err, execute_one
+from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -115,22 +116,20 @@ async def test_a_long_suggestion_is_not_passed_off_as_whole() -> None:
 
 
 async def test_a_suggestion_is_found_quickly_in_hostile_text() -> None:
-    begun = time.perf_counter()
-    for text in (
-        " " * 90_000 + "`",
-        "{" + "," * 90_000 + "}",
-        "{" + "a" * 90_000 + "}",
-        "{'" * 45_000,
-        ",\n " * 30_000 + "}",
-    ):
-        await refused(text)
-        await refused("{" + text + "}")
-    await refused("{'a': '" + "x" * 5_000_000 + "'}")
-
-    assert time.perf_counter() - begun < 5
+    with bounded_cpu():
+        for text in (
+            " " * 90_000 + "`",
+            "{" + "," * 90_000 + "}",
+            "{" + "a" * 90_000 + "}",
+            "{'" * 45_000,
+            ",\n " * 30_000 + "}",
+        ):
+            await refused(text)
+            await refused("{" + text + "}")
+        await refused("{'a': '" + "x" * 5_000_000 + "'}")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(text=st.text(alphabet="{}[]\"',:abc1 \n`", max_size=60))
 async def test_whatever_is_sent_only_valid_json_runs(text: str) -> None:
     tool, runs = counting(input_schema={"type": "object", "properties": {"a": {}}})

@@ -201,7 +201,7 @@ async def test_a_call_that_waits_for_a_person_holds_up_nobody() -> None:
 
     asked = giving("agreed", "asked", requires_approval=True)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         outcomes = await execute(
             [asked, make("easy", run)], [call("asked"), call("easy")], approve=approve, concurrency=1
         )
@@ -229,7 +229,7 @@ async def test_cancelling_passes_through_a_person_who_thinks() -> None:
         finally:
             ended.append("left")
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             await asked.wait()

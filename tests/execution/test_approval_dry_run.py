@@ -210,7 +210,7 @@ async def test_a_dry_run_lets_go_of_the_resources_it_named() -> None:
     tool = make("write", write, resources=resources)
     executor = Executor(ToolRegistry([tool]))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await executor.execute_parallel([call("write"), call("write")], dry())
         outcomes = await executor.execute_parallel([call("write"), call("write")], ToolContext("s1"))
 

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from spindle import Call, Events, Executor, Tool, ToolContext, ToolRegistry, tool
 from tests.execution.calling import counting, err, execute, execute_one, make, ok
+from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +74,7 @@ TEXTS = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(value=TEXTS)
 async def test_no_beginning_of_a_call_is_a_call(value: dict[str, Any]) -> None:
     whole = json.dumps(value)

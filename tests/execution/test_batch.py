@@ -18,7 +18,7 @@ async def stopped(executor: Executor, ctx: DispatchContext, names: list[str], be
     async def run() -> None:
         outcomes.extend(await executor.execute_parallel([call(name, call_id=name) for name in names], ctx))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await begun.wait()

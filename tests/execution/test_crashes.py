@@ -14,9 +14,10 @@ from typing import IO
 import pytest
 
 from spindle import Journal
-from tests.execution.crashing_calls import answer_of, ask, executor_in
+from tests.bounds import wait_until
+from tests.execution.crashing_calls import NAMES, answer_of, ask, executor_in
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,20 +33,21 @@ class Killer:
         self._backend = backend
         self._chance = random.Random(backend)
 
-    def kill_one(self, folder: Path) -> None:
-        """Start one and kill it at some instant: while it opens its journal, or in one of its first batches."""
+    def kill_one(self, folder: Path, *, batches: float) -> None:
+        """Start one and kill it some time after so many batches; half of one is asked for and not yet answered."""
         said = folder / "said"
-        before = said.stat().st_size if said.exists() else 0
+        lines = lines_of(said) + int(batches * 2) * len(NAMES)
         self._ask.write(f"{self._backend} {folder}\n")
         self._ask.flush()
         pid = int(self._told.readline().split()[1])
-        deadline = time.monotonic() + 20
-        if self._chance.random() < 0.9:
-            while not (said.exists() and said.stat().st_size > before) and time.monotonic() < deadline:
-                os.sched_yield()
-        time.sleep(self._chance.random() * 0.15)  # not to wait for something: any instant will do
+        wait_until(lambda: lines_of(said) >= lines)
+        time.sleep(self._chance.random() * 0.04)  # not to wait for something: any instant will do
         os.kill(pid, signal.SIGKILL)
         assert self._told.readline().split() == ["gone", str(pid)]
+
+
+def lines_of(said: Path) -> int:
+    return said.read_bytes().count(b"\n") if said.exists() else 0
 
 
 @pytest.fixture
@@ -110,15 +112,15 @@ async def kill_and_check(killer: Killer, tmp_path: Path, *, kills: int) -> Count
     for number in range(kills):
         folder = tmp_path / f"{number}"
         folder.mkdir()
-        killer.kill_one(folder)
+        killer.kill_one(folder, batches=number % 5 / 2)
         seen += await check(folder)
     return seen
 
 
-async def test_killed_at_a_dozen_instants_no_answer_is_lost_and_nothing_is_done_twice(
+async def test_killed_at_several_instants_no_answer_is_lost_and_nothing_is_done_twice(
     killer: Killer, tmp_path: Path
 ) -> None:
-    seen = await kill_and_check(killer, tmp_path, kills=13)
+    seen = await kill_and_check(killer, tmp_path, kills=6)
 
     assert min(seen["answered"], seen["interrupted"]) > 0
 

@@ -146,7 +146,7 @@ async def test_a_tool_that_cancels_itself_answers_and_nobody_else_notices(handle
     tools = [make("leave", handler), giving("fine")]
     calls = [call("give"), call("leave"), call("leave"), call("give")]
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         outcomes = await execute(tools, calls, concurrency=concurrency)
         await anyio.lowlevel.checkpoint()
 
@@ -173,7 +173,7 @@ async def test_an_error_in_the_place_of_a_deadline_does_not_end_the_batch() -> N
 
     tools = [make("stubborn", stubborn, timeout_seconds=0.01), make("torn", torn, timeout_seconds=0.01), giving("fine")]
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         outcomes = await execute(tools, [call("stubborn"), call("torn"), call("give")])
         alone = [await execute_one(each) for each in tools[:2]]
 
@@ -208,7 +208,7 @@ async def test_outcomes_come_in_the_order_of_the_calls_though_the_last_ends_firs
         ended[place].set()
         return str(place)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         outcomes = await execute(
             [make("chain", wait_for_the_next)], [call("chain", {"place": n}, str(n)) for n in range(6)]
         )
@@ -230,7 +230,7 @@ async def test_all_calls_of_a_batch_run_at_once() -> None:
         await all_started.wait()
         return "met"
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         outcomes = await execute([make("meet", meet)], [call("meet", call_id=str(n)) for n in range(20)])
 
     assert all(ok(each).value == "met" for each in outcomes)
@@ -365,7 +365,7 @@ async def test_two_batches_of_one_executor_do_not_see_each_other() -> None:
         ctx = ToolContext(who, stash={"who": who})
         answers[who] = await executor.execute_parallel([call("note", call_id=f"{who}-1")], ctx)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(ask, "a")
             group.start_soon(ask, "b")

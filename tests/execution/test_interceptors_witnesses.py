@@ -79,7 +79,7 @@ async def test_it_hears_the_end_also_when_the_caller_leaves() -> None:
         scope.cancel()
         await anyio.sleep_forever()
 
-    with anyio.fail_after(5), anyio.CancelScope() as scope:
+    with anyio.fail_after(30), anyio.CancelScope() as scope:
         await execute([make("leave", leave)], [call("leave")], interceptors=[witness])
 
     assert [what for what, _ in witness.told] == ["watch", "begin", "end", "close"]

@@ -30,7 +30,7 @@ def drawing(media: Media, **facts: Any) -> Tool:
 
 async def ask(journal: Journal, tool: Tool, **settings: Any) -> Ok:
     ctx = settings.pop("ctx", None) or ToolContext("s1", turn_id="t1")
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         (outcome,) = await execute([tool], [call("draw")], journal=journal, ctx=ctx, **settings)
     return ok(outcome)
 

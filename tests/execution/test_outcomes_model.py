@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from spindle import Budget, Call, CallOutcome, Err, Events, Executor, Journal, Ok, Tool, ToolContext, ToolRegistry
 from tests.execution.calling import make
+from tests.fuzzing import examples
 
 HUGE = "x" * 50_000
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "r": {"type": "string"}}, "required": ["n"]}
@@ -245,7 +246,7 @@ class Outcomes(RuleBasedStateMachine):
         events.on("tool_execution_start", lambda event: self.spans.update([("start", event.tool_call_id)]))
         events.on("tool_execution_end", lambda event: self.spans.update([("end", event.tool_call_id)]))
         ctx = ToolContext("s1", turn_id="t1", events=events, dry_run=dry_run)
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             if seconds is None:
                 return await self.executor.execute_parallel(calls, ctx)
             with anyio.move_on_after(seconds):
@@ -305,7 +306,9 @@ class OutcomesOnTrio(Outcomes):
 
 
 MACHINES = pytest.mark.parametrize("machine", [Outcomes, OutcomesOnTrio], ids=["asyncio", "trio"])
-QUICK = settings(max_examples=60, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(
+    max_examples=examples(60), stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 LONG = settings(QUICK, max_examples=600, stateful_step_count=40)
 
 

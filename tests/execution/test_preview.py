@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spindle.execution.preview import Kind, detect_kind, preview
+from tests.fuzzing import examples
 
 ROWS = [{"id": n, "name": f"name {n}", "tags": ["a", "b"]} for n in range(1000)]
 CSV = "id,name,price\n" + "".join(f"{n},n{n},{n * 2}\n" for n in range(1000))
@@ -99,7 +100,7 @@ def test_every_text_has_a_kind_and_can_be_shown_as_it(text: str) -> None:
 
 
 @given(values, st.integers(40, 600))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @example([0] * 100, 40)
 @example({f"key number {n}": [n] * 9 for n in range(40)}, 60)
 @example([[["x" * 500] * 10] * 20] * 3, 8000)

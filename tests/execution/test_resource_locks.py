@@ -12,6 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from spindle.errors import UsageError
 from spindle.execution.resource_locks import LockRequest, ResourceLocks
+from tests.fuzzing import examples
 
 RESOURCES = st.lists(st.sampled_from("abcd"), max_size=3)
 
@@ -70,7 +71,7 @@ test_random_joins_and_leaves_keep_the_law = LanesMachine.TestCase
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(plans=st.lists(st.tuples(RESOURCES, st.booleans(), st.booleans()), max_size=12))
 def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwards(
     backend: str, plans: list[tuple[list[str], bool, bool]]
@@ -98,7 +99,7 @@ def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwa
 
     async def main() -> None:
         tickets = [lanes.join(resources, shared=shared) for resources, shared, _ in plans]
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 for number, (ticket, plan) in enumerate(zip(tickets, plans, strict=True)):
                     group.start_soon(use_and_be_cancelled if plan[2] else use, number, ticket)
@@ -160,7 +161,7 @@ async def test_a_waiting_writer_is_not_overtaken_by_later_readers() -> None:
     first.leave()
     assert (writer.is_ready, late.is_ready) == (True, False)
     writer.leave()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await late.ready()
 
 
@@ -175,7 +176,7 @@ async def test_a_waiting_ticket_is_woken_when_its_turn_comes() -> None:
         await second.ready()
         woken.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
@@ -194,7 +195,7 @@ async def test_one_who_waits_with_a_ticket_that_leaves_is_told() -> None:
         with pytest.raises(UsageError):
             await second.ready()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
@@ -211,12 +212,12 @@ async def test_a_ticket_left_in_another_thread_wakes_the_one_who_waits_here() ->
 
     thread = Thread(target=first.leave)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(second.ready)
             await anyio.wait_all_tasks_blocked()
             thread.start()
-    thread.join(5)
+    thread.join(30)
     assert second.is_ready
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, SecretStr, field_serializer
 
 from spindle import Artifact, Err, JsonArtifact, Media, Ok, Spool, tool
 from tests.execution.calling import err, execute_one, giving, ok
+from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -149,7 +150,7 @@ JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(value=st.lists(JSON_VALUES) | st.dictionaries(st.text(), JSON_VALUES))
 async def test_json_comes_out_as_it_went_in(value: Any) -> None:
     result = await settled(value)

@@ -52,9 +52,8 @@ def simulated(main: Callable[[], Awaitable[None]]) -> float:
     """Run `main` on a clock that jumps over every wait; gives the seconds it thought to have taken."""
 
     async def timed() -> float:
-        begun = trio.current_time()
         await main()
-        return trio.current_time() - begun
+        return trio.current_time()  # the clock begins at 0
 
     return trio.run(timed, clock=trio.testing.MockClock(autojump_threshold=0))
 
@@ -202,7 +201,7 @@ async def test_a_caller_who_leaves_ends_the_waiting_too() -> None:
         timeout_seconds=None,
     )
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(executor.execute_parallel, [call("fail")], ToolContext())
             await waiting.wait()

@@ -72,12 +72,12 @@ async def test_a_sync_tool_runs_beside_the_event_loop(make_local: MakeTransport)
 
     def wait_for_the_loop(_args: Any, _ctx: Any, _meta: Any) -> str:
         started.set()
-        return "beside" if may_end.wait(5) else "alone"
+        return "beside" if may_end.wait(30) else "alone"
 
     async def ask() -> None:
         answers.append(await carry(make_local, make("wait", wait_for_the_loop)))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             while not started.is_set():
@@ -184,7 +184,7 @@ async def test_cancelling_the_caller_cancels_the_handler(make_local: MakeTranspo
         finally:
             told.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(carry, make_local, make("hang", hang))
             await started.wait()
@@ -297,7 +297,7 @@ async def test_a_process_is_gone_when_its_caller_leaves(tmp_path: Path) -> None:
     tool = make("hang", hang)
     transport = ProcessTransport(ToolRegistry([tool]))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(transport.execute, request_for(tool), Signal())
             while not (tmp_path / "ready").exists():

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.authorities import trust_one_authority
+
+__all__ = ["ROOT", "own_files", "root", "trust_one_authority"]
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

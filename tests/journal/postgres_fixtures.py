@@ -30,7 +30,7 @@ def postgres_dsn(postgres: Server) -> Iterator[str]:
 
 async def execute(dsn: str, statement: str) -> list[Any]:
     """Say something to the server, as another program would."""
-    connection = await cast("Any", asyncpg).connect(dsn, timeout=10)
+    connection = await cast("Any", asyncpg).connect(dsn, timeout=30)
     try:
         return await connection.fetch(statement)
     finally:

@@ -83,7 +83,7 @@ class Server:
         ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "5"]
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
-            if subprocess.run(ready, check=False, timeout=10).returncode == 0:
+            if subprocess.run(ready, check=False, timeout=30).returncode == 0:
                 return
             time.sleep(0.02)  # a process that is starting tells nobody when it is ready
         raise RuntimeError("the PostgreSQL server did not start")

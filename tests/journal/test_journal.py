@@ -174,7 +174,7 @@ async def test_of_many_who_begin_one_key_only_one_may_run_it(place: Place) -> No
         if await journal.begin([intent("a")]) == [None]:
             won.append(number)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with place.journal() as journal, anyio.create_task_group() as tasks:
             for number in range(50):
                 tasks.start_soon(begin, journal, number)

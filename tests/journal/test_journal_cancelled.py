@@ -41,7 +41,7 @@ async def test_callers_cancelled_at_any_point_leave_no_call_started(place: Place
                 with anyio.CancelScope(shield=True):
                     await journal.finish([finished(f"{number}")])
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with place.journal() as journal:
             async with anyio.create_task_group() as tasks:
                 for number in range(60):
@@ -54,7 +54,7 @@ async def test_callers_cancelled_at_any_point_leave_no_call_started(place: Place
 
 
 async def test_a_journal_is_closed_well_while_its_block_is_being_cancelled(place: Place) -> None:
-    with anyio.fail_after(5), anyio.CancelScope() as scope:
+    with anyio.fail_after(30), anyio.CancelScope() as scope:
         async with place.journal() as journal:
             await journal.begin([intent("a")])
             scope.cancel()

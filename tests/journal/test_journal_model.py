@@ -11,10 +11,11 @@ from spindle.errors import JournalError
 from spindle.journal.backends.memory import MemoryStore
 from spindle.journal.backends.sqlite import SqliteStore
 from spindle.journal.journal import Journal
+from tests.fuzzing import examples
 from tests.journal.sample_calls import finished, intent
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["begin", "repeat", "finish", "unrun", "note", "restart"]), st.sampled_from("abc")),

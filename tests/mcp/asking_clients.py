@@ -71,7 +71,7 @@ async def connected(
     registry = ToolRegistry(tools)
     executor = Executor(registry, backends=backends or Backends())
     server = ToolServer(executor, registry, identify=lambda _ctx: callers[0], is_fenced=False)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Client(
             server.sdk, mode=mode, logging_callback=asked.log, **asked.callbacks(*can), **options
         ) as client:

@@ -40,7 +40,7 @@ def served_over_http(folder: Path, *arguments: str, config: str | None = None) -
     with serving(folder, *arguments, config=config) as (process, address):
         yield address
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(30)
     assert process.returncode == 0
 
 

@@ -36,7 +36,7 @@ async def places(*, ctx: ToolContext) -> str:
 @tool
 async def everything(*, ctx: ToolContext) -> str:
     """Ask for several things at once, two of one kind among them."""
-    questions = [Gate("sure", timeout_seconds=5), Sampling("one", max_tokens=1), Sampling("two", max_tokens=2)]
+    questions = [Gate("sure", timeout_seconds=60), Sampling("one", max_tokens=1), Sampling("two", max_tokens=2)]
     sure, one, two, found = await ask_all(ctx, [*questions, ListRoots()])
     return f"{sure} {one.text} {two.text} {found[0].uri}"
 
@@ -122,7 +122,7 @@ async def test_one_refusal_ends_the_other_questions(mode: str) -> None:
     async def needy(*, ctx: ToolContext) -> str:
         """Ask for two things."""
         try:
-            await ask_all(ctx, [Sampling("one", max_tokens=1), Gate("sure", timeout_seconds=5)])
+            await ask_all(ctx, [Sampling("one", max_tokens=1), Gate("sure", timeout_seconds=60)])
         except Exception as error:
             raised.append(error)
             raise
@@ -170,7 +170,7 @@ async def test_a_tool_can_look_first_or_do_without(mode: str) -> None:
     async def careful(*, ctx: ToolContext) -> str:
         """Ask whoever can be asked."""
         try:
-            await ctx.wait_for(Gate("sure", timeout_seconds=5))
+            await ctx.wait_for(Gate("sure", timeout_seconds=60))
         except ClientCapabilityError as error:
             caught.append(error.capability)
         return (await sample(ctx, "one", max_tokens=1)).text if can_ask(ctx, "sampling") else "nobody"
@@ -307,5 +307,5 @@ async def test_plain_gates_are_asked_together_where_a_turn_has_somebody_to_answe
     async def both(questions: Sequence[Any]) -> list[Any]:
         return await ask_all(ToolContext(open_gate=open_gate), questions)
 
-    assert await both([Gate("one", timeout_seconds=1), Gate("two", timeout_seconds=1)]) == ["one!", "two!"]
+    assert await both([Gate("one", timeout_seconds=60), Gate("two", timeout_seconds=60)]) == ["one!", "two!"]
     assert await both([]) == []

@@ -53,7 +53,7 @@ async def desk(journal: Journal | None = None) -> AsyncGenerator[Desk]:
     async def thrice(*, ctx: ToolContext) -> str:
         """Ask the same thing again and again."""
         for _ in range(3):
-            made[0].heard.append(await ctx.wait_for(Gate("sure", timeout_seconds=5)))
+            made[0].heard.append(await ctx.wait_for(Gate("sure", timeout_seconds=60)))
         return "asked"
 
     @tool
@@ -67,7 +67,7 @@ async def desk(journal: Journal | None = None) -> AsyncGenerator[Desk]:
 
     registry = ToolRegistry([erase, thrice, hasty])
     server = ToolServer(Executor(registry, journal=journal), registry, identify=lambda _ctx: who[0])
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Client(server.sdk, mode=MODERN, elicitation_callback=never) as client:
             made.append(Desk(client, who))
             yield made[0]
@@ -247,7 +247,7 @@ async def test_what_waits_for_approval_does_not_hold_up_others() -> None:
 
     registry = ToolRegistry([erase, plain])
     server = ToolServer(Executor(registry, concurrency=2), registry)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Client(server.sdk, mode=MODERN, elicitation_callback=never) as client:
             for _ in range(5):
                 await client.session.call_tool("erase", {}, allow_input_required=True)

@@ -15,7 +15,7 @@ from spindle.mcp.client.servers import McpServers
 from spindle.mcp.spec import ServerSpec
 
 SERVERS = Path(__file__).parent / "servers"
-IN_TIME = 20
+IN_TIME = 60
 """Seconds: far more than anything here takes, for a machine with other things to do."""
 
 

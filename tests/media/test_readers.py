@@ -90,10 +90,10 @@ async def test_a_blocking_iterator_does_not_block_the_loop() -> None:
     got: list[bytes] = []
 
     def slow() -> Iterator[bytes]:
-        assert go.wait(5)
+        assert go.wait(30)
         yield b"late"
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
 
             async def read() -> None:

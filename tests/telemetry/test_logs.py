@@ -195,7 +195,7 @@ async def test_calls_whose_caller_left_are_written(lines: Lines) -> None:
         scope.cancel()
         await anyio.sleep_forever()
 
-    with anyio.fail_after(5), anyio.CancelScope() as scope:
+    with anyio.fail_after(30), anyio.CancelScope() as scope:
         await execute([make("leave", leave)], [call("leave")], interceptors=[log_calls()])
 
     assert lines.one["code"] == "cancelled"

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from spindle import Budget, Executor, ToolContext, ToolRegistry
@@ -59,16 +60,20 @@ async def test_bytes_in_and_out_and_trims_are_counted(sdk: Collected) -> None:
 
 
 async def test_threads_left_behind_can_be_read(sdk: Collected) -> None:
-    let_go = threading.Event()
+    begun, let_go = threading.Event(), threading.Event()
 
     def hang(_args: Any, _ctx: Any, _meta: Any) -> None:
-        let_go.wait(5)
+        begun.set()
+        let_go.wait(30)
 
-    executor = Executor(ToolRegistry([make("hang", hang, timeout_seconds=0.01)]))
+    executor = Executor(ToolRegistry([make("hang", hang)]))
     observe_threads(executor, meter_provider=sdk.meters)
     try:
-        with anyio.fail_after(5):
-            await executor.execute_parallel([call("hang")], ToolContext())
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as caller:
+                caller.start_soon(executor.execute_parallel, [call("hang")], ToolContext())
+                await anyio.to_thread.run_sync(begun.wait)
+                caller.cancel_scope.cancel()
         assert sdk.counted("spindle.executor.abandoned_threads") == {(): 1}
     finally:
         let_go.set()

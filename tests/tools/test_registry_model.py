@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from spindle.errors import ToolAlreadyRegisteredError, UnknownToolError
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
+from tests.fuzzing import examples
 
 
 class Query(BaseModel):
@@ -110,4 +111,4 @@ class RegistryAgainstAList(RuleBasedStateMachine):
 
 
 TestRegistryAgainstAList = RegistryAgainstAList.TestCase
-TestRegistryAgainstAList.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestRegistryAgainstAList.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)

@@ -161,17 +161,18 @@ def test_ordinary_text_of_any_script_is_unchanged(text: str) -> None:
     assert sanitise(text) == text
 
 
-@pytest.mark.parametrize(
-    "code_point",
+INVISIBLE = (
     [*range(9), 0xB, 0xC, 0x1B, 0x7F, 0x85, 0x9B, 0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x180B, 0x180E, 0x200B,
      0x200C, 0x200D, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0x3164, 0xFE00, 0xFE0F, 0xFEFF,
-     0xFFA0, 0xFFF9, 0xFFFE, 0xD800, 0xDFFF, 0x1D173, 0xE0001, *range(0xE0020, 0xE0080), 0xE0100, 0xE01EF, 0x10FFFF],
-    ids=hex,
+     0xFFA0, 0xFFF9, 0xFFFE, 0xD800, 0xDFFF, 0x1D173, 0xE0001, *range(0xE0020, 0xE0080), 0xE0100, 0xE01EF, 0x10FFFF]
 )  # fmt: skip
-def test_an_invisible_character_does_not_survive_in_a_word(code_point: int) -> None:
-    clean = sanitise(f"wo{chr(code_point)}rd")
 
-    assert clean in ("word", f"wo[U+{code_point:04X}]rd")
+
+def test_an_invisible_character_does_not_survive_in_a_word() -> None:
+    for code_point in INVISIBLE:
+        clean = sanitise(f"wo{chr(code_point)}rd")
+
+        assert clean in ("word", f"wo[U+{code_point:04X}]rd")
 
 
 def test_hidden_text_cannot_make_a_text_much_longer() -> None:
@@ -209,7 +210,7 @@ def seconds_for(text: str) -> float:
      "a\u200b", "\U000e0041", "\n\nHuman", "tool_", "<" + "a" * 60, "]~"],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_and_no_faster(unit: str) -> None:
-    short = unit * (100_000 // len(unit))
+    short = unit * (20_000 // len(unit))
 
     # A quadratic rule would take 64 times as long; the floor keeps the clock's grain out of it.
     assert min(seconds_for(short * 8) for _ in range(2)) < 30 * max(seconds_for(short), 0.01)

@@ -36,7 +36,7 @@ class Scene:
 
 async def settled(scene: Scene, gate: Gate, act: Callable[[], object]) -> Any:
     """Wait for a gate in a task, act when it is open, and give what became of the waiter."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(scene.wait, gate)
             await scene.opened.wait()

@@ -241,7 +241,7 @@ async def test_an_abort_cancels_running_calls_and_every_call_is_answered() -> No
         model = ScriptedModel([Call("c1", "hang"), Call("c2", "hang")])
         reports.append(await DispatchRunner.dispatch(raw=ctx, executor_callback=model))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await started.wait()
@@ -263,7 +263,7 @@ async def test_a_callback_that_ignores_the_abort_is_cancelled_after_its_grace() 
         report = await DispatchRunner.dispatch(raw=ctx, executor_callback=stubborn, abort_grace_seconds=0.01)
         assert report.status == "aborted"
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await started.wait()
@@ -314,7 +314,7 @@ async def test_an_abort_loses_no_answer_of_a_call_that_had_ended() -> None:
         model = ScriptedModel([Call("c1", "send"), Call("c2", "hang")])
         await DispatchRunner.dispatch(raw=ctx, executor_callback=model)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await started.wait()

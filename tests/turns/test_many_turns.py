@@ -10,7 +10,7 @@ import pytest
 from spindle import Call, ToolContext, TurnRunner, tool
 from spindle.testing import ScriptedModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 TURNS = 1_000
 

@@ -14,7 +14,7 @@ from spindle.artifacts.backends.files import FileStore
 from spindle.artifacts.spool import Spool
 from spindle.errors import ArtifactGoneError, SpoolError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 def kept_files(folder: Path) -> list[Path]:
@@ -184,7 +184,7 @@ async def test_drafts_of_dead_writers_are_swept_and_those_of_living_ones_are_not
         await go_on.wait()
 
     living = Spool.files(tmp_path)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(living.write, "slow", slow())
             await started.wait()

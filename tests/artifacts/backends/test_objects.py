@@ -121,7 +121,7 @@ async def test_large_content_goes_up_in_parts_and_comes_back_in_ranges(objects: 
 async def test_a_server_that_is_away_is_an_error_with_advice_and_no_keys() -> None:
     spool = Spool.objects("s3://bucket/prefix", **NO_SERVER)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         for act in (spool.write("id", "x"), spool.read("id"), spool.delete("id"), spool.stats()):
             with pytest.raises(SpoolError) as caught:
                 await act

@@ -7,7 +7,7 @@ from spindle.artifacts.markdown.bounded_tree import as_compact_json
 from spindle.artifacts.markdown.model import CodeBlock, Heading, Image, Link, Section
 from spindle.errors import InvalidArtifactError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 PAGE = """\
 ---

@@ -59,7 +59,7 @@ def weather(city: str) -> str:
 @asynccontextmanager
 async def asking(*script: Answer, **options: Any) -> AsyncGenerator[tuple[WireServer, ModelCallback]]:
     async with WireServer.playing(*script) as server:
-        config = Config(retries={"total_max_attempts": 1}, read_timeout=5)
+        config = Config(retries={"total_max_attempts": 1}, read_timeout=30)
         client = SESSION.client("bedrock-runtime", endpoint_url=server.url, config=config)
         try:
             given: dict[str, Any] = {"retries": AT_ONCE, **options}
@@ -73,7 +73,7 @@ async def ask(callback: ModelCallback, *, events: dict[str, list[Any]] | None = 
     for name, heard in (events or {}).items():
         runner.on(name, heard.append)
     given: dict[str, Any] = {"system_prompt": "Be brief.", "messages": ["Weather?"], **run}
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         return await runner.run(**given)
 
 
@@ -211,7 +211,7 @@ async def test_a_model_that_may_not_answer_ends_the_turn_and_is_not_asked_again(
 async def test_who_stops_waiting_hangs_up() -> None:
     async with asking(events_answer(SAID[:3], holds=True)) as (server, callback):
         runner = TurnRunner(executor_callback=callback)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(lambda: runner.run(system_prompt="x", messages=["Go."]))
                 await server.arrived.wait()

@@ -234,7 +234,7 @@ async def test_a_filter_holds(shop: Workshop) -> None:
 
 
 async def test_cancelling_a_graph_reaches_the_tool(shop: Workshop) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         running = asyncio.ensure_future(graph(tool_node(shop.registry), [asks(("waits", {}))]).ainvoke(HELLO))
         await shop.started.wait()
         running.cancel()

@@ -213,7 +213,7 @@ async def test_the_executors_own_approver_is_asked_instead(shop: Workshop) -> No
 async def test_cancelling_a_run_reaches_the_tool(shop: Workshop) -> None:
     agent = Agent(Script([("waits", {})]).model, toolsets=[toolset(shop.registry)])
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         run = asyncio.ensure_future(agent.run("wait"))
         await shop.started.wait()
         run.cancel()
@@ -314,7 +314,7 @@ async def test_their_blocking_function_is_left_behind_at_the_deadline() -> None:
         return "late"
 
     try:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             [late] = await outcomes(tools_of([hang]), ("hang", "{}"), timeout_seconds=0.1)
     finally:
         let_go.set()

@@ -159,7 +159,7 @@ async def test_what_strangers_said_in_one_step_guards_the_next(shop: Workshop) -
 async def test_cancelling_reaches_the_tool(shop: Workshop) -> None:
     session = Session(shop.registry)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.run, [Call("c1", "waits", "{}")])
             await shop.started.wait()
@@ -187,7 +187,7 @@ def test_blocking_calls_of_several_threads_run_side_by_side() -> None:
     @tool
     def meet() -> str:
         """Wait until all have come."""
-        together.wait(5)
+        together.wait(30)
         return "met"
 
     session = Session([meet])

@@ -1,6 +1,5 @@
 """The laws of lowering, over schemas of every kind and over the corpus of real ones."""
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -9,23 +8,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.corpus import CorpusTool, corpus, forms
+from benchmarks.corpus import CorpusTool, forms
 from spindle.bridges.provider_limits import Rules
 from spindle.bridges.schema_lowering.lowering import Lowered, lower
 from spindle.errors import CannotLowerError
 from spindle.tools import RawSchema
 from tests.bridges.loss_walk import ADDED_BY, Walk, is_array, is_object
 from tests.bridges.sample_schemas import Sampler, schemas
+from tests.fuzzing import examples
 
 FORMS = {name: rules for name, rules, _ in forms() if name not in ("openai_responses", "openai_responses strict")}
 BY_FORM = pytest.mark.parametrize("form", list(FORMS))
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-WIDELY = settings(deadline=None, max_examples=25, suppress_health_check=SLOW)
-
-
-@pytest.fixture(scope="module")
-def tools(shared_data: Path) -> list[CorpusTool]:
-    return corpus(shared_data / "tools")
+WIDELY = settings(deadline=None, max_examples=examples(25), suppress_health_check=SLOW)
 
 
 def lowered_or_none(schema: dict[str, Any], rules: Rules) -> Lowered | None:
@@ -107,14 +102,14 @@ def test_the_laws_hold_for_many_more_schemas(form: str, schema: dict[str, Any], 
 
 
 @BY_FORM
-def test_nothing_of_the_corpus_is_lost_without_a_word(form: str, tools: list[CorpusTool]) -> None:
+def test_nothing_of_the_corpus_is_lost_without_a_word(form: str, corpus_tools: list[CorpusTool]) -> None:
     told = 0
-    for tool in tools:
+    for tool in corpus_tools:
         lowered = lowered_or_none(tool.schema, FORMS[form])
         if lowered is not None:
             check_losses(tool.schema, lowered, flags_null=form == "gemini")
             told += 1
-    assert told == len(tools) if "strict" not in form else told > 0.95 * len(tools)
+    assert told == len(corpus_tools) if "strict" not in form else told > 0.95 * len(corpus_tools)
 
 
 # The agreement law
@@ -234,28 +229,18 @@ def test_arguments_that_fit_are_told_of_and_come_back_the_same(form: str, schema
 
 
 @BY_FORM
-def test_arguments_of_a_part_of_the_corpus_come_back_the_same(form: str, tools: list[CorpusTool]) -> None:
-    check_arguments(form, tools[::5])
-
-
-@pytest.mark.slow
-@BY_FORM
-def test_arguments_of_the_whole_corpus_come_back_the_same(form: str, tools: list[CorpusTool]) -> None:
-    check_arguments(form, tools)
-
-
-def check_arguments(form: str, tools: list[CorpusTool]) -> None:
+def test_arguments_of_the_corpus_come_back_the_same(form: str, corpus_tools: list[CorpusTool]) -> None:
     tried = 0
-    for number, tool in enumerate(tools):
+    for number, tool in enumerate(corpus_tools):
         lowered = lowered_or_none(tool.schema, FORMS[form])
         if lowered is not None:
             tried += check_agreement(tool.schema, form, lowered, Sampler(tool.schema, number).value(tool.schema))
-    assert tried > 0.9 * len(tools)
+    assert tried > 0.9 * len(corpus_tools)
 
 
 @BY_FORM
 @given(schema=schemas())
-@settings(WIDELY, max_examples=15)
+@settings(WIDELY, max_examples=examples(15))
 def test_what_is_told_is_itself_a_schema_and_the_same_each_time(form: str, schema: dict[str, Any]) -> None:
     lowered = lowered_or_none(schema, FORMS[form])
     if lowered is not None:

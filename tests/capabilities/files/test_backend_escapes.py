@@ -11,7 +11,7 @@ from spindle.capabilities.files.backend import FilesBackend, FilesHandle
 from spindle.errors import PathNotReachableError, SpindleError
 from tests.capabilities.reaching import SECRET, contents, everything, handle, open_below, trapped
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 OUT_OF_THE_TEXT = [
     "../outside/secret.txt",
@@ -103,29 +103,29 @@ async def test_a_path_whose_text_leads_out_is_refused_by_every_method(tmp_path: 
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("way", [*READS, *LISTS])
 @pytest.mark.parametrize("path", OUT_ON_THE_DISK)
-async def test_nothing_is_read_through_a_link_or_a_special_file(tmp_path: Path, path: str, way: str) -> None:
+async def test_nothing_is_read_through_a_link_or_a_special_file(tmp_path: Path, path: str) -> None:
     files = handle(FilesBackend(trapped(tmp_path)), read=["data"])
 
-    with anyio.fail_after(5), pytest.raises(SpindleError) as caught:
-        await (READS | LISTS)[way](files, f"data/{path}")
+    for way, read in (READS | LISTS).items():
+        with anyio.fail_after(30), pytest.raises(SpindleError) as caught:
+            await read(files, f"data/{path}")
 
-    assert isinstance(caught.value, PathNotReachableError) or said_so_already(way, path)
-    assert str(tmp_path) not in str(caught.value)
+        assert isinstance(caught.value, PathNotReachableError) or said_so_already(way, path), way
+        assert str(tmp_path) not in str(caught.value), way
 
 
-@pytest.mark.parametrize("way", [*WRITES, *FOLDERS])
 @pytest.mark.parametrize("path", OUT_ON_THE_DISK)
-async def test_nothing_is_written_through_a_link_or_a_special_file(tmp_path: Path, path: str, way: str) -> None:
+async def test_nothing_is_written_through_a_link_or_a_special_file(tmp_path: Path, path: str) -> None:
     files = handle(FilesBackend(trapped(tmp_path)), write=["out"])
     before = contents(tmp_path)
 
-    with anyio.fail_after(5), pytest.raises(SpindleError) as caught:
-        await (WRITES | FOLDERS)[way](files, f"out/{path}")
+    for way, write in (WRITES | FOLDERS).items():
+        with anyio.fail_after(30), pytest.raises(SpindleError) as caught:
+            await write(files, f"out/{path}")
 
-    assert isinstance(caught.value, PathNotReachableError) or said_so_already(way, path)
-    assert contents(tmp_path) == before
+        assert isinstance(caught.value, PathNotReachableError) or said_so_already(way, path), way
+        assert contents(tmp_path) == before, way
 
 
 async def test_a_granted_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_what_is_the_kernels_is_out_of_reach_even_when_the_root_is_everyth
     files = handle(FilesBackend("/"), write=[])
     path = path.format(pid=os.getpid())
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         for way in READS.values():  # and no writing: this root is the machine's own
             with pytest.raises(PathNotReachableError):
                 await way(files, path)

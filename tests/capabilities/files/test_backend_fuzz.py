@@ -12,6 +12,7 @@ from spindle.capabilities.files import Place
 from spindle.capabilities.files.backend import FilesBackend, FilesHandle
 from spindle.errors import CallError
 from tests.capabilities.reaching import contents, handle, trapped
+from tests.fuzzing import examples
 
 WAYS_OUT = ["link", "up", "secret", "relative", "private", "inner", "dangling", "loop", "chain", "root", "cwd"]
 SPECIAL = ["hard", "fifo", "socket", "dev", "zero", "proc", "self", "environ", "etc", "passwd"]
@@ -82,14 +83,14 @@ def answered(root: Path, act: Callable[[], object]) -> object:
         return None
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(paths=st.lists(NAMED, min_size=10, max_size=10))
 def test_no_path_finds_a_way_out(root: Path, paths: list[str]) -> None:
     for path in paths:  # ten for each example, which is ten thousand
         try_everything(root, path)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(path=ANY)
 def test_no_text_finds_a_way_out(root: Path, path: str) -> None:
     try_everything(root, path)

@@ -173,7 +173,7 @@ async def test_of_many_who_read_the_same_only_one_writes(tmp_path: Path, monkeyp
 
     for files in sessions:
         assert await files.read_text("count") == "0"
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             for number in range(len(sessions)):
                 group.start_soon(write, number)

@@ -16,6 +16,7 @@ from spindle.capabilities.network.addresses import (
     special_use,
 )
 from spindle.errors import CapabilityError
+from tests.fuzzing import examples
 
 NOTHING = AddressPolicy()
 EVERYTHING = AddressPolicy(["0.0.0.0/0", "::/0"])
@@ -123,7 +124,7 @@ v6_specials = st.sampled_from([block for block, _ in SPECIAL_V6]).flatmap(lambda
 
 
 @given(v4_specials)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_no_wrapping_makes_a_special_address_public(address: IPv4Address) -> None:
     number = int(address)
     wrapped = [
@@ -143,7 +144,7 @@ def test_no_wrapping_makes_a_special_address_public(address: IPv4Address) -> Non
 
 
 @given(v6_specials)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_no_special_ipv6_address_is_public(address: IPv6Address) -> None:
     assert special_use(address) is not None
     assert NOTHING.refusal(address) is not None

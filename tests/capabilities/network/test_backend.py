@@ -32,7 +32,7 @@ def echo(request: Request, connection: socket.socket) -> bytes:
 
 async def until(event: threading.Event) -> None:
     """Wait for what a server's thread will set."""
-    assert await anyio.to_thread.run_sync(event.wait, 5)
+    assert await anyio.to_thread.run_sync(event.wait, 30)
 
 
 async def text_of(network: HttpNetwork, url: str) -> str:
@@ -85,12 +85,12 @@ async def test_the_body_of_a_head_request_is_empty() -> None:
 async def test_a_body_streams_while_it_is_still_being_sent() -> None:
     def slowly(request: Request, connection: socket.socket) -> bytes:
         connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n")
-        taken.wait(5)
+        taken.wait(30)
         return b"6\r\nsecond\r\n0\r\n\r\n"
 
     with serving(slowly) as server:
         taken = threading.Event()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             response = await handle().get(server.url)
             stream = response.stream()
             assert await anext(stream) == b"first"
@@ -193,13 +193,13 @@ async def test_no_more_connections_than_granted_are_open_at_a_time() -> None:
         now.append(1)
         most = max(most, len(now))
         two_inside.set() if len(now) == 2 else None
-        two_inside.wait(5)
+        two_inside.wait(30)
         now.pop()
         return answer(connection="close")
 
     with serving(counted) as server:
         two_inside = threading.Event()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await all_at_once(server, handle(max_connections=2), 6)
 
     assert (most, len(server.requests)) == (2, 6)
@@ -207,7 +207,7 @@ async def test_no_more_connections_than_granted_are_open_at_a_time() -> None:
 
 async def test_a_wait_for_a_free_connection_ends_too() -> None:
     with serving(echo) as server:
-        network = handle(max_connections=1, timeout_seconds=0.2)
+        network = handle(max_connections=1, timeout_seconds=1)
         first = await network.get(server.url)
 
         with pytest.raises(NetworkError) as caught:

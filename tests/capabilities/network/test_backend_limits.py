@@ -17,7 +17,7 @@ from spindle.capabilities.network.backend import HttpNetwork, NetworkBackend
 from spindle.errors import NetworkError
 from tests.capabilities.loopback import Answer, Request, answer, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 SCOPE = CallScope(tool="fetch", session_id="s1")
 
@@ -45,9 +45,9 @@ def handle(
 async def failure(respond: Answer, **options: Any) -> str:
     """Why reading the answer of such a server fails; its connection is closed afterwards."""
     with serving(respond) as server:
-        with anyio.fail_after(10), pytest.raises(NetworkError) as caught:
+        with anyio.fail_after(30), pytest.raises(NetworkError) as caught:
             await (await handle(**options).get(server.url)).bytes()
-        assert await anyio.to_thread.run_sync(server.left.wait, 5)
+        assert await anyio.to_thread.run_sync(server.left.wait, 30)
     assert caught.value.host == "127.0.0.1"
     return caught.value.reason
 
@@ -229,12 +229,12 @@ async def test_a_cancelled_request_closes_its_connection(stage: str) -> None:
     async def ask() -> None:
         await (await handle(timeout_seconds=60).get(server.url)).bytes()
 
-    with serving(stalled) as server, anyio.fail_after(10):
+    with serving(stalled) as server, anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
-            assert await anyio.to_thread.run_sync(server.asked.wait, 5)
+            assert await anyio.to_thread.run_sync(server.asked.wait, 30)
             tasks.cancel_scope.cancel()
-        assert await anyio.to_thread.run_sync(server.left.wait, 5)
+        assert await anyio.to_thread.run_sync(server.left.wait, 30)
 
 
 @pytest.fixture(scope="module")
@@ -298,6 +298,6 @@ async def test_a_handshake_that_never_ends_is_given_up_and_its_connection_closed
     with serving(raw(b"")) as server:  # it waits for a request, and TLS is none
         with pytest.raises(NetworkError) as caught:
             await network.get(f"https://api.example:{server.port}/")
-        assert await anyio.to_thread.run_sync(server.left.wait, 5)
+        assert await anyio.to_thread.run_sync(server.left.wait, 30)
 
     assert caught.value.reason == "timeout"

@@ -31,7 +31,7 @@ def handle(
     *need: str, names: Names | None = None, private: Iterable[str] = ("127.0.0.0/8",), max_redirects: int = 5
 ) -> HttpNetwork:
     backend = NetworkBackend(
-        ["*"], private_addresses=private, resolver=names, timeout_seconds=5, max_redirects=max_redirects
+        ["*"], private_addresses=private, resolver=names, timeout_seconds=30, max_redirects=max_redirects
     )
     return backend.open(need, SCOPE)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from spindle.capabilities.network.addresses import parse_address
 from spindle.capabilities.network.hosts import HostList, HostPattern, normalise_host
 from spindle.errors import CapabilityError
+from tests.fuzzing import examples
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_fifty_thousand_stranger_hosts_are_names_or_addresses_but_never_both(tex
 
 
 @given(names, st.lists(st.one_of(names, names.map("*.{}".format), st.just("*")), max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_matches_is_covered_by_a_pattern_as_written(name: str, patterns: list[str]) -> None:
     try:
         host, hosts = normalise_host(name), HostList(patterns)
@@ -248,7 +249,7 @@ def test_whatever_matches_is_covered_by_a_pattern_as_written(name: str, patterns
 
 
 @given(names, names, names)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_pattern_covers_another_only_if_it_matches_all_its_hosts(first: str, second: str, name: str) -> None:
     try:
         wide, narrow = HostPattern.parse("*." + first), HostPattern.parse("*." + second)

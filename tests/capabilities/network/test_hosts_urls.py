@@ -10,6 +10,7 @@ from spindle.capabilities.network.addresses import METADATA_V4, SPECIAL_V4, Addr
 from spindle.capabilities.network.handle import Reach
 from spindle.capabilities.network.hosts import BAD_PORTS, HostList, Target, join_url, parse_url
 from spindle.errors import CapabilityError, HostNotAllowedError
+from tests.fuzzing import examples
 
 ANYWHERE = Reach(HostList(["*"]), HostList(["*"]), AddressPolicy())
 
@@ -214,7 +215,7 @@ def test_no_spelling_of_a_forbidden_address_passes_in_the_long_run(seed: int) ->
 
 
 @given(st.ip_addresses(v=4), st.integers(0, 2**64))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_spellings_of_a_public_address_are_all_understood(address: IPv4Address, seed: int) -> None:
     assume(AddressPolicy().refusal(address) is None)
 

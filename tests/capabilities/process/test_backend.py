@@ -19,7 +19,7 @@ from spindle.errors import (
 )
 from tests.capabilities.confined import HOLD, handle, is_held, names, open_descriptors, run_python
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 SCOPE = CallScope(tool="runner", session_id="s1")
 
@@ -45,7 +45,7 @@ async def test_a_signal_is_told_from_an_exit_code(tmp_path: Path) -> None:
 
 async def test_a_timeout_is_told_from_both_and_keeps_what_was_written(tmp_path: Path) -> None:
     done = await run_python(
-        handle(tmp_path), "import time; print('begun', flush=True); time.sleep(60)", timeout_seconds=1.5
+        handle(tmp_path), "import time; print('begun', flush=True); time.sleep(60)", timeout_seconds=3
     )
 
     assert (done.exit_code, done.signal, done.timed_out, done.ok) == (None, signal.SIGTERM, True, False)
@@ -55,7 +55,7 @@ async def test_a_timeout_is_told_from_both_and_keeps_what_was_written(tmp_path: 
 async def test_a_command_may_tidy_up_in_the_grace_it_has(tmp_path: Path) -> None:
     code = "import signal,sys,time; signal.signal(15, lambda *_: sys.exit(5)); print('on', flush=True); time.sleep(60)"
 
-    done = await run_python(handle(tmp_path, grace_seconds=20), code, timeout_seconds=2)
+    done = await run_python(handle(tmp_path, grace_seconds=60), code, timeout_seconds=3)
 
     assert (done.exit_code, done.signal, done.timed_out) == (5, None, True)
 
@@ -63,7 +63,7 @@ async def test_a_command_may_tidy_up_in_the_grace_it_has(tmp_path: Path) -> None
 async def test_a_command_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> None:
     code = HOLD + "import signal; signal.signal(15, signal.SIG_IGN); hold('lock'); time.sleep(60)"
 
-    done = await run_python(handle(tmp_path, grace_seconds=0.1), code, timeout_seconds=1.5)
+    done = await run_python(handle(tmp_path, grace_seconds=0.1), code, timeout_seconds=3)
 
     assert (done.exit_code, done.signal, done.timed_out) == (None, signal.SIGKILL, True)
     assert not is_held(tmp_path / "lock")
@@ -73,7 +73,7 @@ async def test_cancelling_ends_the_command_before_it_returns(tmp_path: Path) -> 
     os.mkfifo(tmp_path / "fifo")
     code = HOLD + "hold('lock'); open('fifo', 'w').close(); time.sleep(60)"
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run_python, handle(tmp_path), code)
             await anyio.to_thread.run_sync((tmp_path / "fifo").read_bytes)  # until it has the lock
@@ -252,7 +252,7 @@ async def test_files_it_makes_are_for_their_owner_and_signals_are_as_the_system_
 async def test_a_command_that_kills_its_launcher_is_an_error_and_dies_too(tmp_path: Path) -> None:
     code = HOLD + "hold('lock'); os.kill(os.getppid(), 9); time.sleep(60)"
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         with pytest.raises(ProcessStartError):
             await run_python(handle(tmp_path), code)
 

@@ -13,7 +13,7 @@ import pytest
 from spindle.capabilities.process.backend_sandbox import SandboxKind
 from tests.capabilities.confined import HOLD, KINDS, handle, is_held, run_python
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("kind", KINDS)]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop, pytest.mark.parametrize("kind", KINDS)]
 
 GRANDCHILDREN = (
     HOLD
@@ -57,7 +57,7 @@ os.read(ready, 1)
 
 @pytest.mark.parametrize("left", [GRANDCHILDREN, DAEMON], ids=["grandchildren", "daemon"])
 async def test_a_command_that_ends_leaves_no_descendant(left: str, kind: SandboxKind, tmp_path: Path) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         done = await run_python(handle(tmp_path, kind, grace_seconds=0.1), left + "print('done')")
 
     assert (done.exit_code, done.stdout, done.notes) == (0, "done\n", ())
@@ -70,7 +70,7 @@ async def test_cancelling_leaves_no_descendant(left: str, kind: SandboxKind, tmp
     code = left + "open('fifo', 'w').close(); time.sleep(600)"
     process = handle(tmp_path, kind, grace_seconds=0.1)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run_python, process, code)
             await anyio.to_thread.run_sync((tmp_path / "fifo").read_bytes)
@@ -81,7 +81,7 @@ async def test_cancelling_leaves_no_descendant(left: str, kind: SandboxKind, tmp
 
 
 async def test_a_daemon_does_not_outlive_a_timeout(kind: SandboxKind, tmp_path: Path) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         done = await run_python(
             handle(tmp_path, kind, grace_seconds=0.1), DAEMON + "time.sleep(600)", timeout_seconds=2
         )

@@ -13,7 +13,7 @@ from spindle.capabilities.process.policy import ProcessLimits
 from spindle.errors import SpoolError
 from tests.capabilities.confined import KINDS, backend, handle, run_python
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 MIB = 1 << 20
 
@@ -161,7 +161,7 @@ class _FullSpool:
 async def test_a_spool_that_fails_costs_the_rest_and_not_the_answer(tmp_path: Path) -> None:
     process = handle(tmp_path, spool=_FullSpool(), limits=ProcessLimits(output_bytes=10))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         done = await run_python(process, FLOOD, "40")
 
     assert (done.exit_code, done.stdout_bytes, done.stdout_artifact) == (0, 40 * 65536, None)

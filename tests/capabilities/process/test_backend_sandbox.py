@@ -16,7 +16,7 @@ from spindle.capabilities.process.backend_sandbox import SandboxKind, VisiblePat
 from spindle.errors import SandboxUnavailableError
 from tests.capabilities.confined import KINDS, backend, handle, names, run_python
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 CONFINED = KINDS[1:]
 WITHOUT_NETWORK = [kind for kind in CONFINED if kind != "landlock"]
@@ -160,7 +160,7 @@ class Listener:
         self.tcp.shutdown(socket.SHUT_RDWR)
         self.tcp.close()
         self.udp.close()
-        self._thread.join(5)
+        self._thread.join(30)
 
 
 @pytest.fixture

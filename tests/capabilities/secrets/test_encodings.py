@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spindle.capabilities.secrets.secret import MASK, Redactor
+from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +55,7 @@ def test_a_value_is_masked_in_every_disguise(form: str) -> None:
     assert len(clean) <= len("before  after") + len(MASK) + 40  # quotes and braces of the disguise at most
 
 
-few = settings(max_examples=25, deadline=None)  # each compiles patterns of its own
+few = settings(max_examples=examples(25), deadline=None)  # each compiles patterns of its own
 text_values = st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=40).filter(
     lambda text: len(text.strip()) >= 8
 )

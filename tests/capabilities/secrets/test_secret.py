@@ -215,7 +215,7 @@ def test_ten_secrets_in_a_long_text_cost_little() -> None:
 def best_of_five(work: Callable[[], object]) -> float:
     times: list[float] = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         work()
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return min(times)

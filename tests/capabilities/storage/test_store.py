@@ -14,6 +14,7 @@ from spindle.capabilities.declare import CallScope, StorageScope
 from spindle.capabilities.secrets.secret import Secret
 from spindle.capabilities.storage.store import Storage, StorageBackend, StorageQuota, namespace_of
 from spindle.errors import CapabilityError, StorageError, StorageQuotaError, UsageError
+from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +85,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs=st.dictionaries(st.text(st.characters(), min_size=1, max_size=30), json_values, max_size=4))
 def test_whatever_goes_in_comes_out_under_any_name(make: Make, pairs: dict[str, Any]) -> None:
     async def round_trip() -> None:
@@ -138,7 +139,7 @@ async def test_what_is_no_json_value_is_refused_and_nothing_changes(make: Make, 
 
 @pytest.mark.parametrize("make_value", [endless, doubling])
 async def test_a_value_that_never_ends_is_refused_in_time(make_value: Callable[[], Any]) -> None:
-    with anyio.fail_after(10), pytest.raises(StorageError):
+    with anyio.fail_after(30), pytest.raises(StorageError):
         await opened(StorageBackend.memory()).set("a", make_value())
 
 

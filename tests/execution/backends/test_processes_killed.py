@@ -93,31 +93,32 @@ async def test_a_cancelled_callers_process_is_gone_with_its_children(handler: Ca
     async def call() -> None:
         await lane.run(handler, on_message=watched.on_message)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             await watched.born.wait()
             group.cancel_scope.cancel()
 
     assert str(watched.pids["last"]) not in children()
-    assert watched.dead_within(5)
+    assert watched.dead_within(30)
     assert await lane.run(lambda link: "the slot is free") == "the slot is free"
 
 
 async def test_a_deadline_ends_a_process_that_never_would() -> None:
     before = children()
-    with anyio.fail_after(10), anyio.move_on_after(0.05) as scope:
+    with anyio.fail_after(30), anyio.move_on_after(0.05) as scope:
         await ProcessLane(1).run(hang)
 
     assert scope.cancelled_caught
     assert children() <= before
 
 
-async def test_a_cancellation_at_any_early_instant_leaves_no_process_and_no_long_wait() -> None:
+@pytest.mark.parametrize("steps", [range(0, 40, 5), pytest.param(range(40), marks=pytest.mark.slow)])
+async def test_a_cancellation_at_any_early_instant_leaves_no_process_and_no_long_wait(steps: range) -> None:
     lane, before = ProcessLane(2), children()
 
-    for step in range(40):
-        with anyio.fail_after(4), anyio.move_on_after(step * 0.0002):
+    for step in steps:
+        with anyio.fail_after(30), anyio.move_on_after(step * 0.0002):
             await lane.run(hang)
         assert children() <= before
 
@@ -141,15 +142,15 @@ async def test_what_a_worker_leaves_behind_is_killed_when_it_answers_or_dies() -
                 signal.pause()
         link.send(("last", pid))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         watched = Watched()
         assert await lane.run(answer, on_message=watched.on_message) == "answered"
-        assert watched.dead_within(5)
+        assert watched.dead_within(30)
         watched = Watched()
         with pytest.raises(WorkerDiedError) as caught:
             await lane.run(die, on_message=watched.on_message)
         assert caught.value.exit_code == 5
-        assert watched.dead_within(5)
+        assert watched.dead_within(30)
 
 
 async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Pa
     async def call(handler: Callable[[ChildLink], object]) -> None:
         await lane.run(handler, on_message=watched.on_message)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(call, hang)
             await watched.born.wait()
@@ -171,7 +172,7 @@ async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Pa
                 queued.cancel_scope.cancel()
             group.cancel_scope.cancel()
 
-    assert watched.dead_within(5)
+    assert watched.dead_within(30)
     assert await lane.run(lambda link: 1) == 1
     assert not (tmp_path / "ran").exists()
 
@@ -194,7 +195,7 @@ async def test_where_there_is_no_pidfd_a_thread_notices_the_end(monkeypatch: pyt
                 signal.pause()
         os._exit(3)
 
-    with monkeypatch.context() as patch, anyio.fail_after(10):
+    with monkeypatch.context() as patch, anyio.fail_after(30):
         patch.setattr(exits.os, "pidfd_open", unknown)
         assert await lane.run(lambda link: 1) == 1
         with pytest.raises(WorkerDiedError) as caught:
@@ -261,7 +262,7 @@ def test_a_worker_does_not_outlive_a_parent_that_is_killed() -> None:
         watched.on_message(("worker", int(parent.stdout.readline())))
         parent.kill()
 
-    assert watched.dead_within(5)
+    assert watched.dead_within(30)
 
 
 INTERRUPTED_BESIDE_WORKER = """

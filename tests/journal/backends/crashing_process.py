@@ -56,7 +56,7 @@ def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            signal.alarm(30)  # nobody may be left behind
+            signal.alarm(90)  # nobody may be left behind
             anyio.run(journal_calls, line.rstrip("\n"))
         print("pid", child, flush=True)  # noqa: T201 - this is how it answers
         os.waitpid(child, 0)

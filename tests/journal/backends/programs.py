@@ -46,7 +46,7 @@ def holding(path: Path) -> Generator[int]:
             yield process.pid
         finally:
             process.stdin.close()
-            process.wait(20)
+            process.wait(30)
 
 
 def _command(source: str, path: Path) -> list[str]:

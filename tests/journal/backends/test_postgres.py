@@ -27,7 +27,7 @@ STEPS = ["begin", "repeat", "finish", "unrun", "note", "restart"]
 
 async def all_gone(dsn: str) -> None:
     """Wait until the server has no session of a journal; it tells nobody when it has noticed."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while await run_sync(asyncio.run, execute(dsn, SESSIONS)):
             gc.collect()
             await anyio.sleep(0.01)

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
@@ -19,6 +18,7 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 
+from tests.bounds import wait_until
 from tests.journal.postgres_fixtures import execute
 
 pytestmark = pytest.mark.slow
@@ -42,12 +42,12 @@ class Process:
         self._process.stdin.write(" ".join(words) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        assert line, self._process.communicate(timeout=20)[1]
+        assert line, self._process.communicate(timeout=30)[1]
         return json.loads(line)
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(30)
         self._await_no_session()
 
     def sessions(self) -> set[int]:
@@ -59,7 +59,7 @@ class Process:
         asyncio.run(execute(self._dsn, f"SELECT pg_terminate_backend(pid) {self._session}"))
 
     def _await_no_session(self) -> None:
-        until(lambda: not self.sessions())
+        wait_until(lambda: not self.sessions())
 
     def pause(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
@@ -69,16 +69,9 @@ class Process:
 
     def warnings(self) -> str:
         """End it well; gives what it logged."""
-        logged = self._process.communicate(timeout=20)[1]
+        logged = self._process.communicate(timeout=30)[1]
         self._await_no_session()
         return logged
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)  # a server tells nobody who comes and goes
 
 
 class Start(Protocol):
@@ -163,9 +156,9 @@ def test_of_many_processes_that_begin_the_same_calls_at_once_one_may_run_each(st
     held = Event()
     with ThreadPoolExecutor(1) as pool:
         holder = pool.submit(asyncio.run, hold_back(postgres_dsn, len(processes), held))
-        assert held.wait(10)
+        assert held.wait(30)
         won = ask_all(processes, "race", "150")
-        holder.result(20)
+        holder.result(30)
 
     assert sorted(int(name) for names in won for name in names) == list(range(150))
     assert sum(bool(names) for names in won) > 1, "they did not race"
@@ -183,7 +176,7 @@ def ask_all(processes: Sequence[Process], *words: str) -> list[Any]:
 
 async def hold_back(dsn: str, number: int, held: Event) -> None:
     """Let nobody write until so many are trying to."""
-    connection = await cast("Any", asyncpg).connect(dsn, timeout=10)
+    connection = await cast("Any", asyncpg).connect(dsn, timeout=30)
     async with asyncio.timeout(20), connection.transaction():
         await connection.execute("LOCK TABLE spindle_calls IN EXCLUSIVE MODE")
         held.set()
@@ -219,7 +212,7 @@ def test_a_process_whose_connection_was_cut_comes_back_by_itself(start: Start) -
     other.ask("open")
     [before] = cut.sessions()
     cut.cut_off()
-    until(lambda: not cut.sessions() <= {before})
+    wait_until(lambda: not cut.sessions() <= {before})
 
     assert other.ask("begin", "a") == ["started"]
     assert cut.ask("finish", "a") == "done"
@@ -230,7 +223,7 @@ def test_who_was_taken_for_gone_is_told_and_its_outcomes_are_written(start: Star
     paused.ask("begin", "a", "b")
     paused.pause()
     paused.cut_off()
-    until(lambda: not paused.sessions())
+    wait_until(lambda: not paused.sessions())
     assert judge.ask("list") == {"a": "interrupted", "b": "interrupted"}
     assert judge.ask("repeat", "b") == [None]
     paused.resume()
@@ -247,7 +240,7 @@ def test_nobody_is_taken_for_gone_while_others_may_be_coming_back(start: Start) 
     paused.ask("begin", "a")
     paused.pause()
     paused.cut_off()
-    until(lambda: not paused.sessions())
+    wait_until(lambda: not paused.sessions())
 
     assert patient.ask("begin", "a") == ["started"]
     assert hasty.ask("begin", "a") == ["interrupted"]

@@ -19,7 +19,7 @@ TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() OR
 
 
 async def migrated(dsn: str, *steps: list[str]) -> None:
-    connection = await cast("Any", asyncpg).connect(dsn, timeout=10)
+    connection = await cast("Any", asyncpg).connect(dsn, timeout=30)
     try:
         await migrate(connection, place="here", migrations=steps)
     finally:

@@ -11,7 +11,6 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -104,7 +103,7 @@ async def test_every_caller_of_a_refused_journal_is_told(path: Path) -> None:
             await journal.begin([intent(name)])
         told.append(caught.value)
 
-    with holding(path), anyio.fail_after(5):
+    with holding(path), anyio.fail_after(30):
         journal = Journal.sqlite(path)
         async with anyio.create_task_group() as tasks:
             for number in range(20):
@@ -141,7 +140,7 @@ async def test_opening_and_closing_in_a_hurry_never_locks_itself_out(path: Path)
         async with Journal.sqlite(path) as journal:
             await journal.begin([intent(f"{number}")])
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         for start in range(0, 40, 8):
             async with anyio.create_task_group() as tasks:
                 for number in range(start, start + 8):
@@ -176,7 +175,7 @@ def test_loops_in_several_threads_share_one_file(path: Path) -> None:
         anyio.run(use, number, backend=("asyncio", "trio")[number % 2])
 
     with ThreadPoolExecutor(6) as threads:
-        list(threads.map(run, range(6), timeout=20))
+        list(threads.map(run, range(6), timeout=30))
 
     assert len(anyio.run(listed_then_closed, journal)) == 60
 
@@ -194,23 +193,24 @@ async def test_the_event_loop_goes_on_while_the_journal_waits_for_its_file(path:
         nonlocal ticks
         while True:
             ticks += 1
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.001)
 
     async with Journal.sqlite(path) as journal:
+        await journal.list()  # by now its thread runs
         with closing(sqlite3.connect(path, isolation_level=None)) as outside:
             outside.execute("BEGIN IMMEDIATE")
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(tick)
-                with anyio.move_on_after(0.05) as held:
+                with anyio.move_on_after(1) as held:
                     await journal.begin([intent("a")])
                 assert held.cancelled_caught
                 outside.execute("ROLLBACK")
-                with anyio.fail_after(5):
+                with anyio.fail_after(30):
                     await journal.begin([intent("b")])
                 tasks.cancel_scope.cancel()
         listed = await journal.list()
 
-    assert ticks > 100
+    assert ticks > 10
     # Its caller gave up while it was being written: it is told as cancelled, never as running.
     assert states(listed) == [("b", "started"), ("a", "finished")]
     assert (listed[1].code, listed[1].attempts) == ("cancelled", 0)

@@ -14,7 +14,7 @@ from spindle.journal.backends.sqlite_recovery import set_aside
 from spindle.journal.journal import Journal
 from tests.journal.sample_calls import finished, intent, states
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 Harm = Callable[[Path], None]
 

@@ -22,7 +22,7 @@ def writer(tmp_path: Path) -> Writer:
 
 
 async def done(*tickets: Ticket[int, int]) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         for ticket in tickets:
             await ticket.done.wait()
 
@@ -64,7 +64,7 @@ async def test_when_the_file_cannot_be_opened_everyone_is_told_and_nobody_waits_
     go = Event()
 
     def refuse() -> Database:
-        go.wait(5)
+        go.wait(30)
         raise JournalError("no")
 
     writer = Writer(refuse)
@@ -110,12 +110,12 @@ async def test_a_ticket_can_be_taken_back_until_its_turn_comes(writer: Writer) -
 
     def wait(_: Database, numbers: Sequence[int]) -> list[int]:
         held.set()
-        hold.wait(5)
+        hold.wait(30)
         return list(numbers)
 
     running, waiting = Ticket(wait, [1]), Ticket(doubled, [2])
     writer.submit(running)
-    assert held.wait(5)
+    assert held.wait(30)
     writer.submit(waiting)
 
     assert writer.withdraw(waiting)
@@ -131,7 +131,7 @@ def test_a_loop_that_has_ended_does_not_trouble_the_thread(writer: Writer) -> No
     hold = Event()
 
     def wait(_: Database, numbers: Sequence[int]) -> list[int]:
-        hold.wait(5)
+        hold.wait(30)
         return list(numbers)
 
     async def ask_and_go() -> None:
@@ -147,7 +147,7 @@ def test_a_loop_that_has_ended_does_not_trouble_the_thread(writer: Writer) -> No
         hold.clear()
         thread = Thread(target=anyio.run, args=(ask_and_go,), kwargs={"backend": backend})
         thread.start()
-        thread.join(5)
+        thread.join(30)
         hold.set()
         assert anyio.run(ask, backend=backend) == [4]
     writer.end(timeout_seconds=5)

@@ -55,38 +55,43 @@ def repository(shell: Shell, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", FORMATS)
 @pytest.mark.usefixtures("repository")
-def test_the_counts_are_true_in_every_format(shell: Shell, command: str) -> None:
-    ran = shell(command)
+def test_the_counts_are_true_in_every_format(shell: Shell, subtests: pytest.Subtests) -> None:
+    for command in FORMATS:
+        with subtests.test(command=command):
+            ran = shell(command)
 
-    first, *rest = ran.reduced.split("\n")
+            first, *rest = ran.reduced.split("\n")
 
-    if "--no-renames" in command:
-        expected = "7 modified, 6 added, 6 untracked, 5 deleted, 11 staged"
-    else:
-        expected = "7 modified, 4 added, 6 untracked, 3 deleted, 2 renamed, 9 staged"
-    assert first == f"git status: {expected}."
-    assert len(ran.reduced) < len(ran.text)
-    assert "clean" not in ran.reduced
-    assert any(line.startswith("First 5: ") for line in rest)
+            if "--no-renames" in command:
+                expected = "7 modified, 6 added, 6 untracked, 5 deleted, 11 staged"
+            else:
+                expected = "7 modified, 4 added, 6 untracked, 3 deleted, 2 renamed, 9 staged"
+            assert first == f"git status: {expected}."
+            assert len(ran.reduced) < len(ran.text)
+            assert "clean" not in ran.reduced
+            assert any(line.startswith("First 5: ") for line in rest)
 
 
-@pytest.mark.parametrize("command", [line for line in FORMATS if "branch" in line or "-sb" in line or "-z -b" in line])
 @pytest.mark.usefixtures("repository")
-def test_the_branch_stays(shell: Shell, command: str) -> None:
-    assert "main" in shell(command).reduced
+def test_the_branch_stays(shell: Shell, subtests: pytest.Subtests) -> None:
+    for command in [line for line in FORMATS if "branch" in line or "-sb" in line or "-z -b" in line]:
+        with subtests.test(command=command):
+            assert "main" in shell(command).reduced
 
 
-@pytest.mark.parametrize("command", FORMATS)
-def test_a_clean_repository_is_never_made_dirty_nor_anything_clean(shell: Shell, tmp_path: Path, command: str) -> None:
+def test_a_clean_repository_is_never_made_dirty_nor_anything_clean(
+    shell: Shell, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     write(tmp_path, ["one.txt"], "text")
     shell("git init -q -b main && git add . && git commit -qm start", ok=True)
 
-    ran = shell(command)
+    for command in FORMATS:
+        with subtests.test(command=command):
+            ran = shell(command)
 
-    assert ("clean" in ran.reduced) == ("clean" in ran.text)
-    assert "modified" not in ran.reduced
+            assert ("clean" in ran.reduced) == ("clean" in ran.text)
+            assert "modified" not in ran.reduced
 
 
 @pytest.mark.parametrize("command", ["git status --porcelain=v2 --branch", "git status"])
@@ -99,8 +104,7 @@ def test_what_a_setting_hides_is_not_called_clean(shell: Shell, tmp_path: Path, 
     assert "clean" not in shell(command).reduced
 
 
-@pytest.mark.parametrize("command", FORMATS)
-def test_conflicts_are_counted_and_named_first(shell: Shell, tmp_path: Path, command: str) -> None:
+def test_conflicts_are_counted_and_named_first(shell: Shell, tmp_path: Path, subtests: pytest.Subtests) -> None:
     names = [f"folder_of_many_names/file_{n:02}.txt" for n in range(20)]
     write(tmp_path, names, "base")
     shell("git init -q -b main && git add . && git commit -qm base && git switch -qc side", ok=True)
@@ -112,15 +116,18 @@ def test_conflicts_are_counted_and_named_first(shell: Shell, tmp_path: Path, com
     assert shell("git merge side").exit_code != 0
     write(tmp_path, names[:9], "changed")
 
-    ran = shell(command)
+    for command in FORMATS:
+        with subtests.test(command=command):
+            ran = shell(command)
 
-    assert ran.reduced.startswith("git status: 4 in conflict, 9 modified.")
-    listed = next(line for line in ran.reduced.split("\n") if line.startswith("First 5: "))
-    assert all(name in listed for name in ("both.txt", "file_17.txt", "file_18.txt", "file_19.txt"))
+            assert ran.reduced.startswith("git status: 4 in conflict, 9 modified.")
+            listed = next(line for line in ran.reduced.split("\n") if line.startswith("First 5: "))
+            assert all(name in listed for name in ("both.txt", "file_17.txt", "file_18.txt", "file_19.txt"))
 
 
-@pytest.mark.parametrize("command", FORMATS)
-def test_submodules_count_as_modified_whatever_changed_in_them(shell: Shell, tmp_path: Path, command: str) -> None:
+def test_submodules_count_as_modified_whatever_changed_in_them(
+    shell: Shell, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     write(tmp_path / "inner", ["a.txt"], "text")
     shell("cd inner && git init -q -b main && git add . && git commit -qm inner", ok=True)
     shell("git init -q -b main outer", ok=True)
@@ -134,20 +141,23 @@ def test_submodules_count_as_modified_whatever_changed_in_them(shell: Shell, tmp
     write(outer, ["littered_submodule/b.txt"], "new")
     write(outer, [f"some/long/path/of/a/file_{n}.txt" for n in range(12)], "changed")
 
-    ran = shell(f"cd outer && {command}", called=command)
+    for command in FORMATS:
+        with subtests.test(command=command):
+            ran = shell(f"cd outer && {command}", called=command)
 
-    assert ran.reduced.startswith("git status: 15 modified.")
+            assert ran.reduced.startswith("git status: 15 modified.")
 
 
-@pytest.mark.parametrize("command", ["git status", "git status -sb", "git status --porcelain=v2 --branch"])
-def test_a_detached_head_is_told_in_gits_own_words(shell: Shell, repository: Path, command: str) -> None:
+def test_a_detached_head_is_told_in_gits_own_words(shell: Shell, repository: Path, subtests: pytest.Subtests) -> None:
     shell("git switch -q --detach", ok=True)
 
-    ran = shell(command)
+    for command in ["git status", "git status -sb", "git status --porcelain=v2 --branch"]:
+        with subtests.test(command=command):
+            ran = shell(command)
 
-    said = next(line for line in ran.text.split("\n") if "HEAD" in line or "detached" in line)
-    assert said in ran.reduced
-    assert "7 modified" in ran.reduced
+            said = next(line for line in ran.text.split("\n") if "HEAD" in line or "detached" in line)
+            assert said in ran.reduced
+            assert "7 modified" in ran.reduced
 
 
 def test_states_and_distances_are_told_in_gits_own_words(shell: Shell, repository: Path) -> None:
@@ -184,39 +194,43 @@ def test_a_new_repository_says_that_it_has_no_commits(shell: Shell, tmp_path: Pa
     assert ran.reduced.startswith("git status: 1 added, 19 untracked, 1 staged.\nOn branch main\nNo commits yet\n")
 
 
-@pytest.mark.parametrize("command", FORMATS)
-def test_ignored_files_are_counted_apart(shell: Shell, repository: Path, command: str) -> None:
+def test_ignored_files_are_counted_apart(shell: Shell, repository: Path, subtests: pytest.Subtests) -> None:
     write(repository, [".gitignore", "build.log", "other.log"], "*.log\n#")
 
-    ran = shell(f"{command} --ignored")
+    for command in FORMATS:
+        with subtests.test(command=command):
+            ran = shell(f"{command} --ignored")
 
-    assert "7 untracked" in ran.reduced.split("\n")[0]
-    assert "2 ignored" in ran.reduced.split("\n")[0]
-
-
-@pytest.mark.parametrize("command", FORMATS)
-def test_outside_a_repository_the_error_stays(shell: Shell, command: str) -> None:
-    ran = shell(command, env={"GIT_CEILING_DIRECTORIES": "/"})
-
-    assert "not a git repository" in ran.text
-    assert ran.reduced == ran.text
+            assert "7 untracked" in ran.reduced.split("\n")[0]
+            assert "2 ignored" in ran.reduced.split("\n")[0]
 
 
-@pytest.mark.parametrize("command", FORMATS)
+def test_outside_a_repository_the_error_stays(shell: Shell, subtests: pytest.Subtests) -> None:
+    for command in FORMATS:
+        with subtests.test(command=command):
+            ran = shell(command, env={"GIT_CEILING_DIRECTORIES": "/"})
+
+            assert "not a git repository" in ran.text
+            assert ran.reduced == ran.text
+
+
 @pytest.mark.usefixtures("repository")
-def test_a_status_with_a_line_that_is_not_understood_stays(shell: Shell, command: str) -> None:
-    text = shell(command).text
+def test_a_status_with_a_line_that_is_not_understood_stays(shell: Shell, subtests: pytest.Subtests) -> None:
+    for command in FORMATS:
+        with subtests.test(command=command):
+            text = shell(command).text
 
-    for strange in ("\tstrange", "\tmodified: strange", "fatal: strange"):
-        assert summarise_git_status(f"{text}{strange}\n") is None
+            for strange in ("\tstrange", "\tmodified: strange", "fatal: strange"):
+                assert summarise_git_status(f"{text}{strange}\n") is None
 
 
-@pytest.mark.parametrize("command", ["git status -s", "git status --porcelain"])
 @pytest.mark.usefixtures("repository")
-def test_a_status_trimmed_by_the_terminal_is_still_counted_right(shell: Shell, command: str) -> None:
-    text = shell(command).text
+def test_a_status_trimmed_by_the_terminal_is_still_counted_right(shell: Shell, subtests: pytest.Subtests) -> None:
+    for command in ["git status -s", "git status --porcelain"]:
+        with subtests.test(command=command):
+            text = shell(command).text
 
-    assert (summarise_git_status(text.strip()) or "").startswith("git status: 7 modified, 4 added, 6 untracked")
+            assert (summarise_git_status(text.strip()) or "").startswith("git status: 7 modified, 4 added, 6 untracked")
 
 
 def test_untracked_names_in_columns_are_not_counted(shell: Shell, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_pip_says_why_a_build_failed(shell: Shell, tmp_path: Path) -> None:
     assert "Invalid version" in ran.reduced
 
 
+@slow
 def test_pip_says_what_was_there_already(shell: Shell) -> None:
     ran = pip(shell, "install --no-index anyio hypothesis")
 

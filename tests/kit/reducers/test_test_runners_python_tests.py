@@ -150,11 +150,13 @@ def test_unittest_keeps_its_failures_and_its_end(shell: Shell, tmp_path: Path, o
 
     ran = shell(f"{sys.executable} -m unittest {options} test_case")
 
+    # Whether a skipped test was run is a matter of the Python: 63 or 64.
+    count = next(line for line in ran.text.splitlines() if line.startswith("Ran 6"))
     for part in (
         "FAIL: test_bad",
         "two is not three",
         "KeyError: 'missing'",
-        "Ran 64 tests in ",
+        count,
         "failures=1, errors=1",
     ):
         assert part in ran.reduced

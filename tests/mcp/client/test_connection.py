@@ -201,7 +201,7 @@ async def test_nothing_a_server_started_outlives_the_client(flags: tuple[str, ..
         pids = [int(word) for word in outcome.result.value.split()]
         assert all(is_alive(pid) for pid in pids)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while any(is_alive(pid) for pid in pids):
             await anyio.lowlevel.checkpoint()
 
@@ -217,7 +217,7 @@ async def test_a_cancelled_client_leaves_no_process_behind() -> None:
             await anyio.sleep_forever()
 
     assert scope.cancelled_caught
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while any(is_alive(pid) for pid in pids):
             await anyio.lowlevel.checkpoint()
 
@@ -259,13 +259,12 @@ async def test_a_tool_of_a_closed_client_says_that_it_is_not_connected() -> None
 
 async def test_closing_does_not_wait_for_a_server_that_is_still_starting(tmp_path: Path) -> None:
     log, heard = tmp_path / "log", Heard()
-    async with McpServers([hostile("--mute", log=log, required=True)], events=heard.events):
-        with anyio.fail_after(IN_TIME):
+    mute = hostile("--mute", log=log, required=True, start_timeout_seconds=3600)
+    with anyio.fail_after(IN_TIME):
+        async with McpServers([mute], events=heard.events):
             while not starts(log):  # noqa: ASYNC110 - the process notes it
                 await anyio.sleep(0.01)
-        begun = anyio.current_time()
 
-    assert anyio.current_time() - begun < 10  # of the 30 s it has to start
     assert heard.warnings == []
 
 
@@ -284,7 +283,7 @@ async def test_closing_while_the_protocol_is_loaded_starts_nothing(
 
     monkeypatch.setattr(Opener, "load", load)
     log = tmp_path / "log"
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks, McpServers([hostile(log=log, required=True)]):
             await loading.wait()
             tasks.start_soon(release)

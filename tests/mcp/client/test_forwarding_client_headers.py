@@ -15,6 +15,7 @@ from tests.mcp.upstreams import call, connected, hostile, serving
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.one_loop,
     # The SDK leaves a body when it has seen enough; trio would have it read to the end.
     pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|spindle.mcp.client.http):ResourceWarning"),
 ]

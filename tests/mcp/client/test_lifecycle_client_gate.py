@@ -70,7 +70,7 @@ async def test_a_question_that_could_be_another_sessions_is_declined() -> None:
         asked.append(gate)
         return {"name": "Eve"}
 
-    async with connected(hostile(timeout_seconds=2)) as servers:
+    async with connected(hostile()) as servers:
         eve = ToolContext("eve", open_gate=open_gate)
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: calls(servers, ("mcp__h__hang", {}), ctx=eve))
@@ -84,15 +84,19 @@ async def test_a_question_that_could_be_another_sessions_is_declined() -> None:
 
 
 async def test_a_question_ends_with_its_call() -> None:
-    ended = anyio.Event()
+    asked, ended = anyio.Event(), anyio.Event()
 
     async def open_gate(gate: Any) -> Any:
+        asked.set()
         try:
             await anyio.sleep_forever()
         finally:
             ended.set()
 
-    async with connected(hostile(timeout_seconds=0.3)) as servers:
-        await call(servers, "mcp__h__ask", ctx=ToolContext(events=Events(), open_gate=open_gate))
-        with anyio.fail_after(5):
+    async with connected(hostile()) as servers, anyio.create_task_group() as caller:
+        ctx = ToolContext(events=Events(), open_gate=open_gate)
+        caller.start_soon(lambda: call(servers, "mcp__h__ask", ctx=ctx))
+        await asked.wait()
+        caller.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True), anyio.fail_after(30):
             await ended.wait()

@@ -22,7 +22,7 @@ AS_TEXT = {"type": "string", "description": "The answer."}
 
 
 def gate(schema: Any = None, payload: Any = None, reason: str = "order") -> Gate:
-    return Gate(reason, payload, schema=schema, timeout_seconds=5)
+    return Gate(reason, payload, schema=schema, timeout_seconds=60)
 
 
 def form(asked: Gate) -> dict[str, Any]:

@@ -25,7 +25,7 @@ async def test_a_tool_is_told_how_its_question_was_turned_down(mode: str, action
     async def needy(*, ctx: ToolContext) -> str:
         """Ask, and note what comes of it."""
         try:
-            await ctx.wait_for(Gate("why", timeout_seconds=5))
+            await ctx.wait_for(Gate("why", timeout_seconds=60))
         except Exception as error:
             raised.append(error)
             raise
@@ -36,7 +36,7 @@ async def test_a_tool_is_told_how_its_question_was_turned_down(mode: str, action
 
     registry = ToolRegistry([needy])
     server = ToolServer(Executor(registry), registry)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Client(server.sdk, mode=mode, elicitation_callback=answer) as client:
             result = await client.call_tool("needy", {})
 

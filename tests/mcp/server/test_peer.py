@@ -92,7 +92,7 @@ async def test_a_call_that_was_parked_tells_the_request_that_waits_for_it_now() 
         """Talk before and after a question."""
         for number in range(3):
             ctx.log("info", f"line {number}")
-            await ctx.wait_for(Gate("sure", timeout_seconds=5))
+            await ctx.wait_for(Gate("sure", timeout_seconds=60))
         ctx.log("info", "last line")
         return "done"
 

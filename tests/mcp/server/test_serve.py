@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from spindle.cli.commands.journal import Journals, Wanted
+from tests.bounds import wait_until
 from tests.mcp.gateways import IN_TIME, LEGACY, MODERN, PLAIN, SERVERS, code_of, hostile, text_of
 from tests.mcp.serving import COMMAND, serving
 from tests.mcp.upstreams import is_alive
@@ -93,7 +94,7 @@ async def holding(
 @both_revisions
 @either_signal
 async def test_a_call_that_runs_may_end_and_no_other_begins(mode: str, number: signal.Signals, tmp_path: Path) -> None:
-    async with holding(tmp_path, mode, stop_seconds=30) as (process, client, outcome, pids):
+    async with holding(tmp_path, mode, stop_seconds=300) as (process, client, outcome, pids):
         process.send_signal(number)
         late = await refused(client)
         (tmp_path / "go").touch()
@@ -127,12 +128,10 @@ async def test_a_second_signal_ends_at_once(mode: str, tmp_path: Path) -> None:
     async with holding(tmp_path, mode, stop_seconds=300) as (process, client, outcome, pids):
         process.send_signal(signal.SIGINT)
         await refused(client)
-        begun = time.monotonic()
         process.send_signal(signal.SIGINT)
-        code = await ended(process)
+        code = await ended(process)  # long before the 300 s that the call may take
 
     assert code == 0
-    assert time.monotonic() - begun < 15
     assert code_of(outcome[0]) == "cancelled"
     assert recorded(tmp_path, "hold") == [("finished", "cancelled")]
     assert not any(is_alive(pid) for pid in pids)
@@ -193,15 +192,8 @@ def piped(folder: Path, *, stop_seconds: float) -> Generator[Pipe]:
             stream.close()
 
 
-def wait_for(path: Path) -> None:
-    until = time.monotonic() + IN_TIME
-    while not path.exists():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def test_closing_the_pipe_ends_the_server_and_its_upstream(tmp_path: Path) -> None:
-    with piped(tmp_path, stop_seconds=30) as pipe:
+    with piped(tmp_path, stop_seconds=300) as pipe:
         pids = pipe.answer(pipe.call("mcp__up__child", {}))["content"][0]["text"].split()
         pipe.close()
         code = pipe.process.wait(IN_TIME)
@@ -212,9 +204,9 @@ def test_closing_the_pipe_ends_the_server_and_its_upstream(tmp_path: Path) -> No
 
 
 def test_a_call_that_runs_when_the_pipe_is_closed_is_cancelled_and_recorded(tmp_path: Path) -> None:
-    with piped(tmp_path, stop_seconds=30) as pipe:
+    with piped(tmp_path, stop_seconds=300) as pipe:
         pipe.call("hold", {"folder": str(tmp_path)})
-        wait_for(tmp_path / "began")
+        wait_until((tmp_path / "began").exists)
         pipe.close()
         code = pipe.process.wait(IN_TIME)
 
@@ -224,10 +216,10 @@ def test_a_call_that_runs_when_the_pipe_is_closed_is_cancelled_and_recorded(tmp_
 
 @either_signal
 def test_a_signal_lets_the_call_of_a_pipe_end(number: signal.Signals, tmp_path: Path) -> None:
-    with piped(tmp_path, stop_seconds=30) as pipe:
+    with piped(tmp_path, stop_seconds=300) as pipe:
         pids = pipe.answer(pipe.call("mcp__up__child", {}))["content"][0]["text"].split()
         running = pipe.call("hold", {"folder": str(tmp_path)})
-        wait_for(tmp_path / "began")
+        wait_until((tmp_path / "began").exists)
         pipe.process.send_signal(number)
         (tmp_path / "go").touch()
         answer = pipe.answer(running)
@@ -243,7 +235,7 @@ def test_a_signal_lets_the_call_of_a_pipe_end(number: signal.Signals, tmp_path: 
 def test_a_call_of_a_pipe_that_does_not_end_is_cancelled_and_answered(signals: int, tmp_path: Path) -> None:
     with piped(tmp_path, stop_seconds=0.2 if signals == 1 else 300) as pipe:
         running = pipe.call("hold", {"folder": str(tmp_path)})
-        wait_for(tmp_path / "began")
+        wait_until((tmp_path / "began").exists)
         pipe.process.send_signal(signal.SIGTERM)
         if signals == 2:
             while not pipe.answer(pipe.call("whoami", {}))["isError"]:

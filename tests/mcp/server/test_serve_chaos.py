@@ -46,7 +46,7 @@ def anyio_backend() -> str:
 
 @both_revisions
 async def test_every_misdeed_ends_its_own_call_and_harms_no_other(mode: str, tmp_path: Path) -> None:
-    config = hostile("bad", timeout_seconds=1) + hostile("good")
+    config = hostile("bad", timeout_seconds=3) + hostile("good")
     codes: dict[str, str | None] = {}
     beside: list[str | None] = []
     async with inside(tmp_path, config) as gateway, gateway.client(mode) as client:
@@ -61,7 +61,7 @@ async def test_every_misdeed_ends_its_own_call_and_harms_no_other(mode: str, tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("misdeed", HEAVY)
 async def test_a_heavy_misdeed_ends_its_own_call_and_harms_no_other(misdeed: str, tmp_path: Path) -> None:
-    config = hostile("bad", timeout_seconds=0.3 if misdeed == "freeze" else 10) + hostile("good")
+    config = hostile("bad", timeout_seconds=1 if misdeed == "freeze" else 30) + hostile("good")
     beside: list[str | None] = []
     outcome: list[str | None] = []
     async with inside(tmp_path, config) as gateway, gateway.client(LEGACY) as client:
@@ -83,7 +83,7 @@ async def test_a_heavy_misdeed_ends_its_own_call_and_harms_no_other(misdeed: str
 
 async def test_calls_beside_a_crash_have_one_outcome_each_and_the_server_works_again(tmp_path: Path) -> None:
     outcomes: Counter[str | None] = Counter()
-    async with inside(tmp_path, hostile("bad", timeout_seconds=10)) as gateway, gateway.client(MODERN) as client:
+    async with inside(tmp_path, hostile("bad", timeout_seconds=30)) as gateway, gateway.client(MODERN) as client:
         first = await client.call_tool("mcp__bad__ok", {})
 
         async def call(tool: str) -> None:
@@ -194,17 +194,14 @@ async def test_a_required_server_that_falls_fails_the_health_page_until_it_is_up
 
 @pytest.mark.slow
 async def test_a_server_that_never_starts_keeps_nobody_waiting_for_the_others(tmp_path: Path) -> None:
-    config = PLAIN + hostile("mute", "--mute", start_timeout_seconds=30) + hostile("good")
+    config = PLAIN + hostile("mute", "--mute", start_timeout_seconds=3600) + hostile("good")
     with anyio.fail_after(IN_TIME), serving(tmp_path, config=config) as (process, address):
         async with Client(streamable_http_client(address), mode=LEGACY) as client:
-            begun = anyio.current_time()
             names = await names_of(client)
-            took = anyio.current_time() - begun
             beside = await client.call_tool("mcp__good__ok", {})
         process.send_signal(signal.SIGTERM)
         assert process.wait(IN_TIME) == 0
 
-    assert took < 20
     assert "mcp__good__ok" in names
     assert code_of(beside) is None
 

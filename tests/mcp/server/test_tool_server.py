@@ -43,7 +43,7 @@ def erase(path: str) -> str:
 async def ask(*, ctx: ToolContext) -> str:
     """Ask the user for a colour."""
     schema = {"type": "string", "enum": ["red", "blue"]}
-    return await ctx.wait_for(Gate("colour", {"question": "Which colour?"}, schema=schema, timeout_seconds=5))
+    return await ctx.wait_for(Gate("colour", {"question": "Which colour?"}, schema=schema, timeout_seconds=60))
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ async def connected(
     registry = ToolRegistry(tools)
     server = ToolServer(Executor(registry, journal=options.pop("journal", None)), registry, **options)
     callback = None if answer is None else elicit
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with Client(server.sdk, mode=mode, elicitation_callback=callback) as client:
             yield client, server, asked
 
@@ -204,8 +204,8 @@ async def test_a_parked_call_runs_once_however_often_its_client_comes_back() -> 
         """Ask twice."""
         nonlocal started
         started += 1
-        first = await ctx.wait_for(Gate("one", timeout_seconds=5))
-        second = await ctx.wait_for(Gate("two", timeout_seconds=5))
+        first = await ctx.wait_for(Gate("one", timeout_seconds=60))
+        second = await ctx.wait_for(Gate("two", timeout_seconds=60))
         return f"{first} {second}"
 
     async with connected(twice, mode=MODERN, answer=accepting(answer="yes")) as (client, _, asked):
@@ -289,7 +289,7 @@ async def test_clients_are_told_when_tools_change() -> None:
         listeners.append(listener)
         return listeners.clear
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with (
             propagate_changes(server, on_change),
             Client(server.sdk, mode=LEGACY, message_handler=heard) as client,

@@ -27,7 +27,7 @@ async def question(args: Any) -> str:
         return {"approve": False}
 
     request = ApprovalRequest(tool=erase, args=args, checksum="", ctx=ToolContext(open_gate=open_gate))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         assert await approve_by_gate(request) is False
     return asked[0]
 

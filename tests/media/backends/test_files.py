@@ -11,7 +11,7 @@ from spindle.errors import MediaUnreadableError
 from spindle.media.backends.files import FileReader
 from spindle.media.readers import CHUNK_BYTES
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 CONTENT = bytes(range(256)) * 1000
 
 

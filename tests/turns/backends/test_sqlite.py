@@ -26,7 +26,7 @@ from spindle.media import Media
 from spindle.turns.record_types import Message, Retrievable, Thought
 from spindle.turns.records import Records
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 def call(results: Any, **facts: Any) -> ToolCallRecord:
@@ -325,7 +325,7 @@ async def test_stores_of_one_path_share_a_thread_which_ends_with_the_last(tmp_pa
     assert len((await second.load()).messages) == 2
     await second.aclose()
 
-    thread.join(5)
+    thread.join(30)
     assert not thread.is_alive()
 
 
@@ -338,5 +338,5 @@ async def test_records_that_are_forgotten_let_go_of_their_file(tmp_path: Path) -
     del records
     gc.collect()
 
-    thread.join(5)
+    thread.join(30)
     assert not thread.is_alive()

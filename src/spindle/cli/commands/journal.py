@@ -270,8 +270,9 @@ def _follow_line(out: Output, entry: JournalEntry) -> None:
 
 def _print(out: Output, entry: JournalEntry) -> None:
     ended = "" if entry.ended_at is None else f", took {_took(entry)}"
+    started = entry.started_at.astimezone().isoformat(sep=" ", timespec="seconds")
     facts = [
-        f"{describe_outcome(entry)}{ended}, started {entry.started_at.astimezone().isoformat(sep=' ', timespec='seconds')}",
+        f"{describe_outcome(entry)}{ended}, started {started}",
         f"session {entry.session_id}, turn {entry.turn_id}",
         f"attempts: {entry.attempts}",
         f"checksum: {entry.checksum}",
