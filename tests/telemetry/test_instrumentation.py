@@ -82,11 +82,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from spindle import Call, Executor, ToolContext, ToolRegistry
-from spindle.telemetry import providers
+from spindle.telemetry import instruments
 from spindle.telemetry.instrumentation import telemetry
 
 async def main():
-    providers.ASK_AGAIN_SECONDS = 0  # rather than wait
+    instruments.ASK_AGAIN_SECONDS = 0  # rather than wait
     executor = Executor(ToolRegistry(), interceptors=[telemetry()])
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
     await executor.execute_parallel([Call("c1", "x")], ToolContext())

@@ -225,7 +225,7 @@ def test_where_mounts_are_refused_landlock_still_holds_and_the_report_says_so(ro
     # A process that is under Landlock already may not mount.
     code = (
         "confine.no_new_privileges()\n"
-        "confine.restrict(read=['/'], write=['/'], devices=['/dev'], network=True)\n"
+        "confine.restrict_with_landlock(read=['/'], write=['/'], devices=['/dev'], network=True)\n"
         "report(sys.argv[1], 'git init -q . && git status', 'cat ../secret', 'exec cat /proc/self/comm')"
     )
 
@@ -247,14 +247,14 @@ def test_without_landlock_the_root_alone_keeps_files_from_being_reached(root: Pa
     code = """
 import os
 from spindle.capabilities.process.backend_launcher import private_root
-from spindle.capabilities.process.backend_sandbox import DEVICES, View
+from spindle.capabilities.process.backend_sandbox import DEVICES, VisiblePaths
 root, data, secret = sys.argv[1:]
-view = View.of(root, [data], [], network=True)
+view = VisiblePaths.of(root, [data], [], network=True)
 files = {"read": view.read, "write": view.write, "aliases": view.aliases, "devices": DEVICES}
-confine.enter(network=True)
+confine.enter_namespaces(network=True)
 if os.fork():
     sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
-told = {"enforced": private_root.enter(root, files), "could": []}
+told = {"enforced": private_root.enter_private_root(root, files), "could": []}
 confine.drop_capabilities()
 told["mounts"] = [line.split()[1:4] for line in open("/proc/self/mounts")]
 places = [secret, f"{data}/new", f"{root}/new", "/new", "/dev/new", "/etc/new", "/usr/new"]
