@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from spindle.capabilities import from_file
 from spindle.capabilities.resolve import Backends
-from spindle.capabilities.secrets.backend import from_file
 from spindle.cli.config.loader import Config
 from spindle.cli.config.schema import ServerEntry, looks_like_secret
 from spindle.errors import CapabilityError, InvalidServerSpecError, SecretError

@@ -83,7 +83,7 @@ _FIXES = {
 
 
 def _enforcement() -> dict[str, Any]:
-    from spindle.capabilities.process.backend import ProcessBackend  # noqa: PLC0415 - not on every system
+    from spindle.capabilities import ProcessBackend  # noqa: PLC0415 - not on every system
 
     with tempfile.TemporaryDirectory(prefix="spindle-doctor-") as root:
         return ProcessBackend(["true"], root=root).enforcement()
