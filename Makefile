@@ -19,7 +19,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve demo test test-all test-pythons coverage check format lint types imports docs bench corpus lock dist clean
+.PHONY: help setup serve demo test test-all test-pythons coverage check format lint types imports docs names bench corpus lock dist clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -88,6 +88,9 @@ imports: $(READY) ## check that files import only from rings further in
 
 docs: $(READY) ## build the documentation into site/
 	$(PY) -m mkdocs build --strict --quiet
+
+names: $(READY) ## generate docs/names.md from the code
+	$(PY) .ci/names.py
 
 bench: $(READY) ## measure against the floors and print the ratios
 	@$(PY) -m benchmarks

@@ -1,6 +1,7 @@
 """What must be in the repository, and what must never get into it."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -67,3 +68,10 @@ def test_no_module_has_a_name_that_says_nothing(root: Path) -> None:
     modules = [path for folder in ("src", "benchmarks") for path in sorted((root / folder).rglob("*.py"))]
 
     assert not [path for path in modules if VAGUE_NAMES.search(path.stem)]
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="signatures are printed differently by other Pythons")
+def test_the_reference_of_public_names_is_up_to_date(root: Path) -> None:
+    done = subprocess.run([sys.executable, root / ".ci" / "names.py", "--check"], check=False, timeout=50)
+
+    assert done.returncode == 0

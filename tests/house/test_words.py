@@ -13,7 +13,9 @@ DIALECT = re.compile(
 )
 """Words of a private dialect: each has a plain word in docs/glossary.md or in STYLE."""
 
-PLAIN = re.compile(r"\b(there|it) (is|are|was|were) no\b|\b(is|are|was|were) no (longer|more|other|limit)\b", re.IGNORECASE)
+PLAIN = re.compile(
+    r"\b(there|it) (is|are|was|were) no\b|\b(is|are|was|were) no (longer|more|other|limit)\b", re.IGNORECASE
+)
 
 LEFT: dict[str, int] = {}
 """How many such words each file still has. The numbers only go down."""
