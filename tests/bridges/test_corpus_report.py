@@ -31,7 +31,7 @@ def test_what_was_kept_rewritten_and_dropped_is_counted() -> None:
 def test_a_tool_that_is_refused_is_named_with_its_reason() -> None:
     text = report([PLAIN, CLASHING])
 
-    assert "refused ours clash: two properties would both be called 'a_b'" in text
+    assert "refused ours clash: two properties would both be named 'a_b'" in text
     assert "in the loose form: a value of any type" in text
 
 

@@ -1,4 +1,4 @@
-"""What a model is told of tools: built once for each tool and dialect, joined, and undone in their calls."""
+"""Tool definitions as a provider receives them, cached per tool and dialect, and the reverse mapping for calls."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -26,10 +26,10 @@ from spindle.tools.registry import ToolRegistry
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One tool in a dialect's words, for the dialect to put into its own shape."""
+    """A tool lowered to a dialect, before the dialect wraps it in its own JSON shape."""
 
     name: str
-    """As the provider knows it."""
+    """The name sent to the provider."""
     description: str
     schema: dict[str, Any]
     strict: bool
@@ -38,12 +38,12 @@ class Spec:
 
 
 Wrap: TypeAlias = Callable[[Spec], dict[str, Any]]
-"""Puts a tool into the provider's shape: plain JSON data. One function of a module, for it is part of a cache's key."""
+"""Converts a tool to the provider's JSON shape. Must be a module-level function: it is part of a cache key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One tool's definition as JSON, with what is needed to understand its calls."""
+    """One tool's definition as JSON, with the data needed to read its calls."""
 
     name: str
     wire_name: str
@@ -51,18 +51,18 @@ class Definition:
     report: LossReport
     restore: Restorer | None
     strict_size: Size | None = None
-    """How large it is in its strict form; `None` where it is not in it."""
+    """Size of the strict schema; `None` if the schema is in its loose form."""
 
 
 _made: WeakKeyDictionary[Tool, dict[tuple[str, bool, Wrap], Definition]] = WeakKeyDictionary()
 
 _UNOBSERVED = Events()
-"""Warnings sent here end in the log."""
+"""Default for callers without observers: warnings only reach the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What a provider is told of a list of tools, and how its calls are read."""
+    """The definitions of a list of tools for one provider, and the way to read the calls that name them."""
 
     dialect: Dialect
     listed: tuple[Definition, ...]
@@ -71,32 +71,32 @@ class Definitions:
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """The definitions in the provider's own shape: plain data of the caller's own."""
+        """The definitions in the provider's shape, as a fresh copy."""
         return json.loads(self.json)
 
     @property
     def json(self) -> bytes:
-        """The definitions as one JSON list; the same tools give the same bytes in every process."""
+        """The definitions as one JSON list; the same tools produce the same bytes in every process."""
         return b"[" + b",".join([definition.json for definition in self.listed]) + b"]"
 
     @property
     def reports(self) -> tuple[LossReport, ...]:
-        """What each tool's schema lost, in the order of the tools."""
+        """The loss report of each tool's schema, in the order of the tools."""
         return tuple(definition.report for definition in self.listed)
 
     def __len__(self) -> int:
         return len(self.listed)
 
     def call(self, tool_call_id: str | None, wire_name: str, args: Any = None) -> Call:
-        """Make the call a model asked for: its own name and arguments, and an id where the provider gave none.
+        """Build the call a model requested, with the tool's own name and arguments, and a new id if it has none.
 
-        Arguments that are no JSON object stay as they came, so that the executor refuses them.
+        Arguments that are not a JSON object are passed on unchanged; the executor rejects them.
         """
         name = self.names.to_own(wire_name)
         return Call(tool_call_id or new_call_id(), name, self._restored(name, args))
 
     def _restored(self, name: str, args: Any) -> RawArgs:
-        # By the tool's own name: a model may know it from elsewhere, and call it so.
+        # Look up by the tool's own name too: the model may have learned it from the conversation.
         restore = self._restores.get(self.names.to_wire(name))
         if restore is None:
             return args
@@ -107,7 +107,7 @@ class Definitions:
 
 
 def new_call_id() -> str:
-    """Make an id for a call that came without one; never the same twice."""
+    """Return a new unique id for a call that came without one."""
     return f"call_{uuid4().hex}"
 
 
@@ -120,12 +120,12 @@ def build(
     strict: bool = False,
     events: Events | None = None,
 ) -> Definitions:
-    """Tell a dialect about tools: available, not hidden, not refused; in the order of their registration.
+    """Build the definitions of all available, visible and allowed tools, in registration order.
 
     Raises:
-        CannotLowerError: The dialect cannot take a tool's schema at all.
+        CannotLowerError: A tool's schema cannot be expressed in the dialect.
         NameClashError: Two tools would have the same name on the wire.
-        TooManyToolsError: There are more than the provider takes.
+        TooManyToolsError: There are more tools than the provider accepts.
     """
     shown = _within_limit(dialect, _shown(tools, filter, events), events or _UNOBSERVED)
     key = (dialect.name, strict, wrap)
@@ -149,11 +149,11 @@ def _shown(tools: ToolRegistry | Iterable[Tool], filter: ToolFilter | None, even
 
 
 def _within_limit(dialect: Dialect, tools: list[Tool], events: Events) -> list[Tool]:
-    """Give as many as the provider takes: readers, which come by themselves as a turn goes on, make room for tools."""
+    """Return at most as many tools as the provider accepts; artifact readers are dropped first, the newest first."""
     most = dialect.limits.max_tools
     if most is None or len(tools) <= most:
         return tools
-    message = f"{dialect.name} takes at most {most} tools, and these are {len(tools)}; show fewer with a ToolFilter"
+    message = f"{dialect.name} accepts at most {most} tools, got {len(tools)}; reduce them with a ToolFilter"
     if dialect.limits.tools_limit != "refuse":
         events.warn(message, source="definitions")
         return tools
@@ -161,14 +161,14 @@ def _within_limit(dialect: Dialect, tools: list[Tool], events: Events) -> list[T
     if len(readers) < too_many:
         raise TooManyToolsError(message, dialect=dialect.name, count=len(tools), max_tools=most)
     left_out = readers[-too_many:]
-    events.warn(f"{message}; not shown now: {', '.join(left_out)}", source="definitions")
+    events.warn(f"{message}; omitted now: {', '.join(left_out)}", source="definitions")
     return [tool for tool in tools if tool.name not in left_out]
 
 
 def _within_strict_room(
     dialect: Dialect, tools: list[Tool], listed: tuple[Definition, ...], wrap: Wrap
 ) -> tuple[Definition, ...]:
-    """Tell in the loose form what has no room among the strict tools of one request, the first having it first."""
+    """Replace strict definitions beyond the limits of one request by loose ones; earlier tools have precedence."""
     limits, fitting, used = dialect.limits, list[Definition](), Size()
     most = [limits.max_strict_tools, limits.max_strict_optional, limits.max_strict_unions]
     count = 0
@@ -192,7 +192,7 @@ def _loosened(dialect: Dialect, tool: Tool, wrap: Wrap) -> Definition:
     if known is None:
         loose = _make(dialect, tool, (dialect.name, False, wrap))
         loss = Loss(
-            "", "strict", "dropped", "told in the loose form, for a request takes only so much in the strict one"
+            "", "strict", "dropped", "sent in the loose form: the request's limits for strict tools are used up"
         )
         report = replace(loose.report, losses=in_order([*loose.report.losses, loss]))
         known = _made[tool][key] = replace(loose, report=report)
@@ -205,7 +205,7 @@ def _make(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> Definiti
     try:
         lowered, strict = _lowered(dialect, told["input_schema"], strict=strict)
     except CannotLowerError as error:
-        message = f"the tool {tool.name!r} cannot be told to {dialect.name}: {error}"
+        message = f"the schema of tool {tool.name!r} cannot be expressed in {dialect.name}: {error}"
         raise CannotLowerError(message, tool=tool.name, dialect=dialect.name, path=error.path, why=error.why) from error
     name = wire_name(tool.name, dialect.limits)
     shape = wrap(Spec(name, told["description"], lowered.schema, strict, tool))
@@ -222,15 +222,15 @@ def _make(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> Definiti
 
 
 def _lowered(dialect: Dialect, schema: Mapping[str, Any], *, strict: bool) -> tuple[Lowered, bool]:
-    """Lower to the strict form where that is wanted and can be, else to the loose one, which says so."""
+    """Lower to the strict form if requested and possible, else to the loose form with a loss entry."""
     if not strict:
         return lower(schema, dialect.rules), False
-    detail = "told in the loose form, for the dialect has no strict one"
+    detail = "sent in the loose form: the dialect has no strict form"
     if dialect.strict_rules is not None:
         try:
             return lower(schema, dialect.strict_rules), True
         except CannotLowerError as error:
-            detail = f"told in the loose form, for the strict one cannot say {error.path or '/'}: {error.why}"
+            detail = f"sent in the loose form: the strict form cannot express {error.path or '/'}: {error.why}"
     loose = lower(schema, dialect.rules)
     return replace(loose, losses=in_order([*loose.losses, Loss("", "strict", "dropped", detail)])), False
 
@@ -240,5 +240,5 @@ def _bytes(shape: Mapping[str, Any]) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # A lone surrogate has no UTF-8; escaped, it still travels.
+        # A lone surrogate cannot be encoded as UTF-8, but can be sent as a JSON escape.
         return json.dumps(shape, allow_nan=False, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""A dialect as data: its name, its limits, and how schemas are lowered to it."""
+"""The dialects of all providers as data: name, limits, and the rules by which schemas are lowered."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from spindle.bridges.provider_limits import Limits, Rules
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
-    """One provider's way to be told about tools."""
+    """The form in which one provider accepts tool definitions."""
 
     name: str
     limits: Limits
     rules: Rules
     strict_rules: Rules | None = None
-    """Of the form whose arguments the provider guarantees; `None` where there is no such form."""
+    """Rules of the form whose arguments the provider guarantees; `None` if there is no such form."""
 
 
 _BASE = frozenset(("type", "properties", "required", "items", "enum", "description", "title", "anyOf"))
@@ -22,7 +22,7 @@ _REFS = frozenset(("$ref", "$defs", "definitions"))
 _BOUNDS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
 _OPENAI_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 
-# Loose: refuses these at the top, and arrays without items; all else is told to the model as it is.
+# The loose form rejects these keywords at the top level, and arrays without items; everything else is passed on.
 _OPENAI = Rules(root_banned=frozenset(("anyOf", "oneOf", "allOf", "enum", "const", "not")), needs_items=True)
 
 
@@ -108,7 +108,7 @@ GEMINI = Dialect(
     ),
 )
 
-# Nova takes three keywords at the top, and Claude behind Bedrock no unions there; references cannot live then.
+# Nova accepts three keywords at the top level, and Claude on Bedrock no unions there, so references must be inlined.
 # https://docs.aws.amazon.com/nova/latest/userguide/tool-use-definition.html
 BEDROCK = Dialect(
     name="bedrock",

@@ -1,9 +1,9 @@
 """The dialect of MCP: tools as a server lists them, `tools/call` requests as calls, outcomes as `CallToolResult`s.
 
-`content` is the model's: what the executor showed, in its envelope, and media as blocks. `structuredContent` is the
-program's, without an envelope, and is given only where the tool's `outputSchema` promises it; that is promised of
-trusted tools alone unless you say otherwise. Nothing here needs the MCP SDK; everything is plain data that its types
-accept, in both current revisions of the protocol.
+`content` is for the model: the text the executor showed, in its envelope, and media as blocks. `structuredContent` is
+for programs, without an envelope, and is included only if the tool's `outputSchema` declares it; by default only
+trusted tools declare one. Nothing here needs the MCP SDK: everything is plain data that its types accept, in both
+current revisions of the protocol.
 """
 
 import json
@@ -27,25 +27,25 @@ from spindle.trust.envelope import handle
 DIALECT: Final = dialects.MCP
 
 TITLE: Final = "mcp.title"
-"""Where in a tool's `meta` its title for people stands."""
+"""Key in a tool's `meta` for its human-readable title."""
 OUTPUT_SCHEMA: Final = "mcp.output_schema"
-"""Where in a tool's `meta` the JSON Schema of its structured results stands; their root must be an object."""
+"""Key in a tool's `meta` for the JSON Schema of its structured results, whose root must be an object."""
 META: Final = "mcp.meta"
-"""Where in a tool's `meta` stands what the list shows as `_meta`."""
+"""Key in a tool's `meta` for the `_meta` of its list entry."""
 
 ArtifactUri: TypeAlias = Callable[[CallOutcome], str | None]
-"""Gives the address under which a server offers the artifact of an outcome as a resource."""
+"""Returns the URI under which a server exposes the artifact of an outcome as a resource."""
 
 
 class _Anything(Sees):
-    """MCP carries every kind of media; what its client's model can see, the client knows."""
+    """All media: MCP can carry every type, and the client decides which its model accepts."""
 
     def takes(self, media: Media) -> bool:  # noqa: ARG002  the signature is that of `Sees`
         return True
 
 
 EVERYTHING: Final[Sees] = _Anything(unsupported="fallback-stash")
-"""Images and audio as their blocks, everything else as embedded resources."""
+"""Images and audio as their own blocks, everything else as embedded resources."""
 
 
 def definitions(
@@ -56,23 +56,23 @@ def definitions(
     events: Events | None = None,
     structured: bool | None = None,
 ) -> Definitions:
-    """List tools as `tools/list` does; MCP has no strict form.
+    """Return the definitions of tools as `tools/list` shows them; MCP has no strict form.
 
-    `structured` says which tools tell an `outputSchema`, and so give `structuredContent`: all that have one, none, or
-    (by default) the trusted ones, for some clients show it to their model, and it stands in no envelope.
+    `structured` selects the tools that declare an `outputSchema`, and so return `structuredContent`: all that have one,
+    none, or (by default) trusted ones, because some clients show it to their model without an envelope.
 
     Raises:
-        CannotLowerError: A tool's schema cannot be told.
-        NameClashError: Two tools would have one name on the wire.
+        CannotLowerError: A tool's schema cannot be expressed.
+        NameClashError: Two tools would have the same name on the wire.
     """
     wrap = _typed_if_trusted if structured is None else _typed if structured else _untyped
     return build(DIALECT, tools, wrap, filter=filter, strict=strict, events=events)
 
 
 def calls(request: Any, definitions: Definitions | None = None) -> list[Call]:
-    """Read the call of a `tools/call` request, or of its params alone; of a list of requests, each one's.
+    """Return the call of a `tools/call` request, or of its params; for a list of requests, return all calls.
 
-    The call has the id of the request, and a new one where only the params are given. Other requests ask for no call.
+    The call has the id of the request, or a new id if only params are passed. Other requests contain no call.
     """
     if isinstance(request, list | tuple):
         return [call for each in cast("Sequence[Any]", request) for call in calls(each, definitions)]
@@ -89,7 +89,7 @@ def calls(request: Any, definitions: Definitions | None = None) -> list[Call]:
 
 
 class Stream:
-    """Requests as they come in; MCP sends each of them whole, and no model's words."""
+    """Collects calls from requests; MCP sends each request complete, and no text of a model."""
 
     text: Final = ""
     usage: Final = None
@@ -100,11 +100,11 @@ class Stream:
         self._calls: list[Call] = []
 
     def feed(self, event: Any) -> None:
-        """Take one message; what is no `tools/call` request says nothing."""
+        """Process one message; anything but a `tools/call` request is ignored."""
         self._calls += calls(event, self._definitions)
 
     def calls(self) -> list[Call]:
-        """Give the calls so far."""
+        """Return the calls so far."""
         return list(self._calls)
 
 
@@ -117,13 +117,13 @@ async def results(
     structured: bool | None = None,
     artifact_uri: ArtifactUri | None = None,
 ) -> list[dict[str, Any]]:
-    """Give the `CallToolResult` of each outcome, in their order.
+    """Return the `CallToolResult` of each outcome, in order.
 
-    Without `fenced` texts are given as the tool wrote them, for a client that fences them itself. `structured` says
-    whether an object is given as `structuredContent` too; `None`: where the definitions tell an `outputSchema`.
+    Without `fenced`, texts are returned as the tool wrote them, for a client that fences them itself. `structured`
+    decides whether objects are also returned as `structuredContent`; `None`: if the definitions have an `outputSchema`.
 
     Raises:
-        UnsupportedMediaError: `sees` turns media down, and says "throw".
+        UnsupportedMediaError: `sees` does not accept the media, and its `unsupported` is "throw".
     """
     names = {outcome.name for outcome in outcomes}
     promised = _promises(definitions, names) if structured is None else frozenset[str]()
@@ -160,7 +160,7 @@ def _untyped(spec: Spec) -> dict[str, Any]:
     told: dict[str, Any] = {
         "name": spec.name,
         "description": spec.description,
-        # Arguments are always an object, and the protocol wants it said.
+        # Arguments are always an object, and the protocol requires the type.
         "inputSchema": {**spec.schema, "type": "object"},
         "annotations": _hints(tool),
     }
@@ -179,7 +179,7 @@ def _ordered(told: dict[str, Any]) -> dict[str, Any]:
 def _hints(tool: Tool) -> dict[str, bool]:
     hints = {
         "readOnlyHint": tool.read_only,
-        # Of what may change things, nobody said that it only adds.
+        # Tools that may write do not declare whether they only add, so assume the worst.
         "destructiveHint": not tool.read_only,
         "idempotentHint": tool.idempotent or tool.read_only,
     }
@@ -187,7 +187,7 @@ def _hints(tool: Tool) -> dict[str, bool]:
 
 
 def _promises(definitions: Definitions | None, names: Set[str]) -> frozenset[str]:
-    """Name those of these tools that tell an `outputSchema`."""
+    """Return the names of those tools whose definition has an `outputSchema`."""
     if definitions is None:
         return frozenset()
     return frozenset(each.name for each in definitions.listed if each.name in names and _tells_output(each.json))
@@ -202,7 +202,7 @@ def _tells_output(definition: bytes) -> bool:
 
 
 def _plain(value: Any) -> Mapping[str, Any] | None:
-    """Give an object of the SDK as the data it stands for, and data as it is."""
+    """Return an SDK object as plain data, and plain data unchanged."""
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         value = dump(by_alias=True, mode="json", exclude_none=True)
@@ -214,9 +214,9 @@ def _id(value: Any) -> str | None:
 
 
 def _arguments(value: Any) -> RawArgs:
-    """Take what the request gave; what is no object becomes its JSON text, which the executor refuses."""
+    """Return the arguments of a request; a value that is not an object becomes JSON text, which executors reject."""
     if value is None:
-        return {}  # the protocol: arguments may be left out where there are none
+        return {}  # the protocol allows omitting empty arguments
     if isinstance(value, Mapping | str | bytes):
         return cast("RawArgs", value)
     try:
@@ -235,11 +235,11 @@ async def _result(
     value = _structured(outcome) if wants_structured else None
     content = [_block(part) for part in parts]
     if value is not None:
-        # Says to a client that reads both which of them is its model's.
+        # Tells a client that reads both which one is for its model.
         content = [{**each, "annotations": {"audience": ["assistant"]}} for each in content]
     if uri is not None:
         content.append(await _link(outcome, uri))
-    # A promise that was not kept is an error: a client would refuse the result as a whole, text and all.
+    # Missing structured content is an error: a client would reject the whole result, including the text.
     is_error = not outcome.ok or (is_promised and value is None)
     result: dict[str, Any] = {"content": content, "isError": is_error, "resultType": "complete"}
     if value is not None:
@@ -260,7 +260,7 @@ async def _bare(outcome: CallOutcome, sees: Sees) -> Sequence[Part]:
 
 
 def _structured(outcome: CallOutcome) -> dict[str, Any] | None:
-    """Give the structured result as data of the caller's own; only objects, which both revisions take."""
+    """Return the structured result as a copy; only objects, which both revisions accept."""
     result = outcome.result
     value: object = result.structured if isinstance(result, Ok) else None
     if not isinstance(value, dict):
@@ -287,7 +287,7 @@ async def _link(outcome: CallOutcome, uri: str) -> dict[str, Any]:
     link = {"type": "resource_link", "uri": uri, "name": outcome.tool_call_id}
     try:
         return {**link, "size": await _artifact(outcome).byte_length()}
-    except Exception:  # noqa: BLE001  an artifact whose size nobody knows is still there to be asked for
+    except Exception:  # noqa: BLE001  an artifact of unknown size can still be read
         return link
 
 

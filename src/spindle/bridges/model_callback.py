@@ -1,4 +1,4 @@
-"""What every ready executor callback does: ask, follow the stream, try again, tell observers, give a reply."""
+"""The executor callback shared by all providers: request, stream, retry, report to observers, return a reply."""
 
 import email.utils
 import random
@@ -23,7 +23,7 @@ from spindle.turns.dispatch import Reply
 
 
 class StreamReporter:
-    """Reports pieces as they come, and completes what they began."""
+    """Reports the deltas of one response to observers, and marks them complete at the end."""
 
     def __init__(self, ctx: DispatchContext, helpers: CallbackHelpers, message_id: str) -> None:
         self._ctx = ctx
@@ -35,7 +35,7 @@ class StreamReporter:
         self._told: dict[str, tuple[str, Any]] = {}
 
     def tell(self, piece: ResponseDelta) -> None:
-        """Report what is new."""
+        """Report one delta."""
         if piece.kind == "text":
             self._begun.add("message")
             self._helpers.report_message(self._message_id, piece.text)
@@ -45,18 +45,18 @@ class StreamReporter:
         else:
             self._arguments[piece.id] = self._arguments.get(piece.id, "") + piece.text
             tool = self._tools[piece.id] = piece.tool or self._tools.get(piece.id, "")
-            # Half a text cannot be masked, and whose arguments they are must be known before they are shown.
+            # Partial JSON cannot be masked: show arguments only if the tool is known and has no secret fields.
             is_open = bool(tool) and not self._secret_fields(tool)
             self._tell_call(piece.id, tool, self._arguments[piece.id] if is_open else MASK)
 
     def tell_whole(self, answered: ModelResponse) -> None:
-        """Report an answer that did not come in pieces."""
+        """Report a response that was not streamed."""
         if answered.text:
             self._helpers.report_message(self._message_id, answered.text, is_complete=True)
         self._tell_calls(answered)
 
     def finish(self, answered: ModelResponse) -> None:
-        """Say that there are no more pieces, and what the calls have become."""
+        """Mark the streamed message and thought complete, and report the final calls."""
         if "thought" in self._begun:
             self._helpers.report_thought(self._message_id, "", is_complete=True)
         if "message" in self._begun:
@@ -88,27 +88,27 @@ class StreamReporter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retries:
-    """How often a provider is asked again, and after how long."""
+    """How often a request to a provider is retried, and after which delay."""
 
     attempts: int = 3
-    """The first one counts; 1 never asks again."""
+    """Includes the first attempt; 1 disables retries."""
     base_seconds: float = 0.5
     cap_seconds: float = 30
-    """Also the longest `retry-after` that is waited for; a longer one ends the turn at once."""
+    """Also the longest `retry-after` to wait for; a longer one ends the turn at once."""
     statuses: frozenset[int] = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 
 _MAX_SAID_CHARS: Final = 500
-"""How much of a server's own words an error repeats."""
+"""Maximum length of a server's message that an error repeats."""
 _LEAST_SECRET_CHARS: Final = 8
-"""A shorter one is no key that anybody gave out, and would be found inside other words."""
+"""Shorter strings are not real keys, and masking them would alter unrelated text."""
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 @dataclass(kw_only=True, eq=False)
 class ModelCallback:
-    """An executor callback: `TurnRunner(executor_callback=Asking(...))`."""
+    """An executor callback: `TurnRunner(executor_callback=ModelCallback(...))`."""
 
     provider: Provider
     sees: Sees
@@ -117,16 +117,16 @@ class ModelCallback:
     filter: ToolFilter | None = None
     sleep: Sleep = anyio.sleep
     close: Callable[[], Awaitable[None]] | None = None
-    """Closes the client, where it is the callback's own."""
+    """Closes the client if the callback created it."""
     _transcripts: "WeakKeyDictionary[DispatchContext, Transcript]" = field(
         default_factory=WeakKeyDictionary[DispatchContext, Transcript], repr=False
     )
 
     async def __call__(self, ctx: DispatchContext, helpers: CallbackHelpers) -> Reply | None:
-        """Ask the model what to do next; when the turn is aborted, hang up at once.
+        """Request the model's next step; cancel the request at once when the turn is aborted.
 
         Raises:
-            ModelUnavailableError: The provider gave no whole answer, however often it may be asked.
+            ModelUnavailableError: No attempt returned a complete response.
         """
         with anyio.CancelScope() as scope:
             forget = ctx.abort_signal.on_abort(scope.cancel)
@@ -137,7 +137,7 @@ class ModelCallback:
         return None
 
     async def aclose(self) -> None:
-        """Close the connections this callback opened on this event loop; a client that it was given stays open."""
+        """Close the connections this callback opened on this event loop; a client passed in stays open."""
         if self.close is not None:
             await self.close()
 
@@ -150,7 +150,7 @@ class ModelCallback:
     async def _ask(self, ctx: DispatchContext, helpers: CallbackHelpers) -> Reply:
         transcript = self._transcripts.setdefault(ctx, Transcript())
         steps = await transcript.steps(ctx, self.sees)
-        # What is not shown may not run either; what somebody else keeps from this dispatch stays kept from it.
+        # A tool that is not shown must not run either; filters set by others on this dispatch stay in force.
         ctx.filter = both(ctx.filter, self.filter)
         definitions = self.provider.definitions(ctx, ctx.filter)
         request = await self.provider.request(ctx, steps, definitions)
@@ -159,7 +159,7 @@ class ModelCallback:
             ctx, helpers, request, lambda: self.provider.reader(definitions, taken)
         )
         if answered.is_cut:
-            helpers.log.warn("the model was stopped before its end", finish_reason=answered.finish_reason)
+            helpers.log.warn("the model's response was cut off", finish_reason=answered.finish_reason)
         transcript.asked(text=answered.text, calls=answered.calls, raw=answered.raw)
         if answered.text is None and not answered.calls:
             return Reply(text="", usage=answered.usage)
@@ -183,11 +183,11 @@ class ModelCallback:
                 pause = self._pause(failure, attempt)
                 if pause is None:
                     raise ModelUnavailableError(
-                        f"the model's server gave no whole answer after {attempt} attempts: {failure.says}",
+                        f"no complete response from the model after {attempt} attempts: {failure.says}",
                         http_status=failure.status,
                         attempts=attempt,
                     ) from self._cause(error)
-                helpers.log.warn("asking the model again", reason=failure.says, attempt=attempt, seconds=pause)
+                helpers.log.warn("retrying the model request", reason=failure.says, attempt=attempt, seconds=pause)
             await self.sleep(pause)
             attempt += 1
 
@@ -209,7 +209,7 @@ class ModelCallback:
                 for piece in reader.feed(event):
                     telling.tell(piece)
         if not reader.is_complete:
-            raise BrokenAnswerError("the stream ended before the answer did")
+            raise BrokenAnswerError("the stream ended before the response was complete")
         answered = reader.answered()
         telling.finish(answered)
         return answered
@@ -225,7 +225,7 @@ class ModelCallback:
         return replace(failure, says=says if len(says) <= _MAX_SAID_CHARS else f"{says[:_MAX_SAID_CHARS]}…")
 
     def _cause(self, error: Exception) -> Exception | None:
-        """Give what went wrong, unless a server said the key itself: a traceback would tell it."""
+        """Return the error to chain, or `None` if a traceback of it would show a key."""
         chain: list[BaseException] = []
         link: BaseException | None = error
         while link is not None and link not in chain:
@@ -238,7 +238,7 @@ class ModelCallback:
         return [secret for secret in self.provider.secrets() if len(secret) >= _LEAST_SECRET_CHARS]
 
     def _pause(self, failure: Failure, attempt: int) -> float | None:
-        """How long to wait before the next attempt; `None`: there is none."""
+        """Return the delay before the next attempt in seconds; `None` if there is no next attempt."""
         retries = self.retries
         if attempt >= retries.attempts or not (failure.status is None or failure.status in retries.statuses):
             return None
@@ -246,11 +246,11 @@ class ModelCallback:
         if asked_for is not None:
             return asked_for if asked_for <= retries.cap_seconds else None
         backoff = min(retries.cap_seconds, retries.base_seconds * 2 ** (attempt - 1))
-        return backoff * random.uniform(0.5, 1)  # noqa: S311  spreads clients, guards nothing
+        return backoff * random.uniform(0.5, 1)  # noqa: S311  jitter, not security
 
 
 def seconds_of(retry_after: str | None) -> float | None:
-    """Read a `retry-after` header: seconds, or a date; anything else says nothing."""
+    """Parse a `retry-after` header (seconds or a date); return `None` for anything else."""
     if retry_after is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Calls as they come in, piece by piece; what is not whole is never run."""
+"""Calls assembled from the deltas of a response; a call that is not complete never runs."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -12,31 +12,31 @@ from spindle.errors import InvalidToolArgsError
 from spindle.tools.arguments import read_arguments
 
 NAMELESS: Final = "(no name)"
-"""Stands for the name a model left out; a record needs one."""
+"""Replaces a missing tool name; a record needs one."""
 
 _LOST: Final = " …[a part of this was lost]"
-"""No text that ends like this is JSON, whatever is before it."""
+"""Appended to damaged arguments: no text that ends like this is JSON."""
 _OPEN: Final = "{"
 _UNREADABLE: Final = "unreadable_arguments"
-"""Under which name arguments are repeated that are none."""
-_CUSTOM: Final = "input of a custom tool, which takes no arguments: "
+"""The key under which unparseable arguments are sent back."""
+_CUSTOM: Final = "input of a custom tool, which has no arguments: "
 
 
 class CallIds:
-    """Ids of calls, none of which is given twice: answers and artifacts are found by them."""
+    """Unique call ids within a dispatch: results and artifacts are found by them."""
 
     def __init__(self, taken: Collection[str] = ()) -> None:
         self._taken = set(taken)
 
     def claim(self, id: str, made: str | None = None) -> str:
-        """Give the provider's id; where it is missing, or somebody else's already, one that is `made` or new."""
+        """Return the provider's id; if it is missing or already used, return `made` or a new one."""
         claimed = id if id and id not in self._taken else made or new_call_id()
         self._taken.add(claimed)
         return claimed
 
 
 class PartialCall:
-    """One call, while it is being written."""
+    """One call while its deltas arrive."""
 
     __slots__ = ("_ids", "_parts", "given_id", "id", "index", "is_custom", "is_damaged", "name")
 
@@ -45,24 +45,24 @@ class PartialCall:
     ) -> None:
         self._ids = ids or CallIds()
         self.given_id = given_id
-        """The provider's id for it, which it may have used before; empty where there is none."""
+        """The provider's id, possibly used before; empty if there is none."""
         self.id = self._ids.claim(given_id, made)
         self.name = name
         self.index: int | None = None
-        """Its place among the calls of one answer, where the provider gives each of them one."""
+        """Position among the calls of one response, if the provider numbers them."""
         self.is_custom = False
-        """Called with free text: no tool of ours is."""
+        """Whether it is called with free text, which no tool of ours is."""
         self.is_damaged = False
-        """A piece was lost, or was none: what is left may look whole and is not."""
+        """Whether a delta was lost or invalid: the remaining arguments may look complete but are not."""
         self._parts: list[str] = []
 
     def identify(self, id: str) -> None:
-        """Take the provider's id, where one comes late."""
+        """Set the provider's id if it arrives late."""
         if id and not self.given_id:
             self.given_id, self.id = id, self._ids.claim(id, self.id)
 
     def add(self, arguments: Any) -> str:
-        """Take a piece of the arguments, and give its text."""
+        """Append a fragment of the arguments, and return its text."""
         if isinstance(arguments, str):
             piece = arguments
         elif arguments is None:
@@ -78,24 +78,24 @@ class PartialCall:
         return piece
 
     def replace(self, arguments: Any) -> None:
-        """Take the arguments as a whole, in the place of the pieces."""
+        """Replace all fragments by the complete arguments."""
         self._parts.clear()
         self.is_damaged = False
         self.add(arguments)
 
     @property
     def text(self) -> str:
-        """The arguments so far, as they came."""
+        """The arguments received so far."""
         return "".join(self._parts)
 
     @property
     def is_closed(self) -> bool:
-        """Whether what came so far is one whole JSON object."""
+        """Whether the arguments so far are one complete JSON object."""
         text = self.text
         return text.rstrip().endswith("}") and is_object(text)
 
     def to_call(self, definitions: Definitions | None, *, is_whole: bool) -> Call:
-        """Make the call; one that is not whole, or damaged, has arguments that every executor refuses."""
+        """Build the call; if it is incomplete or damaged, its arguments are ones that every executor rejects."""
         text = self.text
         if self.is_custom:
             text = _CUSTOM + text
@@ -107,13 +107,13 @@ class PartialCall:
         return definitions.call(self.id, name, text) if definitions is not None else Call(self.id, name, text)
 
     def piece(self, text: str, definitions: Definitions | None) -> ResponseDelta:
-        """Give what is new in it, for who watches."""
+        """Return a delta of this call for observers."""
         tool = self.name if definitions is None else definitions.names.to_own(self.name)
         return ResponseDelta("call", text, id=self.id, tool=tool)
 
 
 def is_object(text: str) -> bool:
-    """Say whether a text is one JSON object."""
+    """Return whether a text is one JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
@@ -121,7 +121,7 @@ def is_object(text: str) -> bool:
 
 
 def repeated(arguments: Any) -> str:
-    """Write arguments as the conversation repeats them: always a JSON object, for many servers read them again."""
+    """Serialize arguments for the conversation history: always a JSON object, since many servers parse them again."""
     text = _written(cast("Mapping[str, Any]", arguments)) if isinstance(arguments, Mapping) else _decoded(arguments)
     if not text.strip():
         return "{}"
@@ -129,7 +129,7 @@ def repeated(arguments: Any) -> str:
 
 
 def repeated_input(arguments: Any, *, unreadable: str = _UNREADABLE) -> dict[str, Any]:
-    """Give arguments as the conversation repeats them to APIs that take nothing but an object."""
+    """Return arguments for the conversation history of APIs that only accept an object."""
     try:
         return dict(read_arguments(arguments, tool="", empty_ok=True))
     except InvalidToolArgsError:
@@ -137,7 +137,7 @@ def repeated_input(arguments: Any, *, unreadable: str = _UNREADABLE) -> dict[str
 
 
 def repeated_name(name: str, limits: Limits) -> str:
-    """Write a name as the conversation repeats it: a model may have called what no tool could be called."""
+    """Return a tool name for the conversation history: a model may have called an invalid name."""
     return wire_name(name or NAMELESS, limits)
 
 

@@ -1,4 +1,4 @@
-"""What a provider's API gives, and what it must offer to be asked by `Asking`."""
+"""The port between `ModelCallback` and a provider's API, and the types of a model's response."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,59 +15,59 @@ from spindle.turns.context import DispatchContext
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a provider gave no whole answer."""
+    """Why a provider returned no complete response."""
 
     says: str
     status: int | None = None
-    """`None`: the connection failed, or broke off."""
+    """`None`: the connection failed or was interrupted."""
     retry_after: str | None = None
-    """The header as it came: seconds, or a date."""
+    """The header as received: seconds or a date."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseDelta:
-    """A part of an answer as it streams in."""
+    """A part of a streamed response."""
 
     kind: Literal["text", "thought", "call"]
     text: str
     id: str = ""
-    """Of the call, where it is part of one."""
+    """The id of the call, if this is part of one."""
     tool: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelResponse:
-    """One whole answer of a model."""
+    """One complete response of a model."""
 
     text: str | None
     calls: Sequence[Call] = ()
     usage: Mapping[str, Any] | None = None
-    """`input_tokens`, `output_tokens`, and what else the provider counts."""
+    """`input_tokens`, `output_tokens`, and any other counts of the provider."""
     finish_reason: str | None = None
     raw: Any = None
-    """What the provider wants back as the assistant's turn."""
+    """The response in the form the provider requires back as the assistant's message."""
     is_cut: bool = False
-    """Whether the model was stopped before it came to an end by itself."""
+    """Whether the response was cut off before the model had finished."""
 
 
 class ResponseAssembler(Protocol):
-    """Puts a streamed answer together; the `Stream` of each dialect is one."""
+    """Assembles a streamed response; implemented by the `Stream` of each dialect."""
 
     def feed(self, event: Any) -> Sequence[ResponseDelta]:
-        """Take one event of the stream, and give what is new in it."""
+        """Process one event of the stream and return its deltas."""
         ...
 
     def feed_whole(self, response: Any) -> object:
-        """Take an answer that was not streamed."""
+        """Process a response that was not streamed."""
         ...
 
     @property
     def is_complete(self) -> bool:
-        """Whether the provider said that this is the end."""
+        """Whether the provider has signalled the end of the response."""
         ...
 
     def answered(self) -> ModelResponse:
-        """Give the whole answer."""
+        """Return the complete response."""
         ...
 
 
@@ -75,48 +75,48 @@ class Provider(Protocol):
     """One provider's API, behind its official SDK."""
 
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
-        """Give the tools in the provider's dialect."""
+        """Return the tools in the provider's dialect."""
         ...
 
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
-        """Write the request."""
+        """Build the request."""
         ...
 
     def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
-        """Send the request, and give the events of the answer."""
+        """Send the request and yield the events of the response."""
         ...
 
     def reader(self, definitions: Definitions, taken: Collection[str]) -> ResponseAssembler:
-        """Give what puts these events together; calls get other ids than those `taken`."""
+        """Return an assembler for these events; calls get ids that are not in `taken`."""
         ...
 
     async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
-        """Send the request, wait for the answer as a whole, and have it read by a fresh reader of this provider."""
+        """Send the request without streaming, and read the response with a fresh assembler of this provider."""
         ...
 
     def failure(self, error: Exception) -> Failure | None:
-        """Say what an exception of the SDK means; `None` for one that is not the provider's."""
+        """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
         ...
 
     def secrets(self) -> Sequence[str]:
-        """Give what must never be told: the keys that are sent with a request, and may come back in an error."""
+        """Return the keys sent with a request, which must be masked if they come back in an error."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a model is told: to choose for itself, to call nothing, something, or one tool."""
+    """The tool choice of a request: automatic, no call, any call, or one given tool."""
 
     mode: Literal["auto", "none", "required", "tool"]
     wire_name: str = ""
-    """Of the one tool."""
+    """The wire name of the given tool, for the mode "tool"."""
 
 
 def chosen(wish: str | Mapping[str, Any] | None, definitions: Definitions, *, trip: int) -> Choice | None:
-    """Read what the caller wishes; a call can be forced on the first trip only, or the turn could never end.
+    """Resolve the caller's `tool_choice`; a call is forced on the first iteration only, or the turn would never end.
 
     Raises:
-        UnknownToolError: It is a name, and none of the tools shown has it.
+        UnknownToolError: It is a name that none of the shown tools has.
     """
     if wish is None or not isinstance(wish, str) or not len(definitions):
         return None
@@ -128,8 +128,8 @@ def chosen(wish: str | Mapping[str, Any] | None, definitions: Definitions, *, tr
         return Choice("required")
     if wish not in definitions.names.wire:
         raise UnknownToolError(
-            f"tool_choice is {wish!r}, and no tool shown to the model has that name; give the name of one of them, "
-            '"auto", "none" or "required"',
+            f'Expected tool_choice to be "auto", "none", "required" or the name of a tool shown to the model, '
+            f"got {wish!r}.",
             tool=wish,
             field="tool_choice",
         )

@@ -1,4 +1,4 @@
-"""What each provider takes at most, as data: every number with where and when it was read."""
+"""The limits of each provider as data, with sources and dates; the rules of schema lowering; and name mapping."""
 
 import hashlib
 import re
@@ -15,7 +15,7 @@ _READ = date(2026, 11, 16)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a limit is written down."""
+    """Where a limit is documented."""
 
     url: str
     read_on: date
@@ -24,39 +24,39 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """The limits of one dialect; `None` is none that is known."""
+    """The limits of one dialect; `None` means no known limit."""
 
     name_pattern: str
-    """What a tool's whole name must match."""
+    """Pattern for the full name of a tool."""
     max_name_chars: int
     max_tools: int | None = None
     tools_limit: Literal["refuse", "warn"] = "refuse"
-    """Whether a list over `max_tools` is refused when it is built, or only warned about."""
+    """Whether a list longer than `max_tools` is rejected, or only causes a warning."""
     property_pattern: str | None = None
-    """What the name of every argument must match."""
+    """Pattern for the names of arguments."""
     max_property_chars: int | None = None
     max_schema_depth: int | None = None
-    """Levels of objects and arrays inside each other, the arguments themselves being the first; in strict mode."""
+    """Nesting levels of objects and arrays, including the arguments object; in strict mode."""
     max_properties: int | None = None
-    """Properties of all objects of one tool together; in strict mode."""
+    """Total properties of all objects of one tool; in strict mode."""
     max_enum_values: int | None = None
-    """Values of all enums of one tool together; in strict mode."""
+    """Total values of all enums of one tool; in strict mode."""
     max_enum_chars: int | None = None
-    """Characters of one enum that has more than `long_enum_values` values; in strict mode."""
+    """Characters of one enum with more than `long_enum_values` values; in strict mode."""
     long_enum_values: int | None = None
     max_schema_chars: int | None = None
-    """Characters of all property names, definition names, enum and const values together; in strict mode."""
+    """Total characters of property names, definition names, enum and const values; in strict mode."""
     max_strict_tools: int | None = None
-    """Strict tools of one request; what is beyond is told in the loose form."""
+    """Strict tools of one request; further tools are sent in the loose form."""
     max_strict_optional: int | None = None
-    """Properties that are not required, in all strict tools of one request together."""
+    """Total optional properties of all strict tools of one request."""
     max_strict_unions: int | None = None
-    """Properties of more than one type, in all strict tools of one request together."""
+    """Total properties of more than one type in all strict tools of one request."""
     id_pattern: str | None = None
-    """What the id of a call must match when the conversation is sent back."""
+    """Pattern for call ids when the conversation is sent back."""
     max_id_chars: int | None = None
     max_media_bytes: int | None = None
-    """Of one image or document."""
+    """Size limit of one image or document."""
     sources: tuple[Source, ...]
 
 
@@ -92,7 +92,7 @@ OPENAI_CHAT = Limits(
 )
 
 OPENAI_RESPONSES = replace(OPENAI_CHAT)
-"""As in Chat Completions: the function tools of both are the same."""
+"""Same as Chat Completions: both APIs share the function tool type."""
 
 _CLAUDE_STRICT = Source(
     "https://github.com/camel-ai/camel/pull/4171",
@@ -196,55 +196,55 @@ MCP = Limits(
 
 
 Values: TypeAlias = Literal["any", "plain", "strings"]
-"""Of an `enum`: anything, no objects and lists, or texts that are not empty."""
+"""Values allowed in an `enum`: any, no objects or lists, or only non-empty strings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """What one dialect (or its strict form) takes of JSON Schema, and what is done about the rest."""
+    """The subset of JSON Schema that a dialect (or its strict form) accepts, and how the rest is lowered."""
 
     as_written: bool = False
-    """Whether the schema is told in its own draft, word for word."""
+    """Whether the schema is emitted unchanged, in its own draft."""
     keywords: frozenset[str] | None = None
-    """What is taken; `None` takes everything, unknown words too."""
+    """Accepted keywords; `None` accepts all, unknown ones too."""
     root_keywords: frozenset[str] | None = None
-    """What the outermost schema may have, where that is less."""
+    """Keywords accepted in the root schema, if fewer."""
     root_banned: frozenset[str] = frozenset()
-    """What the outermost schema may not have."""
+    """Keywords rejected in the root schema."""
     formats: frozenset[str] | None = None
-    """The values of `format` that are taken; `None` takes every one."""
+    """Accepted values of `format`; `None` accepts all."""
     inline: bool = False
-    """Whether every reference is written out in its place; recursion is then left open after a few rounds."""
+    """Whether every reference is inlined; recursion is then left open after a few levels."""
     recursion: bool = True
-    """Whether a reference may lead back to itself."""
+    """Whether recursive references are accepted."""
     lone_refs: bool = False
-    """Whether a reference stands alone, without a description beside it."""
+    """Whether a reference may have no sibling keywords, such as a description."""
     lone_unions: bool = False
-    """Whether `anyOf` stands alone, without a description beside it."""
+    """Whether `anyOf` may have no sibling keywords, such as a description."""
     type_lists: bool = True
-    """Whether `type` may be a list; if not, null is told by `nullable`, and other lists by `anyOf`."""
+    """Whether `type` may be a list; if not, null is expressed by `nullable`, and other lists by `anyOf`."""
     enum_values: Values = "any"
     min_items: frozenset[int] | None = None
-    """The values of `minItems` that are taken; `None` takes every one."""
+    """Accepted values of `minItems`; `None` accepts all."""
     needs_type: bool = False
     """Whether every subschema must have a `type`, an `anyOf` or a reference."""
     any_value: bool = True
-    """Whether a value of any type can be told at all."""
+    """Whether a value of any type can be expressed."""
     needs_properties: bool = False
-    """Whether arguments without properties must be left out altogether."""
+    """Whether the schema of arguments without properties must be omitted."""
     needs_items: bool = False
     """Whether every array must have `items`."""
     closed: bool = False
-    """Whether every object must say `additionalProperties: false`; a map cannot be told then."""
+    """Whether every object must have `additionalProperties: false`; maps cannot be expressed then."""
     all_required: bool = False
-    """Whether every property must be required; an optional one takes null instead, which is undone in the call."""
+    """Whether every property must be required; optional ones accept null instead, which is restored in the call."""
     strict_limits: Limits | None = None
-    """What the strict form takes at most; beyond it, a tool is told in the loose form."""
+    """Limits of the strict form; a tool that exceeds them is sent in the loose form."""
     name_limits: Limits | None = None
-    """What the names of arguments may be; others are mapped, and mapped back in the call."""
+    """Limits for argument names; other names are mapped, and mapped back in the call."""
 
     def takes(self, keyword: str, *, root: bool) -> bool:
-        """Say whether a subschema may have a keyword."""
+        """Return whether a subschema may have a keyword."""
         if root and (
             keyword in self.root_banned or (self.root_keywords is not None and keyword not in self.root_keywords)
         ):
@@ -257,7 +257,7 @@ _DIGEST_CHARS = 8
 
 @dataclass(frozen=True, slots=True)
 class NameMap:
-    """Names both ways: a tool's own, and the one the provider knows it by.
+    """A two-way mapping between the tools' own names and their wire names.
 
     Raises:
         NameClashError: Two tools would have the same name on the wire.
@@ -270,15 +270,15 @@ class NameMap:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]], *, dialect: str) -> "NameMap":
-        """Make the map of `(own, wire)` pairs."""
+        """Build the map from `(own, wire)` pairs."""
         wire: dict[str, str] = {}
         own: dict[str, str] = {}
         for name, wire_name in pairs:
             other = own.setdefault(wire_name, name)
             if other != name:
                 raise NameClashError(
-                    f"the tools {other!r} and {name!r} would both be called {wire_name!r} in {dialect}, which does not "
-                    "take every name as it is; rename one of them, or leave one out",
+                    f"the tools {other!r} and {name!r} would both be named {wire_name!r} in {dialect}, which restricts "
+                    "tool names; rename or remove one of them",
                     tool=name,
                     wire_name=wire_name,
                     tools=(other, name),
@@ -287,16 +287,16 @@ class NameMap:
         return cls(MappingProxyType(wire), MappingProxyType(own))
 
     def to_wire(self, name: str) -> str:
-        """Give the name the provider knows; a name that is not in the map stays as it is."""
+        """Return the wire name of a tool; a name that is not in the map is returned unchanged."""
         return self.wire.get(name, name)
 
     def to_own(self, wire_name: str) -> str:
-        """Give the tool's own name; a name that is not in the map stays as it is."""
+        """Return the tool's own name; a name that is not in the map is returned unchanged."""
         return self.own.get(wire_name, wire_name)
 
     @property
     def mapped(self) -> dict[str, str]:
-        """The tools whose name had to be changed, with their name on the wire."""
+        """The tools whose name had to be changed, with their wire names."""
         return {name: wire_name for name, wire_name in self.wire.items() if name != wire_name}
 
     def __iter__(self) -> Iterator[str]:
@@ -307,26 +307,26 @@ class NameMap:
 
 
 def wire_name(name: str, limits: Limits) -> str:
-    """Give the name itself where the provider takes it, else the nearest one that it takes."""
+    """Return a tool's name if the provider accepts it, else the nearest valid name."""
     return fitted(name, limits.name_pattern, limits.max_name_chars)
 
 
 def property_name(name: str, limits: Limits) -> str:
-    """Give an argument's name itself where the provider takes it, else the nearest one that it takes."""
+    """Return an argument's name if the provider accepts it, else the nearest valid name."""
     if limits.property_pattern is None or limits.max_property_chars is None:
         return name
     return fitted(name, limits.property_pattern, limits.max_property_chars)
 
 
 def fitted(name: str, pattern: str, max_chars: int) -> str:
-    """Give the name itself where it matches `pattern`, else the nearest one that does."""
+    """Return the name if it matches `pattern`, else the nearest name that does."""
     if re.fullmatch(pattern, name):
         return name
     legal = "".join(letter if re.fullmatch(pattern, f"a{letter}") else "_" for letter in name)
     if not re.fullmatch(pattern, legal[:1]):
         legal = f"_{legal}"
     if len(legal) > max_chars or not legal.strip("_"):
-        # A cut, or a name of which nothing is left, says too little: a digest of the whole tells namesakes apart.
+        # A truncated or emptied name may be ambiguous: append a digest of the full name.
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
         legal = f"{legal[: max_chars - _DIGEST_CHARS - 1].rstrip('_')}_{digest}"
     return legal

@@ -1,4 +1,7 @@
-"""What a model is answered, in no dialect yet: text in its envelope, media it can see, words for media it cannot."""
+"""Renders call results for a model, independent of the dialect.
+
+Text is fenced, supported media is attached, and other media is replaced by a description.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,49 +16,48 @@ from spindle.trust.labels import media_label
 Unsupported: TypeAlias = Literal["throw", "fallback-stash", "synthetic-description"]
 
 _DERIVED: Final = ("text:transcript", "text:caption", "text:description")
-"""What may stand for media a model cannot see, the best first."""
+"""Stash keys of text that can replace unsupported media, best first."""
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What every model that sees at all is given as it is."""
+"""Image types that every vision model accepts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sees:
-    """Which media a model takes as they are, and what becomes of the others.
+    """Which media types a model accepts, and what happens to other media.
 
     Raises:
-        UsageError: `unsupported` is none of the three.
+        UsageError: `unsupported` is not one of the three modes.
     """
 
     mime_types: frozenset[str] = IMAGES
     max_bytes: int = 20_000_000
-    """Larger media is described, never sent."""
+    """Larger media is described instead of sent."""
     unsupported: Unsupported = "throw"
-    """`fallback-stash` shows the text made of it, and describes it where there is none."""
+    """`fallback-stash` shows text derived from the media, or a description if there is none."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mime_types", frozenset(self.mime_types))
         if self.unsupported not in get_args(Unsupported):
             raise UsageError(
-                f"what becomes of media a model cannot see is one of {', '.join(get_args(Unsupported))}, "
-                f"not {self.unsupported!r}",
+                f"Expected unsupported to be one of {', '.join(get_args(Unsupported))}, got {self.unsupported!r}.",
                 field="unsupported",
             )
 
     def takes(self, media: Media) -> bool:
-        """Say whether the model can be given this as it is."""
+        """Return whether the model accepts this media."""
         return media.safe_mime_type in self.mime_types
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A piece of text for the model."""
+    """A text for the model."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class MediaPart:
-    """Media the model is given as it is."""
+    """Media sent to the model."""
 
     media: Media
     mime_type: str
@@ -67,7 +69,7 @@ Part: TypeAlias = TextPart | MediaPart
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What one call is answered, in no dialect yet."""
+    """The rendered result of one call, independent of the dialect."""
 
     tool_call_id: str
     name: str
@@ -76,20 +78,20 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """Everything that is text, in order."""
+        """All text parts, in order."""
         return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
     def media(self) -> tuple[MediaPart, ...]:
-        """Everything the model is given as it is."""
+        """All media parts, in order."""
         return tuple(part for part in self.parts if isinstance(part, MediaPart))
 
 
 async def answer_of(outcome: CallOutcome, sees: Sees) -> Answer:
-    """Render what became of a call.
+    """Render the outcome of a call.
 
     Raises:
-        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+        UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
     result = outcome.result
     if isinstance(result, Err):
@@ -102,10 +104,10 @@ async def answer_of(outcome: CallOutcome, sees: Sees) -> Answer:
 
 
 async def answer_of_record(record: ToolCallRecord, sees: Sees) -> Answer:
-    """Render what a turn recorded of a call: what the model was shown then, and its media.
+    """Render a recorded call: the text the model was shown, and its media.
 
     Raises:
-        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+        UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
     results: object = record.results
     several = cast("Sequence[object]", results) if isinstance(results, tuple) else (results,)
@@ -120,7 +122,7 @@ async def answer_of_record(record: ToolCallRecord, sees: Sees) -> Answer:
 
 
 def _shown(record: ToolCallRecord, text: str, media: Iterable[Media]) -> str:
-    """Fence what the model saw; beside a stranger's media nothing is believed, as when the call was answered."""
+    """Fence the text the model was shown; it is trusted only if all media beside it is trusted."""
     labels = {media_label(each, tool_trusted=record.trusted) for each in media}
     trusted = record.trusted and not record.is_error and labels <= {"trusted"}
     kind = "tool-error" if record.is_error else "trusted-tool-result" if trusted else "tool-result"
@@ -128,19 +130,19 @@ def _shown(record: ToolCallRecord, text: str, media: Iterable[Media]) -> str:
 
 
 def only_names(text: str, media: Iterable[Media]) -> bool:
-    """Say whether a text tells nothing but the markers of the media, each of which has its own beside it."""
+    """Return whether a text consists only of media markers, which are rendered beside the media anyway."""
     return text in {"", "\n".join(f"[media id: {each.id} | {each.safe_filename}]" for each in media)}
 
 
 def unanswered(tool_call_id: str, name: str) -> Answer:
-    """Answer a call of which nothing was recorded: providers refuse a conversation in which one is left open."""
-    lost = "This call was not run, or what became of it was removed from the record."
+    """Render an error for a call without a record: providers reject a conversation with an unanswered call."""
+    lost = "This call was not run, or its result was removed from the record."
     text = fence(lost, trusted=False, kind="tool-error", tool=name)
     return Answer(tool_call_id=tool_call_id, name=name, is_error=True, parts=(TextPart(text),))
 
 
 async def media_parts(media: Iterable[Any], sees: Sees, *, tool: str, trusted: bool) -> list[Part]:
-    """Give each media with its marker, as it is or as the words that stand for it."""
+    """Render each media item as a marker, followed by its content or by a text in its place."""
     parts: list[Part] = []
     for each in media:
         parts += await _media(each, sees, tool=tool, trusted=trusted)
@@ -155,8 +157,8 @@ async def _media(media: Media, sees: Sees, *, tool: str, trusted: bool) -> list[
             return [marker, native]
     elif sees.unsupported == "throw":
         raise UnsupportedMediaError(
-            f"the model cannot be given {media.safe_mime_type} ({media.safe_filename}); "
-            'give it with Sees(mime_types=...), or say Sees(unsupported="fallback-stash")',
+            f"The model does not accept {media.safe_mime_type} ({media.safe_filename}). "
+            'Allow it with Sees(mime_types=...), or set Sees(unsupported="fallback-stash").',
             tool=tool,
             field="media",
         )
@@ -164,14 +166,14 @@ async def _media(media: Media, sees: Sees, *, tool: str, trusted: bool) -> list[
 
 
 async def _native(media: Media, sees: Sees) -> MediaPart | None:
-    """Read the content; what is too large, gone, or not what it claims would be refused by the provider."""
+    """Read the content; return `None` if it is too large, unreadable, or not of its declared type."""
     try:
         length = await media.byte_length()
         if length is not None and length > sees.max_bytes:
             return None
         data = await media.as_base64()
         is_what_it_claims = (await media.check()).matches
-    except Exception:  # noqa: BLE001  media that cannot be read must not cost the turn its other results
+    except Exception:  # noqa: BLE001  unreadable media must not discard the other results
         return None
     too_large = len(data) * 3 // 4 > sees.max_bytes
     return MediaPart(media, media.safe_mime_type, data) if is_what_it_claims and data and not too_large else None

@@ -1,4 +1,4 @@
-"""The client of a provider's SDK: the caller's, or one of our own for each event loop."""
+"""The client of a provider's SDK, given by the caller or created per event loop, and readers of blocking streams."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -17,10 +17,10 @@ _NO_KEY: Final = "none-needed"
 
 
 class SdkClient(Generic[_Client]):
-    """Gives the client to ask with, and knows which keys it sends.
+    """The SDK client of a callback, and the keys it sends.
 
     Raises:
-        UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
+        UsageError: Both a client and its base URL or key were passed, the key is not valid, or the client is blocking.
     """
 
     def __init__(
@@ -36,29 +36,29 @@ class SdkClient(Generic[_Client]):
     ) -> None:
         if blocking is not None and isinstance(given, blocking):
             raise UsageError(
-                f"a client of {blocking.__name__} would block the event loop; give one of Async{blocking.__name__}",
+                f"Expected an Async{blocking.__name__} client, got {blocking.__name__}, which blocks the event loop.",
                 field="client",
             )
         if given is not None and (base_url is not None or api_key is not None):
-            raise UsageError("a client has its own base_url and api_key; give either it or them", field="client")
+            raise UsageError("Expected either client, or base_url and api_key, but got both.", field="client")
         if api_key is not None:
             _check_key(api_key)
-        # A key of the environment is the provider's: another server is not told it.
+        # A key from the environment belongs to the provider: never send it to another server.
         key = _NO_KEY if api_key is None and base_url is not None else api_key
         self._given = _without_retries(given) if given is not None else None
         self._keys, self._close = keys, close
         self._own = PerLoop(lambda: self._checked(make(key)))
 
     def get(self) -> _Client:
-        """Give the client to use on this event loop."""
+        """Return the client to use on this event loop."""
         return self._given if self._given is not None else self._own.get()
 
     def secrets(self) -> list[str]:
-        """Give the keys that are sent with each request."""
+        """Return the keys sent with each request."""
         return [key for key in self._keys(self.get()) if isinstance(key, str) and key != _NO_KEY]
 
     async def close(self) -> None:
-        """Close our own client of this event loop; the caller's stays open."""
+        """Close the client created for this event loop; a client passed by the caller stays open."""
         made = self._own.take()
         if made is not None:
             await self._close(made)
@@ -71,18 +71,18 @@ class SdkClient(Generic[_Client]):
 
 
 def _without_retries(client: _Client) -> _Client:
-    """Asking again is our work, and not also the SDK's; who stands in for its client may have nothing to turn off."""
+    """Disable the SDK's own retries, since the callback retries; stand-ins for a client may lack the option."""
     with_options = getattr(client, "with_options", None)
     return client if with_options is None else with_options(max_retries=0)
 
 
 @asynccontextmanager
 async def closing_stream(stream: AsyncIterator[Any]) -> AsyncGenerator[AsyncIterator[Any]]:
-    """Give the events of a stream, and close it behind them."""
+    """Yield the events of a stream, and close it on exit."""
     try:
         yield stream
     finally:
-        # Hanging up takes a moment, also for who was told to stop: the server must not go on for nobody.
+        # Shielded: the connection must be closed on cancellation too, or the server keeps generating.
         with anyio.CancelScope(shield=True):
             close = getattr(stream, "close", None) or getattr(stream, "aclose", None)
             if close is not None:
@@ -90,11 +90,11 @@ async def closing_stream(stream: AsyncIterator[Any]) -> AsyncGenerator[AsyncIter
 
 
 def _check_key(key: str) -> None:
-    """Refuse what no header can carry, before an HTTP library does so and says which key it was."""
+    """Reject a key that no header can carry, before an HTTP library does so with the key in its message."""
     if not key or not key.isascii() or not key.isprintable() or key != key.strip():
         raise UsageError(
-            "the API key is empty, or holds blanks, line breaks or letters that no key has; look at where it is read "
-            "from, often a file or an environment variable that ends with a line break",
+            "Expected api_key to be printable ASCII without blanks or line breaks around it; it may be empty, or read "
+            "from a file or an environment variable that ends with a line break.",
             field="api_key",
         )
 
@@ -103,14 +103,14 @@ _END: Final = object()
 
 
 class BlockingStream(Protocol):
-    """What is read: items that are waited for, and a connection behind them."""
+    """A stream with blocking iteration, and the connection behind it."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Give the items, each when it is here."""
+        """Yield the items, blocking until each arrives."""
         ...
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         ...
 
 
@@ -118,12 +118,12 @@ class BlockingStream(Protocol):
 async def items_of_stream(
     open_stream: Callable[[], BlockingStream], *, shut: Callable[[Any], object]
 ) -> AsyncGenerator[AsyncIterator[Any]]:
-    """Open a stream and give its items, all of it in threads; left early, nobody waits for the rest.
+    """Open a stream and yield its items, using worker threads; leaving early does not wait for the rest.
 
-    `shut` is called with the stream when a thread still waits for its next item, and has to wake that thread up.
+    `shut` is called with the stream while a thread still waits for its next item, and must wake that thread.
     """
     line = _BlockingStreamReader(open_stream, shut)
-    # Its own: a model that thinks for minutes must not take a thread away from tools.
+    # A limiter of its own: a model that thinks for minutes must not occupy a thread that tools need.
     limiter = CapacityLimiter(1)
     try:
         await to_thread.run_sync(line.open, abandon_on_cancel=True, limiter=limiter)
@@ -133,7 +133,7 @@ async def items_of_stream(
 
 
 class _Items:
-    """The items of a line; no generator, for one that is left half way would have to be closed as well."""
+    """An async iterator over the items; not a generator, which would have to be closed when left early."""
 
     def __init__(self, line: "_BlockingStreamReader", limiter: CapacityLimiter) -> None:
         self._line, self._limiter = line, limiter
@@ -149,7 +149,7 @@ class _Items:
 
 
 class _BlockingStreamReader:
-    """One stream, used by one thread at a time, and left by another."""
+    """A blocking stream, read by one thread at a time and abandoned by another."""
 
     def __init__(self, open_stream: Callable[[], BlockingStream], shut: Callable[[Any], object]) -> None:
         self._open, self._shut = open_stream, shut
@@ -184,9 +184,9 @@ class _BlockingStreamReader:
         with self._lock:
             self._is_left, stream, is_busy = True, self._stream, self._is_busy
         if stream is None:
-            return  # it is being opened; the thread that does so closes it
+            return  # still opening; the opening thread closes it
         if is_busy:
-            with suppress(Exception):  # what cannot be woken ends by its own timeout
+            with suppress(Exception):  # otherwise the thread ends by its own timeout
                 self._shut(stream)
         else:
             stream.close()

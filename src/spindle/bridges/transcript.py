@@ -1,9 +1,9 @@
-"""A dispatch as the steps of a conversation, in no dialect yet.
+"""The conversation of a dispatch as a list of steps, independent of the dialect.
 
-What a model said is kept as it came, because providers want their own blocks back: thinking with its signature,
-reasoning items, call ids. Everything else is read from the context each time, so that middleware may change it. What
-was rendered once stays as it was: a fence has a new name each time it is written, and a conversation whose beginning
-changes cannot be cached by its provider.
+Responses of the model are kept as received, because providers require their own blocks back: thinking with its
+signature, reasoning items, call ids. Everything else is read from the context each time, so that middleware may change
+it. Rendered steps are cached: each fence has a random tag, and a provider can only cache a conversation whose beginning
+does not change.
 """
 
 from collections import defaultdict, deque
@@ -21,26 +21,26 @@ from spindle.turns.record_types import Message
 
 @dataclass(frozen=True, slots=True)
 class MessageStep:
-    """Something somebody said."""
+    """A message of the user, the assistant or the system."""
 
     role: Literal["user", "assistant", "system"]
     parts: tuple[Part, ...]
 
     @property
     def text(self) -> str:
-        """Everything that is text, in order."""
+        """All text parts, in order."""
         return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """One reply of the model that asked for calls, and the answer to each of them."""
+    """A response of the model that requested calls, and the result of each call."""
 
     text: str | None
     calls: tuple[Call, ...]
     answers: tuple[Answer, ...]
     raw: Any = None
-    """The provider's own form of the reply, where this bridge received it; else it is made of the calls."""
+    """The response in the provider's own form if this bridge received it; otherwise it is rebuilt from the calls."""
 
 
 Step: TypeAlias = MessageStep | ToolStep
@@ -60,7 +60,7 @@ class _ModelTurn:
 
 @dataclass(slots=True)
 class _Stored:
-    """Records that no reply of this bridge asked for: of an earlier turn, or kept by middleware."""
+    """Records of calls this bridge did not request: from an earlier turn, or stored by middleware."""
 
     ids: list[str] = field(default_factory=list[str])
 
@@ -71,7 +71,7 @@ class _SeenMessage:
 
 
 class Transcript:
-    """What one dispatch has said so far; one for each dispatch."""
+    """The conversation of one dispatch; each dispatch has its own."""
 
     def __init__(self) -> None:
         self._order: list[_ModelTurn | _Stored | _SeenMessage] = []
@@ -80,10 +80,10 @@ class Transcript:
         self._own_text: str | None = None
         self._heard: dict[str, tuple[Message, MessageStep]] = {}
         self._rendered: dict[int, tuple[object, Any]] = {}
-        """By identity, each with what it was made of, which must stay alive for that."""
+        """By `id()` of the source object, which is kept alive by the entry."""
 
     def asked(self, *, text: str | None, calls: Sequence[Call], raw: Any) -> None:
-        """Keep what the model said on this trip."""
+        """Store the model's response of this iteration."""
         self._own_text = text
         if calls:
             self._order.append(_ModelTurn(text, tuple(calls), raw))
@@ -92,11 +92,11 @@ class Transcript:
 
     @property
     def call_ids(self) -> set[str]:
-        """The ids of the calls that were asked for so far, whatever became of their records."""
+        """The ids of all calls requested so far, with or without a record."""
         return {call.tool_call_id for item in self._order if isinstance(item, _ModelTurn) for call in item.calls}
 
     async def steps(self, ctx: DispatchContext, sees: Sees) -> list[Step]:
-        """Give the conversation as it stands."""
+        """Return the conversation up to now."""
         messages = dict(_by_id(ctx.messages))
         self._note_news(ctx, messages)
         records: dict[str, deque[ToolCallRecord]] = defaultdict(deque)
@@ -125,7 +125,7 @@ class Transcript:
         return await self._once(call, _unanswered, sees)
 
     async def _said(self, name: str, message: Message, sees: Sees) -> MessageStep:
-        """Render a message, again only when it says something else: a mapping is read anew on each trip."""
+        """Render a message, reusing the cached step while the content is unchanged."""
         before = self._heard.get(name)
         if before is None or not _say_the_same(before[0], message):
             before = self._heard[name] = (message, await _said(message, sees))
@@ -138,21 +138,21 @@ class Transcript:
         return found[1]
 
     def _note_news(self, ctx: DispatchContext, messages: dict[str, Message]) -> None:
-        """Put what has appeared since the last trip behind what is known, in the order of time."""
+        """Append messages and records that appeared since the last iteration, ordered by time."""
         news: list[tuple[datetime, _SeenMessage | ToolCallRecord]] = []
         times = _times(ctx.messages, messages.values())
         for (key, message), time in zip(messages.items(), times, strict=True):
             if key in self._seen:
                 continue
             self._seen.add(key)
-            # The loop stores the model's own words as a message; with the calls they are kept as they came.
+            # The loop stores the model's text as a message too; here it is already part of the step with its calls.
             own, last = self._own_text, self._order[-1] if self._order else None
             if own and message.role == "assistant" and message.content == own and isinstance(last, _ModelTurn):
                 self._own_text = None
                 continue
             news.append((time, _SeenMessage(key)))
         news += [(_with_zone(record.created_at), record) for record in self._new_records(ctx)]
-        # A sort that keeps the order of equals: messages stay as they were, and records come behind them.
+        # The sort is stable: messages keep their order, and records follow messages of the same time.
         for _, item in sorted(news, key=lambda pair: pair[0]):
             if isinstance(item, _SeenMessage):
                 self._order.append(item)
@@ -173,7 +173,7 @@ class Transcript:
 
 
 def _times(given: Sequence[Any], messages: Iterable[Message]) -> list[datetime]:
-    """Say when each was said: never before the one in front of it, and the last just now where nobody says when."""
+    """Return the time of each message: never before its predecessor; a last message without a time counts as now."""
     times: list[datetime] = []
     for position, (each, message) in enumerate(zip(given, messages, strict=True), start=1):
         is_known = isinstance(each, Message) or (isinstance(each, Mapping) and "created_at" in each)
@@ -187,7 +187,7 @@ def _with_zone(time: datetime) -> datetime:
 
 
 def _by_id(given: Sequence[Any]) -> Iterator[tuple[str, Message]]:
-    """Name each message by its id, or by its place; an id that comes again is another message."""
+    """Yield each message with its id, or its position if it has none; repeated ids get a suffix."""
     known: dict[str, int] = defaultdict(int)
     for position, each in enumerate(given):
         message_id = getattr(each, "id", None)
@@ -196,7 +196,7 @@ def _by_id(given: Sequence[Any]) -> Iterator[tuple[str, Message]]:
         yield name if known[name] == 1 else f"{name} again {known[name]}", Message.of(each)
 
 
-async def _unanswered(call: Call, sees: Sees) -> Answer:  # noqa: ARG001  the signature of all that render
+async def _unanswered(call: Call, sees: Sees) -> Answer:  # noqa: ARG001  the signature of a renderer
     return unanswered(call.tool_call_id, call.name)
 
 
@@ -208,7 +208,7 @@ def _say_the_same(one: Message, other: Message) -> bool:
 async def _said(message: Message, sees: Sees) -> MessageStep:
     attached = await media_parts(message.attachments, sees, tool=message.identity or message.role, trusted=False)
     if message.role == "tool":
-        # No call is known that it answers, so it can only be told, and only as what may not be believed.
+        # The call it belongs to is unknown, so it is shown as untrusted text.
         text = fence(message.content, trusted=False, kind="tool-result", tool=message.identity)
         return MessageStep("user", (TextPart(text), *attached))
     text_parts = (TextPart(message.content),) if message.content else ()

@@ -1,4 +1,4 @@
-"""Reads what providers send, whether an SDK made objects of it or not; nothing is believed to be well-formed."""
+"""Tolerant access to provider data (SDK objects or plain JSON, never assumed well-formed), and helpers for requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import Parameter, signature
@@ -11,7 +11,7 @@ from spindle.bridges.transcript import MessageStep, Step
 
 
 def get_field(value: Any, name: str) -> Any:
-    """Give one field of an SDK's object or of plain data; `None` where there is none."""
+    """Return a field of an SDK object or of plain data; `None` if it is missing."""
     if value.__class__ is dict:
         return value.get(name)
     if isinstance(value, BaseModel):
@@ -20,18 +20,18 @@ def get_field(value: Any, name: str) -> Any:
 
 
 def is_record(value: Any) -> bool:
-    """Say whether a value can have fields at all."""
+    """Return whether a value can have fields."""
     return isinstance(value, (dict, BaseModel, Mapping))
 
 
 def get_str(value: Any, name: str) -> str:
-    """Give a field that is text, and an empty one for whatever is none."""
+    """Return a field that is a string; "" if it is missing or of another type."""
     found = value.get(name) if value.__class__ is dict else get_field(value, name)
     return found if isinstance(found, str) else ""
 
 
 def get_list(value: Any, name: str) -> Sequence[Any]:
-    """Give a field that is a list, and an empty one for whatever is none."""
+    """Return a field that is a list; an empty one if it is missing or of another type."""
     found = get_field(value, name)
     if found.__class__ is list:
         return found
@@ -39,13 +39,13 @@ def get_list(value: Any, name: str) -> Sequence[Any]:
 
 
 def count_of(value: Any, name: str) -> int | None:
-    """Give a field that is a whole number, not negative."""
+    """Return a field that is a non-negative integer; `None` otherwise."""
     found = get_field(value, name)
     return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 
 def to_plain(value: Any) -> Any:
-    """Give an SDK's object as the plain data it was on the wire."""
+    """Return an SDK object as the plain data it was on the wire."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
     if isinstance(value, Mapping):
@@ -54,7 +54,7 @@ def to_plain(value: Any) -> Any:
 
 
 def replace_lone_surrogates(value: Any) -> Any:
-    """Give data that can be written as UTF-8: halves of surrogate pairs become question marks."""
+    """Return data that can be encoded as UTF-8: lone surrogates become question marks."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
@@ -63,15 +63,15 @@ def replace_lone_surrogates(value: Any) -> Any:
 
 
 class AlternatingMessages:
-    """Messages as they are written: what one role says in a row becomes one message."""
+    """A list of messages with alternating roles: consecutive blocks of one role are merged into one message."""
 
     def __init__(self, content: str) -> None:
         self.messages: list[dict[str, Any]] = []
         self._content = content
-        """What the API calls the content of a message."""
+        """The API's field name for the content of a message."""
 
     def say(self, role: str, blocks: Sequence[dict[str, Any]]) -> None:
-        """Add what a role says; nothing is no message."""
+        """Append blocks of a role; an empty list adds no message."""
         if not blocks:
             return
         if self.messages and self.messages[-1]["role"] == role:
@@ -80,28 +80,28 @@ class AlternatingMessages:
             self.messages.append({"role": role, self._content: list(blocks)})
 
     def begun_by_user(self, block: dict[str, Any]) -> list[dict[str, Any]]:
-        """Give the messages; where the user did not speak first, `block` is said, for the API wants it so."""
+        """Return the messages, preceded by `block` as a user message unless the user already comes first."""
         if not self.messages or self.messages[0]["role"] != "user":
             return [{"role": "user", self._content: [block]}, *self.messages]
         return self.messages
 
 
 def system_of(system_text: str, steps: Iterable[Step]) -> list[str]:
-    """Give everything the program says, the system prompt first."""
+    """Return the system prompt followed by the texts of all system messages."""
     said = [step.text for step in steps if isinstance(step, MessageStep) and step.role == "system"]
     return [text for text in (system_text, *said) if text.strip()]
 
 
 def says_something(part: Part) -> bool:
-    """Say whether a part is more than blanks, which such APIs refuse."""
+    """Return whether a part is not blank: these APIs reject blank text."""
     return isinstance(part, MediaPart) or bool(part.text.strip())
 
 
 def arguments_of(create: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Split a request into what the SDK knows and what only the server does."""
+    """Split a request into parameters the SDK knows and an `extra_body` for those only the server knows."""
     known = signature(create).parameters
     if any(each.kind is Parameter.VAR_KEYWORD for each in known.values()):
-        return dict(request)  # somebody stands before the SDK, and hands on what they are given
+        return dict(request)  # a wrapper around the SDK that forwards its arguments
     unknown = {name: value for name, value in request.items() if name not in known}
     arguments = {name: value for name, value in request.items() if name in known}
     if unknown:

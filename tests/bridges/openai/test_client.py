@@ -267,7 +267,7 @@ async def test_observers_see_each_attempt_as_a_message_of_its_own() -> None:
 
     assert told == [
         ("m0", "Hel", False),
-        "asking the model again",
+        "retrying the model request",
         ("m0.2", "Hello.", False),
         ("m0.2", "Hello.", True),
     ]

@@ -52,7 +52,7 @@ def check_losses(schema: dict[str, Any], lowered: Lowered, *, flags_null: bool) 
     def is_covered(path: str, keyword: str) -> bool:
         return (path, keyword) in reported or any(path.startswith(f"{each}/") or path == each for each in at)
 
-    words = {loss.path for loss in lowered.losses if "told in the description" in loss.detail}
+    words = {loss.path for loss in lowered.losses if "moved to the description" in loss.detail}
     opened = {loss.path for loss in lowered.losses if (loss.keyword, loss.action) == ("$ref", "dropped")}
     walk = Walk(schema, lowered.schema, opened, flags_null).run()
     silent = {place for place in walk.changed if not is_covered(*place)}

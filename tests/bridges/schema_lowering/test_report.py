@@ -1,6 +1,6 @@
 from spindle.bridges.schema_lowering.report import Loss, LossReport, in_order, pointer
 
-REWRITTEN = Loss("/properties/a", "pattern", "rewritten", "told in the description: must match ^a")
+REWRITTEN = Loss("/properties/a", "pattern", "rewritten", "moved to the description: must match ^a")
 DROPPED = Loss("", "additionalProperties", "dropped", "the dialect has no such keyword here")
 
 
@@ -37,7 +37,7 @@ def test_a_report_is_plain_data_too() -> None:
                 "path": "/properties/a",
                 "keyword": "pattern",
                 "action": "rewritten",
-                "detail": "told in the description: must match ^a",
+                "detail": "moved to the description: must match ^a",
                 "narrows": False,
             }
         ],

@@ -1,4 +1,4 @@
-"""The dialect of Anthropic's Messages API, and a ready executor callback on its official SDK."""
+"""The dialect of Anthropic's Messages API, and an executor callback on its official SDK."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -32,10 +32,10 @@ def definitions(
     strict: bool = False,
     events: Events | None = None,
 ) -> Definitions:
-    """Tell the model about tools.
+    """Return the definitions of tools for this API.
 
     Raises:
-        CannotLowerError: A tool's schema cannot be told at all.
+        CannotLowerError: A tool's schema cannot be expressed in this dialect.
         NameClashError: Two tools would have the same name on the wire.
     """
     return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
@@ -47,7 +47,7 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 
 
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
-    """Read the calls of a whole response, the SDK's object or plain data."""
+    """Return the calls of a complete response, given as an SDK object or plain data."""
     stream = Stream(definitions)
     stream.feed_whole(response)
     return stream.calls()
@@ -56,12 +56,12 @@ def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
 async def results(
     outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
 ) -> list[dict[str, Any]]:
-    """Write what became of calls as `tool_result` blocks, one for each: the beginning of the next user message.
+    """Return outcomes as `tool_result` blocks, one for each call, to start the next user message with.
 
     Raises:
-        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+        UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
-    del definitions  # an answer is found by the id of its call alone
+    del definitions  # results are matched by call id alone
     able = seen(sees)
     return [replace_lone_surrogates(result_of(await answer_of(outcome, able))) for outcome in outcomes]
 
@@ -82,16 +82,16 @@ def messages(
     cache: bool = False,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
-    """Make an executor callback that asks a model through `AsyncAnthropic`, on asyncio or trio.
+    """Return an executor callback that uses `AsyncAnthropic`, on asyncio or trio.
 
     `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own object, which is sent on every
-    trip; a name and "required" hold for the first trip only, or the turn could never end. `cache` marks tools and
-    system prompt as worth keeping. `extra` goes into each request; its `tools` are those that Anthropic runs itself,
-    and stand behind ours. Without a `client` it makes its own, which `await callback.aclose()` closes.
+    iteration; a name and "required" apply to the first iteration only, or the turn would never end. `cache` marks tools
+    and system prompt for caching. `extra` is merged into each request; its `tools` are those that Anthropic
+    runs itself, and follow ours. Without a `client` a new one is created, which `await callback.aclose()` closes.
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given, or the key is none.
+        UsageError: Both a client and its base URL or key were passed, or the key is not valid.
     """
     asked = client_of(client, base_url=base_url, api_key=api_key)
     provider = MessagesProvider(

@@ -1,4 +1,4 @@
-"""Asks Anthropic's Messages API through its official SDK."""
+"""The provider for Anthropic's Messages API: requests, responses and errors of its official SDK."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -36,17 +36,17 @@ _STATUSES: Final = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The status an error has when it comes in the middle of a stream, whose own status was 200."""
+"""HTTP statuses of errors in the middle of a stream, whose own status was 200."""
 
 
 def client_of(
     given: "AsyncAnthropic | None", *, base_url: str | None, api_key: str | None
 ) -> "SdkClient[AsyncAnthropic]":
-    """Give the client to ask with; its own retries are off.
+    """Return the SDK client to use, with its own retries disabled.
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
+        UsageError: Both a client and its base URL or key were passed, the key is not valid, or the client is blocking.
     """
     with needs_extra("anthropic", purpose="the Anthropic callback"):
         from anthropic import Anthropic, AsyncAnthropic  # noqa: PLC0415  an extra
@@ -63,7 +63,7 @@ def client_of(
 
 @dataclass(frozen=True, kw_only=True)
 class MessagesProvider:
-    """One model of the Messages API."""
+    """The provider for one model of the Messages API."""
 
     client: "SdkClient[AsyncAnthropic]" = field(repr=False)
     define: Callable[..., Definitions]
@@ -75,11 +75,11 @@ class MessagesProvider:
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
-        """Give the tools in the provider's dialect."""
+        """Return the tools in the provider's dialect."""
         return self.define(ctx.tools, filter=filter, strict=self.is_strict, events=ctx.events)
 
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
-        """Write the request."""
+        """Build the request."""
         request: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self.max_tokens,
@@ -111,7 +111,7 @@ class MessagesProvider:
         return {"tool_choice": {"type": "any" if choice.mode == "required" else choice.mode}}
 
     def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
-        """Send the request, and give the events of the answer."""
+        """Send the request and yield the events of the response."""
         return self._closing(request)
 
     @asynccontextmanager
@@ -138,11 +138,11 @@ class MessagesProvider:
         raise _paused_too_often()
 
     def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
-        """Give what puts these events together."""
+        """Return an assembler for these events."""
         return Stream(definitions, taken=taken)
 
     async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
-        """Send the request, wait for the answer as a whole, and read it; goes on where it is paused."""
+        """Send the request without streaming, and read the response; resume it while the API pauses."""
         create = self._create()
         for _ in range(_MAX_PAUSES + 1):
             response = await create(**arguments_of(create, request))
@@ -158,7 +158,7 @@ class MessagesProvider:
         return self.client.get().messages.create
 
     def failure(self, error: Exception) -> Failure | None:
-        """Say what an exception of the SDK means; `None` for one that is not the provider's."""
+        """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
         import anthropic  # noqa: PLC0415  an extra
         import httpx2  # noqa: PLC0415  it comes with the extra
 
@@ -171,12 +171,12 @@ class MessagesProvider:
         return None
 
     def secrets(self) -> Sequence[str]:
-        """Give the keys that are sent."""
+        """Return the keys sent with a request."""
         return self.client.secrets()
 
 
 def _resumed(request: dict[str, Any], so_far: Stream) -> dict[str, Any]:
-    """Go on after a pause: the API wants what it said so far, and nothing else."""
+    """Return the request that continues a paused response: the API requires its content so far, and nothing else."""
     messages = cast("list[dict[str, Any]]", request["messages"])
     content = so_far.raw
     if messages[-1]["role"] == "assistant":
@@ -186,13 +186,13 @@ def _resumed(request: dict[str, Any], so_far: Stream) -> dict[str, Any]:
 
 
 def _paused_too_often() -> ModelStoppedError:
-    return ModelStoppedError(f"the model paused its answer more than {_MAX_PAUSES} times", reason="pause_turn")
+    return ModelStoppedError(f"the model paused its response more than {_MAX_PAUSES} times", reason="pause_turn")
 
 
 def _status(status: int, body: object) -> int:
     if status >= 300:
         return status
-    # A stream that fails half way was a success before; the kind of the error tells which failure it is.
+    # A stream that fails midway had the status 200; the error type determines the status.
     return _STATUSES.get(get_str(get_field(body, "error"), "type"), 500)
 
 

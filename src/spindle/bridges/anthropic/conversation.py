@@ -1,4 +1,4 @@
-"""Writes a conversation as Anthropic's Messages API wants it: roles in turn, each call answered at once."""
+"""Converts a conversation to Anthropic messages: alternating roles, each call followed by its result."""
 
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,22 +17,22 @@ _DOCUMENTS: Final = frozenset({"application/pdf", "text/plain"})
 _NATIVE: Final = IMAGES | _DOCUMENTS
 _MAX_MEDIA_BYTES: Final = cast("int", ANTHROPIC.max_media_bytes)
 SEES: Final = Sees(mime_types=IMAGES | {"application/pdf"}, max_bytes=_MAX_MEDIA_BYTES)
-"""What the models see."""
+"""Media accepted by the models."""
 
 _MAX_ID_CHARS: Final = cast("int", ANTHROPIC.max_id_chars)
 _GOES_ON: Final = "(The conversation goes on.)"
-"""The API wants the user to speak first; where nobody did, this is said."""
+"""First user message of a conversation that starts with another role, which the API rejects."""
 
 
 def seen(sees: Sees | None) -> Sees:
-    """Leave of what a model sees what this API can carry."""
+    """Restrict the media a model accepts to those this API can carry."""
     if sees is None:
         return SEES
     return replace(sees, mime_types=sees.mime_types & _NATIVE, max_bytes=min(sees.max_bytes, _MAX_MEDIA_BYTES))
 
 
 def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
-    """Write a conversation."""
+    """Return a conversation as messages."""
     written = AlternatingMessages("content")
     ids = _Ids()
     for step in steps:
@@ -46,20 +46,20 @@ def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[st
 
 
 def wire_id(id: str) -> str:
-    """Give the id of a call as the API takes it; of other providers' ids, and of one's own, not all are taken."""
+    """Return a call id in the form the API accepts; ids of other providers may have to be changed."""
     return fitted(id, cast("str", ANTHROPIC.id_pattern), _MAX_ID_CHARS)
 
 
 def bygone_tools(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Tell the tools that a conversation names: where there are none any more, the API still wants those told."""
+    """Return placeholder definitions of all tools a conversation names: the API requires them even if none is left."""
     blocks = [block for message in messages for block in message["content"]]
     names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
     return [{"name": name, "description": "Not available now.", "input_schema": {"type": "object"}} for name in names]
 
 
 def result_of(answer: Answer, tool_use_id: str | None = None) -> dict[str, Any]:
-    """Write the answer to one call as a block."""
-    # With an error, the API takes text alone.
+    """Return the result of one call as a `tool_result` block."""
+    # The API only accepts text in an error result.
     parts = [part for part in answer.parts if not answer.is_error or isinstance(part, TextPart)]
     content = [block_of(part) for part in parts if says_something(part)]
     written = {"type": "tool_result", "tool_use_id": tool_use_id or wire_id(answer.tool_call_id), "content": content}
@@ -67,7 +67,7 @@ def result_of(answer: Answer, tool_use_id: str | None = None) -> dict[str, Any]:
 
 
 def block_of(part: Part) -> dict[str, Any]:
-    """Write text or media as a content block."""
+    """Return text or media as a content block."""
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if part.mime_type in IMAGES:
@@ -98,7 +98,7 @@ def _write_exchange(written: AlternatingMessages, exchange: ToolStep, definition
 
 
 def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
-    """Write calls that this bridge did not receive itself."""
+    """Return the content blocks of calls that were not received by this bridge."""
     calls = [
         {
             "type": "tool_use",
@@ -112,12 +112,12 @@ def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]
 
 
 def _said_by_model(text: str) -> list[dict[str, Any]]:
-    # The API refuses an answer that ends with blanks, and one that is nothing else.
+    # The API rejects text that is blank, or ends with blanks.
     return [{"type": "text", "text": text.rstrip()}] if text.strip() else []
 
 
 class _Ids:
-    """Ids of calls as the API takes them: of plain characters, and never the same twice in a conversation."""
+    """Call ids in the form the API accepts, unique within a conversation."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()

@@ -1,4 +1,4 @@
-"""Puts an answer of Anthropic's Messages API together, streamed or whole, and keeps it as the API wants it back."""
+"""Assembles a response of Anthropic's Messages API, and keeps it in the form the API requires back."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
@@ -13,7 +13,7 @@ from spindle.errors import ModelStoppedError
 
 
 def usage_of(usage: Any) -> dict[str, int] | None:
-    """Give the figures; the API counts tokens of the cache apart, and here they are part of `input_tokens`."""
+    """Return the token counts; cached tokens, which the API counts separately, are included in `input_tokens`."""
     fresh, outputs = count_of(usage, "input_tokens"), count_of(usage, "output_tokens")
     if fresh is None and outputs is None:
         return None
@@ -28,25 +28,25 @@ def usage_of(usage: Any) -> dict[str, int] | None:
 
 
 def added(first: dict[str, int] | None, second: dict[str, int] | None) -> dict[str, Any] | None:
-    """Add up the figures of two requests."""
+    """Add the token counts of two requests."""
     if first is None or second is None:
         return first or second
     return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 
 
 _WHOLE: Final = frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn"})
-"""Ends that leave nothing unsaid; any other may have cut a call short."""
+"""Finish reasons of a complete response; any other may have cut off a call."""
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _WITH_INPUT: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _TEXTS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-"""The field of a delta that goes on with the field of the same name of its block."""
+"""Delta types, and the block field of the same name that each one extends."""
 UNREADABLE: Final = "INVALID_JSON"
-"""The name under which the API's guide wants arguments back that are none."""
+"""The key under which the API's guide requires unparseable arguments back."""
 _KINDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
 
 
 class _Block:
-    """One content block, while it is being written."""
+    """One content block while its deltas arrive."""
 
     __slots__ = ("call", "data", "is_done", "kind", "texts")
 
@@ -65,26 +65,26 @@ class _Block:
 
     @property
     def input(self) -> dict[str, Any]:
-        """What came as a call's arguments, as an object."""
+        """The arguments of a call as an object."""
         started = self.data.get("input")
         if self.call is not None and self.call.text:
             return repeated_input(self.call.text, unreadable=UNREADABLE)
         return cast("dict[str, Any]", started) if isinstance(started, dict) else {}
 
     def repeated(self) -> dict[str, Any] | None:
-        """Give the block as it is sent back; `None` for one the API would refuse."""
+        """Return the block as sent back to the API; `None` if the API would reject it."""
         data = self.data | {name: "".join(parts) for name, parts in self.texts.items()}
         if self.kind == "text":
             return data if get_str(data, "text").strip() else None
         if self.call is not None:
             name = self.call.name if self.kind != "tool_use" else repeated_name(self.call.name, ANTHROPIC)
             return data | {"id": self.call.id, "name": name, "input": self.input}
-        # A thought without its end has no valid signature.
+        # An unfinished thought has no valid signature.
         return data if self.is_done or self.kind != "thinking" else None
 
 
 class Stream:
-    """One answer, as it comes in; goes on over a pause of the API's own tools."""
+    """Assembles one response, streamed or not; continues across pauses for the API's own tools."""
 
     def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.finish_reason: str | None = None
@@ -98,7 +98,7 @@ class Stream:
         self._has_failed = False
 
     def feed(self, event: Any) -> Sequence[ResponseDelta]:
-        """Take one event of the stream, and give what is new in it."""
+        """Process one event of the stream and return its deltas."""
         kind = get_str(event, "type")
         if kind == "content_block_delta":
             return self._continue(event)
@@ -120,7 +120,7 @@ class Stream:
         return ()
 
     def feed_whole(self, response: Any) -> None:
-        """Take an answer that was not streamed."""
+        """Process a response that was not streamed."""
         self._restart(response)
         for content in get_list(response, "content"):
             data = to_plain(content)
@@ -131,44 +131,44 @@ class Stream:
 
     @property
     def text(self) -> str:
-        """What the model said so far."""
+        """The model's text so far."""
         return "".join(block.text("text") for block in self._blocks if block.kind == "text")
 
     @property
     def thoughts(self) -> str:
-        """What the model thought so far, as far as it is shown."""
+        """The model's visible thoughts so far."""
         return "".join(block.text("thinking") for block in self._blocks)
 
     @property
     def usage(self) -> dict[str, Any] | None:
-        """What was counted: `input_tokens` holds those from the cache too."""
+        """The token counts; `input_tokens` includes cached tokens."""
         return added(self._counted_before, usage_of(self._counted))
 
     @property
     def is_complete(self) -> bool:
-        """Whether the provider said that this is the end."""
+        """Whether the provider has signalled the end of the response."""
         return (self._has_ended or self.finish_reason is not None) and not self._has_failed
 
     @property
     def raw(self) -> list[dict[str, Any]]:
-        """The content of the answer as it is sent back: thoughts with their signatures, other tools' blocks, calls."""
+        """The content as sent back to the API: thoughts with their signatures, blocks of other tools, calls."""
         return [data for data in (block.repeated() for block in self._blocks) if data is not None]
 
     def calls(self) -> list[Call]:
-        """Give the calls so far; one that was cut short has arguments that are refused."""
+        """Return the calls so far; a call that was cut off gets arguments that executors reject."""
         ours = [block for block in self._blocks if block.kind == "tool_use"]
         return [self._call(block) for block in ours]
 
     def answered(self) -> ModelResponse:
-        """Give the whole answer.
+        """Return the complete response.
 
         Raises:
-            ModelStoppedError: It would not answer, or stopped before it said anything.
+            ModelStoppedError: The model refused, or stopped without text or calls.
         """
         calls, text = self.calls(), self.text or None
         reason = self.finish_reason
         if reason == "refusal" or (reason in _CUT and not calls and not text):
-            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason, text=self.text)
+            raise ModelStoppedError(f"the model stopped without a response: {reason}", reason=reason, text=self.text)
         return ModelResponse(
             text=text,
             calls=calls,
@@ -181,10 +181,10 @@ class Stream:
     def _call(self, block: _Block) -> Call:
         call = cast("PartialCall", block.call)
         is_last = block is self._blocks[-1]
-        # The API closes a block that it cut short, and so the end of the whole answer decides.
+        # The API also closes a block that it cut off, so the finish reason decides about the last block.
         is_whole = block.is_done and (not is_last or self.finish_reason in _WHOLE)
         if is_whole and not call.text and not call.is_damaged:
-            # Without pieces, what came with the block's start is all there is.
+            # Without deltas, the block's start holds all arguments.
             call.add(block.data.get("input", {}))
         return call.to_call(self._definitions, is_whole=is_whole)
 
@@ -197,7 +197,7 @@ class Stream:
     def _count(self, usage: Any) -> None:
         figures = to_plain(usage)
         if isinstance(figures, Mapping):
-            # Each event counts from the beginning, and may leave out what has not changed.
+            # Counts are cumulative, and unchanged ones may be omitted.
             known = cast("Mapping[str, Any]", figures)
             self._counted |= {name: value for name, value in known.items() if value is not None}
 
@@ -241,7 +241,7 @@ class Stream:
     def _continue_call(self, block: _Block, delta: Any, kind: str) -> Sequence[ResponseDelta]:
         call, given = cast("PartialCall", block.call), get_field(delta, "partial_json")
         if kind != "input_json_delta" or not isinstance(given, str) or (block.is_done and given):
-            # A piece that is none, or comes after the end: the rest may look whole and is not.
+            # An invalid delta, or one after the end: the arguments may look complete but are not.
             call.is_damaged = True
             return ()
         piece = call.add(given)
@@ -252,7 +252,7 @@ class Stream:
         return None if index is None else self._by_index.get(index)
 
     def _lose(self) -> None:
-        """A piece belongs to nobody: any call that is still open may lack it."""
+        """Mark all open calls as damaged: a delta could not be assigned, and any of them may lack it."""
         for block in self._blocks:
             if block.call is not None and not block.is_done:
                 block.call.is_damaged = True

@@ -1,4 +1,4 @@
-"""The dialect of Amazon Bedrock's Converse, and a ready executor callback on boto3."""
+"""The dialect of Amazon Bedrock's Converse, its provider, and an executor callback on boto3."""
 
 import os
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
@@ -31,16 +31,16 @@ from spindle.turns.context import DispatchContext
 
 _STATUSES: Final[dict[str, int | None]] = {
     "internalServerException": 500,
-    "modelStreamErrorException": None,  # the model broke off; the API says to ask again
+    "modelStreamErrorException": None,  # the model broke off; the API recommends a retry
     "serviceUnavailableException": 503,
     "throttlingException": 429,
     "validationException": 400,
 }
-"""The status an error has when it comes in the middle of a stream, whose own status was 200."""
+"""HTTP statuses of errors in the middle of a stream, whose own status was 200."""
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """Say what an exception of boto3 means; `None` for one that is not the provider's."""
+    """Return the failure a boto3 exception stands for; `None` if it is not the provider's."""
     from botocore.eventstream import ParserError  # noqa: PLC0415  an extra
     from botocore.exceptions import (  # noqa: PLC0415
         ClientError,
@@ -65,8 +65,8 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def hang_up(stream: Any) -> None:
-    """Wake up the thread that waits for the next event: closing a socket does not, shutting it down does."""
-    stream._raw_stream.shutdown()  # boto3 offers no other way
+    """Wake the thread that waits for the next event: this needs a shutdown of the socket, closing it is not enough."""
+    stream._raw_stream.shutdown()  # boto3 has no public API for this
 
 
 def _retry_after(headers: Any) -> str | None:
@@ -79,7 +79,7 @@ DIALECT: Final = dialects.BEDROCK
 
 _TOOL_CHOICES: Final[Mapping[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
 _READ_TIMEOUT_SECONDS: Final = 600
-"""A model may think for minutes before it says a word; boto3's own minute is too short."""
+"""A model may think for minutes before its first token; boto3's default of one minute is too short."""
 
 
 def definitions(
@@ -89,10 +89,10 @@ def definitions(
     strict: bool = False,
     events: Events | None = None,
 ) -> Definitions:
-    """Tell the model about tools: the `tools` of a `toolConfig`.
+    """Return the definitions of tools, as the `tools` of a `toolConfig`.
 
     Raises:
-        CannotLowerError: A tool's schema cannot be told at all.
+        CannotLowerError: A tool's schema cannot be expressed in this dialect.
         NameClashError: Two tools would have the same name on the wire.
     """
     return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
@@ -108,7 +108,7 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 
 
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
-    """Read the calls of a whole response of `converse`."""
+    """Return the calls of a complete response of `converse`."""
     stream = Stream(definitions)
     stream.feed_whole(response)
     return stream.calls()
@@ -117,12 +117,12 @@ def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
 async def results(
     outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
 ) -> list[dict[str, Any]]:
-    """Write what became of calls as `toolResult` blocks, one for each: the beginning of the next user message.
+    """Return outcomes as `toolResult` blocks, one for each call, to start the next user message with.
 
     Raises:
-        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+        UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
-    del definitions  # an answer is found by the id of its call alone
+    del definitions  # results are matched by call id alone
     able = seen(sees or SEES)
     return [replace_lone_surrogates(tool_result(await answer_of(outcome, able))) for outcome in outcomes]
 
@@ -141,16 +141,16 @@ def converse(
     sees: Sees | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
-    """Make an executor callback that asks a model through a `bedrock-runtime` client of boto3, in worker threads.
+    """Return an executor callback that uses a `bedrock-runtime` client of boto3, in worker threads.
 
-    A client of your own keeps its own retries: make it with `Config(retries={"total_max_attempts": 1})`. `tool_choice`
-    is "auto", "none", "required", the name of a tool, or the API's own object, which is sent on every trip; a name
-    and "required" hold for the first trip only. `extra` goes into each request, such as `inferenceConfig` or
-    `guardrailConfig`.
+    A `client` passed in keeps its own retries: create it with `Config(retries={"total_max_attempts": 1})`.
+    `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own object, which is sent on every
+    iteration; a name and "required" apply to the first iteration only. `extra` is merged into each request, such as
+    `inferenceConfig` or `guardrailConfig`.
 
     Raises:
         MissingExtraError: boto3 is not installed.
-        UsageError: A client was given, and where another should be made.
+        UsageError: Both a client and its region or endpoint were passed.
     """
     provider = _Converse(
         client=_client(client, region, endpoint_url),
@@ -186,7 +186,7 @@ class _Converse:
         return replace_lone_surrogates({**request, **self.extra})
 
     def _tools(self, definitions: Definitions, *, trip: int) -> dict[str, Any] | None:
-        """Tell the tools, and which of them to call; to have none called, Converse is told of none."""
+        """Return the tools and the tool choice; Converse has no choice "none", so no tools are sent for it."""
         choice = chosen(self.tool_choice, definitions, trip=trip)
         if not len(definitions) or (choice is not None and choice.mode == "none"):
             return None
@@ -213,7 +213,7 @@ class _Converse:
         return failure_of(error)
 
     def secrets(self) -> Sequence[str]:
-        # With any other key a request is signed, and the key itself never leaves this process.
+        # Other credentials only sign a request, and never leave this process.
         return [os.environ.get("AWS_BEARER_TOKEN_BEDROCK", "")]
 
 
@@ -223,7 +223,7 @@ def _client(client: Any, region: str | None, endpoint_url: str | None) -> Any:
         from botocore.config import Config  # noqa: PLC0415
     if client is not None:
         if region is not None or endpoint_url is not None:
-            raise UsageError("a client has its own region and endpoint; give either it or them", field="client")
+            raise UsageError("Expected either client, or region and endpoint_url, but got both.", field="client")
         return client
     config = Config(retries={"total_max_attempts": 1}, read_timeout=_READ_TIMEOUT_SECONDS, tcp_keepalive=True)
     session: Any = Session()

@@ -1,4 +1,4 @@
-"""Writes conversations as Bedrock's Converse takes them: messages of content blocks, by turns of user and assistant."""
+"""Converts a conversation to Converse messages: content blocks, with alternating user and assistant."""
 
 import base64
 import re
@@ -37,19 +37,19 @@ _VIDEOS: Final = {
 }
 _NATIVE: Final = frozenset(_IMAGES | _DOCUMENTS | _VIDEOS)
 _MAX_DOCUMENT_NAME_CHARS: Final = 100
-_SILENCE: Final = "(Nothing was said.)"
+_SILENCE: Final = "(No content.)"
 
 SEES: Final = Sees(mime_types=frozenset(_IMAGES | _DOCUMENTS), max_bytes=BEDROCK.max_media_bytes or Sees().max_bytes)
-"""Images and documents, which most models behind Converse take; video only where you know that yours does."""
+"""Images and documents, which most models on Converse accept; add video only if the model accepts it."""
 
 
 def seen(sees: Sees) -> Sees:
-    """Leave of what a model sees what Converse can carry."""
+    """Restrict the media a model accepts to those Converse can carry."""
     return replace(sees, mime_types=sees.mime_types & _NATIVE)
 
 
 def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
-    """Write a conversation."""
+    """Return a conversation as messages."""
     written = AlternatingMessages("content")
     for step in steps:
         if isinstance(step, ToolStep):
@@ -61,7 +61,7 @@ def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[st
 
 
 def bygone_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Tell the tools that a conversation names: where there are none any more, Converse still wants those told."""
+    """Return placeholder definitions of all tools a conversation names: Converse requires them even if none is left."""
     blocks = [block for message in messages for block in message["content"]]
     names = dict.fromkeys(block["toolUse"]["name"] for block in blocks if "toolUse" in block)
     schema = {"json": {"type": "object"}}
@@ -69,19 +69,19 @@ def bygone_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def tool_result(answer: Answer) -> dict[str, Any]:
-    """Write the answer of one call as a block of the user's next message."""
+    """Return the result of one call as a `toolResult` block."""
     content = _blocks(answer.parts) or [{"text": _SILENCE}]
     status = {"status": "error"} if answer.is_error else {}
     return {"toolResult": {"toolUseId": wire_id(answer.tool_call_id), "content": content, **status}}
 
 
 def wire_id(tool_call_id: str) -> str:
-    """Give the id of a call as Converse takes it; of other providers' ids, and of one's own, not all are taken."""
+    """Return a call id in the form Converse accepts; ids of other providers may have to be changed."""
     return fitted(tool_call_id, BEDROCK.id_pattern or ".+", BEDROCK.max_id_chars or len(tool_call_id))
 
 
 def _said(said: MessageStep) -> list[dict[str, Any]]:
-    # The model's own messages hold no media: Converse takes them from the user alone.
+    # Converse accepts media from the user only, not in assistant messages.
     parts = said.parts if said.role == "user" else [part for part in said.parts if isinstance(part, TextPart)]
     return _blocks(parts)
 
@@ -99,7 +99,7 @@ def _tool_use(call: Call, definitions: Definitions) -> dict[str, Any]:
 
 
 def _blocks(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """Write parts as blocks; Converse refuses a blank text."""
+    """Return parts as blocks, without blank texts, which Converse rejects."""
     return [_block(part) for part in parts if says_something(part)]
 
 
@@ -115,7 +115,7 @@ def _block(part: Part) -> dict[str, Any]:
 
 
 def _document_name(part: MediaPart) -> str:
-    """Name a document by the letters that Converse takes, and by the end of its id: no two may have one name."""
+    """Return a document name of allowed characters, made unique by the end of the media id."""
     allowed = re.sub(r"[^A-Za-z0-9()\[\]-]+", " ", part.media.safe_filename)[:_MAX_DOCUMENT_NAME_CHARS]
     apart = re.sub(r"[^A-Za-z0-9-]", "", part.media.id)[-12:]
     return " ".join(f"{allowed} {apart}".split()) or "document"

@@ -1,4 +1,4 @@
-"""Puts an answer of Bedrock's Converse together, streamed or whole, and keeps it as the API wants it back."""
+"""Assembles a response of Bedrock's Converse, and keeps it in the form the API requires back."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
@@ -13,15 +13,15 @@ from spindle.calls import Call
 from spindle.errors import ModelStoppedError
 
 _WHOLE: Final = frozenset({"end_turn", "tool_use", "stop_sequence"})
-"""Ends that leave nothing unsaid; any other may have cut the last call short."""
+"""Finish reasons of a complete response; any other may have cut off the last call."""
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _SENT_BACK: Final = frozenset({"citationsContent", "toolResult"})
-"""What else a model's message may hold when it is sent back; images, for one, are taken from the user alone."""
+"""Other blocks accepted in an assistant message; images, for example, are accepted from the user only."""
 _COUNTED: Final = {"cached_input_tokens": "cacheReadInputTokens", "cache_write_tokens": "cacheWriteInputTokens"}
 
 
 class _Block:
-    """One content block, while it is being written."""
+    """One content block while its deltas arrive."""
 
     __slots__ = ("call", "is_done", "is_ours", "other", "redacted", "signature", "text", "thought")
 
@@ -32,9 +32,9 @@ class _Block:
         self.redacted = b""
         self.call: PartialCall | None = None
         self.is_ours = False
-        """Whether its call is for a tool of ours, not for one that the provider runs itself."""
+        """Whether the call is for one of our tools, not for one that the provider runs itself."""
         self.other: dict[str, Any] | None = None
-        """Anything else, as it came."""
+        """Any other block, as received."""
         self.is_done = False
 
     def begin_call(self, tool_use: Any, ids: CallIds) -> None:
@@ -42,13 +42,13 @@ class _Block:
         self.is_ours = get_str(tool_use, "type") != "server_tool_use"
 
     def finish(self) -> None:
-        """Take a call whose input had no pieces as one without arguments."""
+        """Mark the block complete; a call without input deltas has no arguments."""
         self.is_done = True
         if self.call is not None and not self.call.text and not self.call.is_damaged:
             self.call.add({})
 
     def repeated(self) -> dict[str, Any] | None:
-        """Give the block as it is sent back; `None` for one the API would refuse."""
+        """Return the block as sent back to the API; `None` if the API would reject it."""
         if self.call is not None:
             name = repeated_name(self.call.name, BEDROCK)
             written = {"toolUseId": wire_id(self.call.id), "name": name, "input": repeated_input(self.call.text)}
@@ -56,7 +56,7 @@ class _Block:
         if self.redacted:
             return {"reasoningContent": {"redactedContent": self.redacted}}
         if self.thought or self.signature:
-            # A thought without its end has no valid signature.
+            # An unfinished thought has no valid signature.
             signature = {"signature": "".join(self.signature)} if self.signature else {}
             told = {"reasoningText": {"text": "".join(self.thought), **signature}}
             return {"reasoningContent": told} if self.is_done else None
@@ -67,19 +67,19 @@ class _Block:
 
 
 class Stream:
-    """One answer, as it comes in."""
+    """Assembles one response, streamed or not."""
 
     def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.finish_reason: str | None = None
         self.usage: dict[str, Any] | None = None
-        """What was counted: `input_tokens` holds those from the cache too."""
+        """The token counts; `input_tokens` includes cached tokens."""
         self._definitions = definitions
         self._blocks: list[_Block] = []
         self._by_index: dict[int, _Block] = {}
         self._ids = CallIds(taken)
 
     def feed(self, event: Any) -> Sequence[ResponseDelta]:
-        """Take one event of the stream, and give what is new in it."""
+        """Process one event of the stream and return its deltas."""
         if (delta := get_field(event, "contentBlockDelta")) is not None:
             return self._continue(self._at(delta), get_field(delta, "delta"))
         if (start := get_field(event, "contentBlockStart")) is not None:
@@ -93,7 +93,7 @@ class Stream:
         return ()
 
     def feed_whole(self, response: Any) -> None:
-        """Take an answer that was not streamed."""
+        """Process a response that was not streamed."""
         message = get_field(get_field(response, "output"), "message")
         for content in get_list(message, "content"):
             self._blocks.append(self._whole(content))
@@ -101,54 +101,54 @@ class Stream:
         self.usage = _usage(get_field(response, "usage"))
         last = self._blocks[-1].call if self._blocks else None
         if last is not None and self.finish_reason not in _WHOLE:
-            # The API closes the input it had to cut short, so that it only looks whole.
+            # The API closes input that it had to cut off, so it only looks complete.
             last.is_damaged = True
 
     @property
     def text(self) -> str:
-        """What the model said so far."""
+        """The model's text so far."""
         return "".join("".join(block.text) for block in self._blocks)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the provider said that this is the end."""
+        """Whether the provider has signalled the end of the response."""
         return self.finish_reason is not None
 
     @property
     def raw(self) -> list[dict[str, Any]]:
-        """The content of the answer as it is sent back: thoughts with their signatures, text, calls."""
+        """The content as sent back to the API: thoughts with their signatures, text, calls."""
         return [block for block in (each.repeated() for each in self._blocks) if block is not None]
 
     def calls(self) -> list[Call]:
-        """Give the calls so far; one that was cut short has arguments that are refused."""
+        """Return the calls so far; a call that was cut off gets arguments that executors reject."""
         return [self._call(block, block.call) for block in self._blocks if block.call is not None and block.is_ours]
 
     def answered(self) -> ModelResponse:
-        """Give the whole answer.
+        """Return the complete response.
 
         Raises:
-            ModelStoppedError: It stopped before it said anything.
+            ModelStoppedError: The model stopped without text or calls.
         """
         calls, text, reason = self.calls(), self.text or None, self.finish_reason
         if reason not in _WHOLE and not calls and not text:
-            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason, text="")
+            raise ModelStoppedError(f"the model stopped without a response: {reason}", reason=reason, text="")
         is_cut = reason not in _WHOLE
         return ModelResponse(
             text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw or None, is_cut=is_cut
         )
 
     def _call(self, block: _Block, call: PartialCall) -> Call:
-        # The API closes a block that it cut short, and so the end of the whole answer decides about the last.
+        # The API also closes a block that it cut off, so the finish reason decides about the last block.
         is_whole = block.is_done and (block is not self._blocks[-1] or self.finish_reason in _WHOLE)
         if self.finish_reason not in {None, *_WHOLE, *_CUT}:
-            # Filtered, or malformed by the provider's own word: nothing of it is run.
+            # The response was filtered or is malformed: run none of its calls.
             call.is_damaged = True
         if not is_whole and call.text == "{}" and not call.is_damaged:
             return PartialCall(call.id, call.name).to_call(self._definitions, is_whole=False)
         return call.to_call(self._definitions, is_whole=is_whole)
 
     def _at(self, event: Any) -> _Block:
-        """Find the block an event is about; text and thoughts have no event that begins them."""
+        """Return the block of an event, creating it if needed: text and thoughts have no start event."""
         index = _index(event)
         if index not in self._by_index:
             self._by_index[index] = _Block()
@@ -158,7 +158,7 @@ class Stream:
     def _begin(self, event: Any) -> Sequence[ResponseDelta]:
         start = get_field(event, "start")
         if (tool_use := get_field(start, "toolUse")) is not None:
-            # A second beginning is another block, whatever its number: nothing is written over.
+            # A second start is a new block, even with the same index: nothing is overwritten.
             self._by_index.pop(_index(event), None)
             block = self._at(event)
             block.begin_call(tool_use, self._ids)
@@ -172,7 +172,7 @@ class Stream:
         if block.call is not None:
             given = get_field(get_field(delta, "toolUse"), "input")
             if not isinstance(given, str) or (block.is_done and given):
-                # A piece that is none, or comes after the end: the rest may look whole and is not.
+                # An invalid delta, or one after the end: the arguments may look complete but are not.
                 block.call.is_damaged = True
                 return ()
             return self._piece(block, block.call.add(given))
@@ -180,7 +180,7 @@ class Stream:
             block.text.append(said)
             return (ResponseDelta("text", said),)
         if get_field(delta, "toolUse") is not None:
-            # Its beginning was lost, and with it the name.
+            # The start event was lost, and with it the name.
             block.begin_call({}, self._ids)
             return self._continue(block, delta)
         if block.other is not None:
@@ -201,7 +201,7 @@ class Stream:
             cast("PartialCall", block.call).add(get_field(tool_use, "input"))
         elif reasoning is not None:
             _think(block, get_field(reasoning, "reasoningText"))
-            _think(block, reasoning)  # what is redacted stands beside the text, not in it
+            _think(block, reasoning)  # redacted content is beside the text, not inside it
         elif said := get_str(content, "text"):
             block.text.append(said)
         elif isinstance(content, Mapping) and _SENT_BACK.intersection(cast("Mapping[str, Any]", content)):
@@ -230,7 +230,7 @@ def _think(block: _Block, reasoning: Any) -> Sequence[ResponseDelta]:
 
 
 def _usage(usage: Any) -> dict[str, int] | None:
-    """Give the figures; the API counts tokens of the cache apart, and here they are part of `input_tokens`."""
+    """Return the token counts; cached tokens, which the API counts separately, are included in `input_tokens`."""
     fresh, outputs = count_of(usage, "inputTokens"), count_of(usage, "outputTokens")
     if fresh is None and outputs is None:
         return None

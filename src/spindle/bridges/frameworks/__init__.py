@@ -1,5 +1,5 @@
-"""Other agent frameworks, both ways: our tools in theirs with every promise kept, and their tools as ours.
+"""Integrations with other agent frameworks, in both directions: Spindle tools in a framework, and its tools in Spindle.
 
-Start at `running.py` (how their calls reach an `Executor`), then `pydantic_ai.py`, `langchain.py` and `langgraph.py`,
-or `openai_agents.py`. Each of these needs its framework, and says so where it is missing.
+Start at `session.py` (how a framework's calls reach an `Executor`), then `pydantic_ai.py`, `langchain.py` and
+`langgraph.py`, or `openai_agents.py`. Each of these requires its framework, and raises if it is not installed.
 """

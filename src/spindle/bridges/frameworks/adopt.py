@@ -1,4 +1,4 @@
-"""What the tools of every other framework have in common when they become ours."""
+"""Shared code for turning tools of other frameworks into Spindle tools."""
 
 import asyncio
 import base64
@@ -28,10 +28,10 @@ def adopt(
     return_direct: bool = False,
     timeout_seconds: float | None = None,
 ) -> Tool:
-    """Make a tool of somebody else's: its schema is enforced as written, and nothing it says is trusted.
+    """Return a Spindle tool for a foreign one: its schema is enforced as written, and its results are untrusted.
 
     Raises:
-        InvalidToolError: It has no name, or its schema is none.
+        InvalidToolError: It has no name, or its schema is not valid.
     """
     return Tool(
         name=name,
@@ -45,36 +45,36 @@ def adopt(
 
 
 def refused(name: str, why: str) -> InvalidToolError:
-    """Say why a tool of another framework cannot be one of ours."""
-    return InvalidToolError(f"the tool {name!r} cannot be run here: {why}", tool=name)
+    """Return the error for a foreign tool that cannot be used."""
+    return InvalidToolError(f"Tool {name!r} cannot be adopted: {why}.", tool=name)
 
 
 def outside_asyncio(tool: str) -> Err | None:
-    """Refuse a call that only asyncio can run, where another library runs the event loop."""
+    """Return an error for a call that requires asyncio if another library runs the event loop; otherwise `None`."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return Err("not_available", f"The tool {tool!r} runs on asyncio only, and this program does not.")
+        return Err("not_available", f"Tool {tool!r} requires asyncio, and this program runs another event loop.")
     return None
 
 
 class ResultBuilder:
-    """Gathers what a tool gave, piece by piece, into one result."""
+    """Collects the parts of a tool's output into one result."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._media: list[Media] = []
 
     def text(self, text: str) -> None:
-        """Add words."""
+        """Append text."""
         self._texts.append(text)
 
     def json(self, value: Any) -> None:
-        """Add a value, as JSON."""
+        """Append a value as JSON."""
         self._texts.append(to_json(value, inf_nan_mode="strings", fallback=str).decode())
 
     def data(self, data: bytes, mime_type: str | None, filename: str | None = None) -> None:
-        """Add bytes of a kind; where they come from nobody knows, so they are guarded most."""
+        """Append bytes as media; their origin is unknown, so they get the most restrictive trust tier."""
         family, _, subtype = (mime_type or "application/octet-stream").partition("/")
         kind: Kind = family if family in _KINDS else "document"
         name = filename or f"{kind}.{subtype.partition(';')[0] or 'bin'}"
@@ -85,14 +85,14 @@ class ResultBuilder:
         self._texts.append(f"[media id: {media.id} | {media.safe_filename}]")
 
     def base64(self, text: str, mime_type: str | None, filename: str | None = None) -> None:
-        """Add bytes written as base64; what is none is told as such."""
+        """Append base64-encoded bytes; invalid base64 is reported as text."""
         try:
             self.data(base64.b64decode(text, validate=True), mime_type, filename)
         except (binascii.Error, ValueError):
-            self.text(f"[{mime_type or 'media'} that is no valid base64]")
+            self.text(f"[{mime_type or 'media'} with invalid base64]")
 
     def url(self, url: str, mime_type: str | None = None) -> None:
-        """Add what an address holds: its bytes if it carries them itself, otherwise only the address."""
+        """Append the content of a data URL as media; any other URL is appended as text."""
         head, comma, body = url.partition(",")
         if head.startswith("data:") and head.endswith(";base64") and comma:
             self.base64(body, head[len("data:") : -len(";base64")] or mime_type)
@@ -100,12 +100,12 @@ class ResultBuilder:
             self.text(url)
 
     def ok(self) -> Ok:
-        """Give the result."""
+        """Return the result."""
         return Ok("\n\n".join(self._texts), media=tuple(self._media))
 
 
 def plain(value: Any) -> Any:
-    """Give a value that is text or JSON as our executor takes it; what is neither becomes text."""
+    """Return a value in a form the executor accepts: text unchanged, everything else as JSON."""
     if value is None or isinstance(value, (str, bytes, Ok, Err)):
         return cast("object", value)
     said = ResultBuilder()

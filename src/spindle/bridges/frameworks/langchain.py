@@ -1,4 +1,4 @@
-"""Our tools as LangChain's, and LangChain's tools as ours; for a graph's node of tools see `langgraph.py`."""
+"""Spindle tools for LangChain, and LangChain tools for Spindle; for a graph's tool node see `langgraph.py`."""
 
 from collections.abc import Iterable, Mapping
 from secrets import token_hex
@@ -27,7 +27,7 @@ with needs_package("langchain-core"):
     from langchain_core.tools.base import get_all_basemodel_annotations
 
 SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "audio/mpeg", "audio/wav")
-"""What is given to the model as a content block; whether a model takes it, its provider says."""
+"""Media types sent as content blocks; whether a model accepts them depends on its provider."""
 
 
 def tools(
@@ -38,16 +38,16 @@ def tools(
     ctx: ToolContext | DispatchContext | None = None,
     readers: bool = True,
 ) -> list[BaseTool]:
-    """Give a registry to a model or an agent: `model.bind_tools(tools(registry))`.
+    """Return LangChain tools for a registry: `model.bind_tools(tools(registry))`.
 
-    The list is one conversation, or one for each `thread_id` of the config. With `readers` it has the tools with which
-    the model reads the rest of a result that was cut.
+    The list serves one conversation, or one for each `thread_id` of the config. With `readers` it includes the tools
+    with which the model reads the rest of a truncated result.
     """
     return listed(Session(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers))
 
 
 def listed(session: Session) -> list[BaseTool]:
-    """Give the tools of a session, for each `thread_id` in a session of its own."""
+    """Return the tools of a session; each `thread_id` gets a session of its own."""
     sessions, known = Sessions(session), session.tools()
     return [
         SpindleTool(
@@ -64,9 +64,9 @@ def listed(session: Session) -> list[BaseTool]:
 
 
 class SpindleTool(BaseTool):
-    """One tool of a registry; its calls are run by an executor, and what went wrong is an answer, never an exception.
+    """A registry's tool, run by an executor; failures are returned as results, never raised.
 
-    Called with a `ToolCall` it gives a `ToolMessage`; with arguments alone, or their JSON text, the content of one.
+    Called with a `ToolCall` it returns a `ToolMessage`; with arguments or their JSON text, the content of one.
     """
 
     _sessions: Sessions = PrivateAttr()
@@ -80,12 +80,12 @@ class SpindleTool(BaseTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Hand the arguments on as they came: the tool's own schema judges them, whatever they are called."""
+        """Pass the arguments on unchanged: the tool's own schema validates them, whatever their names."""
         return (), {"sent": tool_input, "tool_call_id": tool_call_id}
 
     @override
     def _filter_injected_args(self, tool_input: dict[str, Any]) -> dict[str, Any]:
-        """Show tracers and callbacks no secret."""
+        """Mask secrets for tracers and callbacks."""
         return masked(tool_input, self._tool.secret_fields)
 
     @override
@@ -107,7 +107,7 @@ class SpindleTool(BaseTool):
 
 
 async def message_of(outcome: CallOutcome, **facts: Any) -> ToolMessage:
-    """Give an outcome as the message that answers its call; `artifact` has its facts as plain data."""
+    """Return an outcome as the message for its call; `artifact` holds the outcome as plain data."""
     answer = await answered(outcome, SHOWN)
     return ToolMessage(
         content=_content(answer),
@@ -132,10 +132,10 @@ def _content(answer: Answer) -> Any:
 
 
 def tools_of(tools: Iterable[BaseTool], *, config: RunnableConfig | None = None) -> list[Tool]:
-    """Make LangChain's tools ours; `config` is handed to each call, with its callbacks and its `configurable`.
+    """Return Spindle tools for LangChain tools; `config` is passed to each call, with its callbacks and `configurable`.
 
     Raises:
-        InvalidToolError: A tool has state, a store or a runtime injected, which only a graph has.
+        InvalidToolError: A tool requires an injected state, store or runtime, which only a graph provides.
     """
     return [_adopted(each, config) for each in tools]
 
@@ -143,7 +143,7 @@ def tools_of(tools: Iterable[BaseTool], *, config: RunnableConfig | None = None)
 def _adopted(theirs: BaseTool, config: RunnableConfig | None) -> Tool:
     injected = _injected(theirs)
     if injected:
-        raise refused(theirs.name, f"only a graph can give it {', '.join(sorted(injected))}")
+        raise refused(theirs.name, f"only a graph can provide {', '.join(sorted(injected))}")
     schema = cast("Any", theirs.tool_call_schema)
     told: dict[str, Any] = {**(schema if isinstance(schema, Mapping) else schema.model_json_schema())}
     told.pop("description", None)
@@ -173,9 +173,9 @@ def _adopted(theirs: BaseTool, config: RunnableConfig | None) -> Tool:
 
 
 def _injected(theirs: BaseTool) -> set[str]:
-    """Name the arguments that a graph would put in; the call's own id is not one of them, for we know it."""
+    """Return the names of arguments that a graph would inject, except the call id, which is known here."""
     notes = get_all_basemodel_annotations(theirs.get_input_schema())
-    hidden = set(theirs._injected_args_keys)  # pyright: ignore[reportPrivateUsage]  told nowhere else
+    hidden = set(theirs._injected_args_keys)  # pyright: ignore[reportPrivateUsage]  no public API
     hidden |= {name for name, note in notes.items() if _is_marked(note, InjectedToolArg)}
     return hidden - {name for name, note in notes.items() if _is_marked(note, InjectedToolCallId)}
 
@@ -188,7 +188,7 @@ def _is_marked(note: Any, kind: type[InjectedToolArg]) -> bool:
 def _is_async(theirs: BaseTool) -> bool:
     if isinstance(theirs, StructuredTool):
         return theirs.coroutine is not None
-    return type(theirs)._arun is not BaseTool._arun  # pyright: ignore[reportPrivateUsage]  told nowhere else
+    return type(theirs)._arun is not BaseTool._arun  # pyright: ignore[reportPrivateUsage]  no public API
 
 
 def _failed(error: ToolException) -> Err:
@@ -198,7 +198,7 @@ def _failed(error: ToolException) -> Err:
 def _result(given: Any) -> Any:
     if not isinstance(given, ToolMessage):
         kind = type(given).__name__
-        return Err("execution_failed", f"The tool gave a {kind}, which only a graph can follow.")
+        return Err("execution_failed", f"The tool returned a {kind}, which only a graph can process.")
     content = cast("str | list[str | dict[str, Any]]", given.content)
     said = ResultBuilder()
     for block in [content] if isinstance(content, str) else content:

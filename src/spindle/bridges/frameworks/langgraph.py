@@ -1,4 +1,4 @@
-"""A graph's node of tools, and the edge to it, with every promise kept."""
+"""A LangGraph tool node that runs calls through an executor, and the conditional edge to it."""
 
 import json
 from collections import OrderedDict
@@ -30,11 +30,11 @@ with needs_package("langgraph"):
     from langgraph.types import interrupt
 
 _KEPT: Final = "kept"
-"""Where a message's facts hold the ticket of a result that is kept whole."""
+"""Key in a message's facts for the ticket of a result that is kept in full."""
 _CHECKPOINTER: Final = "__pregel_checkpointer"
-"""Where a graph's config holds what remembers it; without one it cannot go on after an interrupt."""
+"""Key in a graph's config for its checkpointer; without one it cannot be resumed after an interrupt."""
 _CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens"})
-"""How providers say that an answer was cut off."""
+"""Finish reasons of responses that were cut off."""
 
 
 def tool_node(
@@ -47,27 +47,27 @@ def tool_node(
     messages_key: str = "messages",
     interrupts: bool = True,
 ) -> ToolNode:
-    """Give a graph its node of tools, in the place of LangGraph's own: it answers every call of the last message.
+    """Return a tool node that replaces LangGraph's own: it runs every call of the last message.
 
-    All of them are one batch, those with broken JSON too. A large result can be read back as long as its message is
-    in the state. With `interrupts` a call that needs a person's approval stops the graph, where the executor asks
-    nobody; the answer is `True`, `False` or a reason, for all calls or by their ids.
+    All calls are one batch, including those with invalid JSON. A large result can be read back as long as its message
+    is in the state. With `interrupts` a call that needs approval interrupts the graph if the executor has no approver;
+    resume it with `True`, `False` or a reason, for all calls or by call id.
     """
     session = Session(registry, executor=executor, filter=filter, ctx=ctx, open_readers=True)
     return SpindleToolNode(session, name=name, messages_key=messages_key, interrupts=interrupts)
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
-    """Go to the node `tools` if the last message asks for calls, also for one whose JSON is broken."""
+    """Return "tools" if the last message requests calls, including calls with invalid JSON."""
     said = _last(_messages(state, messages_key))
     return "tools" if said is not None and (said.tool_calls or said.invalid_tool_calls) else "__end__"
 
 
 class SpindleToolNode(ToolNode):
-    """A node that runs calls through an executor: one message each, in order, and nothing before a person was asked."""
+    """A node that runs calls through an executor: one message each, in order, and none before approval is requested."""
 
     def __init__(self, session: Session, *, name: str, messages_key: str, interrupts: bool) -> None:
-        super().__init__(  # pyright: ignore[reportUnknownMemberType]  LangGraph's own types are not whole
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]  LangGraph's types are incomplete
             listed(session), name=name, messages_key=messages_key
         )
         self._session = session
@@ -93,12 +93,12 @@ class SpindleToolNode(ToolNode):
         asked = _asked(said) if said is not None and kind != "tool_calls" else _calls(sent)
         whole = len(asked) if said is None else max(len(asked), len(_asked(said)))
         place = config.get("configurable", {})
-        # Without a checkpointer nobody could answer.
+        # Without a checkpointer the graph cannot be resumed with an answer.
         stops = self._asks and place.get(_CHECKPOINTER) is not None
         return _Step(asked, whole, kind, messages, place.get("thread_id"), stops)
 
     async def _waiting(self, step: "_Step") -> list[dict[str, Any]]:
-        """Tell of each call that a person must agree to; of those that will be refused nobody need be asked."""
+        """Return the calls that need approval; a call that will be rejected needs none."""
         if not step.stops:
             return []
         tools = [(call, self._session.registry.get(call.name)) for call in step.calls]
@@ -123,26 +123,26 @@ class SpindleToolNode(ToolNode):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What one run of the node is asked for."""
+    """The input of one run of the node."""
 
     calls: Sequence[Call]
     whole: int
-    """How many calls the model asked for together; LangGraph may send them one by one."""
+    """The number of calls the model requested together; LangGraph may send them one by one."""
     kind: Literal["list", "dict", "tool_calls"]
     messages: Sequence[Any]
     thread_id: Any
     stops: bool
-    """Whether the graph may be stopped to ask a person."""
+    """Whether the graph may be interrupted for approval."""
 
 
 class _Shelf:
-    """Results kept whole, by tickets that nobody can guess: only who has a message can read its result."""
+    """Full results by unguessable ticket: only the holder of a message can read its result."""
 
     def __init__(self) -> None:
         self._records: OrderedDict[str, ToolCallRecord] = OrderedDict()
 
     def put(self, outcome: CallOutcome) -> dict[str, str]:
-        """Keep a result that was cut, and give the facts that its message must carry."""
+        """Keep a truncated result, and return the facts its message must carry."""
         if not is_kept(outcome):
             return {}
         ticket = token_urlsafe(24)
@@ -152,22 +152,22 @@ class _Shelf:
         return {_KEPT: ticket}
 
     def records(self, tickets: Iterable[object]) -> list[ToolCallRecord]:
-        """Give what these tickets are for, as far as it is still here."""
+        """Return the records of these tickets, as far as they are still kept."""
         return [self._records[ticket] for ticket in tickets if isinstance(ticket, str) and ticket in self._records]
 
 
 class _Answers:
-    """What people said, by the id of the call; a call that nobody was asked about is denied."""
+    """Approval decisions by call id; a call without a decision is denied."""
 
     def __init__(self, answers: Mapping[str, bool | str]) -> None:
         self._answers = answers
 
     async def __call__(self, request: ApprovalRequest) -> bool | str:
-        return self._answers.get(request.ctx.tool_call_id or "", "nobody was asked about this call")
+        return self._answers.get(request.ctx.tool_call_id or "", "no approval was requested for this call")
 
 
 def _ask(waiting: Sequence[Mapping[str, Any]]) -> dict[str, bool | str] | None:
-    """Stop the graph until somebody answers; when it is resumed, this gives the answer."""
+    """Interrupt the graph until it is resumed with decisions, and return them."""
     if not waiting:
         return None
     answer: object = interrupt({"approve": list(waiting)})
@@ -197,19 +197,19 @@ def _last(messages: Sequence[Any]) -> AIMessage | None:
 
 
 def _asked(said: AIMessage) -> list[Call]:
-    """Find every call of a message, with broken JSON as the text it is."""
+    """Return every call of a message; invalid JSON is passed on as text."""
     if isinstance(said, AIMessageChunk) and said.tool_call_chunks:
-        # LangChain completes what a stream left unfinished; the pieces are what the model really said.
+        # LangChain completes JSON that a stream left unfinished; the chunks hold the original text.
         return _calls(said.tool_call_chunks)
     calls = _calls([*said.tool_calls, *said.invalid_tool_calls])
     if _was_cut(said) and said.tool_calls and not said.invalid_tool_calls:
-        # Its last call may be one that LangChain completed, and nobody can tell any more: it is taken as unfinished.
+        # LangChain may have completed the last call's JSON, so treat it as unfinished.
         calls[-1] = replace(calls[-1], args=json.dumps(calls[-1].args, default=str)[:-1])
     return calls
 
 
 def _was_cut(said: AIMessage) -> bool:
-    """Say whether the model was stopped by its limit of tokens."""
+    """Return whether the response was stopped by a token limit."""
     facts = cast("Mapping[str, object]", said.response_metadata)
     return any(str(facts.get(name)).lower() in _CUT for name in ("finish_reason", "stop_reason", "done_reason"))
 

@@ -1,4 +1,4 @@
-"""Our tools as the OpenAI Agents SDK's, and its function tools as ours; that SDK runs on asyncio only."""
+"""Spindle tools for the OpenAI Agents SDK, and its function tools for Spindle; the SDK requires asyncio."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ with needs_package("openai-agents"):
     from agents.tool_context import ToolContext as AgentsToolContext
 
 SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
-"""What is given to the model as it is."""
+"""Media types sent to the model."""
 
 
 def tools(
@@ -44,10 +44,11 @@ def tools(
     ctx: ToolContext | DispatchContext | None = None,
     readers: bool = True,
 ) -> list[FunctionTool]:
-    """Give a registry to an agent: `Agent(name, tools=tools(registry))`.
+    """Return tools for an agent: `Agent(name, tools=tools(registry))`.
 
-    The list is one conversation: make it anew for each. With `readers`, tools with which the model reads the rest of a
-    result appear once one was cut. A call that needs approval interrupts the run, where the executor asks nobody.
+    The list serves one conversation: create a new one for each. With `readers`, tools with which the model reads the
+    rest of a result appear once one was truncated. A call that needs approval interrupts the run if the executor has
+    no approver.
     """
     session = Session(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers)
     known = session.tools()
@@ -75,7 +76,7 @@ def _given(session: Session, tool: Tool, schema: dict[str, Any]) -> FunctionTool
         description=tool.description,
         params_json_schema=schema,
         on_invoke_tool=invoke,
-        # Our schema says what is enforced; strict mode would rewrite it.
+        # The schema is enforced as written; strict mode would rewrite it.
         strict_json_schema=False,
         is_enabled=is_enabled,
         needs_approval=needs_approval if asks else False,
@@ -102,10 +103,10 @@ def _output(answer: Answer) -> Any:
 
 
 def tools_of(tools: Iterable[Any], *, context: Any = None) -> list[Tool]:
-    """Make the SDK's function tools ours, but those that are off; `context` is what their `RunContextWrapper` holds.
+    """Return Spindle tools for the SDK's function tools, except disabled ones; `context` is passed to each call.
 
     Raises:
-        InvalidToolError: It is no function tool, or has guardrails or a switch that only the SDK's runner applies.
+        InvalidToolError: It is not a function tool, or has guardrails or a callable `is_enabled`.
     """
     return [_adopted(each, context) for each in tools if getattr(each, "is_enabled", True) is not False]
 
@@ -113,12 +114,12 @@ def tools_of(tools: Iterable[Any], *, context: Any = None) -> list[Tool]:
 def _adopted(theirs: Any, context: Any) -> Tool:
     name = str(getattr(theirs, "name", theirs))
     if not isinstance(theirs, FunctionTool):
-        raise refused(name, f"a {type(theirs).__name__} is run by the provider, not here; give function tools")
+        raise refused(name, f"expected a FunctionTool, got a {type(theirs).__name__}, which the provider runs itself")
     if theirs.tool_input_guardrails or theirs.tool_output_guardrails:
         raise refused(name, "it has guardrails, which only the SDK's own runner applies")
     if callable(theirs.is_enabled):
-        raise refused(name, "its is_enabled asks for an agent; give it as True or False")
-    # Otherwise what it raises would come back as a text that looks like a result.
+        raise refused(name, "its is_enabled is a callable, which needs an agent; set it to True or False")
+    # By default, an exception would be returned as text that looks like a result.
     raising = set_function_tool_failure_error_function(copy.copy(theirs), None)
 
     async def run(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
@@ -134,7 +135,7 @@ def _adopted(theirs: Any, context: Any) -> Tool:
         description=theirs.description,
         schema=theirs.params_json_schema,
         handler=run,
-        # Whether a call needs approval may depend on its arguments; then every one is asked about.
+        # Approval may depend on the arguments; then require it for every call.
         requires_approval=theirs.needs_approval is not False,
         timeout_seconds=theirs.timeout_seconds,
     )
@@ -148,7 +149,7 @@ def _result(output: Any) -> Any:
 
 
 def _say(said: ResultBuilder, part: Any) -> bool:
-    """Add one piece of the SDK's kinds of output; says whether it was one."""
+    """Add one part if it is of the SDK's output types; return whether it was."""
     facts = cast("Mapping[str, Any]", part if isinstance(part, Mapping) else getattr(part, "model_dump", dict)())
     match facts:
         case {"type": "text", "text": str(text)}:

@@ -1,4 +1,4 @@
-"""Our tools as a pydantic-ai toolset, and pydantic-ai's tools as ours."""
+"""Spindle tools as a pydantic-ai toolset, and pydantic-ai tools for Spindle."""
 
 import base64
 import inspect
@@ -35,10 +35,10 @@ with needs_package("pydantic-ai-slim"):
     from pydantic_ai.usage import RunUsage
 
 SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "audio/mpeg", "audio/wav")
-"""What is given to the model as it is; whether a model takes it, its provider says."""
+"""Media types sent to the model; whether a model accepts them depends on its provider."""
 
 _NO_LIMIT_SECONDS: Final = 365 * 86_400
-"""Pydantic-ai leaves a thread behind only where a tool has a timeout; the executor's deadline comes first."""
+"""Pydantic-ai abandons a thread only if a tool has a timeout, so set one; the executor's deadline comes first."""
 
 
 def toolset(
@@ -49,16 +49,16 @@ def toolset(
     ctx: ToolContext | DispatchContext | None = None,
     id: str | None = None,
 ) -> AbstractToolset[Any]:
-    """Give a registry to an agent: `Agent(model, toolsets=[toolset(registry)])`.
+    """Return a toolset for a registry: `Agent(model, toolsets=[toolset(registry)])`.
 
-    Each run of the agent has a session of its own, so large results of one run cannot be read in another; with a
-    `ctx` they can, as long as it lives.
+    Each run of the agent has its own session, so large results of one run cannot be read in another; with a `ctx` they
+    can, for as long as it exists.
     """
     return SpindleToolset(Session(registry, executor=executor, filter=filter, ctx=ctx), id=id)
 
 
 class SpindleToolset(AbstractToolset[Any]):
-    """A toolset whose calls are run by an executor; what went wrong is told to the model, and ends no run."""
+    """A toolset whose calls are run by an executor; failures are reported to the model and do not end the run."""
 
     def __init__(self, session: Session, *, id: str | None = None) -> None:
         self._session = session
@@ -67,17 +67,17 @@ class SpindleToolset(AbstractToolset[Any]):
     @property
     @override
     def id(self) -> str | None:
-        """What durable execution knows it by."""
+        """The id used by durable execution."""
         return self._id
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
-        """Begin a run with nothing kept of any other."""
+        """Return a toolset with a new session for the run."""
         return SpindleToolset(self._session.fresh(), id=self._id)
 
     @override
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """List the tools of this step: asked before each, so that readers of what was kept appear."""
+        """Return the tools of this step; called before each step, so that readers of kept results appear."""
         return {
             told["name"]: ToolsetTool(
                 toolset=self,
@@ -97,8 +97,8 @@ class SpindleToolset(AbstractToolset[Any]):
         """Run one call.
 
         Raises:
-            ToolFailed: It has no result; the model is told why, and its retries are not counted.
-            ApprovalRequired: A person must agree first, and the executor asks nobody.
+            ToolFailed: The call failed; the model sees why, and it does not count as a retry.
+            ApprovalRequired: The call needs approval, and the executor has no approver.
         """
         asked = _step(ctx)
         sent = next((part for part in asked if part.tool_call_id == ctx.tool_call_id), None)
@@ -115,7 +115,7 @@ class SpindleToolset(AbstractToolset[Any]):
 
 
 class _AsSent:
-    """Takes arguments as they are: the tool's own schema judges them when it is called, and judges harder."""
+    """A validator that accepts any arguments: the tool's own schema validates them when it is called."""
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
@@ -144,7 +144,7 @@ class _AsSent:
 
 
 class _Person:
-    """Stands for whoever is asked by the agent's own means: has agreed already, or has not been asked yet."""
+    """Approval by the agent's own means: already granted, or still to be requested."""
 
     def __init__(self, *, agreed: bool) -> None:
         self._agreed = agreed
@@ -158,13 +158,13 @@ class _Person:
 
 
 def _step(ctx: RunContext[Any]) -> list[ToolCallPart]:
-    """Find the calls that the model asked for together with this one."""
+    """Return the calls that the model requested together with this one."""
     said = next((message for message in reversed(ctx.messages) if isinstance(message, ModelResponse)), None)
     return [] if said is None else [part for part in said.parts if isinstance(part, ToolCallPart)]
 
 
 def _args(given: dict[str, Any], sent: ToolCallPart | None) -> RawArgs:
-    # The framework has made `{}` of nothing, which only a tool without parameters may take for its arguments.
+    # The framework turns missing arguments into `{}`, which only a tool without parameters may accept.
     return sent.args if not given and sent is not None and not sent.args else given
 
 
@@ -175,28 +175,28 @@ def _content(part: Part) -> str | BinaryContent:
 
 
 def tools_of(tools: FunctionToolset[Any] | Iterable[Any], *, run_context: RunContext[Any] | None = None) -> list[Tool]:
-    """Make pydantic-ai's tools ours: a `FunctionToolset`, or a list of `pydantic_ai.Tool` and functions.
+    """Return Spindle tools for a `FunctionToolset`, or a list of `pydantic_ai.Tool` and functions.
 
     Raises:
-        InvalidToolError: A tool takes a `RunContext`, and none was given.
+        InvalidToolError: A tool requires a `RunContext`, and none was passed.
     """
     held = tools if isinstance(tools, FunctionToolset) else FunctionToolset[Any](list(tools))
     context = run_context or RunContext(deps=None, model=TestModel(), usage=RunUsage())
     adopted: list[Tool] = []
     for name, each in held.tools.items():
         if run_context is None and (each.takes_ctx or each.args_validator is not None or each.prepare is not None):
-            raise refused(name, "it takes a RunContext; give one with run_context=")
+            raise refused(name, "it requires a RunContext; pass one with run_context=")
         if each.prepare is not None:
-            raise refused(name, "it is prepared anew for each step; list it with await tools_of_toolset(...)")
+            raise refused(name, "it is prepared for each step; use await tools_of_toolset(...) instead")
         adopted.append(_adopted(held, held.tool_for_tool_def(each.tool_def, ctx=context), context))
     return adopted
 
 
 async def tools_of_toolset(theirs: AbstractToolset[Any], run_context: RunContext[Any]) -> list[Tool]:
-    """Make ours what any toolset lists now: one of an MCP server, prefixed, filtered; it must have been entered.
+    """Return Spindle tools for the current tools of any toolset (MCP, prefixed, filtered), which must be entered.
 
     Raises:
-        InvalidToolError: A tool is run by somebody else (`external`).
+        InvalidToolError: A tool is executed elsewhere (`external`).
     """
     return [_adopted(theirs, each, run_context) for each in (await theirs.get_tools(run_context)).values()]
 
@@ -204,7 +204,7 @@ async def tools_of_toolset(theirs: AbstractToolset[Any], run_context: RunContext
 def _adopted(theirs: AbstractToolset[Any], each: ToolsetTool[Any], run_context: RunContext[Any]) -> Tool:
     told = each.tool_def
     if told.kind == "external":
-        raise refused(told.name, "its results are made outside of the agent")
+        raise refused(told.name, "it is executed outside of the agent")
     patient = replace(each, tool_def=replace(told, timeout=told.timeout or _NO_LIMIT_SECONDS))
 
     async def run(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
@@ -212,7 +212,7 @@ def _adopted(theirs: AbstractToolset[Any], each: ToolsetTool[Any], run_context: 
             run_context,
             tool_name=told.name,
             tool_call_id=ctx.tool_call_id,
-            # A tool that asks by itself has not been answered by anyone here.
+            # A tool that raises ApprovalRequired itself has no approval yet.
             tool_call_approved=told.kind == "unapproved",
         )
         try:
@@ -220,11 +220,11 @@ def _adopted(theirs: AbstractToolset[Any], each: ToolsetTool[Any], run_context: 
             return _result(await theirs.call_tool(told.name, valid, context, patient))
         except ValidationError as error:
             words = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            return Err("input_invalid", f"The arguments for {told.name} were refused: {words}", cause=error)
+            return Err("input_invalid", f"The arguments for {told.name} are invalid: {words}", cause=error)
         except (ModelRetry, ToolFailed) as error:
             return Err("execution_failed", error.message, retryable=isinstance(error, ModelRetry), cause=error)
         except (ApprovalRequired, CallDeferred) as error:
-            return Err("needs_approval", f"The tool {told.name!r} waits for something outside.", cause=error)
+            return Err("needs_approval", f"Tool {told.name!r} waits for an external approval or result.", cause=error)
 
     return adopt(
         name=told.name,

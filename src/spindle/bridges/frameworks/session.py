@@ -1,7 +1,7 @@
-"""How a framework's calls are run: a session of an `Executor`, its kept results, and a door for who cannot wait.
+"""Sessions that run a framework's calls through an `Executor`, and keep large results readable.
 
-A framework asks call by call, or for all calls of a step. A `Session` runs them, keeps what was too large to show, and
-makes the reader tools for it; it lasts as long as one conversation with a model and is never shared by two.
+A framework runs calls one by one, or all calls of a step together. A `Session` runs them, keeps results that were too
+large to show, and provides reader tools for them; it lasts for one conversation with a model and is never shared.
 """
 
 from collections import OrderedDict, deque
@@ -32,19 +32,19 @@ from spindle.trust.labels import taints
 from spindle.turns.context import DispatchContext
 
 MAX_KEPT: Final = 1_000
-"""So many large results of one conversation can be read back; then the oldest is let go."""
+"""Maximum number of large results of one conversation that can be read back; then the oldest is dropped."""
 MAX_SESSIONS: Final = 1_000
 
 Result = TypeVar("Result")
 
 
 class Session:
-    """One conversation's calls, run through an executor.
+    """The calls of one conversation, run through an executor.
 
-    Without an `executor` the session has one of its own, and with it a spool that ends with the session. Give a
-    `DispatchContext` as `ctx` to have the records kept there, with its stash, its events and its gates. With
-    `open_readers` the reader tools are there from the beginning and take any id, for a framework whose list of tools is
-    made once; without, they come when there is something to read.
+    Without an `executor` the session creates one, with a spool that ends with the session. With a `DispatchContext` as
+    `ctx`, records are stored there, and its stash, events and gates are used. With `open_readers` the reader tools
+    exist from the beginning and accept any id, for frameworks with a fixed list of tools; without, they appear once
+    there is something to read.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Session:
         self._portals = BlockingPortalProvider()
 
     def fresh(self, *, key: object = None, records: Iterable[ToolCallRecord] = (), tainted: bool = False) -> "Session":
-        """Give a session of the same tools that has run nothing but what is told; `key` names its conversation.
+        """Return a new session with the same tools and only the given records; `key` identifies its conversation.
 
-        The same name is the same session to a journal, so that a call which a crash interrupted is known again.
+        A journal treats the same key as the same session, so that a call interrupted by a crash is recognised.
         """
         given = dict(self._given)
         if key is not None and given["ctx"] is None:
@@ -86,11 +86,11 @@ class Session:
 
     @property
     def has_approver(self) -> bool:
-        """Whether the executor itself asks somebody."""
+        """Whether the executor handles approval itself."""
         return self._executor.has_approver
 
     def tools(self) -> ToolRegistry:
-        """Give the tools there are now: those of the registry, and readers; a tool of the user's own comes first."""
+        """Return the current tools: those of the registry, and readers whose names are not registered."""
         now = self.registry.copy()
         for reader in forge_all(self) if self._open is None else self._open:
             if reader.name not in now:
@@ -98,21 +98,21 @@ class Session:
         return now
 
     def can_read(self, reader: str) -> bool:
-        """Say whether there is anything now that a reader of this name can read."""
+        """Return whether there is a result that the reader of this name can read."""
         return any(reader in queries_for(artifact) for artifact in addresses(self).values())
 
     def definitions(self) -> list[ToolDefinition]:
-        """Tell what the model may be told now."""
+        """Return the definitions to show the model now."""
         tools = self.tools()
         return tools.to_definitions(self._permitting(tools))
 
     async def run(
         self, calls: Sequence[Call], *, step_calls: int | None = None, approve: Approve | None = None
     ) -> list[CallOutcome]:
-        """Run calls side by side, and give one outcome each, in their order.
+        """Run calls in parallel, and return one outcome for each, in order.
 
-        `step_calls` says of how many calls these are some, where the framework asks one by one; the budget is shared
-        by all of them. `approve` is asked where the executor asks nobody.
+        `step_calls` is the number of calls of the step if the framework runs them one by one; they share the budget.
+        `approve` is used if the executor has no approver.
         """
         tools = self.tools()
         executor = self._executor.with_registry(tools, approve=approve)
@@ -123,13 +123,13 @@ class Session:
         return outcomes
 
     def run_blocking(self, work: Callable[..., Awaitable[Result]], *args: Any, **options: Any) -> Result:
-        """Wait for `work` on an event loop in another thread: safe also where this thread runs a loop of its own."""
+        """Run `work` on an event loop in another thread and wait for it; safe in a thread that runs its own loop."""
         with self._portals as portal:
             return portal.call(partial(work, *args, **options))
 
     def _open_readers(self) -> ToolRegistry:
         kinds = [tool.artifact_constructor for tool in self.registry if isinstance(tool.artifact_constructor, type)]
-        # Of two with the same name either will do: a reader asks the artifact it finds.
+        # Readers of the same name are interchangeable: each one queries the artifact it finds.
         return ToolRegistry.merge([forge_open(kind, self) for kind in (Artifact, JsonArtifact, *kinds)])
 
     def _context(self, step_calls: int, calls: int) -> ToolContext:
@@ -149,7 +149,7 @@ class Session:
             self._kept.append(outcome.to_record())
 
     def _permitting(self, tools: ToolRegistry) -> ToolFilter | None:
-        """Let the readers of permitted results pass a filter that cannot know their names."""
+        """Extend a filter by the current reader tools, whose names it cannot know."""
         wanted = self._filter
         if wanted is None or wanted.allowed_tools is None:
             return wanted
@@ -164,7 +164,7 @@ class Session:
 
 
 class Sessions:
-    """A session for each conversation that a framework tells apart; the one not used for longest is let go."""
+    """A session for each conversation key of a framework; the least recently used one is dropped."""
 
     def __init__(self, first: Session) -> None:
         self._first = first
@@ -172,10 +172,10 @@ class Sessions:
         self._lock = Lock()
 
     def of(self, key: object) -> Session:
-        """Give the session of a conversation; `None` is the one that has no name."""
+        """Return the session of a conversation; `None` is the default conversation."""
         if key is None:
             return self._first
-        with self._lock:  # frameworks ask from several threads at once
+        with self._lock:  # frameworks call from several threads
             session = self._by_key.pop(key, None) or self._first.fresh(key=key)
             self._by_key[key] = session
             if len(self._by_key) > MAX_SESSIONS:
@@ -184,26 +184,26 @@ class Sessions:
 
 
 def is_kept(outcome: CallOutcome) -> bool:
-    """Say whether an outcome left something that can be read back."""
+    """Return whether an outcome left an artifact that can be read back."""
     return isinstance(outcome.result, Ok) and outcome.result.artifact is not None and not outcome.from_artifact_tool
 
 
 async def has_valid_arguments(tool: Tool, args: RawArgs) -> bool:
-    """Say whether a call has arguments it could run with; about one that will be refused nobody need be asked."""
+    """Return whether arguments are valid; a call that will be rejected needs no approval."""
     try:
         await tool.validate(args)
-    except Exception:  # noqa: BLE001  whatever a check raises refuses the call when it is made
+    except Exception:  # noqa: BLE001  any error of a check rejects the call when it runs
         return False
     return True
 
 
 async def answered(outcome: CallOutcome, mime_types: Collection[str]) -> Answer:
-    """Render an outcome in its envelope, with the media that the framework can carry and words for the rest."""
+    """Render an outcome in its envelope, with media the framework can carry and descriptions of the rest."""
     return await answer_of(outcome, Sees(mime_types=frozenset(mime_types), unsupported="fallback-stash"))
 
 
 def facts_of(outcome: CallOutcome) -> dict[str, Any]:
-    """Tell an outcome as plain data, for programs; the model is not shown it."""
+    """Return an outcome as plain data for programs; it is not shown to the model."""
     result = outcome.result
     facts: dict[str, Any] = {
         "ok": outcome.ok,

@@ -1,4 +1,4 @@
-"""The dialect of Gemini's generateContent, and a ready executor callback on its official SDK."""
+"""The dialect of Gemini's generateContent, and an executor callback on its official SDK."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -32,10 +32,10 @@ def definitions(
     strict: bool = False,
     events: Events | None = None,
 ) -> Definitions:
-    """Tell the model about tools, each as a function declaration; the API has no strict form of them.
+    """Return the definitions of tools as function declarations; the API has no strict form of them.
 
     Raises:
-        CannotLowerError: A tool's schema cannot be told at all.
+        CannotLowerError: A tool's schema cannot be expressed in this dialect.
         NameClashError: Two tools would have the same name on the wire.
     """
     return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
@@ -43,13 +43,13 @@ def definitions(
 
 def _wrap(spec: Spec) -> dict[str, Any]:
     told: dict[str, Any] = {"name": spec.name, "description": spec.description}
-    # The API refuses an object without properties; a tool without arguments has no parameters at all.
+    # The API rejects an object without properties; a tool without arguments has no parameters.
     has_parameters = bool(spec.schema.get("properties")) or "anyOf" in spec.schema
     return told | ({"parameters": spec.schema} if has_parameters else {})
 
 
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
-    """Read the calls of a whole response, the SDK's object or plain data."""
+    """Return the calls of a complete response, given as an SDK object or plain data."""
     stream = Stream(definitions)
     stream.feed_whole(response)
     return stream.calls()
@@ -58,10 +58,10 @@ def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
 async def results(
     outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
 ) -> list[dict[str, Any]]:
-    """Write what became of calls as `functionResponse` parts in their order: the beginning of the next user content.
+    """Return outcomes as `functionResponse` parts, in order, to start the next user content with.
 
     Raises:
-        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+        UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
     able = seen(sees)
     return replace_lone_surrogates(responses_of([await answer_of(outcome, able) for outcome in outcomes], definitions))
@@ -81,17 +81,17 @@ def generate(
     media_in_results: bool = True,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
-    """Make an executor callback that asks a model through `google.genai`: on asyncio, and on trio without aiohttp.
+    """Return an executor callback that uses `google.genai`, on asyncio, or on trio without aiohttp.
 
     `tool_choice` is "auto", "none", "required", the name of a tool, or the API's own `toolConfig`, which is sent on
-    every trip; a name and "required" hold for the first trip only, or the turn could never end. With `media_in_results`
-    images and documents stand inside the function's response, as Gemini 3 takes them; older models want them after it.
-    `extra` goes into each request's config; its `tools` are those that Google runs itself, told besides ours. Without a
-    `client` it makes its own, which `await callback.aclose()` closes.
+    every iteration; a name and "required" apply to the first iteration only, or the turn would never end. With
+    `media_in_results` images and documents are part of the function response, as Gemini 3 accepts them; older models
+    require them after it. `extra` is merged into each request's config; its `tools` are those that Google runs itself,
+    and follow ours. Without a `client` a new one is created, which `await callback.aclose()` closes.
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given, or the key is none.
+        UsageError: Both a client and its base URL or key were passed, or the key is not valid.
     """
     asked = client_of(client, base_url=base_url, api_key=api_key)
     provider = GenerateProvider(

@@ -1,4 +1,4 @@
-"""Asks Gemini's generateContent through its official SDK."""
+"""The provider for Gemini's generateContent: requests, responses and errors of its official SDK."""
 
 import json
 import sys
@@ -30,11 +30,11 @@ _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY
 
 
 def client_of(given: "GenaiClient | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[GenaiClient]":
-    """Give the client to ask with.
+    """Return the SDK client to use.
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given, or the key is none.
+        UsageError: Both a client and its base URL or key were passed, or the key is not valid.
     """
     with needs_extra("gemini", purpose="the Gemini callback"):
         from google import genai  # noqa: PLC0415  an extra
@@ -50,7 +50,7 @@ def client_of(given: "GenaiClient | None", *, base_url: str | None, api_key: str
 
 
 def _keys(client: "GenaiClient") -> list[Any]:
-    # The SDK offers no other way to what it sends.
+    # The SDK has no public access to the key.
     return [getattr(getattr(client, "_api_client", None), "api_key", None)]
 
 
@@ -61,7 +61,7 @@ async def _close(client: "GenaiClient") -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateProvider:
-    """One model of generateContent."""
+    """The provider for one model of generateContent."""
 
     client: "SdkClient[GenaiClient]" = field(repr=False)
     define: Callable[..., Definitions]
@@ -71,11 +71,11 @@ class GenerateProvider:
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
-        """Give the tools in the provider's dialect."""
+        """Return the tools in the provider's dialect."""
         return self.define(ctx.tools, filter=filter, events=ctx.events)
 
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
-        """Write the request."""
+        """Build the request."""
         config: dict[str, Any] = {}
         system = "\n\n".join(system_of(await build_system_prompt(ctx), steps))
         if system:
@@ -85,7 +85,7 @@ class GenerateProvider:
         tools += self.extra.get("tools", ())
         if tools:
             config |= {"tools": tools} | self._choice(definitions, trip=ctx.iteration)
-        # The SDK knows each setting by two names; here they are told by one.
+        # The SDK accepts each setting under two names; normalise them to one.
         rest = {to_camel(name): value for name, value in self.extra.items() if name != "tools"}
         contents = contents_of(steps, definitions, is_inside=self.is_media_inside)
         written = replace_lone_surrogates({"contents": contents, "config": config})
@@ -103,7 +103,7 @@ class GenerateProvider:
         return {"toolConfig": {"functionCallingConfig": calling}}
 
     def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
-        """Send the request, and give the chunks of the answer."""
+        """Send the request and yield the chunks of the response."""
         return self._closing(request)
 
     @asynccontextmanager
@@ -118,25 +118,25 @@ class GenerateProvider:
                 async for chunk in chunks:
                     yield chunk
             except (TypeError, AttributeError, KeyError) as error:
-                # A chunk in which something is of another kind than it should be.
+                # The SDK fails like this on a chunk with a field of an unexpected type.
                 raise BrokenAnswerError(f"{type(error).__name__}: {error}") from error
 
     def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
-        """Give what puts these chunks together."""
+        """Return an assembler for these chunks."""
         return Stream(definitions, taken=taken)
 
     async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
-        """Send the request, wait for the answer as a whole, and read it."""
+        """Send the request without streaming, and read the response."""
         reader.feed_whole(await self._models().generate_content(**_checked(request)))
         if not reader.is_complete:
-            raise BrokenAnswerError("the answer does not say how it ended")
+            raise BrokenAnswerError("the response has no finish reason")
         return reader.answered()
 
     def _models(self) -> Any:
         return self.client.get().aio.models
 
     def failure(self, error: Exception) -> Failure | None:
-        """Say what an exception of the SDK means; `None` for one that is not the provider's."""
+        """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
         from google.genai import errors  # noqa: PLC0415  an extra
 
         says = f"{type(error).__name__}: {error}"
@@ -149,21 +149,21 @@ class GenerateProvider:
         return Failure(says) if isinstance(error, broken) else None
 
     def secrets(self) -> Sequence[str]:
-        """Give the keys that are sent."""
+        """Return the keys sent with a request."""
         return self.client.secrets()
 
 
 def _checked(request: dict[str, Any]) -> dict[str, Any]:
-    """Give the request in the SDK's types, so that what it refuses is not taken for a broken answer."""
+    """Return the request in the SDK's types, so that a rejected request is not mistaken for a broken response."""
     from google.genai import types  # noqa: PLC0415  an extra
 
     try:
         contents = [types.Content.model_validate(content) for content in request["contents"]]
         config = types.GenerateContentConfig.model_validate(request["config"])
     except pydantic.ValidationError as error:
-        says = f"google.genai does not take this request; look at extra and tool_choice: {error}"
+        says = f"google.genai rejects this request; check extra and tool_choice: {error}"
         raise InvalidConfigError(says, field="extra") from error
-    # Calls are run by the executor, and asking again is our work: the SDK does neither.
+    # The executor runs calls and the callback retries: disable both in the SDK.
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
     options = config.http_options or types.HttpOptions()
     config.http_options = options.model_copy(update={"retry_options": types.HttpRetryOptions(attempts=1)})
@@ -171,13 +171,13 @@ def _checked(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _transport_errors() -> list[type[Exception]]:
-    """Give the errors of whichever HTTP library the SDK uses here."""
+    """Return the transport errors of the HTTP libraries the SDK may use."""
     names = {"httpx2": "TransportError", "httpx": "TransportError", "aiohttp": "ClientError"}
     return [getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules]
 
 
 def _retry_after(error: Any) -> str | None:
-    """Find how long to wait: in the header, or where Google's errors say it."""
+    """Return the retry delay from the header, or from the details of Google's error."""
     headers = getattr(error.response, "headers", None)
     if isinstance(headers, Mapping):
         named = cast("Mapping[str, str]", headers).get("retry-after")

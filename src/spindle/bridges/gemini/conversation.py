@@ -1,4 +1,4 @@
-"""Writes a conversation as Gemini's generateContent wants it: user and model in turn, each call answered at once."""
+"""Converts a conversation to Gemini contents: alternating user and model, each call followed by its result."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from spindle.bridges.transcript import Step, ToolStep
 from spindle.bridges.wire import AlternatingMessages, says_something
 
 _INSIDE: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
-"""What may stand inside a function's response; other media follows it."""
+"""Media types accepted inside a function response; other media follows it."""
 _NATIVE: Final = _INSIDE | frozenset(
     {
         *("image/heic", "image/heif", "image/gif"),
@@ -22,19 +22,19 @@ _NATIVE: Final = _INSIDE | frozenset(
     }
 )
 SEES: Final = Sees(mime_types=_NATIVE - {"image/gif", "text/plain"})
-"""What the models see."""
+"""Media accepted by the models."""
 
 _GOES_ON: Final = "(The conversation goes on.)"
-"""The API wants the user to speak first; where nobody did, this is said."""
+"""First user message of a conversation that starts with another role, which the API rejects."""
 
 
 def seen(sees: Sees | None) -> Sees:
-    """Leave of what a model sees what this API can carry."""
+    """Restrict the media a model accepts to those this API can carry."""
     return SEES if sees is None else replace(sees, mime_types=sees.mime_types & _NATIVE)
 
 
 def contents_of(steps: Sequence[Step], definitions: Definitions, *, is_inside: bool) -> list[dict[str, Any]]:
-    """Write a conversation."""
+    """Return a conversation as contents."""
     written = AlternatingMessages("parts")
     for step in steps:
         if isinstance(step, ToolStep):
@@ -56,7 +56,7 @@ def responses_of(
     ids: Sequence[str | None] | None = None,
     is_inside: bool = True,
 ) -> list[dict[str, Any]]:
-    """Write the answers to calls as parts, one for each call in their order; media they cannot hold comes after."""
+    """Return the results of calls as parts, in order; media that a function response cannot hold comes after them."""
     known = ids if ids is not None else [None if is_made(each.tool_call_id) else each.tool_call_id for each in answers]
     written: list[dict[str, Any]] = []
     after: list[Part] = []
@@ -70,7 +70,7 @@ def responses_of(
 
 
 def part_of(part: Part) -> dict[str, Any]:
-    """Write text or media as a part."""
+    """Return text or media as a part."""
     return {"text": part.text} if isinstance(part, TextPart) else _inline(part)
 
 
@@ -93,7 +93,7 @@ def _inline(part: MediaPart) -> dict[str, Any]:
 
 
 def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
-    """Write calls that this bridge did not receive itself."""
+    """Return the parts of calls that were not received by this bridge."""
     said = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
     calls = [
         {"functionCall": {"name": _wire_name(call.name, definitions), "args": repeated_input(call.args)}}

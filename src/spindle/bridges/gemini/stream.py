@@ -1,4 +1,4 @@
-"""Puts an answer of Gemini's generateContent together, streamed or whole, and keeps it as the API wants it back."""
+"""Assembles a response of Gemini's generateContent, and keeps it in the form the API requires back."""
 
 import json
 import re
@@ -21,23 +21,23 @@ _VALUES: Final = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
 class PartialArgs:
-    """The arguments of one call, so far."""
+    """The arguments of one call while they arrive as path and value pairs."""
 
     def __init__(self) -> None:
         self.args: dict[str, Any] = {}
         self.is_done = False
         self.is_damaged = False
-        """A piece could not be put where it belongs: what is left may look whole and is not."""
+        """Whether a value could not be placed: the arguments may look complete but are not."""
         self._growing: str | None = None
 
     @property
     def text(self) -> str:
-        """The arguments as JSON; while more is to come, such that nobody takes them for whole."""
+        """The arguments as JSON; without the closing brace while more is expected, so that they are not valid."""
         text = json.dumps(self.args, ensure_ascii=False)
         return text if self.is_done else text[:-1]
 
     def feed(self, function_call: Mapping[str, Any]) -> None:
-        """Take the next pieces."""
+        """Add the next values."""
         whole = function_call.get("args")
         if isinstance(whole, dict):
             self.args |= cast("dict[str, Any]", whole)
@@ -55,7 +55,7 @@ class PartialArgs:
             return
         value = None if names == ["nullValue"] else get_field(piece, names[0])
         if names == ["numberValue"] and isinstance(value, float) and value.is_integer():
-            # The wire has numbers of one kind only; a whole one is what the model wrote.
+            # The wire format has floats only; restore the integer the model wrote.
             value = int(value)
         steps = [int(index) if index else name or quoted for name, index, quoted in _STEP.findall(path)]
         try:
@@ -66,7 +66,7 @@ class PartialArgs:
 
 
 def _place(args: dict[str, Any], steps: list[str | int], value: Any, *, goes_on: bool) -> None:
-    """Put a value where its path says, making what is missing on the way."""
+    """Set the value at a path, creating missing containers."""
     place: Any = args
     for step, following in pairwise(steps):
         empty: Any = [] if isinstance(following, int) else {}
@@ -77,7 +77,7 @@ def _place(args: dict[str, Any], steps: list[str | int], value: Any, *, goes_on:
 
 def _inner(place: Any, step: str | int, empty: Any) -> Any:
     if not isinstance(place, list if isinstance(step, int) else dict):
-        raise TypeError("the path does not fit what is there")
+        raise TypeError("the path does not match the existing value")
     if isinstance(step, str):
         return cast("dict[str, Any]", place).setdefault(step, empty)
     items = cast("list[Any]", place)
@@ -89,18 +89,18 @@ def _inner(place: Any, step: str | int, empty: Any) -> Any:
 _WHOLE: Final = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
 _CUT: Final = frozenset({"MAX_TOKENS"})
 MALFORMED: Final = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"})
-"""The model failed to write a call; asked again, it may do better."""
+"""The model failed to write a call; a retry may succeed."""
 _MADE: Final = "made_"
-"""How an id begins that the API did not give: such a one must not be sent to it."""
+"""Prefix of ids that the API did not assign, which must not be sent to it."""
 
 
 def is_made(id: str) -> bool:
-    """Say whether an id is ours and not the API's."""
+    """Return whether an id was made here and not by the API."""
     return id.startswith(_MADE)
 
 
 class _Asked:
-    """One function call, and the part of the answer that it is."""
+    """One function call, and the response part that holds it."""
 
     __slots__ = ("call", "part", "partial")
 
@@ -113,7 +113,7 @@ class _Asked:
 
 
 class Stream:
-    """One answer, as it comes in."""
+    """Assembles one response, streamed or not."""
 
     def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.usage: dict[str, Any] | None = None
@@ -125,11 +125,11 @@ class Stream:
         self._finish_message = ""
 
     def feed_whole(self, response: Any) -> None:
-        """Take an answer that was not streamed: it has the form of a chunk."""
+        """Process a response that was not streamed: it has the form of a chunk."""
         self.feed(response)
 
     def feed(self, event: Any) -> Sequence[ResponseDelta]:
-        """Take one chunk of the stream, and give what is new in it."""
+        """Process one chunk of the stream and return its deltas."""
         chunk = to_plain(event)
         self.usage = usage_of(get_field(chunk, "usageMetadata")) or self.usage
         blocked = get_str(get_field(chunk, "promptFeedback"), "blockReason")
@@ -137,7 +137,7 @@ class Stream:
             self.finish_reason = f"prompt blocked: {blocked}"
         pieces: list[ResponseDelta] = []
         for candidate in get_list(chunk, "candidates"):
-            # More than one answer may be asked for; there is one conversation, and the first goes on with it.
+            # A request may ask for several candidates; only the first continues the conversation.
             if not count_of(candidate, "index"):
                 for part in get_list(get_field(candidate, "content"), "parts"):
                     if isinstance(part, dict):
@@ -149,22 +149,22 @@ class Stream:
 
     @property
     def text(self) -> str:
-        """What the model said so far."""
+        """The model's text so far."""
         return "".join(get_str(part, "text") for part in self._parts if part.get("thought") is not True)
 
     @property
     def thoughts(self) -> str:
-        """What the model thought so far, as far as it is shown."""
+        """The model's visible thoughts so far."""
         return "".join(get_str(part, "text") for part in self._parts if part.get("thought") is True)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the provider said that this is the end."""
+        """Whether the provider has signalled the end of the response."""
         return self.finish_reason is not None
 
     @property
     def raw(self) -> list[dict[str, Any]]:
-        """The parts of the answer as they are sent back, each thought's signature on the very part it came with."""
+        """The parts as sent back to the API, with each thought signature on the part it came with."""
         repeated = {id(asked.part): asked for asked in self._asked}
         kept: list[dict[str, Any]] = []
         for part in self._parts:
@@ -176,22 +176,22 @@ class Stream:
         return kept
 
     def calls(self) -> list[Call]:
-        """Give the calls so far; one that was cut short has arguments that are refused."""
+        """Return the calls so far; a call that was cut off gets arguments that executors reject."""
         if self.finish_reason in MALFORMED:
             return []
         return [self._call(asked) for asked in self._asked]
 
     def answered(self) -> ModelResponse:
-        """Give the whole answer.
+        """Return the complete response.
 
         Raises:
-            ModelStoppedError: It was blocked, failed to write a call, or stopped before it said anything.
+            ModelStoppedError: It was blocked, a call was malformed, or the model stopped without text or calls.
         """
         calls, text, reason = self.calls(), self.text or None, self.finish_reason
         is_cut = reason in _CUT
         if (reason not in _WHOLE and not is_cut) or (is_cut and not calls and not text):
             said = f"{reason} ({self._finish_message})" if self._finish_message else reason
-            raise ModelStoppedError(f"the model stopped without an answer: {said}", reason=reason, text=self.text)
+            raise ModelStoppedError(f"the model stopped without a response: {said}", reason=reason, text=self.text)
         return ModelResponse(
             text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw, is_cut=is_cut
         )
@@ -210,10 +210,10 @@ class Stream:
             return self._definitions.call(*named) if self._definitions is not None else Call(*named)
         if not call.text and not (given is None or given == {}):
             call.add(given)
-            # An object is closed in any case: nobody can see whether the model was stopped inside it.
+            # Objects always arrive closed, so a cut inside one cannot be detected.
             call.is_damaged = call.is_damaged or is_cut
         elif not call.text and not may_be_cut:
-            # The API leaves out the arguments of a call that has none.
+            # The API omits the arguments of a call that has none.
             call.add({})
         return call.to_call(self._definitions, is_whole=not may_be_cut)
 
@@ -261,7 +261,7 @@ def _repeated(asked: _Asked) -> dict[str, Any]:
 
 
 def _is_bare(part: Mapping[str, Any]) -> bool:
-    """Say whether a part is text alone: only such may grow."""
+    """Return whether a part is only text: other parts must not be extended."""
     return isinstance(part.get("text"), str) and not part.keys() - {"text", "thought"}
 
 
@@ -270,7 +270,7 @@ def _thinks(part: Mapping[str, Any]) -> bool:
 
 
 def usage_of(usage: Any) -> dict[str, int] | None:
-    """Give what was counted by the names all bridges use: thoughts are part of `output_tokens`."""
+    """Return the token counts under the names all bridges use; thoughts are included in `output_tokens`."""
     asked, said = count_of(usage, "promptTokenCount"), count_of(usage, "candidatesTokenCount")
     total, thought = count_of(usage, "totalTokenCount"), count_of(usage, "thoughtsTokenCount")
     if asked is None and said is None and total is None:

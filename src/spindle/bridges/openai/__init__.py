@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions and Responses APIs, and servers that speak them."""
+"""OpenAI's Chat Completions and Responses APIs, and other servers compatible with them."""
 
 from spindle.doors import open_door
 

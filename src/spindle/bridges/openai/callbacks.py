@@ -1,4 +1,4 @@
-"""Ready executor callbacks on OpenAI's SDK: for OpenAI, and for every server that speaks its API."""
+"""Executor callbacks on OpenAI's SDK, for OpenAI and every server compatible with its APIs."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,16 +29,16 @@ def chat(
     filter: ToolFilter | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
-    """Make an executor callback that asks a model by Chat Completions.
+    """Return an executor callback that uses Chat Completions.
 
-    `base_url` may be any server that speaks this API. `tool_choice` is "auto", "none", "required", the name of a
-    tool, or the API's own object, which is sent on every trip; a name and "required" hold for the first trip only, or
-    the turn could never end. `include_usage` asks for figures in a stream, which some servers refuse. `extra` is put
-    into every request as it is. Without a `client` it makes its own, which `await callback.aclose()` closes.
+    `base_url` may be any compatible server. `tool_choice` is "auto", "none", "required", the name of a tool, or the
+    API's own object, which is sent on every iteration; a name and "required" apply to the first iteration only, or
+    the turn would never end. `include_usage` requests token counts in a stream, which some servers reject. `extra` is
+    merged into every request. Without a `client` a new one is created, which `await callback.aclose()` closes.
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given, or the key is none.
+        UsageError: Both a client and its base URL or key were passed, or the key is not valid.
     """
     options = Options(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
@@ -70,14 +70,14 @@ def responses(
     filter: ToolFilter | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
-    """Make an executor callback that asks a model by the Responses API.
+    """Return an executor callback that uses the Responses API.
 
-    With `store=False` nothing is kept by the provider, and the model's reasoning comes back to it encrypted. The other
+    With `store=False` the provider stores nothing, and the model's reasoning is sent back encrypted. The other
     options are those of `chat`.
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given, or the key is none.
+        UsageError: Both a client and its base URL or key were passed, or the key is not valid.
     """
     options = Options(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}

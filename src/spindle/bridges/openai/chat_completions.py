@@ -1,4 +1,4 @@
-"""The dialect of OpenAI's Chat Completions, which many other servers speak."""
+"""The dialect of OpenAI's Chat Completions: tool definitions, messages, results, and the response assembler."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from spindle.tools.registry import ToolRegistry
 
 
 def usage_of(usage: Any) -> dict[str, Any] | None:
-    """Give the figures of either API; `None` where there are none."""
+    """Return the token counts of a response of either OpenAI API; `None` if there are none."""
     if usage is None:
         return None
     inputs, outputs = "prompt_tokens", "completion_tokens"
@@ -41,13 +41,13 @@ def usage_of(usage: Any) -> dict[str, Any] | None:
 
 
 _WHOLE: Final = frozenset({"stop", "tool_calls", "function_call"})
-"""Ends that leave nothing unsaid; any other may have cut a call short."""
+"""Finish reasons of a complete response; any other may have cut off a call."""
 _THOUGHTS: Final = ("reasoning_content", "reasoning")
-"""Where servers other than OpenAI's put what a model thinks."""
+"""Fields in which servers other than OpenAI's send the model's thoughts."""
 
 
 class Stream:
-    """One answer, as it comes in."""
+    """Assembles one response, streamed or not."""
 
     def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.usage: dict[str, Any] | None = None
@@ -62,13 +62,13 @@ class Stream:
         self._legacy: PartialCall | None = None
 
     def feed(self, event: Any) -> Sequence[ResponseDelta]:
-        """Take one chunk of the stream, and give what is new in it."""
+        """Process one chunk of the stream and return its deltas."""
         usage = get_field(event, "usage")
         if usage is not None:
             self.usage = usage_of(usage) or self.usage
         pieces: list[ResponseDelta] = []
         for choice in get_list(event, "choices"):
-            # More than one answer may be asked for; there is one conversation, and the first goes on with it.
+            # A request may ask for several choices; only the first continues the conversation.
             index = get_field(choice, "index")
             if index is None or index == 0:
                 self._take(get_field(choice, "delta"), pieces)
@@ -76,7 +76,7 @@ class Stream:
         return pieces
 
     def feed_whole(self, response: Any) -> None:
-        """Take an answer that was not streamed."""
+        """Process a response that was not streamed."""
         self.usage = usage_of(get_field(response, "usage"))
         for choice in get_list(response, "choices")[:1]:
             self._take(get_field(choice, "message"), [], is_whole=True)
@@ -84,36 +84,36 @@ class Stream:
 
     @property
     def text(self) -> str:
-        """What the model said so far, or why it would not."""
+        """The model's text so far, or its refusal."""
         return "".join(self._text) or "".join(self._refusal)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the provider said that this is the end."""
+        """Whether the provider has signalled the end of the response."""
         return self.finish_reason is not None
 
     def calls(self) -> list[Call]:
-        """Give the calls so far; one that was cut short has arguments that are refused."""
+        """Return the calls so far; a call that was cut off gets arguments that executors reject."""
         is_whole = self.finish_reason in _WHOLE
         return [each.to_call(self._definitions, is_whole=is_whole) for each in self._begun_calls]
 
     @property
     def _begun_calls(self) -> Sequence[PartialCall]:
-        """Give them in their order, which pieces may not keep; servers that know both ways may say a call in both."""
+        """The calls by index (deltas may arrive out of order), or the legacy `function_call` if there are none."""
         if not self._calls and self._legacy is not None:
             return [self._legacy]
         places = [call.index for call in self._calls]
         return self._calls if None in places else sorted(self._calls, key=lambda call: call.index or 0)
 
     def answered(self) -> ModelResponse:
-        """Give the whole answer.
+        """Return the complete response.
 
         Raises:
-            ModelStoppedError: It was stopped before it said anything.
+            ModelStoppedError: The model stopped without text or calls.
         """
         calls, text, reason = self.calls(), self.text, self.finish_reason
         if reason is not None and reason not in _WHOLE and not text and not calls:
-            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason)
+            raise ModelStoppedError(f"the model stopped without a response: {reason}", reason=reason)
         return ModelResponse(
             text=text or None,
             calls=calls,
@@ -184,7 +184,7 @@ class Stream:
     def _add(self, call: PartialCall, function: Any, pieces: list[ResponseDelta]) -> None:
         name = get_str(function, "name")
         if name != call.name:
-            # A name may come in pieces, too, and servers repeat it.
+            # A name may come in pieces, and some servers repeat it.
             call.name += name
         if function is not None and not is_record(function):
             call.is_damaged = True
@@ -192,7 +192,7 @@ class Stream:
         pieces.append(call.piece(piece, self._definitions))
 
     def _owner(self, entry: Any, id: str, name: str, function: Any) -> PartialCall | None:
-        """Find or begin the call that a piece belongs to; `None` where nobody can say which that is."""
+        """Find or start the call that a delta belongs to; `None` if it cannot be determined."""
         index = count_of(entry, "index")
         if index is not None:
             known = self._by_index.get(index)
@@ -218,7 +218,7 @@ class Stream:
         return call
 
     def _lose(self) -> None:
-        """A piece belongs to nobody: any call begun so far may lack it."""
+        """Mark all calls as damaged: a delta could not be assigned, and any of them may lack it."""
         for call in self._calls:
             call.is_damaged = True
 
@@ -240,7 +240,7 @@ DIALECT: Final = dialects.OPENAI_CHAT
 
 _AUDIO: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _NATIVE: Final = IMAGES | frozenset(_AUDIO) | {"application/pdf"}
-_LEAD: Final = "What the tools above gave besides text, each after its marker. It is not from the user."
+_LEAD: Final = "Media returned by the tools above, each after its marker. It is not from the user."
 
 
 def definitions(
@@ -250,12 +250,12 @@ def definitions(
     strict: bool = False,
     events: Events | None = None,
 ) -> Definitions:
-    """Tell the model about tools.
+    """Return the definitions of tools for this API.
 
     Raises:
-        CannotLowerError: A tool's schema cannot be told at all.
+        CannotLowerError: A tool's schema cannot be expressed in this dialect.
         NameClashError: Two tools would have the same name on the wire.
-        TooManyToolsError: There are more than the API takes.
+        TooManyToolsError: There are more tools than the API accepts.
     """
     return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
 
@@ -266,7 +266,7 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 
 
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
-    """Read the calls of a whole response, the SDK's object or plain data."""
+    """Return the calls of a complete response, given as an SDK object or plain data."""
     stream = Stream(definitions)
     stream.feed_whole(response)
     return stream.calls()
@@ -275,23 +275,23 @@ def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
 async def results(
     outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
 ) -> list[dict[str, Any]]:
-    """Write what became of calls as messages: one for each call, then one with the media the model can see.
+    """Return outcomes as messages: one for each call, then one with all media the model accepts.
 
     Raises:
-        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+        UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
-    del definitions  # an answer is found by the id of its call alone
+    del definitions  # results are matched by call id alone
     able = seen(sees or Sees())
     return replace_lone_surrogates(_answered([await answer_of(outcome, able) for outcome in outcomes]))
 
 
 def seen(sees: Sees) -> Sees:
-    """Leave of what a model sees what this API can carry."""
+    """Restrict the media a model accepts to those this API can carry."""
     return replace(sees, mime_types=sees.mime_types & _NATIVE)
 
 
 def messages(system_prompt: str, steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
-    """Write a conversation."""
+    """Return a conversation as messages."""
     written: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
     for step in steps:
         if isinstance(step, ToolStep):
@@ -324,7 +324,7 @@ def _asked(exchange: ToolStep, definitions: Definitions) -> dict[str, Any]:
 
 
 def _answered(answers: Sequence[Answer]) -> list[dict[str, Any]]:
-    """Answer every call first: the API takes nothing else before the last of them."""
+    """Return the results of all calls first: the API rejects any other message before the last result."""
     written: list[dict[str, Any]] = [
         {"role": "tool", "tool_call_id": each.tool_call_id, "content": each.text} for each in answers
     ]

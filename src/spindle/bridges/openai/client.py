@@ -1,4 +1,4 @@
-"""OpenAI's two APIs behind its SDK, as executor callbacks ask them."""
+"""The providers for OpenAI's two APIs: requests, responses and errors of its SDK."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
@@ -32,11 +32,11 @@ _STATUSES: Final = {
     "service_unavailable": 503,
     "vector_store_timeout": 504,
 }
-"""Errors inside an answer that began well have no status of their own."""
+"""HTTP statuses for error codes inside a response, which have no status of their own."""
 
 
 def raise_for_error(event: Any) -> None:
-    """Let an event that says that the answer failed fail."""
+    """Raise `BrokenAnswerError` if a stream event reports a failure."""
     kind = get_str(event, "type")
     if kind == "error":
         raise _said(event)
@@ -45,15 +45,15 @@ def raise_for_error(event: Any) -> None:
 
 
 def raise_for_response(response: Any) -> None:
-    """Let a whole answer that failed, or is none, fail."""
+    """Raise `BrokenAnswerError` if a response reports a failure, or is not a response."""
     if get_field(response, "error") is not None or get_str(response, "status") in {"failed", "cancelled"}:
         raise _said(get_field(response, "error"))
     if get_field(response, "choices") is None and get_field(response, "output") is None:
-        raise BrokenAnswerError(f"the server sent no answer: {response}")
+        raise BrokenAnswerError(f"Expected a response with choices or output, got: {response}")
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """Say what an exception means; `None` for one that is not the provider's."""
+    """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
     import openai  # noqa: PLC0415  an extra
 
     if isinstance(error, openai.APIStatusError):
@@ -65,17 +65,17 @@ def failure_of(error: Exception) -> Failure | None:
         return Failure(error.message)
     if isinstance(error, openai.APIError):
         return Failure(error.message, _status(error.body))
-    # The SDK reads each event as JSON and lets what is none through as it fell.
-    return Failure(f"an event of the stream is no JSON: {error}") if isinstance(error, json.JSONDecodeError) else None
+    # The SDK parses each event as JSON and does not translate a parse error.
+    return Failure(f"a stream event is not valid JSON: {error}") if isinstance(error, json.JSONDecodeError) else None
 
 
 def _said(error: Any) -> BrokenAnswerError:
-    words = get_str(error, "message") or get_str(error, "code") or "the answer failed, and the server did not say why"
+    words = get_str(error, "message") or get_str(error, "code") or "the response failed without a message"
     return BrokenAnswerError(words, http_status=_status(error))
 
 
 def _status(error: Any) -> int | None:
-    """Give the status an error inside an answer would have had; `None` where that cannot be said."""
+    """Return the HTTP status that matches an error inside a response; `None` if unknown."""
     code = get_field(error, "code")
     if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600:
         return code
@@ -95,11 +95,11 @@ def _retry_after(headers: Mapping[str, str]) -> str | None:
 
 
 def client_of(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[AsyncOpenAI]":
-    """Give the client to ask with; its own retries are off.
+    """Return the SDK client to use, with its own retries disabled.
 
     Raises:
         MissingExtraError: The SDK is not installed.
-        UsageError: Both a client and its address or key were given, the key is none, or the client is a blocking one.
+        UsageError: Both a client and its base URL or key were passed, the key is not valid, or the client is blocking.
     """
     with needs_extra("openai", purpose="the OpenAI callback"):
         from openai import AsyncOpenAI, OpenAI  # noqa: PLC0415  an extra
@@ -116,7 +116,7 @@ def client_of(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """What both APIs can be told."""
+    """The request options common to both APIs."""
 
     model: str
     strict: bool
@@ -125,15 +125,15 @@ class Options:
     extra: Mapping[str, Any] = field(repr=False)
 
     def choice(self, ctx: DispatchContext, definitions: Definitions) -> Choice | None:
-        """Give what holds for this trip.
+        """Return the tool choice for this iteration.
 
         Raises:
-            UnknownToolError: It names a tool that the model is not shown.
+            UnknownToolError: It names a tool that is not shown to the model.
         """
         return chosen(self.tool_choice, definitions, trip=ctx.iteration)
 
     def finished(self, request: dict[str, Any], definitions: Definitions) -> dict[str, Any]:
-        """Add what both APIs call the same, and what the user wants besides; the user's own tools come last."""
+        """Add the fields common to both APIs and the caller's `extra`; the caller's own tools come last."""
         if len(definitions):
             request["tools"] = definitions.tools
             if self.parallel is not None:
@@ -149,7 +149,7 @@ class Options:
 
 @dataclass(frozen=True)
 class _Provider:
-    """What is the same for both."""
+    """The common base of both providers."""
 
     client: "SdkClient[AsyncOpenAI]" = field(repr=False)
     options: Options
@@ -158,26 +158,26 @@ class _Provider:
 
     @property
     def create(self) -> Any:
-        """The SDK's method."""
+        """The SDK method that sends a request."""
         raise NotImplementedError
 
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
-        """Give the tools in the API's dialect."""
+        """Return the tools in the API's dialect."""
         return self.dialect.definitions(ctx.tools, filter=filter, strict=self.options.strict, events=ctx.events)
 
     @asynccontextmanager
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
-        """Send the request, and give the events of the answer."""
+        """Send the request and yield the events of the response."""
         create = self.create
         async with closing_stream(await create(**arguments_of(create, request), stream=True)) as stream:
             yield _checked(stream)
 
     def reader(self, definitions: Definitions, taken: Collection[str]) -> ResponseAssembler:
-        """Give what puts these events together."""
+        """Return an assembler for these events."""
         return self.dialect.Stream(definitions, taken=taken)
 
     async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
-        """Send the request, wait for the answer as a whole, and read it."""
+        """Send the request without streaming, and read the response."""
         create = self.create
         response = await create(**arguments_of(create, request))
         raise_for_response(response)
@@ -185,17 +185,17 @@ class _Provider:
         return reader.answered()
 
     def failure(self, error: Exception) -> Failure | None:
-        """Say what an exception of the SDK means; `None` for one that is not the provider's."""
+        """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
         return failure_of(error)
 
     def secrets(self) -> Sequence[str]:
-        """Give the keys that are sent."""
+        """Return the keys sent with a request."""
         return self.client.secrets()
 
 
 @dataclass(frozen=True)
 class ChatProvider(_Provider):
-    """Chat Completions."""
+    """The provider for Chat Completions."""
 
     asks_usage: bool
 
@@ -203,11 +203,11 @@ class ChatProvider(_Provider):
 
     @property
     def create(self) -> Any:
-        """The SDK's method."""
+        """The SDK method that sends a request."""
         return self.client.get().chat.completions.create
 
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
-        """Write the request."""
+        """Build the request."""
         written = chat_completions.messages(await build_system_prompt(ctx), steps, definitions)
         request: dict[str, Any] = {"model": self.options.model, "messages": written}
         choice = self.options.choice(ctx, definitions)
@@ -221,7 +221,7 @@ class ChatProvider(_Provider):
 
 @dataclass(frozen=True)
 class ResponsesProvider(_Provider):
-    """The Responses API."""
+    """The provider for the Responses API."""
 
     store: bool | None
 
@@ -229,11 +229,11 @@ class ResponsesProvider(_Provider):
 
     @property
     def create(self) -> Any:
-        """The SDK's method."""
+        """The SDK method that sends a request."""
         return self.client.get().responses.create
 
     async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
-        """Write the request."""
+        """Build the request."""
         request: dict[str, Any] = {"model": self.options.model, "input": responses_api.items(steps, definitions)}
         told = await build_system_prompt(ctx)
         if told:

@@ -1,4 +1,4 @@
-"""The dialect of OpenAI's Responses API."""
+"""The dialect of OpenAI's Responses API: tool definitions, input items, results, and the response assembler."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 
 _INPUTS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The items that are calls, and where each has what it is called with."""
+"""Item types that are calls, and the field that holds their arguments."""
 
 
 class Item:
-    """A message, a call, a piece of reasoning, or anything else a model gave."""
+    """One output item of a response: a message, a call, reasoning, or another type."""
 
     def __init__(self, index: int | None, item: Any, *, ids: CallIds, is_done: bool = False) -> None:
         self.index = index
@@ -37,7 +37,7 @@ class Item:
         self.read(item, is_done=is_done)
 
     def read(self, item: Any, *, is_done: bool) -> None:
-        """Take the item as the provider has it, in the place of what was known of it."""
+        """Replace the known state of the item by the provider's version of it."""
         kind = get_str(item, "type")
         self.item, self.id = item, get_str(item, "id")
         self.is_done = is_done and get_str(item, "status") in {"", "completed"}
@@ -57,19 +57,19 @@ class Item:
 
     @property
     def text(self) -> str:
-        """What a message says, or why it says nothing."""
+        """The text of a message, or its refusal."""
         return "".join(self.said) or "".join(self.refused)
 
     def to_call(self, definitions: Definitions | None) -> Call | None:
-        """Give the call this item is, if it is one."""
+        """Return the call of this item; `None` if it is not a call."""
         if self.call is None:
             return None
-        # What looks whole and is said not to be is not run either.
+        # Arguments of an incomplete item may look complete; they must not run either.
         self.call.is_damaged = self.call.is_damaged or get_str(self.item, "status") == "incomplete"
         return self.call.to_call(definitions, is_whole=self.is_done)
 
     def to_input(self) -> dict[str, Any] | None:
-        """Give the item as the next request repeats it; `None` for one that was only begun."""
+        """Return the item as sent back in the next request; `None` if it was only started."""
         call, is_begun = self.call, not self.is_done and get_str(self.item, "status") != "incomplete"
         if not get_str(self.item, "type") or (call is None and is_begun):
             return None
@@ -91,7 +91,7 @@ _ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 
 
 class Stream:
-    """One answer, as it comes in."""
+    """Assembles one response, streamed or not."""
 
     def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.usage: dict[str, Any] | None = None
@@ -100,10 +100,10 @@ class Stream:
         self._ids = CallIds(taken)
         self._items: list[Item] = []
         self._latest: Item | None = None
-        """Pieces of one item mostly come in a row."""
+        """The item of the last delta: deltas of one item mostly arrive in a row."""
 
     def feed(self, event: Any) -> Sequence[ResponseDelta]:
-        """Take one event of the stream, and give what is new in it; kinds that are not known say nothing."""
+        """Process one event of the stream and return its deltas; unknown event types are ignored."""
         kind = get_str(event, "type")
         if kind in _ARGUMENTS:
             return self._take_arguments(event)
@@ -123,7 +123,7 @@ class Stream:
         return ()
 
     def feed_whole(self, response: Any) -> None:
-        """Take an answer as a whole; its items are the last word."""
+        """Process a complete response; its items replace those of the stream."""
         self.usage = usage_of(get_field(response, "usage")) or self.usage
         items = [each for each in get_list(response, "output") if is_record(each)]
         status = get_str(response, "status")
@@ -131,7 +131,7 @@ class Stream:
             self._items, self._latest = [self._finished(index, item) for index, item in enumerate(items)], None
             last = self._items[-1]
             if status == "incomplete" and last.call is not None and get_str(last.item, "status") != "completed":
-                # Where an answer was cut, its last call is whole only by its own word.
+                # In a response that was cut off, the last call is complete only if its own status says so.
                 last.is_done = False
         if status == "incomplete":
             self.finish_reason = get_str(get_field(response, "incomplete_details"), "reason") or status
@@ -140,28 +140,28 @@ class Stream:
 
     @property
     def text(self) -> str:
-        """What the model said so far, or why it would not."""
+        """The model's text so far, or its refusal."""
         return "\n\n".join(filter(None, [item.text for item in self._items]))
 
     @property
     def is_complete(self) -> bool:
-        """Whether the provider said that this is the end."""
+        """Whether the provider has signalled the end of the response."""
         return self.finish_reason is not None
 
     def calls(self) -> list[Call]:
-        """Give the calls so far; one that was cut short has arguments that are refused."""
+        """Return the calls so far; a call that was cut off gets arguments that executors reject."""
         found = [item.to_call(self._definitions) for item in self._ordered()]
         return [call for call in found if call is not None]
 
     def answered(self) -> ModelResponse:
-        """Give the whole answer.
+        """Return the complete response.
 
         Raises:
-            ModelStoppedError: It was stopped before it said anything.
+            ModelStoppedError: The model stopped without text or calls.
         """
         calls, text, reason = self.calls(), self.text, self.finish_reason
         if reason not in {None, "completed"} and not text and not calls:
-            raise ModelStoppedError(f"the model stopped without an answer: {reason}", reason=reason)
+            raise ModelStoppedError(f"the model stopped without a response: {reason}", reason=reason)
         repeated = [item.to_input() for item in self._ordered()]
         return ModelResponse(
             text=text or None,
@@ -173,7 +173,7 @@ class Stream:
         )
 
     def _ordered(self) -> list[Item]:
-        """Items that never said where they stand come last, in the order they came."""
+        """Return the items by index; items without an index come last, in order of arrival."""
         return sorted(self._items, key=lambda item: (item.index is None, item.index or 0))
 
     def _finished(self, index: int, item: Any) -> Item:
@@ -185,7 +185,7 @@ class Stream:
         return known
 
     def _item(self, event: Any) -> Item | None:
-        """Find the item an event is about: by its id, which some servers leave out, or by its place."""
+        """Find the item of an event by its id, which some servers omit, or by its index."""
         item_id, latest = get_str(event, "item_id"), self._latest
         if latest is None or not item_id or latest.id != item_id:
             self._latest = latest = self._known(item_id, count_of(event, "output_index"))
@@ -207,13 +207,13 @@ class Stream:
             self._items.append(item)
         else:
             item.read(given, is_done=is_done)
-        # What an item that is done says was told piece by piece.
+        # The content of a finished item was already reported by its deltas.
         return () if is_done or item.call is None else [item.call.piece("", self._definitions)]
 
     def _take_arguments(self, event: Any) -> Sequence[ResponseDelta]:
         item = self._item(event)
         if item is None or item.call is None:
-            # It belongs to nobody: any call that is not done may lack it.
+            # The delta cannot be assigned: any unfinished call may lack it.
             for each in self._items:
                 if each.call is not None and not each.is_done:
                     each.call.is_damaged = True
@@ -247,18 +247,18 @@ def definitions(
     strict: bool = False,
     events: Events | None = None,
 ) -> Definitions:
-    """Tell the model about tools.
+    """Return the definitions of tools for this API.
 
     Raises:
-        CannotLowerError: A tool's schema cannot be told at all.
+        CannotLowerError: A tool's schema cannot be expressed in this dialect.
         NameClashError: Two tools would have the same name on the wire.
-        TooManyToolsError: There are more than the API takes.
+        TooManyToolsError: There are more tools than the API accepts.
     """
     return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
 
 
 def _wrap(spec: Spec) -> dict[str, Any]:
-    # Without a word about it this API would be strict, and refuse what strict mode cannot say.
+    # `strict` is always set: the API's default is true, which rejects schemas that strict mode cannot express.
     return {
         "type": "function",
         "name": spec.name,
@@ -269,7 +269,7 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 
 
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
-    """Read the calls of a whole response, the SDK's object or plain data."""
+    """Return the calls of a complete response, given as an SDK object or plain data."""
     stream = Stream(definitions)
     stream.feed_whole(response)
     return stream.calls()
@@ -278,23 +278,23 @@ def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
 async def results(
     outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
 ) -> list[dict[str, Any]]:
-    """Write what became of calls as input items, one for each.
+    """Return outcomes as input items, one for each call.
 
     Raises:
-        UnsupportedMediaError: The model cannot see the media, and `sees.unsupported` is "throw".
+        UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
-    del definitions  # an answer is found by the id of its call alone
+    del definitions  # results are matched by call id alone
     able = seen(sees or Sees())
     return [replace_lone_surrogates(_answered(await answer_of(outcome, able))) for outcome in outcomes]
 
 
 def seen(sees: Sees) -> Sees:
-    """Leave of what a model sees what this API can carry."""
+    """Restrict the media a model accepts to those this API can carry."""
     return replace(sees, mime_types=sees.mime_types & _NATIVE)
 
 
 def items(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
-    """Write a conversation."""
+    """Return a conversation as input items."""
     written: list[dict[str, Any]] = []
     for step in steps:
         if isinstance(step, ToolStep):

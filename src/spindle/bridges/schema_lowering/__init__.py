@@ -1,4 +1,4 @@
-"""Lowers a JSON Schema to what a provider accepts, reports each loss, and restores arguments on the way back."""
+"""Lowers a JSON Schema to the subset a provider accepts, reports each loss, and restores arguments of calls."""
 
 from spindle.doors import open_door
 

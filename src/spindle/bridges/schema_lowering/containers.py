@@ -1,4 +1,4 @@
-"""Objects: properties and their names, maps, and what is required."""
+"""Lowers objects (properties, their names, maps, required names) and arrays (items, tuples)."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from spindle.tools.schema.graph import as_list, as_object
 
 
 def tell_properties(draft: Draft) -> None:
-    """Tell the properties of all parts together."""
+    """Emit the properties of all parts together."""
     asked: dict[str, list[Place]] = {}
     for part, _ in draft.found("properties"):
         for name, place in part.named("properties").items():
@@ -27,13 +27,13 @@ def tell_properties(draft: Draft) -> None:
         else:
             _tell_property(draft, name, places)
     for name, path in undefined.items():
-        draft.job.tally.take(path, "properties", f"{name!r}, which is required, is told as a property")
+        draft.job.tally.take(path, "properties", f"the required name {name!r} is emitted as a property")
         place: Place = (True, pointer(path, "required"))
         add_property(draft, name, [place], draft.job.descend([place]))
 
 
 def _undefined(draft: Draft, asked: dict[str, Any]) -> dict[str, str]:
-    """Give the names that are required although they are no properties, and who does; most dialects refuse those."""
+    """Return required names that are not properties, with the part that requires them; most dialects reject those."""
     if not draft.is_restricted:
         return {}
     found = [(str(name), part.path) for part, value in draft.found("required") for name in as_list(value)]
@@ -43,7 +43,7 @@ def _undefined(draft: Draft, asked: dict[str, Any]) -> dict[str, str]:
 def _leave_out(draft: Draft, places: list[Place]) -> None:
     for schema, path in places:
         if schema is False:
-            draft.job.tally.lose(path, "false", "rewritten", "told by leaving the property out")
+            draft.job.tally.lose(path, "false", "rewritten", "the property is omitted")
 
 
 def _tell_property(draft: Draft, name: str, places: list[Place]) -> None:
@@ -52,14 +52,14 @@ def _tell_property(draft: Draft, name: str, places: list[Place]) -> None:
 
 
 def add_property(draft: Draft, name: str, places: list[Place], node: Node) -> None:
-    """Add a property that was lowered, under a name that the dialect takes."""
+    """Add a lowered property under a name that the dialect accepts."""
     limits = draft.rules.name_limits
     wire = name if limits is None else property_name(name, limits)
     if wire in draft.output["properties"]:
-        raise draft.refuse(f"two properties would both be called {wire!r}", "rename one of them")
+        raise draft.refuse(f"two properties would both be named {wire!r}", "rename one of them")
     if wire != name:
         draft.job.restores = True
-        draft.explain("properties", f"{name!r} is called {wire!r}")
+        draft.explain("properties", f"{name!r} is named {wire!r}")
     draft.output["properties"][wire] = node.told
     draft.properties[wire] = name, places, node
     if wire != name or node.shape is not None:
@@ -67,22 +67,22 @@ def add_property(draft: Draft, name: str, places: list[Place], node: Node) -> No
 
 
 def tell_required(draft: Draft) -> None:
-    """Tell what is required, by the names on the wire."""
+    """Emit the required properties by their wire names."""
     values = [as_list(value) for _, value in draft.found("required")]
     if not values or not draft.takes("required"):
         return
     names = list(dict.fromkeys(str(name) for value in values for name in value))
     draft.output["required"] = [wire_name(draft, name) for name in names]
     if draft.output["required"] != names:
-        draft.explain("required", "by the names on the wire")
+        draft.explain("required", "uses the wire names")
 
 
 def tell_dependencies(draft: Draft) -> None:
-    """Tell what some properties need beside them, by the names on the wire."""
+    """Emit dependent required properties by their wire names."""
     found = draft.found("dependentRequired")
     if found and draft.takes("dependentRequired"):
         draft.output["dependentRequired"] = _renamed(draft, found[0][1])
-        draft.drop_rest("dependentRequired", "another one beside it is told")
+        draft.drop_rest("dependentRequired", "another value of this keyword is emitted")
     elif found:
         draft.say_each("dependentRequired", reword=lambda needs: _renamed(draft, needs))
 
@@ -93,7 +93,7 @@ def _renamed(draft: Draft, needs: Any) -> dict[str, list[str]]:
 
 
 def wire_name(draft: Draft, name: str) -> str:
-    """Give the name on the wire of a property, which another part of the schema may describe, or none."""
+    """Return the wire name of a property, which this part, another part, or no part of the schema may describe."""
     limits = draft.rules.name_limits
     wire = name if limits is None else property_name(name, limits)
     if wire == name or any(own == name for own, _, _ in draft.properties.values()):
@@ -106,7 +106,7 @@ def wire_name(draft: Draft, name: str) -> str:
 
 
 def tell_others(draft: Draft) -> None:
-    """Tell what other properties an object may have."""
+    """Emit the constraint on additional properties."""
     found = draft.found("additionalProperties")
     if not found:
         return
@@ -115,13 +115,13 @@ def tell_others(draft: Draft) -> None:
     if not draft.takes("additionalProperties"):
         draft.say_each("additionalProperties")
     elif len(found) > 1 or any(part is not found[0][0] for part in shaped):
-        # Each part closes the object for the properties it knows itself; together they would shut out each other's.
-        draft.lose_all("additionalProperties", "not told, for other properties are described beside it")
+        # Each part closes the object to properties it does not know; combined, they would exclude each other's.
+        draft.lose_all("additionalProperties", "omitted: another part describes more properties")
         if (
             any(value is not False for _, value in found)
             and draft.output.pop("unevaluatedProperties", None) is not None
         ):
-            draft.lose_all("unevaluatedProperties", "not told, for additionalProperties is not, which it looks at")
+            draft.lose_all("unevaluatedProperties", "omitted: it depends on additionalProperties, which is omitted")
     elif isinstance(value, dict):
         node = draft.job.descend([found[0][0].child("additionalProperties")])
         draft.output["additionalProperties"], draft.shape.others = node.told, node.shape
@@ -130,7 +130,7 @@ def tell_others(draft: Draft) -> None:
 
 
 def tell_named(draft: Draft, keyword: str) -> None:
-    """Tell subschemas by name that are no properties."""
+    """Emit named subschemas that are not properties."""
     found = draft.found(keyword)
     if not draft.takes(keyword):
         draft.say_each(keyword)
@@ -140,18 +140,18 @@ def tell_named(draft: Draft, keyword: str) -> None:
         named = {wire_name(draft, name): place for name, place in named.items()}
     nodes = {name: draft.job.descend([place]) for name, place in named.items()}
     draft.output[keyword] = {name: node.told for name, node in nodes.items()}
-    draft.drop_rest(keyword, "another one beside it is told")
+    draft.drop_rest(keyword, "another value of this keyword is emitted")
     shapes = [node.shape for node in nodes.values() if node.shape is not None]
     if keyword == "dependentSchemas":
         draft.shape.every += shapes
     elif len(shapes) == len(nodes) == 1 and draft.shape.others is None:
         draft.shape.others = shapes[0]
     elif shapes:
-        raise draft.refuse("names that must be mapped under several patterns", "rename the properties")
+        raise draft.refuse("property names that must be mapped under several patterns", "rename the properties")
 
 
 def tell_arrays(draft: Draft) -> None:
-    """Tell the items of an array."""
+    """Emit the items of an array."""
     if draft.found("prefixItems") and not draft.takes("prefixItems"):
         _tell_tuple(draft)
         return
@@ -160,7 +160,7 @@ def tell_arrays(draft: Draft) -> None:
         nodes = [draft.job.descend([place]) for place in found[0][0].children("prefixItems")]
         draft.output["prefixItems"] = [node.told for node in nodes]
         draft.shape.prefix = tuple(node.shape for node in nodes)
-        draft.drop_rest("prefixItems", "another one beside it is told")
+        draft.drop_rest("prefixItems", "another value of this keyword is emitted")
     _tell_items(draft)
 
 
@@ -179,18 +179,18 @@ def _tell_items(draft: Draft) -> None:
 
 
 def _tell_none(draft: Draft, at_most: int) -> None:
-    """Tell that an array has no items beyond some number."""
+    """Emit the limit of an array that allows no items beyond a number."""
     most = min([at_most, *(value for _, value in draft.found("maxItems"))])
     if draft.takes("maxItems"):
         draft.output["maxItems"] = most
-        draft.explain("items", f"told as maxItems {most}")
+        draft.explain("items", f"emitted as maxItems {most}")
     else:
         draft.words.append(f"at most {most} item{'' if most == 1 else 's'}")
-        draft.explain("items", f"told in the description: {draft.words[-1]}")
+        draft.explain("items", f"moved to the description: {draft.words[-1]}")
 
 
 def _tell_tuple(draft: Draft) -> None:
-    """Tell a tuple as a list of any of its kinds of items."""
+    """Emit a tuple as a list of any of its item types."""
     part, _ = draft.found("prefixItems")[0]
     nodes = [draft.job.descend([place]) for place in part.children("prefixItems")]
     draft.shape.prefix = tuple(node.shape for node in nodes)
@@ -202,15 +202,15 @@ def _tell_tuple(draft: Draft) -> None:
         node = draft.job.descend([draft.found("items")[0][0].child("items")])
         draft.shape.items = node.shape
         kinds = _distinct([*nodes, node])
-        draft.explain("items", "told together with the first items")
+        draft.explain("items", "merged with the first items")
     elif rest and rest[0] is False:
         _tell_none(draft, len(nodes))
     draft.output["items"] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
     if _order(kinds, nodes):
         draft.words.append(_order(kinds, nodes))
-    draft.explain("prefixItems", "told as a list of any of its kinds of items", narrows=is_open)
+    draft.explain("prefixItems", "emitted as a list of any of its item types", narrows=is_open)
     for keyword in ("prefixItems", "items"):
-        draft.drop_rest(keyword, "another one beside it is told")
+        draft.drop_rest(keyword, "another value of this keyword is emitted")
 
 
 def _distinct(nodes: list[Node]) -> list[Any]:

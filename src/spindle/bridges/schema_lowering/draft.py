@@ -1,4 +1,4 @@
-"""One subschema on its way into a dialect: what it says so far, and what remains to be said in words."""
+"""One subschema while it is lowered: its flattened parts, its output so far, and the constraints put into words."""
 
 import json
 from collections import deque
@@ -33,20 +33,20 @@ _BARE = {"type", "required"}
 
 
 def words_for(keyword: str, value: Any) -> str | None:
-    """Give the words for a constraint; `None` where there are none, or far too many."""
+    """Return a description of a constraint; `None` if there is none, or it is too long."""
     say = _SAYINGS.get(keyword)
     said = say(value) if say is not None else None
     return said if said is not None and len(said) <= _MAX_CHARS else None
 
 
 def with_words(description: Any, words: list[str]) -> str:
-    """Put the words behind a description, in brackets."""
+    """Append words to a description, in parentheses."""
     told = f"({'; '.join(dict.fromkeys(words))})"
     return f"{description} {told}" if isinstance(description, str) and description else told
 
 
 def needed_names(branches: list[Any]) -> list[list[str]] | None:
-    """Give the names each alternative requires, where requiring is all that the alternatives do."""
+    """Return the names each alternative requires; `None` if the alternatives do anything else."""
     listed: list[list[str]] = []
     for branch in branches:
         schema = as_object(branch)
@@ -132,37 +132,37 @@ _SAYINGS: Mapping[str, Callable[[Any], str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A subschema in the dialect's words."""
+    """A lowered subschema."""
 
     told: Any
-    """A dict, or a boolean where the dialect takes booleans."""
+    """A dict, or a boolean if the dialect accepts booleans."""
     shape: Shape | None = None
     parts: tuple[Part, ...] = ()
-    """What it was made of."""
+    """The parts it was lowered from."""
 
 
 Asked: TypeAlias = list[Place | Part]
-"""Subschemas that one value must satisfy, all of them."""
+"""Subschemas that must all accept the same value."""
 
 
 @dataclass(slots=True)
 class Job:
-    """What all subschemas of one schema share while it is lowered."""
+    """The state shared by all subschemas of one schema while it is lowered."""
 
     original: SourceSchema
     rules: Rules
     refs: References
     tally: Tally
     descend: Callable[[Asked], Node]
-    """Lowers a subschema that is inside another."""
+    """Lowers a nested subschema."""
     restores: bool = False
     """Whether arguments must be changed on the way back."""
 
     def branch(self, told: Any, path: str, shape: Shape | None) -> Branch:
-        """Make one alternative of a union, to be recognised in arguments."""
+        """Return one alternative of a union, to be recognised in arguments."""
 
         def compiled() -> "Validator":
-            import jsonschema_rs  # noqa: PLC0415 - slow to import, and few tools need it here
+            import jsonschema_rs  # noqa: PLC0415  slow to import, rarely needed
 
             node = as_object(told)
             schema: Any = told if node is None else {**node, **self.refs.shelves}
@@ -172,12 +172,12 @@ class Job:
         return Branch(compiled, lambda: self.original.validator(path), shape)
 
     def own(self, path: str) -> SourceValidator:
-        """Take one place of the tool's own schema, to hold arguments against."""
+        """Return a validator for one path of the tool's own schema."""
         return SourceValidator(lambda: self.original.validator(path))
 
 
 def _with_null(value: Any) -> Any:
-    """Give a schema that tells null by a flag as JSON Schema has it."""
+    """Convert `nullable` flags to plain JSON Schema."""
     listed, node = listing(value), as_object(value)
     if listed is not None:
         return [_with_null(each) for each in listed]
@@ -194,23 +194,23 @@ class Draft:
     job: Job
     parts: list[Part]
     path: str
-    """Of the first part; of the boolean where there is none."""
+    """The path of the first part, or of the boolean schema."""
     root: bool
     output: dict[str, Any] = field(default_factory=dict[str, Any])
     words: list[str] = field(default_factory=list[str])
     shape: Shape = field(default_factory=Shape)
     done: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """Path and keyword of what was dealt with while the parts were gathered."""
+    """Path and keyword of those already handled while the parts were collected."""
     moved: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """Path and keyword of what is told, or lost, by the alternatives of a choice."""
+    """Path and keyword of those emitted, or lost, by the alternatives of a union."""
     nullable_paths: set[str] = field(default_factory=set[str])
-    """Of parts that need not allow null, for it is allowed beside them."""
+    """Paths of parts that need not allow null, because a sibling alternative does."""
     opened_types: Any = None
-    """The type of what a reference that was left open leads to."""
+    """The type of the target of a reference that was left open."""
     properties: dict[str, tuple[str, list[Place], Node]] = field(
         default_factory=dict[str, tuple[str, list[Place], Node]]
     )
-    """By the name on the wire: the tool's own name, where it is described, and what it became."""
+    """By wire name: the tool's own name, the places that describe it, and the lowered node."""
 
     @property
     def rules(self) -> Rules:
@@ -218,16 +218,16 @@ class Draft:
         return self.job.rules
 
     def takes(self, keyword: str) -> bool:
-        """Say whether the dialect takes a keyword here."""
+        """Return whether the dialect accepts a keyword here."""
         return self.rules.takes(keyword, root=self.root)
 
     @property
     def is_restricted(self) -> bool:
-        """Whether the dialect takes a part of JSON Schema only."""
+        """Whether the dialect accepts only a subset of JSON Schema."""
         return self.rules.keywords is not None
 
     def found(self, keyword: str) -> list[tuple[Part, Any]]:
-        """Give every part that has a keyword, with its value."""
+        """Return every part that has a keyword, with its value."""
         if len(self.parts) == 1 and keyword not in self.parts[0].schema:
             return []
         return [
@@ -237,17 +237,17 @@ class Draft:
         ]
 
     def explain(self, keyword: str, detail: str, *, narrows: bool = False) -> None:
-        """Say why a keyword will be told otherwise, in every part that has it, or in the first where none has."""
+        """Record why a keyword will be changed, for every part that has it, or for the first part if none has."""
         owners = [part for part in self.parts if part.alias.get(keyword, keyword) in part.written]
         for part in owners or self.parts[:1]:
             self.job.tally.why(part.path, part.alias.get(keyword, keyword), "rewritten", detail, narrows=narrows)
 
     def drop_rest(self, keyword: str, detail: str) -> None:
-        """Count as lost what a keyword says in every part but the first that has it."""
+        """Record a keyword as dropped in every part but the first that has it."""
         self._lose(keyword, self.found(keyword)[1:], detail)
 
     def lose_all(self, keyword: str, detail: str) -> None:
-        """Count as lost what a keyword says in every part that has it."""
+        """Record a keyword as dropped in every part that has it."""
         self._lose(keyword, self.found(keyword), detail)
 
     def _lose(self, keyword: str, found: list[tuple[Part, Any]], detail: str) -> None:
@@ -255,14 +255,14 @@ class Draft:
             self.job.tally.lose(part.path, part.alias.get(keyword, keyword), "dropped", detail)
 
     def describe(self, keyword: str, value: Any) -> None:
-        """Tell in words what cannot be told by the keyword."""
+        """Put a constraint that cannot be emitted as a keyword into the description."""
         words = words_for(keyword, value) if self.takes("description") else None
         if words is not None:
             self.words.append(words)
-            self.explain(keyword, f"told in the description: {words}")
+            self.explain(keyword, f"moved to the description: {words}")
 
     def say_each(self, keyword: str, told: Any = None, *, reword: Callable[[Any], Any] = lambda value: value) -> None:
-        """Tell in words what a keyword says in each part, where no one value says it all; not what is `told`."""
+        """Describe the values of a keyword that no single value can express, except the one that is `told`."""
         for part, value in self.found(keyword):
             if keyword in self.output and same(value, told):
                 continue
@@ -270,22 +270,22 @@ class Draft:
             words = words_for(keyword, reword(value)) if self.takes("description") else None
             if words is not None:
                 self.words.append(words)
-                self.job.tally.why(part.path, own, "rewritten", f"told in the description: {words}")
+                self.job.tally.why(part.path, own, "rewritten", f"moved to the description: {words}")
             elif keyword in self.output:
-                self.job.tally.why(part.path, own, "dropped", "another one beside it is told")
+                self.job.tally.why(part.path, own, "dropped", "another value of this keyword is emitted")
 
     def refuse(self, why: str, remedy: str) -> CannotLowerError:
-        """Make the error for what the dialect cannot take at all."""
+        """Return the error for a subschema that the dialect cannot express."""
         return CannotLowerError(f"{why} at {self.path or '/'}; {remedy}", path=self.path, why=why)
 
     def put_words(self) -> None:
-        """Put what was told in words into the description."""
+        """Append the collected words to the description."""
         if self.words:
             self.output["description"] = with_words(self.output.get("description"), self.words)
 
 
 def flatten_parts(draft: Draft, asked: Asked) -> list[Place]:
-    """Fill in the parts of a draft; gives the references that were entered, to be left when it is done."""
+    """Collect the parts of a draft; return the references that were entered, to be left when it is done."""
     entered: list[Place] = []
     waiting = deque((each, False) for each in asked)
     while waiting:
@@ -309,20 +309,20 @@ def _part(draft: Draft, schema: Any, path: str) -> Part | None:
     if node is not None:
         return draft.job.original.part(node, path)
     if schema is True:
-        draft.job.tally.lose(path, "true", "rewritten", "told as a schema that demands nothing")
+        draft.job.tally.lose(path, "true", "rewritten", "emitted as a schema without constraints")
     else:
-        draft.job.tally.lose(path, "false", "dropped", "the dialect cannot say that no value fits")
+        draft.job.tally.lose(path, "false", "dropped", "the dialect cannot express a schema that accepts no value")
     return None
 
 
 def _note_draft(draft: Draft, part: Part) -> None:
-    """Say what an older draft's words became."""
+    """Record the conversion of an older draft's keywords."""
     for keyword in part.written:
         if keyword not in part.schema:
             if "$ref" in part.schema:
-                draft.job.tally.why(part.path, keyword, "dropped", "its draft ignores it beside $ref")
+                draft.job.tally.why(part.path, keyword, "dropped", "ignored beside $ref in its draft")
             else:
-                draft.job.tally.why(part.path, keyword, "rewritten", "told in the words of draft 2020-12")
+                draft.job.tally.why(part.path, keyword, "rewritten", "converted to draft 2020-12")
 
 
 def _referred(draft: Draft, part: Part, asked: Asked, entered: list[Place]) -> list[Place]:
@@ -335,12 +335,12 @@ def _referred(draft: Draft, part: Part, asked: Asked, entered: list[Place]) -> l
             _keep(draft, part, keyword, target)
             continue
         draft.done.add((part.path, keyword))
-        reason = "leads to no single place of the schema" if target is None else job.refs.enter(target)
+        reason = "does not resolve to a single subschema" if target is None else job.refs.enter(target)
         if target is None or reason is not None:
             job.tally.lose(part.path, keyword, "dropped", str(reason))
             draft.opened_types = (as_object(target[0]) or {}).get("type") if target is not None else None
             continue
-        job.tally.take(part.path, keyword, "written out in its place")
+        job.tally.take(part.path, keyword, "inlined")
         entered.append(target)
         inner.append(target)
     return inner
@@ -354,19 +354,19 @@ def _keep(draft: Draft, part: Part, keyword: str, target: Place) -> None:
     for other in part.schema:
         if other not in (keyword, *DEFINITION_KEYWORDS):
             draft.done.add((part.path, other))
-            draft.job.tally.why(part.path, other, "dropped", "a reference stands alone in this dialect")
+            draft.job.tally.why(part.path, other, "dropped", "the dialect accepts no keywords beside a reference")
 
 
 def _put_together(draft: Draft, part: Part) -> list[Place]:
     if "allOf" not in part.schema or draft.takes("allOf") or (part.path, "allOf") in draft.done:
         return []
     draft.done.add((part.path, "allOf"))
-    draft.job.tally.take(part.path, "allOf", "put together with what stands beside it")
+    draft.job.tally.take(part.path, "allOf", "merged with its sibling keywords")
     return part.children("allOf")
 
 
 def _besides_null(draft: Draft, part: Part) -> list[Place]:
-    """Give the one alternative to null, where null is told by a flag."""
+    """Return the only alternative to null, if the dialect expresses null by a flag."""
     if draft.rules.type_lists:
         return []
     for keyword in ("anyOf", "oneOf"):
@@ -375,7 +375,7 @@ def _besides_null(draft: Draft, part: Part) -> list[Place]:
         is_taken = (part.path, keyword) in draft.done
         if len(others) == 1 and len(branches) > 1 and not is_taken and not demands(part, keyword):
             draft.done.add((part.path, keyword))
-            draft.job.tally.take(part.path, keyword, "null is told by nullable")
+            draft.job.tally.take(part.path, keyword, "null is expressed by nullable")
             return others
     return []
 

@@ -1,4 +1,4 @@
-"""Lower a tool's JSON Schema to what a dialect takes, and say what was lost."""
+"""Lowers a tool's JSON Schema to a dialect: walks the subschemas, emits their keywords, and collects the losses."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -46,16 +46,16 @@ _SUBSCHEMAS = {*ONE, *MANY, *NAMED} - _APART
 
 
 def emit_keywords(draft: Draft) -> None:
-    """Tell all that the parts of a draft say."""
+    """Emit all keywords of the parts of a draft."""
     for keyword in _UNIONS:
-        # First, for it may take what stands beside it into its alternatives.
+        # Unions come first: they may move their sibling keywords into the alternatives.
         if draft.found(keyword) and not (draft.root and not draft.takes(keyword)):
             tell_union(draft, keyword)
     keywords = dict.fromkeys(keyword for part in draft.parts for keyword in part.schema)
     for keyword in keywords:
         if keyword not in _APART and draft.found(keyword):
             _tell_one(draft, keyword)
-    # Most subschemas are of a plain value, and are done by now.
+    # Most subschemas describe a plain value, and are complete by now.
     if not _OBJECTS.isdisjoint(keywords):
         tell_properties(draft)
         tell_required(draft)
@@ -73,10 +73,10 @@ def _tell_one(draft: Draft, keyword: str) -> None:
         _note_shelf(draft, keyword)
     elif keyword in ADDRESSES:
         for part, _ in draft.found(keyword):
-            draft.job.tally.why(part.path, keyword, "dropped", "the dialect has one draft, and no addresses")
+            draft.job.tally.why(part.path, keyword, "dropped", "the dialect does not accept schema identifiers")
     elif keyword == "nullable" and draft.is_restricted:
         for part, _ in draft.found(keyword):
-            draft.job.tally.why(part.path, keyword, "dropped", "no word of JSON Schema; the tool takes no null by it")
+            draft.job.tally.why(part.path, keyword, "dropped", "not a JSON Schema keyword; the tool rejects null")
     elif keyword in NAMED:
         tell_named(draft, keyword)
     elif keyword in _SUBSCHEMAS:
@@ -88,7 +88,7 @@ def _tell_one(draft: Draft, keyword: str) -> None:
 def _note_shelf(draft: Draft, keyword: str) -> None:
     for part, _ in draft.found(keyword):
         if part.path and keyword in DEFINITION_KEYWORDS:
-            draft.job.tally.lose(part.path, keyword, "rewritten", "what is referred to is told elsewhere")
+            draft.job.tally.lose(part.path, keyword, "rewritten", "referenced definitions are emitted elsewhere")
 
 
 def _tell_subschemas(draft: Draft, keyword: str) -> None:
@@ -107,7 +107,7 @@ def _tell_subschemas(draft: Draft, keyword: str) -> None:
     else:
         draft.output[keyword] = value
     if keyword in draft.output:
-        draft.drop_rest(keyword, "another one beside it is told")
+        draft.drop_rest(keyword, "another value of this keyword is emitted")
 
 
 def _tell_value(draft: Draft, keyword: str) -> None:
@@ -137,27 +137,27 @@ _MAX_LEVELS = 80
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lowered:
-    """A schema in a dialect's words, with what became of each keyword."""
+    """A schema lowered to a dialect, with the fate of each keyword."""
 
     schema: dict[str, Any]
     kept: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
     restore: Restorer | None = None
-    """`None` where arguments need no change on the way back."""
+    """`None` if arguments need no change on the way back."""
 
 
 def lower(schema: Mapping[str, Any], rules: Rules) -> Lowered:
-    """Give the schema in the dialect's words.
+    """Lower a schema to a dialect.
 
     Raises:
-        CannotLowerError: The dialect cannot take it at all.
+        CannotLowerError: The dialect cannot express it.
     """
     written = deepcopy(dict(schema))
     return _as_written(written) if rules.as_written else _Lowering(written, rules).lowered()
 
 
 class _Lowering:
-    """One schema on its way into one dialect."""
+    """The lowering of one schema to one dialect."""
 
     def __init__(self, written: dict[str, Any], rules: Rules) -> None:
         original = SourceSchema(written)
@@ -175,7 +175,7 @@ class _Lowering:
         refs.shapes["#"] = root.shape
         loop = None if job.rules.recursion else refs.loop()
         if loop is not None:
-            raise CannotLowerError(f"recursion at {loop or '/'}; flatten the schema", path=loop, why="recursion")
+            raise CannotLowerError(f"recursion at {loop or '/'}; remove the recursion", path=loop, why="recursion")
         self._shelve(root.told)
         if job.rules.strict_limits is not None:
             check_size(root.told, job.rules.strict_limits)
@@ -183,7 +183,7 @@ class _Lowering:
         return Lowered(schema=root.told, kept=job.tally.kept(), losses=job.tally.losses(), restore=restore)
 
     def _shelve(self, told: dict[str, Any]) -> None:
-        """Put the definitions that are still referred to behind the rest."""
+        """Append the definitions that are still referenced."""
         job = self._job
         for shelf in DEFINITION_KEYWORDS:
             kept = job.refs.shelves.get(shelf, {})
@@ -192,7 +192,7 @@ class _Lowering:
             if ordered:
                 told[shelf] = ordered
             if shelf in job.original.root:
-                detail = "written out where it is used" if job.rules.inline else "told without what nothing refers to"
+                detail = "inlined where it is used" if job.rules.inline else "unreferenced definitions are omitted"
                 job.tally.why("", shelf, "rewritten", detail)
                 job.tally.settle([Part({}, "", {shelf: written})], {shelf: ordered} if ordered else {})
 
@@ -226,10 +226,10 @@ class _Lowering:
 
 
 def _as_written(schema: dict[str, Any]) -> Lowered:
-    """Tell a schema word for word, but for the type of the arguments, which is always an object."""
+    """Return a schema unchanged, except for the root type, which is always object."""
     tally = Tally()
     told = {**schema, "type": "object"}
-    tally.why("", "type", "rewritten", "told as object, for arguments are always one")
+    tally.why("", "type", "rewritten", "emitted as object: arguments are always an object")
     tally.settle([Part(schema, "", schema)], told)
     waiting = [(schema, "")]
     kept: list[str] = []

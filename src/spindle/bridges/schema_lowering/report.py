@@ -1,4 +1,4 @@
-"""What a dialect could not say of a tool's schema: nothing is lost without a line here."""
+"""Reports which parts of a tool's schema a dialect could not express; every loss has an entry."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ Action: TypeAlias = Literal["rewritten", "dropped"]
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One keyword that the model is told otherwise, or not at all; the call is held to it all the same."""
+    """A keyword that the model sees changed or not at all; calls are still validated against it."""
 
     path: str
-    """JSON pointer into the tool's own schema: the subschema that has the keyword."""
+    """JSON pointer to the subschema with the keyword, in the tool's own schema."""
     keyword: str
     action: Action
     detail: str
     narrows: bool = False
-    """Whether the model is told that less is allowed than the tool takes."""
+    """Whether the model sees a stricter schema than the tool's own."""
 
     def __str__(self) -> str:
         return f"{self.action} {self.keyword} at {self.path or '/'}: {self.detail}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the loss as plain data."""
+        """Return the loss as plain data."""
         return {
             "path": self.path,
             "keyword": self.keyword,
@@ -35,31 +35,31 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """What became of each keyword of one tool's schema in one dialect."""
+    """The fate of each keyword of one tool's schema in one dialect."""
 
     tool: str
     dialect: str
     kept: tuple[str, ...] = ()
-    """JSON pointers of the keywords that the model is told as they are."""
+    """JSON pointers of the keywords that are emitted unchanged."""
     losses: tuple[Loss, ...] = ()
 
     @property
     def rewritten(self) -> tuple[Loss, ...]:
-        """The keywords that the model is told in other words."""
+        """The keywords that are emitted in another form."""
         return tuple(loss for loss in self.losses if loss.action == "rewritten")
 
     @property
     def dropped(self) -> tuple[Loss, ...]:
-        """The keywords that the model is not told."""
+        """The keywords that are not emitted."""
         return tuple(loss for loss in self.losses if loss.action == "dropped")
 
     @property
     def is_lossless(self) -> bool:
-        """Whether the model is told the schema as it is."""
+        """Whether the schema is emitted unchanged."""
         return not self.losses
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as plain data."""
+        """Return the report as plain data."""
         losses = [loss.to_dict() for loss in self.losses]
         return {"tool": self.tool, "dialect": self.dialect, "kept": list(self.kept), "losses": losses}
 
@@ -81,5 +81,5 @@ def pointer(path: str, *steps: str | int) -> str:
 
 
 def in_order(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    """Give each loss once, sorted by place."""
+    """Return each loss once, sorted by path."""
     return tuple(sorted(set(losses), key=lambda loss: (loss.path, loss.keyword, loss.action, loss.detail)))

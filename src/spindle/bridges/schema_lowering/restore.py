@@ -1,4 +1,4 @@
-"""Undoes in a call's arguments what lowering rewrote: names that were mapped, nulls that stand for nothing given."""
+"""Restores a call's arguments to the tool's own schema: maps names back, and drops nulls that mean "omitted"."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ Compile: TypeAlias = Callable[[], "Validator"]
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property as the model knows it."""
+    """One property as the model sees it."""
 
     own: str
-    """The tool's name for it."""
+    """The tool's own name for it."""
     drops_null: bool
-    """Whether null stands for a property that was not given."""
+    """Whether null means that the property was omitted."""
     shape: "Shape | None"
     unsure: bool = False
-    """Whether null may stand for the other of the two as well, if only then the object fits."""
+    """Whether null may also have its other meaning, if the object is valid only then."""
 
 
 class Branch:
-    """One of several shapes a value may have."""
+    """One alternative of a union, recognised by validating a value."""
 
     def __init__(self, told: Compile, own: Compile, shape: "Shape | None") -> None:
         self._told, self._own, self.shape = told, own, shape
@@ -35,16 +35,16 @@ class Branch:
         return self._told(), self._own()
 
     def is_told(self, value: Any) -> bool:
-        """Say whether a value is one that the model was told of here."""
+        """Return whether a value matches the alternative as the model sees it."""
         return self._validators[0].is_valid(value)
 
     def is_own(self, value: Any) -> bool:
-        """Say whether the tool takes a value here."""
+        """Return whether a value matches the alternative in the tool's own schema."""
         return self._validators[1].is_valid(value)
 
 
 class SourceValidator:
-    """One of the tool's own subschemas."""
+    """A lazily compiled validator for one of the tool's own subschemas."""
 
     def __init__(self, compiled: Compile) -> None:
         self._compiled = compiled
@@ -54,53 +54,53 @@ class SourceValidator:
         return self._compiled()
 
     def takes(self, value: Any) -> bool:
-        """Say whether a value fits it."""
+        """Return whether a value is valid."""
         return self._validator.is_valid(value)
 
 
 @dataclass(slots=True)
 class Shape:
-    """How the model sees one value, where that is not how the tool does."""
+    """How one value as the model sees it differs from the tool's own schema."""
 
     properties: dict[str, Property] = field(default_factory=dict[str, Property])
     others: "Shape | None" = None
-    """Of the values of a map."""
+    """The shape of additional properties."""
     prefix: "tuple[Shape | None, ...]" = ()
     items: "Shape | None" = None
     every: "list[Shape]" = field(default_factory=list["Shape"])
-    """Shapes that hold beside this one."""
+    """Shapes that apply in addition to this one."""
     unions: list[tuple[Branch, ...]] = field(default_factory=list[tuple[Branch, ...]])
-    """Choices between shapes, of which one holds beside this one."""
+    """Unions of shapes; one alternative of each applies in addition to this one."""
     reference: str | None = None
     owns: "tuple[SourceValidator, ...]" = ()
-    """Where properties are unsure: what the tool itself asks of the object."""
+    """The tool's own constraints on the object, to decide about `unsure` properties."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing to look at."""
+        """Whether nothing has to be restored."""
         own = self.properties or self.others or any(self.prefix) or self.items
         return not (own or self.every or self.unions or self.reference)
 
 
 class Restorer:
-    """Applies a shape to arguments; what it is given is never changed."""
+    """Applies a shape to arguments, returning new ones."""
 
     def __init__(self, root: Shape | None, definitions: Mapping[str, Shape | None]) -> None:
         self._root = root
         self._definitions = definitions
 
     def __call__(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the arguments as the tool's own schema has them."""
+        """Return the arguments in the form of the tool's own schema."""
         restored = _Restoring(self._definitions).restored(dict(args), self._root)
         return cast("dict[str, Any]", restored)
 
 
 class _Restoring:
-    """One call's arguments on their way back."""
+    """The restoration of one call's arguments."""
 
     def __init__(self, definitions: Mapping[str, Shape | None]) -> None:
         self._definitions = definitions
-        # Trying an alternative restores what is inside; done anew at every level, that would double with each.
+        # Memoised: trying an alternative restores nested values, which would otherwise take exponential time.
         self._tried: dict[tuple[int, int], Shape | None] = {}
 
     def restored(self, value: Any, shape: Shape | None) -> Any:
@@ -112,7 +112,7 @@ class _Restoring:
         return self._array(cast("list[Any]", value), shape)
 
     def _resolved(self, value: Any, shape: Shape) -> Shape:
-        """Put together all that holds for one value: references, parts, and the alternatives that were meant."""
+        """Merge everything that applies to one value: references, parts, and the matching alternatives of unions."""
         referred = None if shape.reference is None else self._definitions.get(shape.reference)
         chosen = [self._chosen(value, branches) for branches in shape.unions]
         resolved = Shape(shape.properties, shape.others, shape.prefix, shape.items, owns=shape.owns)
@@ -153,9 +153,9 @@ class _Restoring:
         return sum(name in known and known[name].own != name for name in cast("dict[str, Any]", value))
 
     def _meant(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
-        """Give the shape of the alternative that the model meant: of the first that fits, in the tool's eyes too."""
+        """Return the shape of the alternative the model used: the first match that is also valid for the tool."""
         told = [branch for branch in branches if branch.is_told(value)]
-        # A free object takes mapped names too, but only the alternative that describes them can have meant them.
+        # An open object accepts mapped names too, but only the alternative that describes them can have produced them.
         told.sort(key=lambda branch: self._mapped_names(value, branch.shape), reverse=True)
         for branch in told:
             if branch.is_own(self.restored(value, branch.shape)):

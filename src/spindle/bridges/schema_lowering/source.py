@@ -1,4 +1,4 @@
-"""A tool's own schema, place by place: what each subschema says in today's words, and where its references lead."""
+"""A tool's source schema: its subschemas in draft 2020-12 form, and the resolution of references."""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from spindle.bridges.schema_lowering.restore import Shape
 from spindle.tools.schema.graph import SchemaGraph, as_list, as_object
 
 if TYPE_CHECKING:
-    # For its types alone: it is slow to import, and most tools never need it here.
+    # For types only: slow to import, rarely needed.
     from jsonschema_rs import Registry, Validator
 
 
@@ -30,7 +30,7 @@ DEFINITION_KEYWORDS = ("$defs", "definitions")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 ADDRESSES = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary")
 NOTES = ("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment")
-"""What demands nothing of a value."""
+"""Annotations: keywords that constrain no value."""
 
 _LEGACY = ("http://json-schema.org/draft-04/", "http://json-schema.org/draft-06/", "http://json-schema.org/draft-07/")
 _ROOT = "urn:spindle:schema"
@@ -41,19 +41,19 @@ class Part:
     """One subschema that a value must satisfy."""
 
     schema: Mapping[str, Any]
-    """In the words of draft 2020-12."""
+    """In the keywords of draft 2020-12."""
     path: str
     written: Mapping[str, Any]
-    """As the tool has it."""
+    """As written in the tool's schema."""
     alias: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The tool's own word for a keyword, where it is another one."""
+    """The tool's own keyword for each converted keyword."""
 
     def at(self, keyword: str, *steps: str | int) -> str:
-        """Point at something inside a keyword, in the tool's own schema."""
+        """Return the JSON pointer to a location inside a keyword, in the tool's own schema."""
         return pointer(self.path, self.alias.get(keyword, keyword), *steps)
 
     def without(self, *keywords: str) -> "Part":
-        """Give the part as if it did not have some keywords."""
+        """Return the part without some keywords."""
         if not any(keyword in self.written for keyword in keywords):
             return self
         kept = {keyword: value for keyword, value in self.schema.items() if keyword not in keywords}
@@ -61,21 +61,21 @@ class Part:
         return Part(kept, self.path, written, self.alias)
 
     def child(self, keyword: str) -> Place:
-        """Give the subschema that a keyword holds."""
+        """Return the subschema of a keyword."""
         return self.schema[keyword], self.at(keyword)
 
     def children(self, keyword: str) -> list[Place]:
-        """Give the subschemas that a keyword lists."""
+        """Return the subschemas that a keyword lists."""
         return [(each, self.at(keyword, index)) for index, each in enumerate(as_list(self.schema.get(keyword)))]
 
     def named(self, keyword: str) -> dict[str, Place]:
-        """Give the subschemas that a keyword names."""
+        """Return the subschemas of a keyword by name."""
         named = as_object(self.schema.get(keyword)) or {}
         return {name: (each, self.at(keyword, name)) for name, each in named.items()}
 
 
 class SourceSchema:
-    """A tool's schema as it was written, and what can be asked about it."""
+    """A tool's schema as written, with lookups."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root
@@ -90,11 +90,11 @@ class SourceSchema:
         return graph
 
     def part(self, schema: dict[str, Any], path: str) -> Part:
-        """Give a subschema in today's words."""
+        """Return a subschema in the keywords of draft 2020-12."""
         return _modern(schema, path) if self.is_legacy or "dependencies" in schema else Part(schema, path, schema)
 
     def target(self, part: Part, keyword: str) -> Place | None:
-        """Follow a reference; `None` where it is not one place of this schema that it leads to."""
+        """Resolve a reference; `None` if it does not lead to a single place of this schema."""
         reference = str(part.schema[keyword])
         if keyword == "$ref" and (reference == "#" or reference.startswith("#/")) and not self._has_addresses:
             path = unquote(reference[1:])
@@ -109,17 +109,17 @@ class SourceSchema:
 
     @cached_property
     def property_names(self) -> frozenset[str]:
-        """Every name that is a property's anywhere in the schema."""
+        """Every property name anywhere in the schema."""
         found = (as_object(value.get("properties")) or {} for value, _ in places(self.root))
         return frozenset(name for names in found for name in names)
 
     @cached_property
     def _has_addresses(self) -> bool:
-        """Whether a subschema has an address of its own, so that references inside it may lead elsewhere."""
+        """Whether a subschema has an `$id`, so that references inside it may lead elsewhere."""
         return any("$id" in value for value, _ in places(self.root))
 
     def _own(self, node: dict[str, Any], path: str) -> dict[str, Any]:
-        """Give the very object of the schema: a graph knows subschemas by identity, and parts may be copies."""
+        """Return the original object at a path: the graph compares by identity, and parts may be copies."""
         return node if id(node) in self._paths else self._at(path) or {}
 
     def _at(self, path: str) -> dict[str, Any] | None:
@@ -136,7 +136,7 @@ class SourceSchema:
         return as_object(here)
 
     def properties_at(self, place: Place) -> dict[str, Place]:
-        """Give every property that a subschema speaks of, through references, parts and alternatives."""
+        """Return every property that a subschema mentions, through references, parts and alternatives."""
         found: dict[str, Place] = {}
         seen: set[int] = set()
         waiting = [place]
@@ -156,19 +156,19 @@ class SourceSchema:
 
     @cached_property
     def _registry(self) -> "Registry":
-        import jsonschema_rs  # noqa: PLC0415 - slow to import, and most tools never need it here
+        import jsonschema_rs  # noqa: PLC0415  slow to import, rarely needed
 
         return jsonschema_rs.Registry([(_ROOT, self.root)])
 
     def validator(self, path: str) -> "Validator":
-        """Compile one place of the schema."""
-        import jsonschema_rs  # noqa: PLC0415 - slow to import, and most tools never need it here
+        """Compile a validator for one path of the schema."""
+        import jsonschema_rs  # noqa: PLC0415  slow to import, rarely needed
 
         schema = {"$ref": f"{_ROOT}#{quote(path, safe='/~')}"}
         return jsonschema_rs.validator_for(schema, registry=self._registry, validate_formats=False, offline=True)
 
     def takes_null(self, value: Any, path: str) -> bool:
-        """Say whether a place of the schema is satisfied by null."""
+        """Return whether a place of the schema accepts null."""
         schema = as_object(value)
         if schema is None:
             return value is not False
@@ -179,12 +179,12 @@ class SourceSchema:
 
 
 def listing(value: object) -> list[Any] | None:
-    """Take a JSON value for a list, if it is one."""
+    """Return a JSON value if it is a list, else `None`."""
     return cast("list[Any]", value) if isinstance(value, list) else None
 
 
 def places(root: dict[str, Any]) -> Iterator[Place]:
-    """Walk every place where JSON Schema keeps a subschema, and every other object, for a reference may lead there."""
+    """Yield every object in the schema with its path: a reference may lead to any of them."""
     waiting: list[Place] = [(root, "")]
     while waiting:
         value, path = waiting.pop()
@@ -196,10 +196,10 @@ def places(root: dict[str, Any]) -> Iterator[Place]:
 
 
 def _modern(written: dict[str, Any], path: str) -> Part:
-    """Put a subschema of an older draft into the words of 2020-12."""
+    """Convert a subschema of an older draft to draft 2020-12."""
     schema = dict(written)
     alias: dict[str, str] = {}
-    if "$ref" in schema:  # up to draft 7, a reference silences all that demands something beside it
+    if "$ref" in schema:  # up to draft 7, constraints beside a reference are ignored
         schema = {
             key: value for key, value in schema.items() if key in ("$ref", *DEFINITION_KEYWORDS, *NOTES, *ADDRESSES)
         }
@@ -219,15 +219,15 @@ def _modern(written: dict[str, Any], path: str) -> Part:
 
 
 _LEGAL = "/~!$&'()*+,;=:@?"
-"""What may stand in the fragment of an address beside letters and digits."""
+"""Characters allowed in a URI fragment beside letters and digits."""
 _ROUNDS = 2
-"""How often a reference that leads back to itself is written out."""
+"""How often a recursive reference is inlined."""
 _MAX_WRITTEN_OUT = 2_000
-"""How many references of one schema are written out before the rest is left open."""
+"""Maximum number of references of one schema that are inlined; the rest is left open."""
 
 
 class References:
-    """What is referred to in one schema."""
+    """The references of one schema and the definitions they lead to."""
 
     def __init__(self, original: SourceSchema, rules: Rules) -> None:
         self._original = original
@@ -245,19 +245,19 @@ class References:
         self.shelves: dict[str, dict[str, Any]] = {}
 
     def is_kept(self, part: Part, keyword: str, target: Place, *, alone: bool) -> bool:
-        """Say whether a reference stays one; `alone` where no other subschema speaks of the same value."""
+        """Return whether a reference is kept; `alone` means that no other subschema constrains the same value."""
         if self._rules.inline or keyword != "$ref":
             return False
         if not alone or not has_more(part, keyword):
             return alone
-        # What stands beside it is told best by writing it out; but one that leads back to itself would never end.
+        # Inlining expresses the sibling keywords best, but would never end for a recursive reference.
         return not self._rules.lone_refs or self._is_inside(target)
 
     def _is_inside(self, target: Place) -> bool:
         return self._open[id(target[0])] > 0 or self._addresses.get(id(target[0])) == self.owner
 
     def address(self, target: Place, written: str) -> str:
-        """Give the text of a reference to `target`, as it is `written` where it can be, and see that it leads there."""
+        """Return the text of a reference to `target`, as `written` if possible, and queue the target for lowering."""
         schema, path = target
         known = self._addresses.get(id(schema))
         if known is None:
@@ -281,27 +281,27 @@ class References:
         return "$defs", name
 
     def shelve(self, address: str, lowered: Any, shape: Shape | None) -> None:
-        """Keep a definition that was lowered."""
+        """Store a lowered definition."""
         shelf, name = (step.replace("~1", "/").replace("~0", "~") for step in unquote(address).split("/")[1:])
         self.shelves.setdefault(shelf, {})[name] = lowered
         self.shapes[address] = shape
 
     def enter(self, target: Place) -> str | None:
-        """Begin to write a reference out; gives the reason where it must be left open instead."""
+        """Start inlining a reference; return the reason if it must be left open instead."""
         if self._open[id(target[0])] >= _ROUNDS:
-            return "leads back to itself: written out, then left open"
+            return "recursive: inlined a few times, then left open"
         if self._written_out >= _MAX_WRITTEN_OUT:
-            return "too large to be written out any further: left open"
+            return "too large to inline further: left open"
         self._written_out += 1
         self._open[id(target[0])] += 1
         return None
 
     def leave(self, target: Place) -> None:
-        """End what `enter` began."""
+        """End the inlining started by `enter`."""
         self._open[id(target[0])] -= 1
 
     def loop(self) -> str | None:
-        """Point at a definition that leads back to itself, if there is one."""
+        """Return the path of a recursive definition, if there is one."""
         for start in self._leads:
             seen: set[str] = set()
             waiting = list(self._leads[start])
@@ -316,10 +316,10 @@ class References:
 
 
 def has_more(part: Part, keyword: str) -> bool:
-    """Say whether something stands beside a reference."""
+    """Return whether a reference has sibling keywords."""
     return any(other not in (keyword, *DEFINITION_KEYWORDS, "$comment") for other in part.schema)
 
 
 def demands(part: Part, *besides: str) -> list[str]:
-    """Give the keywords of a part that demand something of a value."""
+    """Return the keywords of a part that constrain a value."""
     return [keyword for keyword in part.schema if keyword not in (*NOTES, *DEFINITION_KEYWORDS, *besides)]

@@ -1,4 +1,4 @@
-"""Strict forms: every object closed, every property required, and no schema beyond the provider's limits."""
+"""Applies the strict form: every object closed, every property required, and the size within the provider's limits."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,11 @@ from spindle.tools.schema.graph import as_list, as_object
 
 _NULL = {"type": "null"}
 _PLAIN = ("type", "properties", "required", "additionalProperties", "minProperties")
-_LEFT_OUT = "null stands for leaving it out"
+_LEFT_OUT = "null means that it is omitted"
 
 
 def settle_strict(draft: Draft) -> None:
-    """Close an object and require all of it, where the dialect wants that."""
+    """Close an object and require all its properties, if the dialect demands it."""
     is_object = "object" in types_of(draft.output.get("type"))
     if draft.rules.closed and is_object:
         _close(draft)
@@ -30,15 +30,15 @@ def _close(draft: Draft) -> None:
     others = [value for part in draft.parts for value in [part.schema.get("additionalProperties")] if value is not None]
     patterns = [part for part in draft.parts if part.schema.get("patternProperties")]
     if patterns or any(isinstance(value, dict) for value in others):
-        raise draft.refuse("a map with keys of the caller's own", "make it a list of pairs")
+        raise draft.refuse("a map with arbitrary keys", "use a list of pairs instead")
     told.setdefault("properties", {})
     if not told["properties"] and False not in others:
-        raise draft.refuse("an object whose properties are not named", "name its properties")
+        raise draft.refuse("an object without named properties", "name its properties")
     told["additionalProperties"] = False
     if False not in others:
-        draft.explain("additionalProperties", "told as closed, for every object is in the strict form", narrows=True)
+        draft.explain("additionalProperties", "emitted as false: the strict form closes every object", narrows=True)
     if not any("properties" in part.schema for part in draft.parts):
-        draft.explain("properties", "an object must say its properties: told as none")
+        draft.explain("properties", "emitted as empty: an object must list its properties")
 
 
 def _require_all(draft: Draft) -> None:
@@ -48,7 +48,7 @@ def _require_all(draft: Draft) -> None:
     if optional or len(required) != len(told["properties"]):
         told["required"] = list(told["properties"])
     told.setdefault("required", [])
-    draft.explain("required", "every property is required in the strict form; null stands for one that is left out")
+    draft.explain("required", "every property is required in the strict form; null means that it is omitted")
     for wire in optional:
         _tell_optional(draft, wire)
 
@@ -68,13 +68,13 @@ def _tell_optional(draft: Draft, wire: str) -> None:
 
 
 def _counts_what_is_given(draft: Draft) -> bool:
-    """Say whether an object may be refused for a property that is given as null, although that takes null."""
-    # Of several parts, one may be closed to what another describes.
+    """Return whether an object may be rejected for a null property, although the property itself accepts null."""
+    # With several parts, one may be closed to properties that another describes.
     return len(draft.parts) > 1 or any(demands(part, *_PLAIN, *ADDRESSES) for part in draft.parts)
 
 
 def _nullable(draft: Draft, node: Node, places: list[Place]) -> dict[str, Any]:
-    """Let null through beside what a property takes."""
+    """Return the schema of a property extended to accept null."""
     told = dict(node.told)
     if "type" in told and {"anyOf", "const", "$ref"}.isdisjoint(told):
         told["type"] = [*(kind for kind in types_of(told["type"]) if kind != "null"), "null"]
@@ -101,7 +101,7 @@ def _lose(draft: Draft, node: Node, places: list[Place], changed: list[str]) -> 
 
 @dataclass(slots=True)
 class Size:
-    """How large a lowered schema is, in what providers count."""
+    """The size of a lowered schema, in the units that providers limit."""
 
     properties: int = 0
     optional: int = 0
@@ -115,7 +115,7 @@ class Size:
 
 
 def size_of(schema: dict[str, Any], long_enum_values: int = 0) -> Size:
-    """Measure a lowered schema, each definition once."""
+    """Measure a lowered schema, counting each definition once."""
     size = Size()
     waiting: list[tuple[Any, int]] = [(schema, 1)]
     while waiting:
@@ -158,10 +158,10 @@ def _count(node: dict[str, Any], size: Size, long_enum_values: int) -> None:
 
 
 def check_size(schema: dict[str, Any], limits: Limits) -> None:
-    """Hold a lowered schema to the limits of the strict form.
+    """Check a lowered schema against the limits of the strict form.
 
     Raises:
-        CannotLowerError: It is beyond one of them.
+        CannotLowerError: A limit is exceeded.
     """
     size = size_of(schema, limits.long_enum_values or 0)
     checks = [
@@ -173,5 +173,5 @@ def check_size(schema: dict[str, Any], limits: Limits) -> None:
     ]
     for what, count, most in checks:
         if most is not None and count > most:
-            why = f"{count} {what}, where the strict form takes {most}"
+            why = f"{count} {what}, but the strict form accepts at most {most}"
             raise CannotLowerError(f"{why}; make the schema smaller", why=why)

@@ -1,4 +1,4 @@
-"""Keeps count of what became of each keyword: whatever is not found again in the lowered schema is a loss."""
+"""Records the fate of each keyword: any keyword missing from the lowered schema is a loss. Also combines keywords."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ _SHOWN_CHARS = 60
 
 
 class Tally:
-    """The losses of one schema; a place that is told in two ways counts as its worse one."""
+    """The losses of one schema; a keyword emitted in two ways counts as the worse one."""
 
     def __init__(self) -> None:
         self._losses: dict[tuple[str, str], Loss] = {}
@@ -19,23 +19,23 @@ class Tally:
         self._why: dict[tuple[str, str], tuple[Action, str, bool]] = {}
 
     def why(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
-        """Say beforehand why a keyword will be missing or changed; counts only if it is."""
+        """Record in advance why a keyword will be missing or changed; counts only if it is."""
         before = self._why.get((path, keyword))
         self._why[path, keyword] = action, detail, narrows or (before is not None and before[2])
 
     def take(self, path: str, keyword: str, detail: str) -> None:
-        """Count a keyword as told otherwise, whatever is told under its name by another place."""
+        """Record a keyword as rewritten, even if another part emits a keyword of the same name."""
         self.why(path, keyword, "rewritten", detail)
         self.lose(path, keyword, "rewritten", detail)
 
     def lose(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
-        """Count a loss."""
+        """Record a loss."""
         known = self._losses.get((path, keyword))
         if known is None or (known.action, action) == ("rewritten", "dropped"):
             self._losses[path, keyword] = Loss(path, keyword, action, detail, narrows or bool(known and known.narrows))
 
     def settle(self, parts: Iterable[Part], lowered: Mapping[str, Any]) -> None:
-        """Compare what was asked for with what is told, keyword by keyword."""
+        """Compare the written keywords with the lowered schema, and record the losses."""
         listed = list(parts)
         for part in listed:
             for keyword, value in part.written.items():
@@ -53,9 +53,9 @@ class Tally:
             action, detail, narrows = self._why[path, keyword]
             self.lose(path, keyword, action, detail, narrows=narrows)
         elif keyword in lowered:
-            self.lose(path, keyword, "rewritten", f"told as {_shown(lowered[keyword])}")
+            self.lose(path, keyword, "rewritten", f"emitted as {_shown(lowered[keyword])}")
         else:
-            self.lose(path, keyword, "dropped", "the dialect has no such keyword here")
+            self.lose(path, keyword, "dropped", "the dialect does not accept this keyword here")
 
     def _added(self, parts: list[Part], keyword: str) -> None:
         for part in parts:
@@ -65,16 +65,16 @@ class Tally:
                 return
 
     def losses(self) -> tuple[Loss, ...]:
-        """Give every loss, sorted by place."""
+        """Return every loss, sorted by path."""
         return in_order(self._losses.values())
 
     def kept(self) -> tuple[str, ...]:
-        """Point at every keyword that is told as it is, wherever it is told."""
+        """Return the JSON pointers of all keywords that are emitted unchanged everywhere."""
         return tuple(sorted(at for at, place in self._kept.items() if place not in self._losses))
 
 
 def is_told(keyword: str, value: Any, lowered: Mapping[str, Any]) -> bool:
-    """Say whether a keyword is found again; what is inside a subschema is counted at its own place."""
+    """Return whether a keyword is in the lowered schema; nested subschemas are compared separately."""
     if keyword not in lowered:
         return False
     told = lowered[keyword]
@@ -92,7 +92,7 @@ def is_told(keyword: str, value: Any, lowered: Mapping[str, Any]) -> bool:
 
 
 def _shown_names(names: dict[str, Any]) -> set[str]:
-    # A property that nothing satisfies is told by leaving it out; its own place says so.
+    # A property that accepts no value is expressed by omitting it; its own subschema records that.
     return {name for name, schema in names.items() if schema is not False}
 
 
@@ -115,12 +115,12 @@ def _shown(value: Any) -> str:
 
 
 def is_combined(keyword: str) -> bool:
-    """Say whether one value can demand what several do."""
+    """Return whether one value can combine the constraints of several."""
     return keyword in _COMBINATIONS
 
 
 def combined(keyword: str, values: list[Any]) -> Any:
-    """Give one value that demands what all demand, or what the first does where no value could."""
+    """Return one value that combines all constraints, or the first value if that is not possible."""
     if len(values) == 1:
         return values[0]
     combine = _COMBINATIONS.get(keyword)
@@ -128,12 +128,12 @@ def combined(keyword: str, values: list[Any]) -> Any:
 
 
 def types_of(value: Any) -> list[str]:
-    """Give `type` as a list."""
+    """Return `type` as a list."""
     return [value] if isinstance(value, str) else [str(each) for each in as_list(value)]
 
 
 def narrowed(left: list[str], right: list[str]) -> list[str]:
-    """Give the types that are in both lists; every integer is a number."""
+    """Return the types in both lists; an integer is also a number."""
     both = [each for each in left if each in right or (each == "integer" and "number" in right)]
     return both + [each for each in right if each == "integer" and "number" in left and each not in both]
 

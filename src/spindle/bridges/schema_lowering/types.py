@@ -1,4 +1,4 @@
-"""Types: one or many, null, constants and enums, and what to say where a schema names no type."""
+"""Lowers types: single or several, null, constants, enums, and types missing from the schema."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _OWNER = {keyword: kind for kind, keywords in _OF.items() for keyword in keyword
 
 
 def settle_types(draft: Draft) -> None:
-    """Say the type in the way the dialect wants it said."""
+    """Emit the type in the form the dialect requires."""
     if draft.root:
         _settle_root(draft)
     if draft.is_restricted:
@@ -41,20 +41,20 @@ def settle_types(draft: Draft) -> None:
 def _settle_root(draft: Draft) -> None:
     if draft.output.get("type") != "object":
         draft.output["type"] = "object"
-        draft.explain("type", "told as object, for arguments are always one")
+        draft.explain("type", "emitted as object: arguments are always an object")
 
 
 def _leave_out(draft: Draft) -> None:
-    """Tell arguments without properties by not telling of any."""
+    """Clear the output for arguments without properties."""
     is_open = [value for _, value in draft.found("additionalProperties")] != [False]
     for keyword in draft.output:
-        draft.explain(keyword, "arguments without properties are told by leaving them out", narrows=is_open)
+        draft.explain(keyword, "arguments without properties are omitted", narrows=is_open)
     draft.output.clear()
     draft.words.clear()
 
 
 def _settle_constant(draft: Draft) -> None:
-    """Tell a constant as an enum of one where the dialect has no constants."""
+    """Emit a constant as an enum of one value if the dialect has no `const`."""
     found = draft.found("const")
     if not found or draft.takes("const"):
         return
@@ -62,12 +62,12 @@ def _settle_constant(draft: Draft) -> None:
     known = draft.output.get("enum")
     if known is None or any(same(value, each) for each in known):
         draft.output["enum"] = [value]
-        draft.explain("const", "told as an enum of one")
-    draft.drop_rest("const", "another one beside it is told")
+        draft.explain("const", "emitted as an enum of one value")
+    draft.drop_rest("const", "another value of this keyword is emitted")
 
 
 def _settle_missing(draft: Draft) -> None:
-    """Name a type where the dialect must have one."""
+    """Add a type if the dialect requires one."""
     told = draft.output
     if not draft.rules.needs_type or not {"type", "anyOf", "$ref"}.isdisjoint(told):
         return
@@ -77,7 +77,7 @@ def _settle_missing(draft: Draft) -> None:
     elif values:
         kinds = list(dict.fromkeys(map(_type_of, values)))
         told["type"] = kinds[0] if len(kinds) == 1 else kinds
-        draft.explain("type", "told as the type of its values")
+        draft.explain("type", "emitted as the type of its values")
     else:
         _infer(draft)
 
@@ -87,21 +87,21 @@ def _infer(draft: Draft) -> None:
     kinds = list(asked)
     if kinds:
         draft.output["type"] = kinds[0] if len(kinds) == 1 else kinds
-        draft.explain("type", "told as the type that its other keywords are for", narrows=True)
+        draft.explain("type", "emitted as the type its other keywords apply to", narrows=True)
     elif draft.rules.any_value:
         _tell_any(draft)
     else:
-        raise draft.refuse("a value of any type", "name its type")
+        raise draft.refuse("a value of any type", "declare its type")
 
 
 def _tell_any(draft: Draft) -> None:
     draft.output["anyOf"] = [*_SCALARS, {"type": "array", "items": {"anyOf": [*_SCALARS]}}]
     draft.output["nullable"] = True
-    draft.explain("anyOf", "a value of any type is told as one of every type", narrows=True)
+    draft.explain("anyOf", "a value of any type is emitted as a union of all types", narrows=True)
 
 
 def _settle_enum(draft: Draft) -> None:
-    """Leave out an enum of values that the dialect cannot list."""
+    """Remove an enum of values that the dialect cannot list, and describe it instead."""
     values = as_list(draft.output.get("enum"))
     if "enum" not in draft.output:
         return
@@ -119,7 +119,7 @@ def _settle_enum(draft: Draft) -> None:
 
 
 def _settle_bounds(draft: Draft) -> None:
-    """Tell an exclusive bound of integers as an inclusive one where the dialect has no other."""
+    """Emit an exclusive bound of integers as an inclusive one if the dialect has no exclusive bounds."""
     for exclusive, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
         values = [value for _, value in draft.found(exclusive)]
         if not values or draft.takes(exclusive):
@@ -128,7 +128,7 @@ def _settle_bounds(draft: Draft) -> None:
         is_whole = draft.output.get("type") == "integer" and isinstance(value, int)
         if is_whole and draft.takes(bound) and bound not in draft.output:
             draft.output[bound] = value + step
-            draft.explain(exclusive, f"told as {bound} {value + step}")
+            draft.explain(exclusive, f"emitted as {bound} {value + step}")
         else:
             draft.describe(exclusive, value)
 
@@ -139,25 +139,25 @@ def _has_items(draft: Draft) -> bool:
 
 def _add_items(draft: Draft) -> None:
     if draft.rules.needs_type and not draft.rules.any_value:
-        raise draft.refuse("a list of anything", "say what its items are")
+        raise draft.refuse("a list of any values", "declare its items")
     draft.output["items"] = {"anyOf": [*_SCALARS]} if draft.rules.needs_type else {}
-    detail = "a list must say what its items are: told as " + ("any type" if draft.rules.needs_type else "anything")
+    detail = "a list must declare its items: emitted as " + ("any type" if draft.rules.needs_type else "anything")
     draft.explain("items", detail, narrows=draft.rules.needs_type)
 
 
 def _settle_list(draft: Draft) -> None:
-    """Tell null by a flag, and other lists of types by alternatives."""
+    """Express null by a flag, and other lists of types by alternatives."""
     told = draft.output
     kinds = types_of(told["type"]) if "type" in told else []
     values = told.get("enum")
     allows_null = ("null" in kinds and len(kinds) > 1) or (not kinds and values is not None and None in values)
     if (allows_null or draft.nullable_paths) and _nothing_forbids_null(draft):
         told["nullable"] = True
-        draft.explain("type", "null is told by nullable")
+        draft.explain("type", "null is expressed by nullable")
     if values is not None and None in values:
-        # Where only null is left, the other values belong to a type that another part forbids.
+        # If only null is left, the other values are of a type that another part forbids.
         told["enum"] = [value for value in values if value is not None and kinds != ["null"]]
-        draft.explain("enum", "null is told by nullable")
+        draft.explain("enum", "null is expressed by nullable")
         if not told["enum"]:
             del told["enum"]
     kinds = [kind for kind in kinds if kind != "null"] or kinds[:1]
@@ -180,7 +180,7 @@ def _nothing_forbids_null(draft: Draft) -> bool:
 
 
 def _split(draft: Draft, kinds: list[str]) -> None:
-    """Give each type an alternative of its own, with the keywords that are for it."""
+    """Split a list of types into alternatives, each with the keywords that apply to it."""
     told = draft.output
     alternatives: list[dict[str, Any]] = []
     for kind in kinds:
@@ -189,27 +189,27 @@ def _split(draft: Draft, kinds: list[str]) -> None:
         alternatives.append({"type": kind, **own})
     for keyword in [keyword for keyword in told if keyword in _OWNER]:
         del told[keyword]
-        draft.explain(keyword, "told in the alternative of its type")
+        draft.explain(keyword, "moved to the alternative of its type")
     values = told.pop("enum", None)
     if values is not None:
-        draft.explain("enum", "told in the alternative of its type")
+        draft.explain("enum", "moved to the alternative of its type")
         for alternative in alternatives:
             if alternative["type"] == "string":
                 alternative["enum"] = values
     del told["type"]
     told["anyOf"] = alternatives
     named = any("type" in part.written for part in draft.parts)
-    draft.explain("type" if named else "anyOf", "several types are told as anyOf")
+    draft.explain("type" if named else "anyOf", "several types are emitted as anyOf")
 
 
 def _settle_lone_union(draft: Draft) -> None:
-    """Move what stands beside `anyOf` into its alternatives."""
+    """Move the sibling keywords of `anyOf` into its alternatives."""
     told = draft.output
     draft.put_words()
     draft.words.clear()
     beside = {keyword: told.pop(keyword) for keyword in list(told) if keyword != "anyOf"}
     for keyword in beside:
-        draft.explain(keyword, "told in each alternative")
+        draft.explain(keyword, "moved to each alternative")
     told["anyOf"] = [_with(alternative, beside) for alternative in told["anyOf"]]
 
 

@@ -1,4 +1,4 @@
-"""Unions: kept, told as another kind, spread over what stands beside them, or dissolved at the top."""
+"""Lowers unions: kept, emitted as another keyword, merged with their siblings, or flattened at the root."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ _PLAIN_CHOICE = {"type", "const", "enum", "title", "description"}
 
 
 def tell_union(draft: Draft, keyword: str) -> None:
-    """Tell a choice between alternatives."""
+    """Emit a choice between alternatives."""
     part, value = draft.found(keyword)[0]
-    draft.drop_rest(keyword, "another choice beside it is told")
+    draft.drop_rest(keyword, "another choice beside it is emitted")
     if draft.root and not draft.takes(keyword) and not (keyword == "oneOf" and draft.takes("anyOf")):
         if needed_names(as_list(value)) is None:
             dissolve(draft, part, keyword)
@@ -28,7 +28,7 @@ def tell_union(draft: Draft, keyword: str) -> None:
         _say_needs(draft, keyword, value)
         return
     if told_as != keyword:
-        draft.explain(keyword, "told as anyOf")
+        draft.explain(keyword, "emitted as anyOf")
     branches = _possible(draft, part, keyword)
     if not branches:
         return
@@ -36,37 +36,37 @@ def tell_union(draft: Draft, keyword: str) -> None:
     if beside:
         for other, keywords in beside:
             for each in keywords:
-                # Whether an alternative can say it, is found out there.
-                draft.job.tally.lose(other.path, other.alias.get(each, each), "rewritten", "told in each alternative")
+                # Each alternative reports its own losses.
+                draft.job.tally.lose(other.path, other.alias.get(each, each), "rewritten", "moved to each alternative")
                 draft.moved.add((other.path, other.alias.get(each, each)))
                 draft.done.add((other.path, each))
     _tell_branches(draft, told_as, branches, [_only(other, keywords) for other, keywords in beside])
 
 
 def _say_needs(draft: Draft, keyword: str, value: Any) -> None:
-    """Tell in words which properties are needed, by the names on the wire, where that is all a choice is about."""
+    """Describe which properties are required, by their wire names, if the choice is about nothing else."""
     needed = needed_names(as_list(value))
     if needed is not None:
         draft.describe(keyword, [{"required": [wire_name(draft, name) for name in names]} for names in needed])
 
 
 def _possible(draft: Draft, part: Part, keyword: str) -> list[Place]:
-    """Give the alternatives that can be told; none where one of them takes anything."""
+    """Return the alternatives that can be emitted; none if one of them accepts any value."""
     branches = part.children(keyword)
     if not draft.is_restricted:
         return branches
     if any(schema is True or schema == {} for schema, _ in branches):
-        draft.explain(keyword, "not told, for one alternative takes anything")
+        draft.explain(keyword, "omitted: one alternative accepts any value")
         return []
     for schema, path in branches:
         if schema is False:
-            draft.job.tally.lose(path, "false", "rewritten", "told by leaving the alternative out")
-            draft.explain(keyword, "told without the alternative that nothing satisfies")
+            draft.job.tally.lose(path, "false", "rewritten", "the alternative is omitted")
+            draft.explain(keyword, "emitted without the alternative that accepts no value")
     return [branch for branch in branches if branch[0] is not False]
 
 
 def _beside(draft: Draft) -> list[tuple[Part, list[str]]]:
-    """Give what else the parts demand, for each alternative must say it then."""
+    """Return the other constraints of the parts, which each alternative must repeat."""
     found = [
         (part, [each for each in demands(part, *_UNIONS, *ADDRESSES) if (part.path, each) not in draft.done])
         for part in draft.parts
@@ -96,8 +96,8 @@ def _tell_branches(draft: Draft, told_as: str, branches: list[Place], beside: li
 
 
 def dissolve(draft: Draft, part: Part, keyword: str) -> None:
-    """Tell the properties of all alternatives together, for the dialect takes no choice at the top."""
-    detail = "the properties of its alternatives are told together; a call must still fit one of them"
+    """Emit the properties of all alternatives together, because the dialect accepts no union at the root."""
+    detail = "the properties of all alternatives are merged; a call must still match one of them"
     draft.job.tally.why(part.path, keyword, "rewritten", detail)
     closed = [value for _, value in draft.found("additionalProperties")] == [False]
     branches = [draft.job.original.properties_at(place) for place in part.children(keyword)]
@@ -125,7 +125,7 @@ def _either(draft: Draft, places: list[Place]) -> Node:
 
 
 def _one_choice(schemas: list[Any]) -> dict[str, Any] | None:
-    """Put constants of the same type together into one enum."""
+    """Merge constants of one type into one enum; return `None` if that is not possible."""
     values: list[Any] = []
     for each in schemas:
         schema = as_object(each)
