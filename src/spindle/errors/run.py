@@ -197,7 +197,7 @@ class BrokenAnswerError(RunError):
 
 
 class ModelStoppedError(RunError):
-    """A model stopped before its answer was complete; `reason` is the provider's word, `text` the partial text."""
+    """A model stopped before completing its answer; `reason` is the provider's stop reason, `text` the partial text."""
 
     code = "E_MODEL_STOPPED"
     status = 502

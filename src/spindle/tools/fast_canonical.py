@@ -18,7 +18,7 @@ _write_quickly = canonical.json.to_string
 
 
 def quick_json(value: Any) -> bytes | None:
-    """Serialize an ordinary value; return `None` for one that only `canonical.render` can serialize or reject."""
+    """Serialize an ordinary value; return `None` for one that only `canonical.py` can serialize or reject."""
     try:
         # Serialize first: it stops at cycles and great depth, on which the type check would recurse endlessly.
         data = _write_quickly(value).encode()
@@ -67,7 +67,7 @@ _PROBE: dict[str, Any] = {
 
 
 def quick_agrees() -> bool:
-    """Return whether the fast serializer still produces the same bytes as `canonical.render`.
+    """Return whether the fast serializer still produces the same bytes as `canonical.py`.
 
     Checksums outlive the process: a new release of the library must not change them.
     """
