@@ -1,6 +1,6 @@
-"""Spindle: the tool layer between a language model and the world.
+"""Spindle: a tool layer for language models.
 
-Every public name is here and loads its module on first use. Each package below has a door of its own.
+Every public name can be imported from here; its module is loaded on first use. Each package below has its own door.
 """
 
 from spindle.doors import open_door

@@ -1,4 +1,4 @@
-"""Values that travel between the rings."""
+"""Value types shared by all packages: calls, their results and outcomes, and the records a turn keeps of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,33 +18,33 @@ def _now() -> datetime:
 
 @dataclass(frozen=True)
 class ToolCallRecord:
-    """What became of one call of a turn; immutable, and never of a call that is still running.
+    """The immutable record of one finished call of a turn.
 
     Raises:
-        InvalidToolCallRecordError: A value is bad or missing; every one of them is named.
+        InvalidToolCallRecordError: A value is invalid or missing; the message names all of them.
     """
 
     id: str
     """Usually the provider's id of the call."""
     tool: str
     args: Any
-    """A mapping, or JSON text of an object; kept as a dict."""
+    """A mapping, or the JSON text of an object; stored as a dict."""
     checksum: str
     is_complete: bool
     is_error: bool
     results: Any
     """Text, an artifact, media, or a tuple of one of these kinds."""
     from_artifact_tool: bool = False
-    """Whether a forged reader gave it, so that it cannot be read again."""
+    """Whether a forged artifact reader returned it; no further readers are forged for such a result."""
     inline: bool = False
-    """Whether an artifact is shown whole instead of as a handle."""
+    """Whether an artifact is shown in full instead of as a handle."""
     trusted: bool = False
-    """Decided when the call was recorded."""
+    """Fixed when the call is recorded."""
     created_at: datetime = field(default_factory=_now)
     updated_at: datetime = field(default_factory=_now)
     completed_at: datetime = field(default_factory=_now)
     shown: str | None = None
-    """What the model saw, where that is only a part of the results."""
+    """The text the model saw, if that is only a part of the results."""
 
     def __post_init__(self) -> None:
         wrong = [name for name in ("id", "tool", "checksum") if not _is_text(getattr(self, name))]
@@ -56,8 +56,8 @@ class ToolCallRecord:
         wrong += [name for name, value in (("args", args), ("results", results)) if value is None]
         if wrong:
             raise InvalidToolCallRecordError(
-                f"a record of {self.tool!r} has bad values: {', '.join(wrong)}; results are text, an artifact, media, "
-                "or a list of one of these that is not empty, and args are one object",
+                f"Invalid values in the record of tool {self.tool!r}: {', '.join(wrong)}. Expected results as text, an "
+                "artifact, media, or a non-empty list of one of these, and args as one JSON object.",
                 tool=self.tool if _is_text(self.tool) else None,
                 field=wrong[0],
             )
@@ -87,7 +87,7 @@ def _results(value: object) -> Any:
 
 
 def _kind(value: object) -> str | None:
-    """Tell text, media and artifacts apart, the latter by their shape: their rings are further out."""
+    """Classify a result; media and artifacts are recognized by their methods, since outer rings cannot be imported."""
     if isinstance(value, str):
         return "text"
     if all(callable(getattr(value, name, None)) for name in _ARTIFACT_METHODS):
@@ -108,29 +108,29 @@ ErrCode: TypeAlias = Literal[
 ]
 
 RawArgs: TypeAlias = Mapping[str, Any] | str | bytes | None
-"""A call's arguments as they arrive: a mapping, or the provider's JSON text."""
+"""A call's arguments as received: a mapping, or the provider's JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request of a model: run the tool `name` with `args`."""
+    """A model's request to run the tool `name` with `args`."""
 
     tool_call_id: str
-    """The provider's id; the outcome carries it back."""
+    """The provider's id; copied into the outcome."""
     name: str
     args: RawArgs = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ok:
-    """What a call gave."""
+    """The result of a successful call."""
 
     value: str = ""
-    """The text the model sees."""
+    """The text shown to the model."""
     structured: Any = None
     media: tuple[Any, ...] = ()
     artifact: Any = None
-    """The whole result, when `value` shows only a part of it."""
+    """The full result, if `value` shows only a part of it."""
     cost_usd: float | None = None
     trusted: bool = False
 
@@ -142,11 +142,11 @@ class Ok:
 
 @dataclass(frozen=True, slots=True)
 class Err:
-    """Why a call has no result."""
+    """A failed call: a code for programs and a message for the model."""
 
     code: ErrCode
     error: str
-    """For the model; may be reworded. Programs look at `code`."""
+    """Shown to the model; wording may change. Programs use `code`."""
     field: str | None = None
     retryable: bool = False
     cause: Any = None
@@ -159,28 +159,28 @@ class Err:
 
 @dataclass(frozen=True)
 class CallOutcome:
-    """What became of one call; there is exactly one for each."""
+    """The outcome of one call; each call has exactly one."""
 
     tool_call_id: str
     name: str
     checksum: str
-    """The same call always has the same one; made when someone looks."""
+    """Equal for equal calls; computed on first access."""
     result: Ok | Err
     duration_ms: float = 0.0
     attempts: int = 1
-    """How often the handler was started; 0 when it never was."""
+    """Number of times the handler was started; 0 if it never was."""
     from_artifact_tool: bool = field(default=False, repr=False)
-    """Whether a forged reader gave this, so that it is not read again."""
+    """Whether a forged artifact reader returned this; no further readers are forged for it."""
     args: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
-    """The call's arguments, parsed; empty where they could not be."""
+    """The parsed arguments; empty if they could not be parsed."""
 
     @property
     def ok(self) -> bool:
-        """Whether the call gave a result."""
+        """Whether the call succeeded."""
         return self.result.ok
 
     def to_record(self) -> ToolCallRecord:
-        """Make the record a turn keeps of this call."""
+        """Build the record that a turn keeps of this call."""
         result = self.result
         facts: dict[str, Any] = {
             "id": self.tool_call_id or "call",
@@ -201,7 +201,7 @@ class CallOutcome:
 
     @classmethod
     def with_lazy_checksum(cls, make: Callable[[], str], **facts: Any) -> "CallOutcome":
-        """Make an outcome whose checksum is worked out on first look."""
+        """Build an outcome whose checksum is computed on first access."""
         outcome = object.__new__(cls)
         facts["_make_checksum"] = make
         vars(outcome).update(facts)
@@ -214,7 +214,7 @@ class CallOutcome:
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        self.checksum  # noqa: B018  a closure would not pickle
+        self.checksum  # noqa: B018  computed now, because its closure does not pickle
         return vars(self).copy()
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Primitives that are safe across event loops and threads: bounded worker threads, events, one value per loop."""
+"""Concurrency primitives that are safe across event loops and threads: worker threads, events, per-loop values."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +16,7 @@ Args = TypeVarTuple("Args")
 Schedule: TypeAlias = Callable[[Callable[[], object]], object]
 
 MAX_THREADS = 8
-"""How many threads each pool may use on one event loop."""
+"""Maximum number of threads per pool and event loop."""
 
 owner_loop: ContextVar[EventLoopToken | None] = ContextVar("owner_loop", default=None)
 """In the thread of a sync handler: the event loop that its call belongs to."""
@@ -45,17 +45,17 @@ class PerLoop(Generic[T]):
 
 
 class WorkerThreads:
-    """Threads for the blocking work of one part of the library, so that it cannot starve the others."""
+    """A pool of threads for the blocking work of one subsystem, so that it cannot starve the others."""
 
     def __init__(self) -> None:
-        self._limiter = PerLoop(lambda: CapacityLimiter(MAX_THREADS))  # a limiter belongs to the loop that made it
+        self._limiter = PerLoop(lambda: CapacityLimiter(MAX_THREADS))  # a limiter is bound to the loop that created it
 
     async def run(self, func: Callable[[*Args], T], *args: *Args) -> T:
         """Run a blocking function in a thread; a cancelled caller waits until it has ended."""
         return await run_sync(func, *args, limiter=self._limiter.get())
 
     async def run_abandonable(self, func: Callable[[*Args], T], *args: *Args) -> T:
-        """Run a blocking function that changes nothing in a thread; a cancelled caller does not wait for it."""
+        """Run a blocking function without side effects in a thread; a cancelled caller does not wait for it."""
         return await run_sync(func, *args, abandon_on_cancel=True, limiter=self._limiter.get())
 
 
@@ -74,7 +74,7 @@ def schedule_here() -> Schedule:
 
 
 class ThreadsafeEvent:
-    """An event that a task of this loop waits for, and any thread may set."""
+    """An event that tasks of one event loop wait for and that any thread may set."""
 
     __slots__ = ("_event", "_owner", "_schedule")
 

@@ -1,4 +1,4 @@
-"""Lazy doors of packages: a package lists its public names, and each one loads its module on first use."""
+"""Lazy package exports: a package lists its public names, and each one loads its module on first use."""
 
 import dis
 import sys
@@ -10,8 +10,8 @@ from importlib import import_module
 def open_door(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of a package that imports its names under `if TYPE_CHECKING:`.
 
-    Those import statements are the only list of the names: type checkers read them, and this function finds them in the
-    package's compiled code, which is there even where the source is not.
+    Those import statements are the only list of the names: type checkers read them, and this function reads them from
+    the package's compiled code, which exists even where the source is not shipped.
     """
 
     @cache

@@ -1,4 +1,4 @@
-"""What observers are told, and how; observers cannot change anything."""
+"""Events and their payloads, and the dispatcher that notifies observers; observers cannot influence the work."""
 
 import difflib
 import logging
@@ -48,7 +48,7 @@ class ToolExecutionStart:
     tool_call_id: str | None
     checksum: str
     args: Any
-    """After validation."""
+    """The validated arguments, with secret fields masked."""
     started_at: datetime
 
 
@@ -68,7 +68,7 @@ class ToolExecutionEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolProgress:
-    """A running handler says how far it is."""
+    """A running handler reported progress."""
 
     tool_name: str | None
     turn_id: str | None
@@ -80,17 +80,17 @@ class ToolProgress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Warned:
-    """Something went wrong beside the work itself, and the work went on."""
+    """A problem that did not stop the work."""
 
     message: str
     source: str
-    """What raised it: an observer, a guard, a tool's `is_available`."""
+    """The component that failed: an observer, a guard, a tool's `is_available`."""
     error: BaseException | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnStart:
-    """A turn begins."""
+    """A turn started."""
 
     turn_id: str
     started_at: datetime
@@ -98,7 +98,7 @@ class TurnStart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnEnd:
-    """A turn is over; told exactly once, whatever happened."""
+    """A turn ended; emitted exactly once for each turn, also on failure."""
 
     turn_id: str
     status: str
@@ -110,7 +110,7 @@ class TurnEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DispatchStart:
-    """A turn's model loop begins."""
+    """A turn's model loop started."""
 
     dispatch_id: str
     turn_id: str
@@ -119,7 +119,7 @@ class DispatchStart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DispatchEnd:
-    """A turn's model loop is over."""
+    """A turn's model loop ended."""
 
     dispatch_id: str
     turn_id: str
@@ -133,7 +133,7 @@ class DispatchEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IterationStart:
-    """A trip to the model begins."""
+    """An iteration of the model loop started."""
 
     dispatch_id: str
     turn_id: str
@@ -142,7 +142,7 @@ class IterationStart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IterationEnd:
-    """A trip to the model is over, its calls and its middleware included."""
+    """An iteration of the model loop ended, including its calls and its middleware."""
 
     dispatch_id: str
     turn_id: str
@@ -151,7 +151,7 @@ class IterationEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextDelta:
-    """A piece of a message or a thought that is being written."""
+    """A fragment of a message or a thought that is being streamed."""
 
     id: str
     turn_id: str
@@ -165,7 +165,7 @@ class TextDelta:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCallDelta:
-    """A piece of a call that the model is still writing, or what became of it."""
+    """A fragment of a call that the model is still streaming, or its result."""
 
     id: str
     turn_id: str
@@ -182,7 +182,7 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Logged:
-    """A line that the executor callback or a tool wrote to the log."""
+    """A log line written by the executor callback or by a tool."""
 
     level: str
     message: str
@@ -192,7 +192,7 @@ class Logged:
     emitted_at: datetime
     payload: Any = None
     tool_name: str | None = None
-    """Of a line that a tool wrote."""
+    """Set if a tool wrote the line."""
     tool_call_id: str | None = None
 
 
@@ -206,31 +206,33 @@ class Failed:
 
 
 class Events:
-    """Tells observers what happens; a failing observer becomes a `warning`, never a failure."""
+    """A dispatcher of events to observers; an observer that raises causes a `warning` event, never a failure."""
 
     __slots__ = ("_observers", "_pending", "heard")
 
     def __init__(self) -> None:
         self._observers: dict[str, tuple[Observer, ...]] = {}
         self.heard: Callable[[str], bool] = self._observers.__contains__
-        """Whether anyone observes that event; if not, its payload need not be made."""
+        """Whether the event has an observer; if not, its payload need not be built."""
         self._pending: deque[tuple[str, Awaitable[object]]] = deque()
 
     def on(self, name: str, fn: Observer) -> Callable[[], None]:
-        """Call `fn` with each event `name`; gives back the function that stops it.
+        """Call `fn` with the payload of each event `name`; return the function that unsubscribes it.
 
         Raises:
-            UnknownEventError: No such event is ever emitted.
-            UsageError: `fn` cannot be called.
+            UnknownEventError: No event has that name.
+            UsageError: `fn` is not callable.
         """
         if name not in EVENT_NAMES:
             near = difflib.get_close_matches(str(name), EVENT_NAMES, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the events are: {', '.join(EVENT_NAMES)}"
-            raise UnknownEventError(f"no event is called {name!r}; {hint}", field="name")
+            hint = f"Did you mean {near[0]!r}?" if near else f"Event names: {', '.join(EVENT_NAMES)}."
+            raise UnknownEventError(f"Unknown event {name!r}. {hint}", field="name")
         if not callable(cast("object", fn)):
-            raise UsageError(f"{name!r} is told to a function, got {type(fn).__name__}; give on(name, fn)", field="fn")
+            raise UsageError(
+                f"Expected a callable observer of {name!r}, got {type(fn).__name__}. Use on(name, fn).", field="fn"
+            )
 
-        # A wrapper of its own, so that the same function observed twice is unsubscribed once each.
+        # A separate wrapper each time, so that a function subscribed twice is also unsubscribed twice.
         def observe(payload: Any) -> Awaitable[object] | object:
             return fn(payload)
 
@@ -245,7 +247,7 @@ class Events:
             self._observers.pop(name, None)
 
     def notify(self, name: str, payload: object) -> None:
-        """Tell sync observers at once; async ones are awaited by the next `flush`."""
+        """Call the observers of `name`; what async observers return is awaited by the next `flush`."""
         for observer in self._observers.get(name, ()):
             try:
                 answer = observer(payload)
@@ -256,7 +258,7 @@ class Events:
                     self._pending.append((name, cast("Awaitable[object]", answer)))
 
     async def flush(self) -> None:
-        """Await the async observers told so far."""
+        """Await the async observers notified so far."""
         while self._pending:
             name, answer = self._pending.popleft()
             try:
@@ -265,20 +267,20 @@ class Events:
                 self._observer_failed(name, error)
 
     async def emit(self, name: str, payload: object) -> None:
-        """Tell every observer of `name`, and wait for the async ones."""
+        """Notify every observer of `name` and await the async ones."""
         self.notify(name, payload)
         if self._pending:
             await self.flush()
 
     async def emit_last(self, name: str, payload: object) -> None:
-        """Like `emit`, also while the caller is being cancelled; async observers have a few seconds."""
+        """Emit an event even while the caller is being cancelled; async observers get a few seconds."""
         self.notify(name, payload)
         if self._pending:
             with anyio.move_on_after(_LAST_WORDS_SECONDS, shield=True):
                 await self.flush()
 
     def warn(self, message: str, *, source: str, error: BaseException | None = None) -> None:
-        """Report what went wrong beside the work: a `warning` event, or the log when nobody observes it."""
+        """Report a problem that does not stop the work: as a `warning` event, or in the log if that has no observer."""
         if self.heard("warning"):
             self.notify("warning", Warned(message=message, source=source, error=error))
         else:
@@ -286,7 +288,7 @@ class Events:
 
     def _observer_failed(self, name: str, error: Exception) -> None:
         message = f"an observer of {name!r} raised {type(error).__name__}"
-        if name == "warning":  # or a broken observer of warnings would be told of itself for ever
+        if name == "warning":  # a failing observer of warnings would otherwise be notified of itself endlessly
             _log.warning("%s", message, exc_info=error)
         else:
             self.warn(message, source="observer", error=error)

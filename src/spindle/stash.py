@@ -1,7 +1,7 @@
 """A turn's scratch store, addressed by dot paths.
 
-A stash is a tree of dicts and lists. What goes in and what comes out is copied, and only the part that was addressed,
-so nobody holds a piece of the store in their hands. Start with `Stash`; `FrozenStash` is the same to read.
+A stash is a tree of dicts and lists. Values are copied on write and on read, limited to the addressed part, so callers
+never hold a reference into the store. Start with `Stash`; `FrozenStash` is its read-only form.
 """
 
 import re
@@ -16,12 +16,12 @@ from typing_extensions import override
 from spindle.errors import InvalidStashError
 
 Path: TypeAlias = str | Sequence[Hashable]
-"""`"a.b"`, or a list or tuple of keys, `["a.b", "c"]`, where a key may hold a dot and an `int` is a place in a list."""
+"""`"a.b"`, or a list or tuple of keys, `["a.b", "c"]`, where a key may contain a dot and an `int` is a list index."""
 
 MAX_SEGMENTS: Final = 100
 MAX_NESTING: Final = 200
 MAX_INDEX: Final = 9_999
-"""`users.31415926` must not fill memory with empty places; keys that are numbers go into a list path, as text."""
+"""Prevents `users.31415926` from padding a list until memory is full; numeric dict keys need a list path, as text."""
 
 _ABSENT: Final = object()
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
@@ -29,33 +29,33 @@ _ATOMS: Final = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
 
 class _Readable:
-    """The questions both stashes answer."""
+    """The read methods of both stash classes."""
 
     __slots__ = ("_data",)
     _data: dict[Hashable, Any]
 
     def get(self, path: Path, default: Any = None) -> Any:
-        """Give a copy of what is at `path`, or `default` when nothing is; `None`, `0`, `""` and `False` are something.
+        """Return a copy of the value at `path`, or `default` if there is none; `None` and `False` count as values.
 
         Raises:
-            InvalidStashError: That is no path.
+            InvalidStashError: The path is malformed.
         """
         found = _find(self._data, _segments(path))
         return default if found is _ABSENT else _clone(found)
 
     def has(self, path: Path) -> bool:
-        """Say whether anything is at `path`; `None` is something."""
+        """Return whether `path` has a value; `None` counts as one."""
         return _find(self._data, _segments(path)) is not _ABSENT
 
     def keys(self) -> list[str | tuple[Hashable, ...]]:
-        """List the paths of the leaves, each fit for `get`.
+        """List the paths of the leaves, each usable with `get`.
 
-        Lists, `None` and objects are leaves; empty dicts have none. A path that dots cannot spell is a tuple.
+        Lists, `None` and objects are leaves; empty dicts have none. A path that cannot be written with dots is a tuple.
         """
         return [_spelled(path) for path in _leaves(self._data, ())]
 
     def all(self) -> dict[Any, Any]:
-        """Give a copy of everything."""
+        """Return a copy of the whole content."""
         return _clone(self._data)
 
     @override
@@ -64,10 +64,10 @@ class _Readable:
 
 
 class Stash(_Readable):
-    """A dot-path store that copies on the way in and out; it has no indexing and promises nothing to threads.
+    """A dot-path store that copies values on write and read; it has no indexing and is not thread-safe.
 
     Raises:
-        InvalidStashError: `initial` is not a mapping, or holds itself, or is nested too deeply.
+        InvalidStashError: `initial` is not a mapping, contains itself, or is nested too deeply.
     """
 
     __slots__ = ()
@@ -76,38 +76,38 @@ class Stash(_Readable):
         self._data = _tree_of(initial)
 
     def set(self, path: Path, value: Any) -> None:
-        """Put a copy of `value` at `path`, and make what is missing on the way.
+        """Store a copy of `value` at `path`, creating missing containers.
 
-        A number in a dot path (an `int` in a list path) makes a list and pads it with `None`. A plain value in the way
-        is replaced.
+        A number in a dot path (an `int` in a list path) creates a list, padded with `None`. A scalar on the path is
+        replaced.
 
         Raises:
-            InvalidStashError: That is no path, or a list, tuple or object in the way cannot take it, or `value` holds
-                itself or is nested too deeply. The stash is unchanged.
+            InvalidStashError: The path is malformed, a list, tuple or object on it cannot hold the next key, or `value`
+                contains itself or is nested too deeply. The stash is unchanged.
         """
         segments = _segments(path)
         _put(self._data, segments, _clone_in(value), path)
 
     def delete(self, path: Path) -> bool:
-        """Remove what is at `path`, and say whether anything was; the later items of a list move up."""
+        """Delete the value at `path` and return whether there was one; later items of a list move up."""
         segments = _segments(path)
         holder = _find(self._data, segments[:-1])
         if _find(holder, segments[-1:]) is _ABSENT:
             return False
         if isinstance(holder, tuple):
-            _refuse(path, "a tuple cannot lose an item; set the whole tuple anew")
-        # What is no dict and no tuple but has an item at that place is a list.
+            _refuse(path, "cannot delete an item of a tuple; set a new tuple instead")
+        # `_find` only descends into dicts, lists and tuples, so this is a dict or a list.
         del holder[segments[-1] if isinstance(holder, dict) else _index(segments[-1])]
         return True
 
     @staticmethod
     def is_stash(value: object) -> "TypeGuard[Stash]":
-        """Say whether `value` is a stash that can be written."""
+        """Return whether `value` is a writable stash."""
         return isinstance(value, Stash)
 
 
 class FrozenStash(_Readable):
-    """A stash that is read only: `FrozenStash(mapping)` keeps a copy; two of the same content are equal.
+    """A read-only stash: `FrozenStash(mapping)` stores a copy; two with equal content are equal.
 
     Raises:
         InvalidStashError: As for `Stash`.
@@ -116,18 +116,18 @@ class FrozenStash(_Readable):
     __slots__ = ()
 
     def __new__(cls, initial: "Mapping[Any, Any] | Stash | FrozenStash | None" = None) -> Self:
-        """Keep a copy of `initial`; without content the one `EMPTY` is given, so a thousand empty ones cost nothing."""
+        """Store a copy of `initial`; return the shared `EMPTY` if there is no content, which saves memory."""
         if cls is FrozenStash and (initial is None or (isinstance(initial, dict) and not initial)):
             return cast("Self", EMPTY)
         return _holding(cls, _tree_of(initial))
 
     @override
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a FrozenStash is read only; {name!r} cannot be set")
+        raise AttributeError(f"FrozenStash is read-only; cannot set {name!r}")
 
     @override
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a FrozenStash is read only; {name!r} cannot be deleted")
+        raise AttributeError(f"FrozenStash is read-only; cannot delete {name!r}")
 
     def __len__(self) -> int:
         return len(self._data)
@@ -143,7 +143,7 @@ class FrozenStash(_Readable):
 
     @override
     def __hash__(self) -> int:
-        # By the keys alone: what they hold need not be hashable.
+        # Keys only: the values need not be hashable.
         return hash(frozenset(self._data))
 
     def __copy__(self) -> Self:
@@ -168,7 +168,7 @@ def _tree_of(initial: object) -> dict[Hashable, Any]:
     if isinstance(initial, Mapping):
         return _clone_in(dict(cast("Mapping[Hashable, Any]", initial)))
     raise InvalidStashError(
-        f"a stash is made of a mapping, not of {type(initial).__name__}; give a dict, or nothing for an empty stash",
+        f"Expected a mapping for the stash, got {type(initial).__name__}. Pass a dict, or nothing for an empty stash.",
         field="initial",
     )
 
@@ -180,19 +180,21 @@ def _segments(path: object) -> Sequence[Hashable]:
         parts = cast("Sequence[Hashable]", path)
     else:
         raise InvalidStashError(
-            f"a stash path is text like 'a.b' or a list of keys, not {type(path).__name__}", field="path"
+            f"Expected a stash path such as 'a.b', or a list of keys, got {type(path).__name__}.", field="path"
         )
     if not 0 < len(parts) <= MAX_SEGMENTS:
-        raise InvalidStashError(f"a stash path has 1 to {MAX_SEGMENTS} keys, this one has {len(parts)}", field="path")
+        raise InvalidStashError(
+            f"Expected a stash path of 1 to {MAX_SEGMENTS} keys, got {len(parts)} keys.", field="path"
+        )
     try:
         hash(tuple(parts))
     except TypeError as unhashable:
-        raise InvalidStashError("the keys of a stash path must be hashable, like text", field="path") from unhashable
+        raise InvalidStashError("The keys of a stash path must be hashable, such as str.", field="path") from unhashable
     return parts
 
 
 def _index(segment: Hashable) -> int | None:
-    """Read a segment as a place in a list."""
+    """Parse a segment as a list index; return None if it is not one."""
     if isinstance(segment, str):
         return int(segment) if _INDEX.fullmatch(segment) else None
     return segment if isinstance(segment, int) and not isinstance(segment, bool) and segment >= 0 else None
@@ -201,7 +203,7 @@ def _index(segment: Hashable) -> int | None:
 def _find(node: Any, segments: Sequence[Hashable]) -> Any:
     for segment in segments:
         if isinstance(node, dict):
-            # Membership first: a defaultdict must not grow because somebody looked.
+            # Membership first: reading must not add keys to a defaultdict.
             node = cast("dict[Hashable, Any]", node)[segment] if segment in node else _ABSENT
         elif isinstance(node, list | tuple):
             items = cast("Sequence[Any]", node)
@@ -213,22 +215,22 @@ def _find(node: Any, segments: Sequence[Hashable]) -> Any:
 
 
 def _put(node: Any, segments: Sequence[Hashable], value: Any, path: Path) -> None:
-    """Walk as far as containers go, then hang the missing rest on in one piece, so that a refusal changes nothing."""
+    """Walk the existing containers, then attach the missing ones in one step, so that an error changes nothing."""
     for depth, segment in enumerate(segments, start=1):
         below = _find(node, (segment,))
         rest = segments[depth:]
         if not rest or below is _ABSENT or type(below) in _ATOMS:
             return _assign(node, segment, _grown(rest, value, path), path)
         if not isinstance(below, dict | list | tuple):
-            _refuse(path, f"the {type(below).__name__} at {segment!r} has no keys; delete it first, or set it whole")
+            _refuse(path, f"the {type(below).__name__} at {segment!r} has no keys; delete it first, or replace it")
         node = cast("Any", below)
     return None
 
 
 def _grown(rest: Sequence[Hashable], value: Any, path: Path) -> Any:
-    """Build the containers for the segments that lead nowhere yet."""
+    """Build the containers for the segments that do not exist yet."""
     for segment in reversed(rest):
-        # In a list path text is always a key; in a dot path there is no other way to say a number.
+        # A str in a list path is always a key; a dot path has no other way to write an index.
         numeric = _index(segment) is not None and (isinstance(path, str) or not isinstance(segment, str))
         holder: Any = [] if numeric else {}
         _assign(holder, segment, value, path)
@@ -241,19 +243,19 @@ def _assign(holder: Any, segment: Hashable, value: Any, path: Path) -> None:
         holder[segment] = value
         return
     if not isinstance(holder, list):
-        _refuse(path, "a tuple cannot be changed; set the whole tuple anew")
+        _refuse(path, "a tuple cannot be changed; set a new tuple instead")
     items = cast("list[Any]", holder)
     place = _index(segment)
     if place is None:
-        _refuse(path, f"{segment!r} is no place in a list; use a number from 0")
+        _refuse(path, f"expected a list index (0 or greater), got {segment!r}")
     if place > max(MAX_INDEX, len(items)):
-        _refuse(path, f"place {place} would pad the list too far; numbers used as keys go into a list path, as text")
+        _refuse(path, f"index {place} would pad the list too far; for a dict key, use a list path with text")
     items.extend([None] * (place + 1 - len(items)))
     items[place] = value
 
 
 def _refuse(path: Path, why: str) -> NoReturn:
-    raise InvalidStashError(f"stash path {path!r}: {why}", field="path")
+    raise InvalidStashError(f"Stash path {path!r}: {why}.", field="path")
 
 
 def _leaves(node: Mapping[Hashable, Any], above: tuple[Hashable, ...]) -> Iterator[tuple[Hashable, ...]]:
@@ -271,7 +273,7 @@ def _spelled(path: tuple[Hashable, ...]) -> str | tuple[Hashable, ...]:
 
 
 def _clone_in(value: Any) -> Any:
-    """Copy `value`, and refuse what is no tree: reads would never end."""
+    """Copy `value`; reject one that contains itself, because reading it would never end."""
     _check_tree(value, [])
     return _clone(value)
 
@@ -284,9 +286,11 @@ def _check_tree(value: Any, above: list[int]) -> None:
     else:
         return
     if id(value) in above:
-        raise InvalidStashError("a stash holds trees, and this value holds itself; break the cycle", field="value")
+        raise InvalidStashError("A stash value must not contain itself. Break the cycle.", field="value")
     if len(above) >= MAX_NESTING:
-        raise InvalidStashError(f"a stash holds values nested at most {MAX_NESTING} deep; flatten it", field="value")
+        raise InvalidStashError(
+            f"A stash value may be nested at most {MAX_NESTING} levels deep. Flatten it.", field="value"
+        )
     above.append(id(value))
     for item in below:
         _check_tree(item, above)
@@ -303,7 +307,7 @@ def _clone(value: Any) -> Any:
         return list(map(_clone, value))
     if kind is tuple:
         return tuple(map(_clone, value))
-    # A class may refuse to be copied in any way it likes. Then it is kept by reference, and a later read never fails.
+    # An object that cannot be copied is stored by reference, so that reading it later does not fail either.
     with suppress(Exception):
         return deepcopy(value)
     return value
@@ -316,4 +320,4 @@ def _holding(kind: type[_Frozen], data: dict[Hashable, Any]) -> _Frozen:
 
 
 EMPTY: Final[FrozenStash] = _holding(FrozenStash, {})
-"""The stash that everything without content shares."""
+"""The shared stash without content."""

@@ -1,96 +1,96 @@
-"""Every error we raise on purpose.
+"""The error tree: every error that Spindle raises on purpose, sorted by who must act.
 
 SpindleError
-├── UsageError                        the developer must act; raised while setting up
-│   ├── InvalidToolError                  a tool was defined with a bad or missing value
-│   ├── ToolAlreadyRegisteredError        two tools claim one name
-│   ├── UnknownToolError                  a name that no tool of the registry has
-│   ├── InvalidToolFilterError            a filter was made of a bad value, or is none
-│   ├── UnknownEventError                 an event name that is never emitted
-│   ├── InvalidContextError               something that is no context was given as one
-│   ├── InvalidStashError                 a stash cannot hold that, or a path is wrong
-│   ├── InvalidMediaError                 media was described with a bad or missing value
-│   ├── NotASpoolReaderError              an artifact was given something that cannot be read
-│   ├── InvalidArtifactError              an artifact's content is not what its class reads
-│   ├── InvalidToolCallRecordError        a record was made with a bad or missing value
-│   ├── InvalidRecordError                a turn cannot keep that as a record
-│   │   ├── InvalidMessageError               a message was made with a bad value
-│   │   ├── InvalidThoughtError               a thought was made with a bad value
-│   │   ├── InvalidMemoryError                a memory was made with a bad value
-│   │   └── InvalidRetrievableError           a retrievable was made with a bad value
-│   ├── ArtifactIdCollisionError          two results of one turn share an id
-│   ├── InvalidBudgetError                a budget has two units, or no room
-│   ├── InvalidReducerError               a reducer has a bad or missing part
-│   ├── ReducerAlreadyRegisteredError     two reducers claim one tool
-│   ├── InvalidTrustError                 a fence, a label or a sink policy was given a bad value
-│   ├── InvalidTurnRunnerConfigError      a runner was wired up wrongly
-│   ├── InvalidTurnContextError           a turn was started with a bad value
-│   ├── InvalidDispatchContextError       a dispatch context was made with a bad value
-│   ├── InvalidDispatchInputError         a dispatch was given none or two things to start from
-│   ├── AlreadySignalledError             a dispatch was acknowledged or refused twice
-│   ├── InvalidGateError                  a gate was made with a bad value, or cannot be waited for here
-│   ├── InvalidGateResolutionError        a gate was settled with a value it does not take
-│   ├── UnknownGateError                  an id that no open gate has
-│   ├── UnsupportedMediaError             a model cannot be given that media
-│   ├── InvalidConfigError                a configuration cannot be used
-│   ├── CommandError                      the `spindle` command cannot do what it was asked
-│   ├── CannotLowerError                  a dialect cannot take a tool's schema at all
-│   ├── NameClashError                    two tools of one list would have one name on the wire
-│   ├── TooManyToolsError                 a list holds more tools than the dialect takes
-│   ├── InvalidServerSpecError            an MCP server was described with a bad or missing value
-│   ├── UnknownServerError                a name that no MCP server has
-│   └── MissingExtraError                 a feature needs a package that is not installed
+├── UsageError                        the developer must act; raised during setup
+│   ├── InvalidToolError                  a tool was defined with an invalid or missing value
+│   ├── ToolAlreadyRegisteredError        two tools have the same name
+│   ├── UnknownToolError                  no tool of the registry has that name
+│   ├── InvalidToolFilterError            a filter has an invalid value, or is not a filter
+│   ├── UnknownEventError                 no event has that name
+│   ├── InvalidContextError               the value passed as a context is not one, or has an invalid value
+│   ├── InvalidStashError                 a stash cannot store a value, or a path is invalid
+│   ├── InvalidMediaError                 media has an invalid or missing value
+│   ├── NotASpoolReaderError              the reader passed to an artifact cannot be read
+│   ├── InvalidArtifactError              an artifact's content is not in the format its class reads
+│   ├── InvalidToolCallRecordError        a record of a call has an invalid or missing value
+│   ├── InvalidRecordError                a record of a turn has an invalid value
+│   │   ├── InvalidMessageError               a message has an invalid value
+│   │   ├── InvalidThoughtError               a thought has an invalid value
+│   │   ├── InvalidMemoryError                a memory has an invalid value
+│   │   └── InvalidRetrievableError           a retrievable has an invalid value
+│   ├── ArtifactIdCollisionError          two results of one turn have the same id
+│   ├── InvalidBudgetError                a budget has two units, or a size below 1
+│   ├── InvalidReducerError               a reducer has an invalid or missing attribute
+│   ├── ReducerAlreadyRegisteredError     two reducers are registered for one tool
+│   ├── InvalidTrustError                 a fence, a trust label or a sink policy has an invalid value
+│   ├── InvalidTurnRunnerConfigError      a runner has invalid settings
+│   ├── InvalidTurnContextError           a turn was started with an invalid value
+│   ├── InvalidDispatchContextError       a dispatch context has an invalid value
+│   ├── InvalidDispatchInputError         a dispatch has no input, or two inputs
+│   ├── AlreadySignalledError             a dispatch was acked or nacked twice
+│   ├── InvalidGateError                  a gate has an invalid value, or cannot be waited for here
+│   ├── InvalidGateResolutionError        a gate was resolved with a value that does not match its schema
+│   ├── UnknownGateError                  no open gate has that id
+│   ├── UnsupportedMediaError             a model does not accept that media
+│   ├── InvalidConfigError                a configuration is invalid
+│   ├── CommandError                      the `spindle` command failed
+│   ├── CannotLowerError                  a dialect cannot express a tool's schema
+│   ├── NameClashError                    two tools of one list would have the same name on the wire
+│   ├── TooManyToolsError                 a list has more tools than the dialect allows
+│   ├── InvalidServerSpecError            the description of an MCP server has an invalid or missing value
+│   ├── UnknownServerError                no MCP server has that name
+│   └── MissingExtraError                 a feature requires a package that is not installed
 ├── CallError                         the model must act; becomes an Err
-│   ├── InvalidToolArgsError              arguments do not fit the schema
-│   ├── NotCanonicalError                 a value has no canonical JSON
+│   ├── InvalidToolArgsError              arguments do not match the schema
+│   ├── NotCanonicalError                 a value cannot be serialized as canonical JSON
 │   ├── ToolDownstreamError               the handler raised
-│   │   └── HandlerFailedError                what it raised cannot be raised here as it is
-│   ├── WorkerDiedError                   the process a call ran in is gone
-│   ├── NotSendableError                  a value cannot leave the process a call ran in
-│   ├── CapabilityError                   a handle was touched that was not declared or granted
-│   │   ├── PathNotReachableError             a path is out of a call's reach
-│   │   ├── CommandNotAllowedError            a command, or a line for a shell, may not be run
-│   │   ├── SandboxUnavailableError           a required sandbox cannot be had here
-│   │   ├── ProcessStartError                 a command that may be run did not start
+│   │   └── HandlerFailedError                the handler's exception cannot be re-raised here
+│   ├── WorkerDiedError                   the worker process of a call ended without a result
+│   ├── NotSendableError                  a value cannot be sent from a worker process
+│   ├── CapabilityError                   a capability was used that was not declared or granted
+│   │   ├── PathNotReachableError             a path is outside the files that the call may access
+│   │   ├── CommandNotAllowedError            the tool may not run that command or shell line
+│   │   ├── SandboxUnavailableError           a required sandbox is not available on this machine
+│   │   ├── ProcessStartError                 an allowed command did not start
 │   │   │   ├── ProgramNotFoundError              no program has that name
-│   │   │   ├── ProgramNotExecutableError         what has that name cannot be run
-│   │   │   └── ArgumentsTooLongError             the system takes no arguments as long as these
-│   │   ├── HostNotAllowedError               a host, or the address behind it, may not be reached
-│   │   └── UnknownAttachmentError            an id that none of the turn's attachments has
-│   ├── NetworkError                      a host that may be reached did not answer as it should
-│   ├── StaleWriteError                   a file changed since it was read
-│   ├── FileAccessError                   a file in reach cannot be used as asked
-│   │   └── FileMissingError                  it is not there
-│   ├── SecretError                       a declared secret cannot be had
-│   ├── StorageError                      a value cannot be kept, or read back
-│   │   └── StorageQuotaError                 a tool would keep more than it may
-│   ├── ArtifactGoneError                 what an artifact reads was deleted
-│   └── ArtifactQueryError                a query of an artifact cannot be answered
+│   │   │   ├── ProgramNotExecutableError         the file with that name cannot be executed
+│   │   │   └── ArgumentsTooLongError             the arguments exceed the system's limit
+│   │   ├── HostNotAllowedError               the tool may not connect to that host or address
+│   │   └── UnknownAttachmentError            no attachment of the turn has that id
+│   ├── NetworkError                      a request to an allowed host failed
+│   ├── StaleWriteError                   a file was changed since it was read
+│   ├── FileAccessError                   an operation on an accessible file failed
+│   │   └── FileMissingError                  the file does not exist
+│   ├── SecretError                       a declared secret is not available
+│   ├── StorageError                      a value cannot be stored or read
+│   │   └── StorageQuotaError                 a write would exceed the tool's storage quota
+│   ├── ArtifactGoneError                 the content of an artifact was deleted
+│   └── ArtifactQueryError                a query of an artifact is invalid or cannot be answered
 └── RunError                          the caller must act; the turn stops
-    ├── SpoolError                        the place where large outputs are kept failed
-    ├── JournalError                      the record of calls cannot be written or read
-    │   ├── JournalLockedError                another process writes that journal
-    │   └── JournalDamagedError               a journal's file cannot be used as it is
+    ├── SpoolError                        the spool of large outputs failed
+    ├── JournalError                      the journal of calls cannot be written or read
+    │   ├── JournalLockedError                another process has locked the journal
+    │   └── JournalDamagedError               a journal file is damaged
     ├── PipelineError                     middleware failed
     │   ├── InputPipelineError                before the dispatch
     │   ├── OutputPipelineError               after the dispatch
     │   ├── DispatchPipelineError             inside the dispatch
-    │   └── PipelineShortCircuitedError       middleware ended without calling next
-    ├── ExecutorCallbackError             the executor callback raised
-    ├── ModelUnavailableError             a model's server gave no whole answer
-    ├── BrokenAnswerError                 one answer of a model's server is none; asked again where that may help
-    ├── ModelStoppedError                 a model ended its answer before it was one
-    ├── NackError                         the dispatch was refused without a reason
-    ├── LimitError                        a turn went beyond a limit
+    │   └── PipelineShortCircuitedError       middleware returned without calling next
+    ├── ExecutorCallbackError             the executor callback failed
+    ├── ModelUnavailableError             a model API returned no complete response
+    ├── BrokenAnswerError                 one response of a model API is truncated or invalid; may be retried
+    ├── ModelStoppedError                 a model stopped before its answer was complete
+    ├── NackError                         the dispatch was nacked with a text, or without a reason
+    ├── LimitError                        a turn exceeded a limit
     ├── TurnAbortedError                  a turn was aborted
-    ├── RecordsError                      the place where records are kept failed
-    ├── GateTimeoutError                  nobody settled a gate in time
-    ├── GateAbortedError                  a gate was given up, or its turn was
+    ├── RecordsError                      the store of a turn's records failed
+    ├── GateTimeoutError                  a gate was not resolved in time
+    ├── GateAbortedError                  a gate or its turn was aborted
     ├── UpstreamError                     an MCP server cannot be used
-    │   └── UpstreamRequiredError             one that is required
+    │   └── UpstreamRequiredError             a required MCP server cannot be used
     ├── MediaUnreadableError              the content of media cannot be read
-    └── GateNotSupportedError             nobody here can answer a gate
-        └── ClientCapabilityError             an MCP client did not declare what a tool asks it for
+    └── GateNotSupportedError             gates cannot be resolved in this context
+        └── ClientCapabilityError             the MCP client did not declare a feature that a tool requested
 """
 
 from spindle.errors.base import SpindleError as SpindleError

@@ -1,11 +1,11 @@
-"""The root of every error, and how errors travel between processes."""
+"""The root of the error tree, and how errors are pickled."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 
 class SpindleError(Exception):
-    """Root of the errors above."""
+    """The base class of all errors that Spindle raises on purpose."""
 
     code: ClassVar[str] = "E_SPINDLE"
     status: ClassVar[int] = 500
@@ -18,7 +18,7 @@ class SpindleError(Exception):
 
     @property
     def message(self) -> str:
-        """What is wrong, and what to do about it."""
+        """The text: what is wrong and what to do about it."""
         return str(self)
 
     def __reduce__(self) -> tuple[Callable[..., "SpindleError"], tuple[Any, ...]]:
@@ -26,7 +26,7 @@ class SpindleError(Exception):
 
 
 def rebuild(kind: type[SpindleError], args: tuple[Any, ...], facts: dict[str, Any]) -> SpindleError:
-    """Make an error again from what was pickled of it."""
+    """Rebuild an error from its pickled state."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(facts)

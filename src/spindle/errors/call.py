@@ -1,4 +1,4 @@
-"""The model must act: one call failed, and becomes an `Err`."""
+"""Errors that the model must act on: one call failed, and the error becomes an `Err`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,16 +7,16 @@ from spindle.errors.base import SpindleError, rebuild
 
 
 class CallError(SpindleError):
-    """One call failed in a way the model should see."""
+    """A call failed in a way that the model should see."""
 
     code = "E_CALL"
     status = 422
 
 
 class InvalidToolArgsError(CallError):
-    """Arguments do not fit the schema; `problems` says which and why, `field` where the first one is.
+    """Arguments do not match the schema; `problems` lists which and why, `field` is the path of the first.
 
-    Refusing is a hot path: what is wrong is worked out and worded when someone looks.
+    Rejecting a call is a hot path, so problems and message are computed on first access.
     """
 
     code = "E_INVALID_TOOL_ARGS"
@@ -56,7 +56,7 @@ class InvalidToolArgsError(CallError):
 
 
 class NotCanonicalError(CallError):
-    """A value has no canonical JSON; `path` says where it sits."""
+    """A value cannot be serialized as canonical JSON; `path` is its location."""
 
     code = "E_NOT_CANONICAL"
 
@@ -66,17 +66,17 @@ class NotCanonicalError(CallError):
 
 
 class ToolDownstreamError(CallError):
-    """A tool's handler raised; `__cause__` is what it raised."""
+    """A tool's handler raised; `__cause__` is the original exception."""
 
     code = "E_TOOL_DOWNSTREAM_ERROR"
     status = 500
 
 
 class HandlerFailedError(ToolDownstreamError):
-    """A handler raised what cannot be raised here as it is; `class_name` and `text` describe it.
+    """A handler raised an exception that cannot be re-raised here; `class_name` and `text` describe it.
 
-    Either it would steer the event loop (`StopIteration`, a cancellation of its own), or it does not cross from a
-    worker process. `__cause__` is the original where there is one.
+    Either it would interfere with the event loop (`StopIteration`, a cancellation raised by the handler), or it cannot
+    be sent from a worker process. `__cause__` is the original, if available.
     """
 
     code = "E_HANDLER_FAILED"
@@ -89,7 +89,7 @@ class HandlerFailedError(ToolDownstreamError):
 
 
 class WorkerDiedError(CallError):
-    """The process a call ran in ended without an answer; `exit_code` or `signal` says how, if that is known."""
+    """The worker process of a call ended without a result; `exit_code` or `signal` is set if known."""
 
     code = "E_WORKER_DIED"
     status = 502
@@ -103,7 +103,7 @@ class WorkerDiedError(CallError):
 
 
 class NotSendableError(CallError):
-    """A value cannot leave the process a call ran in, because it does not pickle; `type_name` says what it is."""
+    """A value cannot be sent from a worker process because it does not pickle; `type_name` is its type."""
 
     code = "E_NOT_SENDABLE"
     status = 500
@@ -114,14 +114,14 @@ class NotSendableError(CallError):
 
 
 class CapabilityError(CallError):
-    """A handle was touched that the tool did not declare or was not granted."""
+    """A tool used a capability that it did not declare or was not granted."""
 
     code = "E_CAPABILITY"
     status = 403
 
 
 class HostNotAllowedError(CapabilityError):
-    """A host, or an address behind its name, may not be reached; `host` says which."""
+    """The tool may not connect to a host, or to an address its name resolves to; `host` is the host."""
 
     code = "E_HOST_NOT_ALLOWED"
     status = 403
@@ -132,7 +132,7 @@ class HostNotAllowedError(CapabilityError):
 
 
 class CommandNotAllowedError(CapabilityError):
-    """A command, or a line for a shell, may not be run by this tool; `command` says which."""
+    """The tool may not run a command or a shell line; `command` is the command."""
 
     code = "E_COMMAND_NOT_ALLOWED"
     status = 403
@@ -143,7 +143,7 @@ class CommandNotAllowedError(CapabilityError):
 
 
 class SandboxUnavailableError(CapabilityError):
-    """A sandbox was required and cannot be had here; `missing` names what could not be enforced."""
+    """A required sandbox is not available on this machine; `missing` names what could not be enforced."""
 
     code = "E_SANDBOX_UNAVAILABLE"
     status = 501
@@ -154,7 +154,7 @@ class SandboxUnavailableError(CapabilityError):
 
 
 class ProcessStartError(CapabilityError):
-    """A command that may be run did not start; `command` says which, `errno` what the system said, if it did."""
+    """An allowed command did not start; `command` is the command, `errno` the system's error number if known."""
 
     code = "E_PROCESS_START"
     status = 502
@@ -166,28 +166,28 @@ class ProcessStartError(CapabilityError):
 
 
 class ProgramNotFoundError(ProcessStartError):
-    """No program of that name is on the search path, or at that place."""
+    """No program with that name is on the search path, or at the given path."""
 
     code = "E_PROGRAM_NOT_FOUND"
     status = 404
 
 
 class ProgramNotExecutableError(ProcessStartError):
-    """What has that name cannot be run: no permission, or no program."""
+    """The file with that name cannot be executed: permission denied, or not a program."""
 
     code = "E_PROGRAM_NOT_EXECUTABLE"
     status = 403
 
 
 class ArgumentsTooLongError(ProcessStartError):
-    """Arguments and environment are longer than the system takes."""
+    """Arguments and environment together exceed the system's limit."""
 
     code = "E_ARGUMENTS_TOO_LONG"
     status = 413
 
 
 class UnknownAttachmentError(CapabilityError):
-    """No attachment of the turn that the tool may see has that id; `attachment_id` says which was asked for."""
+    """No attachment visible to the tool has the requested id; `attachment_id` is that id."""
 
     code = "E_UNKNOWN_ATTACHMENT"
     status = 404
@@ -198,7 +198,7 @@ class UnknownAttachmentError(CapabilityError):
 
 
 class SecretError(CallError):
-    """A declared secret cannot be had: nobody set it, or its source failed; `secret` is its name."""
+    """A declared secret is not available: it is not set, or its source failed; `secret` is its name."""
 
     code = "E_SECRET"
     status = 503
@@ -209,14 +209,14 @@ class SecretError(CallError):
 
 
 class StorageError(CallError):
-    """A value cannot be kept, or read back; `field` says which part is wrong; `storage` when the place failed."""
+    """A value cannot be stored or read; `field` names the invalid part, or is `storage` if the backend failed."""
 
     code = "E_STORAGE"
     status = 422
 
 
 class StorageQuotaError(StorageError):
-    """A tool would keep more than it may; nothing was changed. `quota` names the limit, `asked` is what was wanted."""
+    """A write would exceed a tool's storage quota and was not done; `quota` names it, `asked` is the requested size."""
 
     code = "E_STORAGE_QUOTA"
     status = 507
@@ -229,7 +229,7 @@ class StorageQuotaError(StorageError):
 
 
 class NetworkError(CallError):
-    """A host that may be reached did not answer as it should.
+    """A request to an allowed host failed.
 
     `reason` is one of dns, connect, tls, timeout, protocol, decoding, too_large, too_many_redirects, consumed.
     """
@@ -244,7 +244,7 @@ class NetworkError(CallError):
 
 
 class PathNotReachableError(CapabilityError):
-    """A path leads out of what a call may reach; `path` is it as it was given."""
+    """A path is outside the files that the call may access; `path` is the path as passed."""
 
     code = "E_PATH_NOT_REACHABLE"
     status = 403
@@ -255,7 +255,7 @@ class PathNotReachableError(CapabilityError):
 
 
 class StaleWriteError(CallError):
-    """A file changed or vanished since it was read; `path` says which."""
+    """A file was changed or deleted since it was read; `path` is the file."""
 
     code = "E_STALE_WRITE"
     status = 409
@@ -266,7 +266,7 @@ class StaleWriteError(CallError):
 
 
 class FileAccessError(CallError):
-    """A file in reach cannot be used as asked.
+    """An operation on an accessible file failed.
 
     `reason` is one of missing, not_a_file, not_a_folder, not_empty, too_large, not_text, bad_name, denied, full, io.
     """
@@ -281,7 +281,7 @@ class FileAccessError(CallError):
 
 
 class FileMissingError(FileAccessError, FileNotFoundError):
-    """No file is at `path`."""
+    """No file exists at `path`."""
 
     code = "E_FILE_MISSING"
     status = 404
@@ -291,13 +291,13 @@ class FileMissingError(FileAccessError, FileNotFoundError):
 
 
 class ArtifactQueryError(CallError):
-    """A query of an artifact cannot be answered as asked."""
+    """A query of an artifact is invalid or cannot be answered."""
 
     code = "E_ARTIFACT_QUERY"
 
 
 class ArtifactGoneError(CallError):
-    """What an artifact reads was deleted after it was opened."""
+    """The content of an artifact was deleted after it was opened."""
 
     code = "E_ARTIFACT_GONE"
     status = 410

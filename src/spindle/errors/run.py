@@ -1,23 +1,23 @@
-"""The caller must act: the turn cannot go on."""
+"""Errors that the caller must act on: the turn cannot continue."""
 
 from spindle.errors.base import SpindleError
 
 
 class RunError(SpindleError):
-    """The turn cannot go on."""
+    """The turn cannot continue."""
 
     code = "E_RUN"
 
 
 class MediaUnreadableError(RunError):
-    """The content of media cannot be read: its source is gone, is no regular file, or gives no bytes."""
+    """The content of media cannot be read: its source is gone, is not a regular file, or does not return bytes."""
 
     code = "E_MEDIA_UNREADABLE"
     status = 502
 
 
 class UpstreamError(RunError):
-    """An MCP server cannot be used: it does not start, does not answer, or is gone."""
+    """An MCP server cannot be used: it did not start, does not respond, or has disconnected."""
 
     code = "E_UPSTREAM"
     status = 502
@@ -28,27 +28,27 @@ class UpstreamError(RunError):
 
 
 class UpstreamRequiredError(UpstreamError):
-    """An MCP server that is required cannot be used."""
+    """A required MCP server cannot be used."""
 
     code = "E_UPSTREAM_REQUIRED"
 
 
 class SpoolError(RunError):
-    """The place where large outputs are kept cannot be written or read; `__cause__` says why."""
+    """The spool of large outputs cannot be written or read; `__cause__` is the reason."""
 
     code = "E_SPOOL"
     status = 507
 
 
 class JournalError(RunError):
-    """The record of calls cannot be written or read; `__cause__` says why."""
+    """The journal of calls cannot be written or read; `__cause__` is the reason."""
 
     code = "E_JOURNAL"
     status = 507
 
 
 class JournalLockedError(JournalError):
-    """Another process writes that journal; `path` says which one, `holder_pid` who, if that is known."""
+    """Another process has locked the journal at `path`; `holder_pid` is that process, if known."""
 
     code = "E_JOURNAL_LOCKED"
     status = 423
@@ -60,7 +60,7 @@ class JournalLockedError(JournalError):
 
 
 class JournalDamagedError(JournalError):
-    """A journal's file cannot be used as it is; `aside` says where it was put, if it was moved."""
+    """A journal file is damaged; `aside` is the path it was moved to, if it was moved."""
 
     code = "E_JOURNAL_DAMAGED"
     status = 500
@@ -72,14 +72,14 @@ class JournalDamagedError(JournalError):
 
 
 class RecordsError(RunError):
-    """The place where a turn's records are kept cannot be written or read; `__cause__` says why."""
+    """The store of a turn's records cannot be written or read; `__cause__` is the reason."""
 
     code = "E_RECORDS"
     status = 507
 
 
 class GateTimeoutError(RunError):
-    """Nobody settled a gate in time; the work it was waiting for may still go on outside."""
+    """A gate was not resolved in time; the work it waited for may still be running elsewhere."""
 
     code = "E_TURN_GATE_TIMEOUT"
     status = 408
@@ -90,7 +90,7 @@ class GateTimeoutError(RunError):
 
 
 class GateAbortedError(RunError):
-    """A gate was given up, or its turn was aborted."""
+    """A gate or its turn was aborted."""
 
     code = "E_TURN_GATE_ABORTED"
     status = 499
@@ -101,14 +101,14 @@ class GateAbortedError(RunError):
 
 
 class GateNotSupportedError(RunError):
-    """A gate was opened where nobody can answer it."""
+    """A gate was opened in a context where it cannot be resolved."""
 
     code = "E_LLM_EXECUTION_GATE_NOT_SUPPORTED"
     status = 501
 
 
 class ClientCapabilityError(GateNotSupportedError):
-    """A tool asked an MCP client for what it did not declare; `capability` names it, and nothing was sent."""
+    """A tool requested a feature that the MCP client did not declare; `capability` names it, and nothing was sent."""
 
     code = "E_CLIENT_CAPABILITY"
     status = 400
@@ -119,7 +119,7 @@ class ClientCapabilityError(GateNotSupportedError):
 
 
 class PipelineError(RunError):
-    """Middleware failed; `__cause__` is what it raised."""
+    """Middleware failed; `__cause__` is the original exception."""
 
     code = "E_PIPELINE_ERROR"
 
@@ -143,38 +143,38 @@ class DispatchPipelineError(PipelineError):
 
 
 class PipelineShortCircuitedError(PipelineError):
-    """Middleware ended without calling `next`, and nobody had signalled; `field` is the stage."""
+    """Middleware returned without calling `next` and without an ack or nack; `field` is the stage."""
 
     code = "E_PIPELINE_SHORT_CIRCUITED"
 
 
 class ExecutorCallbackError(RunError):
-    """The executor callback raised, or answered with something that is no answer."""
+    """The executor callback raised, or returned a value of an unsupported type."""
 
     code = "E_LLM_EXECUTION_EXECUTOR_ERROR"
 
 
 class NackError(RunError):
-    """The dispatch was refused, with a text for a reason or without any."""
+    """The dispatch was nacked with a text, or without a reason."""
 
     code = "E_LLM_EXECUTION_NACK"
 
 
 class LimitError(RunError):
-    """A turn went beyond a limit: iterations, repeats of one call, or time; `field` says which."""
+    """A turn exceeded a limit: iterations, repeats of one call, or time; `field` names the limit."""
 
     code = "E_TURN_LIMIT"
 
 
 class TurnAbortedError(RunError):
-    """A turn was aborted, so it has no answer."""
+    """A turn was aborted and has no answer."""
 
     code = "E_TURN_ABORTED"
     status = 499
 
 
 class ModelUnavailableError(RunError):
-    """A model's server did not give a whole answer; `http_status` and `attempts` say how it was tried."""
+    """A model API returned no complete response; `http_status` is the last status, `attempts` the request count."""
 
     code = "E_MODEL_UNAVAILABLE"
     status = 502
@@ -186,7 +186,7 @@ class ModelUnavailableError(RunError):
 
 
 class BrokenAnswerError(RunError):
-    """One answer of a model's server broke off, says that it failed, or is none; the next attempt may do better."""
+    """A response of a model API is truncated, invalid, or reports a failure; the request may be retried."""
 
     code = "E_BROKEN_ANSWER"
     status = 502
@@ -197,7 +197,7 @@ class BrokenAnswerError(RunError):
 
 
 class ModelStoppedError(RunError):
-    """A model ended its answer before it was one; `reason` is the provider's word, `text` what it had said so far."""
+    """A model stopped before completing its answer; `reason` is the provider's stop reason, `text` the partial text."""
 
     code = "E_MODEL_STOPPED"
     status = 502

@@ -1,4 +1,4 @@
-"""The developer must act: the library was wired up wrongly."""
+"""Errors that the developer must act on: the library was configured or called incorrectly."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,20 +7,20 @@ from spindle.errors.base import SpindleError
 
 
 class UsageError(SpindleError):
-    """The library was wired up wrongly."""
+    """The library was configured or called incorrectly."""
 
     code = "E_USAGE"
     fatal = True
 
 
 class InvalidToolError(UsageError):
-    """A tool was defined with a bad or missing value."""
+    """A tool was defined with an invalid or missing value."""
 
     code = "E_INVALID_INITIAL_TOOL_VALUE"
 
 
 class ToolAlreadyRegisteredError(UsageError):
-    """Two tools claim one name, and nobody said which one wins; `existing` and `incoming` say where each comes from."""
+    """Two tools have the same name and no collision policy applies; `existing` and `incoming` are their origins."""
 
     code = "E_TOOL_ALREADY_REGISTERED"
     status = 409
@@ -41,31 +41,31 @@ class UnknownToolError(UsageError):
 
 
 class InvalidToolFilterError(UsageError):
-    """A filter was made of a bad value, or something that is no filter was given as one."""
+    """A filter has an invalid value, or the value passed as a filter is not one."""
 
     code = "E_INVALID_TOOL_FILTER"
 
 
 class UnknownEventError(UsageError):
-    """No event of that name is ever emitted."""
+    """No event has that name."""
 
     code = "E_UNKNOWN_EVENT"
 
 
 class InvalidContextError(UsageError):
-    """Something that is no context was given as one."""
+    """The value passed as a context is not one, or a context has an invalid value."""
 
     code = "E_INVALID_CONTEXT"
 
 
 class InvalidStashError(UsageError):
-    """A stash cannot be made of that, or cannot be asked that."""
+    """A stash cannot store a value, or a stash path is invalid."""
 
     code = "E_INVALID_INITIAL_REGISTRY_VALUE"
 
 
 class InvalidMediaError(UsageError):
-    """Media was described with a bad or missing value; `fields` names every one of them, `field` the first."""
+    """Media has invalid or missing values; `fields` names all of them, `field` the first."""
 
     code = "E_INVALID_INITIAL_MEDIA_VALUE"
 
@@ -75,25 +75,25 @@ class InvalidMediaError(UsageError):
 
 
 class NotASpoolReaderError(UsageError):
-    """An artifact was given something that cannot be read line by line."""
+    """The reader passed to an artifact cannot be read line by line."""
 
     code = "E_NOT_A_SPOOL_READER"
 
 
 class InvalidArtifactError(UsageError):
-    """An artifact's content is not what its class reads."""
+    """The content of an artifact is not in the format its class reads."""
 
     code = "E_INVALID_ARTIFACT"
 
 
 class InvalidToolCallRecordError(UsageError):
-    """A record of a call was made with a bad or missing value."""
+    """A record of a call has an invalid or missing value."""
 
     code = "E_INVALID_INITIAL_TOOL_CALL_VALUE"
 
 
 class InvalidRecordError(UsageError):
-    """A turn cannot keep that as a record; `fields` names every bad value, `field` the first."""
+    """A record of a turn has invalid values; `fields` names all of them, `field` the first."""
 
     code = "E_INVALID_RECORD"
 
@@ -103,50 +103,50 @@ class InvalidRecordError(UsageError):
 
 
 class InvalidMessageError(InvalidRecordError):
-    """A message was made with a bad value."""
+    """A message has an invalid value."""
 
     code = "E_INVALID_INITIAL_MESSAGE_VALUE"
 
 
 class InvalidThoughtError(InvalidRecordError):
-    """A thought was made with a bad value."""
+    """A thought has an invalid value."""
 
     code = "E_INVALID_INITIAL_THOUGHT_VALUE"
 
 
 class InvalidMemoryError(InvalidRecordError):
-    """A memory was made with a bad value."""
+    """A memory has an invalid value."""
 
     code = "E_INVALID_INITIAL_MEMORY_VALUE"
 
 
 class InvalidRetrievableError(InvalidRecordError):
-    """A retrievable was made with a bad value."""
+    """A retrievable has an invalid value."""
 
     code = "E_INVALID_INITIAL_RETRIEVABLE_VALUE"
 
 
 class ArtifactIdCollisionError(UsageError):
-    """Two results of one turn share an id."""
+    """Two results of one turn have the same id."""
 
     code = "E_ARTIFACT_ID_COLLISION"
     status = 409
 
 
 class InvalidBudgetError(UsageError):
-    """A budget was made of two units, or of a number that leaves no room."""
+    """A budget has two units, or a size below 1."""
 
     code = "E_INVALID_BUDGET"
 
 
 class InvalidReducerError(UsageError):
-    """A reducer has a bad or missing part."""
+    """A reducer has an invalid or missing attribute."""
 
     code = "E_INVALID_REDUCER"
 
 
 class ReducerAlreadyRegisteredError(UsageError):
-    """Two reducers claim one tool; `existing` and `incoming` name them."""
+    """Two reducers are registered for one tool; `existing` and `incoming` name them."""
 
     code = "E_REDUCER_ALREADY_REGISTERED"
     status = 409
@@ -160,47 +160,47 @@ class ReducerAlreadyRegisteredError(UsageError):
 
 
 class InvalidTurnRunnerConfigError(UsageError):
-    """A runner was wired up wrongly; every bad setting is named."""
+    """A runner has invalid settings; the message names all of them."""
 
     code = "E_INVALID_TURN_RUNNER_CONFIG"
     status = 529
 
 
 class InvalidTurnContextError(UsageError):
-    """A turn was started with a bad value."""
+    """A turn was started with an invalid value."""
 
     code = "E_INVALID_TURN_CONTEXT"
     status = 529
 
 
 class InvalidDispatchContextError(UsageError):
-    """A dispatch context was made with a bad value."""
+    """A dispatch context has an invalid value."""
 
     code = "E_INVALID_LLM_EXECUTION_CONTEXT"
     status = 529
 
 
 class InvalidDispatchInputError(UsageError):
-    """A dispatch was given none or two things to start from, or a setting that it cannot use."""
+    """A dispatch has no input or two inputs, or an invalid setting."""
 
     code = "E_INVALID_LLM_DISPATCH_INPUT"
     status = 529
 
 
 class AlreadySignalledError(UsageError):
-    """A dispatch was acknowledged or refused a second time; the first signal stands."""
+    """A dispatch was acked or nacked a second time; the first signal stays in effect."""
 
     code = "E_LLM_EXECUTION_ALREADY_SIGNALLED"
 
 
 class InvalidGateError(UsageError):
-    """A gate was made with a bad value, or cannot be waited for here."""
+    """A gate has an invalid value, or cannot be waited for in this context."""
 
     code = "E_INVALID_INITIAL_TURN_GATE_VALUE"
 
 
 class InvalidGateResolutionError(UsageError):
-    """A gate was settled with a value it does not take, and stays open; `problems` says what is wrong."""
+    """A gate was resolved with a value that does not match its schema; it stays open, `problems` lists the reasons."""
 
     code = "E_INVALID_TURN_GATE_RESOLUTION"
 
@@ -222,13 +222,13 @@ class UnknownGateError(UsageError):
 
 
 class InvalidTrustError(UsageError):
-    """A fence, a label or a sink policy was given a bad value."""
+    """A fence, a trust label or a sink policy has an invalid value."""
 
     code = "E_INVALID_TRUST"
 
 
 class InvalidConfigError(UsageError):
-    """A configuration cannot be used; `problems` has one line for each thing that is wrong, `field` the first key."""
+    """A configuration is invalid; `problems` has one line per problem, `field` is the first invalid key."""
 
     code = "E_INVALID_CONFIG"
 
@@ -241,7 +241,7 @@ class InvalidConfigError(UsageError):
 
 
 class CommandError(UsageError):
-    """The `spindle` command cannot do what it was asked; `exit_code` says how it ends, `hint` what to do."""
+    """The `spindle` command failed; `exit_code` is its exit code, `hint` what to do."""
 
     code = "E_COMMAND"
 
@@ -252,7 +252,7 @@ class CommandError(UsageError):
 
 
 class CannotLowerError(UsageError):
-    """A dialect cannot take a tool's schema at all; `path` says where, `why` what stands in the way."""
+    """A dialect cannot express a tool's schema; `path` is the location, `why` the reason."""
 
     code = "E_CANNOT_LOWER"
 
@@ -266,7 +266,7 @@ class CannotLowerError(UsageError):
 
 
 class NameClashError(UsageError):
-    """Two tools of one list would have the same name on the wire; `wire_name` is that name, `tools` are both."""
+    """Two tools of one list would have the same name on the wire; `wire_name` is the name, `tools` are both tools."""
 
     code = "E_NAME_CLASH"
     status = 409
@@ -280,7 +280,7 @@ class NameClashError(UsageError):
 
 
 class TooManyToolsError(UsageError):
-    """A list holds more tools than the dialect takes."""
+    """A list has more tools than the dialect allows."""
 
     code = "E_TOO_MANY_TOOLS"
 
@@ -292,7 +292,7 @@ class TooManyToolsError(UsageError):
 
 
 class InvalidServerSpecError(UsageError):
-    """An MCP server was described with a bad or missing value; `server` and `field` say where."""
+    """The description of an MCP server has an invalid or missing value; `server` and `field` locate it."""
 
     code = "E_INVALID_MCP_SERVER"
 
@@ -313,14 +313,14 @@ class UnknownServerError(UsageError):
 
 
 class MissingExtraError(UsageError):
-    """A feature needs a package that is not installed."""
+    """A feature requires a package that is not installed."""
 
     code = "E_MISSING_EXTRA"
     status = 501
 
 
 class UnsupportedMediaError(UsageError):
-    """A model cannot be given that media, and nothing was said about what to do instead."""
+    """A model does not accept that media, and no fallback was configured."""
 
     code = "E_UNSUPPORTED_MEDIA"
     status = 415

@@ -1,4 +1,4 @@
-"""Tools, their schemas, and the registry that holds them; open `tool.py` first."""
+"""Tools, their schemas, and the registry that holds them; open `declaration.py` first."""
 
 from spindle.doors import open_door
 

@@ -1,4 +1,4 @@
-"""Reads a call's arguments as they arrive, once, into one dict."""
+"""Parsing of a call's raw arguments into one dict, and masking of its secret fields."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -16,8 +16,8 @@ _MAX_DEPTH = 200
 _ATOMS = frozenset((str, int, bool, type(None)))
 _CONTAINERS = (dict, list, tuple, Mapping)
 
-# A float overflows only with an exponent that is not negative, or with more than 308 digits before its point.
-# Written with every digit as 0, either is found by one search of the text, so ordinary arguments are never walked.
+# A float overflows only with a non-negative exponent, or with more than 308 digits before the point. With every digit
+# replaced by 0, one search of the text finds either, so ordinary arguments need no walk.
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789+E", b"0000000000e")
 _EXPONENT = b"0e0"
 _MANY_DIGITS = b"0" * 309
@@ -46,12 +46,12 @@ _NOT_JSON = ("text that is not valid JSON", "use double quotes, no comments, no 
 
 
 def read_arguments(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
-    """Give the arguments as one dict; JSON text is parsed here and nowhere else.
+    """Return the arguments as one dict; JSON text of calls is parsed only here.
 
-    A dict is given back as it is. Nothing (`None`, or blank text) is `{}` where `empty_ok`.
+    A dict is returned unchanged. `None` and blank text mean `{}` if `empty_ok`.
 
     Raises:
-        InvalidToolArgsError: It is not one JSON object, or holds what JSON cannot say.
+        InvalidToolArgsError: The arguments are not one JSON object, or contain a value that JSON cannot represent.
     """
     if type(args) is bytes:
         data = args
@@ -77,7 +77,7 @@ def read_arguments(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
 
 
 def own_copy(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Give arguments that were read a second time: a handler may change its own, and what was asked stays as it was."""
+    """Copy parsed arguments, so that a handler that changes its own does not change the caller's."""
     return {name: value if value.__class__ in _ATOMS else _copied(value) for name, value in arguments.items()}
 
 
@@ -91,7 +91,7 @@ def _copied(value: Any) -> Any:
 
 
 def _may_hide(masked: bytes) -> bool:
-    """Tell whether a long text may hold an overflowing number, or an empty list one level too deep for us."""
+    """Return whether a long text may contain an overflowing number or an empty container nested one level too deep."""
     return masked.find(_MANY_DIGITS) >= 0 or masked.count(b"[") + masked.count(b"{") > _MAX_DEPTH
 
 
@@ -109,11 +109,11 @@ def _read_other(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
         return read_arguments(bytes(args), tool=tool, empty_ok=empty_ok)
     if issubclass(kind, str):
         return read_arguments(str.__str__(args), tool=tool, empty_ok=empty_ok)
-    raise _refused(tool, kind_of(args), "give a mapping, or JSON text or bytes")
+    raise _refused(tool, kind_of(args), "pass a mapping, or JSON text or bytes")
 
 
 def _is_plain(given: dict[Any, Any]) -> bool:
-    """Tell the ordinary mapping, which needs no closer look, from the rest."""
+    """Return whether a mapping holds only scalars and flat lists, and needs no inspection."""
     for key, value in given.items():
         kind = value.__class__
         if key.__class__ is not str or not (kind in _ATOMS or (kind is list and _ATOMS.issuperset(map(type, value)))):
@@ -122,13 +122,13 @@ def _is_plain(given: dict[Any, Any]) -> bool:
 
 
 def _inspected(root: dict[Any, Any], tool: str) -> dict[str, Any]:
-    """Refuse what the parser lets through, and mappings never showed it: infinities, NaN, nesting."""
+    """Reject infinities, NaN and deep nesting, which the parser accepts and mappings were never parsed for."""
     for key in root:
         if not isinstance(key, str):
             raise _refused(tool, f"{kind_of(key)} as an argument's name", "name every argument with text")
     level: dict[int, tuple[Any, tuple[Any, ...]]] = {0: (root, ())}
     for _ in range(_MAX_DEPTH):
-        # Keyed by identity: a value that contains itself in two places must not double with every level.
+        # Keyed by identity: a value that contains itself twice must not double with every level.
         inner: dict[int, tuple[Any, tuple[Any, ...]]] = {}
         for container, at in level.values():
             for step, value in _entries(container):
@@ -176,9 +176,9 @@ MASK = "***"
 
 
 def masked(value: Any, secret_fields: Collection[str]) -> Any:
-    """Give the arguments with every secret field masked; those without any are given as they are.
+    """Return the arguments with every secret field masked, or unchanged if there are none.
 
-    An object becomes a dict of its fields, for a masked instance of its class might not exist.
+    An object becomes a dict of its fields, because its class might not accept the mask.
     """
     if not secret_fields:
         return value
@@ -188,22 +188,22 @@ def masked(value: Any, secret_fields: Collection[str]) -> Any:
 
 
 def shown(value: Any, secret_fields: Collection[str]) -> Any:
-    """Give the masked arguments as a copy: who is only told of a call cannot change what runs."""
+    """Return a masked copy of the arguments for observers, so that they cannot change what runs."""
     told = masked(value, secret_fields)
     try:
         return deepcopy(told)
-    except Exception:  # noqa: BLE001  an object of others may refuse, and is told as it is
+    except Exception:  # noqa: BLE001  an object that cannot be copied is passed by reference
         return told
 
 
 def _fields_of(value: object) -> dict[str, Any]:
-    if is_dataclass(value):  # it may have slots, and then no dict
+    if is_dataclass(value):  # with slots it has no `__dict__`
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return vars(value)
 
 
 def _named_otherwise(kind: type, secret_fields: Collection[str]) -> set[str]:
-    """Find the attributes that a model calls otherwise than the model is told: those with an alias."""
+    """Return the attributes of a pydantic model whose alias, the name the language model uses, is a secret field."""
     told: dict[str, Any] = getattr(kind, "__pydantic_fields__", {})
     aliases = {name: (field.alias, field.validation_alias) for name, field in told.items()}
     return {name for name, given in aliases.items() if any(isinstance(it, str) and it in secret_fields for it in given)}

@@ -1,6 +1,6 @@
-"""What canonical JSON is, spelled out: RFC 8785, and beyond it exact integers and escaped lone surrogates.
+"""The reference implementation of canonical JSON: RFC 8785, plus exact integers and escaped lone surrogates.
 
-This is the definition and takes any depth; `identity.py` has the quick way round it for ordinary values.
+It accepts values of any depth; `fast_canonical.py` has a fast path for ordinary values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,24 +11,24 @@ from typing import Any, NoReturn, TypeAlias, cast
 
 from spindle.errors import NotCanonicalError
 
-_PIECE_DIGITS = 512  # below 640, the lowest limit `sys.set_int_max_str_digits` can be given
+_PIECE_DIGITS = 512  # below 640, the lowest limit that `sys.set_int_max_str_digits` accepts
 _PIECE = 10**_PIECE_DIGITS
 
 
 def float_text(number: float) -> str:
-    """Spell a finite float the way ECMAScript does, which is what RFC 8785 asks for."""
+    """Format a finite float as ECMAScript does, which RFC 8785 requires."""
     mantissa, _, exponent = float.__repr__(number).partition("e")
     if not exponent:
         text = mantissa.removesuffix(".0")
         return "0" if text == "-0" else text
-    # Python and ECMAScript agree on the shortest digits, and differ only in where the exponent form begins.
+    # Python and ECMAScript agree on the shortest digits, and differ only in when they use an exponent.
     sign = "-" if mantissa.startswith("-") else ""
     return sign + _place_point(mantissa.lstrip("-").replace(".", ""), point=int(exponent) + 1)
 
 
 def _place_point(digits: str, *, point: int) -> str:
     if 0 < point <= 21:
-        # Python begins its exponent form at 1e16 and needs at most 17 digits, so no digit is right of the point.
+        # Python uses an exponent from 1e16 on and needs at most 17 digits, so no digit is right of the point.
         return digits.ljust(point, "0")
     if -6 < point <= 0:
         return "0." + "0" * -point + digits
@@ -37,7 +37,7 @@ def _place_point(digits: str, *, point: int) -> str:
 
 
 def integer_text(number: int) -> str:
-    """Spell an integer with all its digits, however many there are."""
+    """Format an integer with all its digits, regardless of Python's digit limit."""
     try:
         return int.__repr__(number)
     except ValueError:  # longer than `sys.get_int_max_str_digits()`
@@ -62,18 +62,18 @@ _SHOWN_PATH_CHARS = 200
 
 
 def render(value: Any) -> bytes:
-    """Write `value` as canonical JSON.
+    """Serialize `value` as canonical JSON.
 
     Raises:
-        NotCanonicalError: It holds something that is not JSON, or holds itself.
+        NotCanonicalError: The value contains something that is not JSON, or contains itself.
     """
-    # A lone surrogate is what UTF-8 cannot carry, and its replacement is just how JSON escapes it.
+    # Only a lone surrogate cannot be encoded as UTF-8, and its replacement is exactly its JSON escape.
     return _Rendering().render(value).encode("utf-8", "backslashreplace")
 
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose children are being written."""
+    """A list or mapping whose children are being serialized."""
 
     container: object
     entries: Iterator[_Entry]
@@ -82,7 +82,7 @@ class _Open:
 
 
 class _Rendering:
-    """One walk over a value, with its own stack so that depth is no danger."""
+    """One walk over a value with an explicit stack, so that depth cannot overflow Python's."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -114,13 +114,13 @@ class _Rendering:
                 self._enter(mapping, "{", "}", self._members(mapping))
             case _:
                 self._refuse(
-                    f"{type(value).__name__} is no JSON value",
-                    "give None, bool, int, float, str, list, tuple or a mapping with str keys",
+                    f"{type(value).__name__} is not a JSON value",
+                    "use None, bool, int, float, str, list, tuple or a mapping with str keys",
                 )
 
     def _enter(self, container: object, opening: str, closing: str, entries: Iterator[_Entry]) -> None:
         if id(container) in self._open_ids:
-            self._refuse("this value holds itself", "break the cycle")
+            self._refuse("this value contains itself", "break the cycle")
         self._open_ids.add(id(container))
         self._open.append(_Open(container, entries, closing))
         self._parts.append(opening)
@@ -140,14 +140,14 @@ class _Rendering:
         if isinstance(value, int):
             return integer_text(value)
         if not isfinite(value):
-            self._refuse(f"{float.__repr__(value)} is no JSON number", "give a finite number or None")
+            self._refuse(f"{float.__repr__(value)} is not a JSON number", "use a finite number or None")
         return float_text(value)
 
     def _members(self, mapping: Mapping[Any, Any]) -> Iterator[_Entry]:
         members: dict[str, Any] = {}
         for key, child in self._children(mapping):
             if not isinstance(key, str):
-                self._refuse(f"a key is {type(key).__name__}", "give every key as str")
+                self._refuse(f"a key is {type(key).__name__}", "use str for every key")
             name = _whole_text(key)
             if name in members:
                 self._refuse(f"two keys are both {encode_basestring_ascii(name)}", "keep one of them")
@@ -157,9 +157,9 @@ class _Rendering:
     def _children(self, container: Mapping[Any, Any] | Sequence[Any]) -> list[Any]:
         try:
             return list(container.items() if isinstance(container, Mapping) else container)
-        except Exception as error:  # a mapping may be anyone's code
+        except Exception as error:  # a custom mapping may raise anything
             path, kind = self._path(), type(container).__name__
-            raise NotCanonicalError(f"{_shown(path)}: this {kind} cannot be read; give a dict", path=path) from error
+            raise NotCanonicalError(f"{_shown(path)}: this {kind} cannot be read; use a dict", path=path) from error
 
     def _refuse(self, problem: str, remedy: str) -> NoReturn:
         path = self._path()
@@ -186,9 +186,9 @@ def _utf16_units(text: str) -> bytes:
 
 
 def _whole_text(text: str) -> str:
-    """Give the plain `str` inside `text`; two surrogates that make a pair become the character they spell.
+    """Return `text` as a plain `str` with surrogate pairs combined into the characters they encode.
 
-    JSON cannot tell the two apart, so the same JSON text has to come out.
+    JSON cannot distinguish the two, so both must serialize to the same text.
     """
     plain = str.__str__(text)
     try:

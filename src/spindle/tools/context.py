@@ -1,4 +1,4 @@
-"""What a handler is given besides its arguments."""
+"""The context that a handler receives besides its arguments."""
 
 import json
 import time
@@ -14,16 +14,16 @@ from spindle.stash import Stash
 
 GateOpener: TypeAlias = Callable[[Any], Awaitable[Any]]
 Identify: TypeAlias = Callable[[], tuple[str, str]]
-"""Gives a call's checksum and idempotency key."""
+"""Returns a call's checksum and idempotency key."""
 Post: TypeAlias = Callable[[Callable[[], None]], None]
-"""Has a function run on the event loop's thread."""
+"""Runs a function on the event loop's thread."""
 
 
 class ToolContext:
-    """One call's surroundings: who asks, how long it has, what it may reach, and whom to tell.
+    """The context of one call: its session and turn, deadline, stash, events and capability handles.
 
     Raises:
-        InvalidContextError: A value is of the wrong kind; found here, not in the middle of a batch.
+        InvalidContextError: A value has the wrong type; checked here so that it does not fail in the middle of a batch.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class ToolContext:
         self.idempotency_key = idempotency_key
         self.deadline = deadline
         self.client = client
-        """The MCP client the call was made for, as `spindle.mcp.client_requests` uses it; `None` elsewhere."""
+        """The MCP client that made the call, for `spindle.mcp.client_requests`; `None` outside an MCP server."""
         self._open_gate = open_gate
         self._handles = handles
         self._turn = turn
@@ -108,7 +108,7 @@ class ToolContext:
         deadline: float | None,
         redact: Callable[[str], str] | None = None,
     ) -> "ToolContext":
-        """Make one call's own context: it shares stash, events and turn, and knows its call."""
+        """Build the context of one call; it shares this context's stash, events and turn."""
         own = object.__new__(ToolContext)
         own.session_id, own.turn_id, own.working_dir = self.session_id, self.turn_id, self.working_dir
         own.events, own.stash, own.dry_run, own.turn_count = self.events, self.stash, self.dry_run, self.turn_count
@@ -119,32 +119,32 @@ class ToolContext:
         own._turn = self._turn
         own._redact = redact
         own._cancelled = False
-        return own  # `checksum` and `idempotency_key` stay empty until someone looks
+        return own  # `checksum` and `idempotency_key` are computed on first access
 
     def grant(self, handles: Mapping[str, Any] | None) -> None:
-        """Give the call the handles of the capabilities it declared, just before it runs."""
+        """Set the handles of the capabilities that the call declared, just before it runs."""
         self._handles = handles
 
     def post_through(self, post: "Post | None") -> None:
-        """Say how observers are reached from where the handler runs, when that is not the event loop's thread."""
+        """Set how to reach observers if the handler runs outside the event loop's thread."""
         self._post = post
 
     @property
     def cancelled(self) -> bool:
-        """Whether this call was told to stop; a long sync handler looks at it now and then."""
+        """Whether this call was cancelled; long sync handlers should poll it."""
         return self._cancelled
 
     def cancel(self) -> None:
-        """Tell the handler to stop."""
+        """Mark the call as cancelled."""
         self._cancelled = True
 
     @property
     def seconds_left(self) -> float | None:
-        """How long this call may still take, or `None` without a deadline."""
+        """Seconds until this call's deadline, or `None` without one."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def progress(self, message: str, percent: float | None = None, audience: Audience = "internal") -> None:
-        """Tell observers how far the work is."""
+        """Emit a `tool_progress` event."""
         if not self.events.heard("tool_progress"):
             return
         payload = ToolProgress(
@@ -158,9 +158,9 @@ class ToolContext:
         self._tell("tool_progress", payload)
 
     def log(self, level: str, message: str, **payload: Any) -> None:
-        """Tell observers a line for the log, `debug` to `emergency`, and facts that go with it, such as `path=path`.
+        """Emit a `log` event with a level from `debug` to `emergency` and a payload such as `path=path`.
 
-        A call of an MCP client tells that client too, where it wants lines of that level.
+        If an MCP client made the call and subscribed to that level, it receives the line too.
         """
         if not self.events.heard("log"):
             return
@@ -184,31 +184,31 @@ class ToolContext:
             self._post(lambda: self.events.notify(name, payload))
 
     def _plain(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Give facts as a copy that is plain JSON, with every secret masked."""
+        """Return a copy of the payload as plain JSON with every secret masked."""
         try:
             return json.loads(self.redacted(json.dumps(payload, default=str)), parse_constant=str)
-        except Exception:  # noqa: BLE001  a line of the log never ends the work, and nothing unmasked leaves
+        except Exception:  # noqa: BLE001  logging must not fail the call, and nothing unmasked may be emitted
             return {"payload": "(cannot be shown)"}
 
     def redacted(self, text: str) -> str:
-        """Give a text with every secret masked that was handed to a tool so far."""
+        """Return a text with every secret masked that a tool has received so far."""
         return text if self._redact is None else self._redact(text)
 
     async def wait_for(self, gate: Any) -> Any:
-        """Wait until a person or an event settles `gate`, and give what it was settled with.
+        """Wait until a person or an event resolves `gate`, and return the value it was resolved with.
 
         Raises:
-            GateNotSupportedError: Nobody here can answer.
+            GateNotSupportedError: This context has no gates.
         """
         if self._open_gate is None:
             raise GateNotSupportedError(
-                "this context has no gates: run the tool inside a turn (TurnRunner), where somebody can answer",
+                "This context does not support gates. Run the tool inside a turn (TurnRunner).",
                 tool=self.tool_name,
             )
         return await self._open_gate(gate)
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached for slots that are still empty, and for the capability handles.
+        # Only called for slots that are still empty and for the capability handles.
         if name in {"checksum", "idempotency_key"}:
             identify = self._identify
             self.checksum, self.idempotency_key = identify() if identify else (None, None)
@@ -218,8 +218,8 @@ class ToolContext:
         handles = self._handles
         if handles is None or name not in handles:
             raise CapabilityError(
-                f"this call has no {name} handle: declare it with capabilities=Capabilities({name}=…) on the tool, "
-                "and grant it with backends=Backends(…) on the executor",
+                f"This call has no {name} handle. Declare it with capabilities=Capabilities({name}=…) on the tool, "
+                "and grant it with backends=Backends(…) on the executor.",
                 tool=self.tool_name,
                 field=name,
             )
@@ -227,7 +227,7 @@ class ToolContext:
 
 
 def turn_of(ctx: ToolContext) -> object:
-    """Give the larger context that `ctx` was taken from, or `None`: for who reads a turn's calls, not for handlers."""
+    """Return the turn context that `ctx` was derived from, or `None`; for reading a turn's calls, not for handlers."""
     return ctx._turn  # pyright: ignore[reportPrivateUsage]
 
 
@@ -243,29 +243,29 @@ def _check(*, session_id: object, turn_id: object, events: object, result_budget
 
 
 def _unfit(field: str, expected: str, given: object) -> InvalidContextError:
-    return InvalidContextError(f"ToolContext({field}=…) takes {expected}, got {given!r:.80}", field=field)
+    return InvalidContextError(f"ToolContext({field}=…): expected {expected}, got {given!r:.80}.", field=field)
 
 
 @runtime_checkable
 class HasToolContext(Protocol):
-    """A larger context that can give the light one a handler sees."""
+    """A context from which a handler's `ToolContext` can be derived."""
 
     def tool_context(self) -> ToolContext:
-        """Give a context that shares the stash, the events and the turn id."""
+        """Return a context that shares the stash, the events and the turn id."""
         ...
 
 
 def as_tool_context(ctx: object) -> ToolContext:
-    """Give the `ToolContext` in or of `ctx`.
+    """Return `ctx` if it is a `ToolContext`, else the one derived from it.
 
     Raises:
-        InvalidContextError: `ctx` is no context at all.
+        InvalidContextError: `ctx` is not a context.
     """
     if isinstance(ctx, ToolContext):
         return ctx
     if isinstance(ctx, HasToolContext):
         return ctx.tool_context()
     raise InvalidContextError(
-        f"expected a ToolContext or a DispatchContext, got {type(ctx).__name__}; ToolContext(session_id=…) is enough",
+        f"Expected a ToolContext or a DispatchContext, got {type(ctx).__name__}. ToolContext(session_id=…) is enough.",
         field="ctx",
     )

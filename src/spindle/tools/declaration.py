@@ -1,4 +1,4 @@
-"""A tool: one schema that both describes and guards it, and a private handler."""
+"""The `Tool` class, which combines one schema with a private handler, and the `@tool` decorator."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
@@ -28,62 +28,62 @@ Handler: TypeAlias = Callable[[Any, Any, FrozenStash], Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Tool:
-    """A name, a description, a schema and a handler, with the flags that say how it may run; immutable.
+    """An immutable tool: name, description, schema, handler, and options that control how it runs.
 
     Raises:
-        InvalidToolError: A value is bad or missing; every one of them is named.
+        InvalidToolError: A value is invalid or missing; the message names all of them.
     """
 
     name: str = MISSING
-    """The key in a registry, and what the model calls it."""
+    """The key in a registry and the name the model uses."""
     description: str = MISSING
     input_schema: Any = MISSING
     """A pydantic model, a dataclass, a TypedDict, or a JSON Schema dict."""
     handler: InitVar[Callable[..., Any]] = MISSING
-    """`(args, ctx, meta)`, sync or async; private from here on."""
+    """`(args, ctx, meta)`, sync or async; not accessible as an attribute."""
     artifact_constructor: Any = None
-    """The class large results are wrapped in, or a function without arguments that gives it."""
+    """The class that wraps large results, or a function without arguments that returns it."""
     meta: Any = None
-    """Yours, for the handler: a mapping, kept as a `FrozenStash`."""
+    """A mapping passed to the handler; stored as a `FrozenStash`."""
     ephemeral: bool = False
-    """Gone when its turn is acknowledged."""
+    """Removed from the registry when its turn is acked."""
     trusted: bool = False
-    """Its output may be taken as the developer's own word."""
+    """Whether its output is trusted like text of the developer."""
     on_collision: Collision = "throw"
-    """What happens in a merge when another tool has this name already."""
+    """What a merge does if another tool already has this name."""
     toolset: str | None = None
     max_result_chars: int | None = None
     capabilities: Capabilities = NO_CAPABILITIES
     is_available: Callable[[], object] | None = None
-    """Asked anew for each listing and each call."""
+    """Called for each listing and each call."""
     always_include: bool = False
-    """Shown and runnable although a filter's `allowed_tools` does not name it."""
+    """Shown and runnable even if a filter's `allowed_tools` does not name it."""
     requires_approval: bool = False
     return_direct: bool = False
-    """Its result is the turn's answer."""
+    """Whether its result is the turn's answer."""
     cache: Any = None
-    """`True` or a `CachePolicy`; kept as a `CachePolicy` or `None`."""
+    """`True` or a `CachePolicy`; stored as a `CachePolicy` or `None`."""
     timeout_seconds: float | None = None
     strict: bool = False
-    """No coercion: `"5"` is not 5."""
+    """Disables coercion: `"5"` is not accepted as 5."""
     read_only: bool = False
-    """It changes nothing, so equal calls may share one run."""
+    """It has no side effects, so equal calls may share one run."""
     idempotent: bool = False
-    """Running it twice does no harm, so it may be tried again."""
+    """Running it twice has the effect of running it once, so it may be retried."""
     resources: Callable[[Any], Iterable[str]] | None = None
-    """Names what a call touches; calls that share a name run one after another."""
+    """Returns the names of the resources a call uses; calls that share a name run sequentially."""
     isolation: Isolation = "thread"
     """Where a sync handler runs."""
     checks: Sequence[Check] = ()
-    """`(args, ctx)`, sync or async, run after the schema; raising `ValueError` refuses the call."""
+    """`(args, ctx)`, sync or async, run after schema validation; raising `ValueError` rejects the call."""
     expose_errors: bool = False
-    """Whether the model sees the class and message of what the handler raised."""
+    """Whether the model sees the class and message of the handler's exceptions."""
     secret_fields: Collection[str] = frozenset()
     """Arguments that are masked wherever they would be shown."""
     preview: Callable[[Any, Any], Any] | None = None
-    """`(args, ctx)`: says what a call would do, for dry runs."""
+    """`(args, ctx)`: describes what a call would do, for dry runs."""
     reconcile: Callable[[str, Any], Any] | None = None
-    """`(key, ctx)`: finds out what became of an interrupted call."""
+    """`(key, ctx)`: determines the outcome of an interrupted call."""
     _function: Function | None = field(init=False)
     _given_handler: Handler = field(init=False)
 
@@ -94,9 +94,9 @@ class Tool:
             object.__setattr__(self, name, value)
         if function is None:
             if isinstance(self.input_schema, Mapping):
-                self._schema  # noqa: B018  a JSON Schema is foreign data: judged now, not at the first call
+                self._schema  # noqa: B018  a JSON Schema is external data: validated now, not at the first call
         else:
-            # Left empty, so that `__getattr__` reads them from the function when someone looks.
+            # Left unset, so that `__getattr__` reads them from the function on first access.
             object.__delattr__(self, "input_schema")
             if self.description is MISSING:
                 object.__delattr__(self, "description")
@@ -111,7 +111,7 @@ class Tool:
         object.__setattr__(self, name, value)
         return value
 
-    # Made on first use: most tools of a large registry are never looked at.
+    # Built on first use: most tools of a large registry are never used.
 
     @cached_property
     def _schema(self) -> Schema:
@@ -137,31 +137,31 @@ class Tool:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of name, description and schema; the same in every process."""
+        """A hash of name, description and schema; stable across processes."""
         return fingerprint(self.name, self.description, self._schema.json_schema())
 
     @property
     def origin(self) -> str:
-        """Where the handler was written, as `module:function`."""
+        """Where the handler is defined, as `module:function`."""
         source = self._function.plain if self._function else self._given_handler
         qualname = getattr(source, "__qualname__", None) or type(source).__qualname__
         return f"{getattr(source, '__module__', None) or '?'}:{qualname}"
 
     @staticmethod
     def is_tool(value: object) -> TypeGuard["Tool"]:
-        """Whether `value` is a real tool, not something that looks like one."""
+        """Return whether `value` is a `Tool` instance; lookalikes are not."""
         return isinstance(value, Tool)
 
     def describe(self) -> dict[str, Any]:
-        """Give what a model may know, as fresh plain data: `name`, `description` and `input_schema`."""
-        # Parsing is the fastest way to a fresh copy, and nobody can change ours.
+        """Return `name`, `description` and `input_schema` as a fresh dict of plain data: all that a model may know."""
+        # Parsing is the fastest way to make a fresh copy, which the caller may change.
         return {"name": self.name, "description": self.description, "input_schema": from_json(self._schema_json)}
 
     async def validate(self, args: RawArgs) -> Any:
-        """Check arguments against the schema and the tool's own checks, and give what the handler would get.
+        """Validate arguments with the schema and the tool's checks, and return the value the handler would receive.
 
         Raises:
-            InvalidToolArgsError: They do not fit.
+            InvalidToolArgsError: The arguments are invalid.
         """
         schema = self._schema
         arguments = read_arguments(args, tool=self.name, empty_ok=schema.takes_nothing())
@@ -171,12 +171,12 @@ class Tool:
         return value
 
     def executor(self, ctx: object) -> Execute:
-        """Give the function that runs one call in `ctx`: checksum, validation, start event, handler, end event.
+        """Return the function that runs one call in `ctx`: checksum, validation, start event, handler, end event.
 
-        It gives back the handler's value untouched.
+        That function returns the handler's value unchanged.
 
         Raises:
-            InvalidContextError: `ctx` is no context.
+            InvalidContextError: `ctx` is not a context.
         """
         return executor_of(self._runnable, as_tool_context(ctx))
 
@@ -185,11 +185,11 @@ class Tool:
 
 
 def runnable_of(tool: Tool) -> Runnable:
-    """Give what is needed to run a tool, its private handler too: for who runs tools, not for who uses them."""
+    """Return the parts needed to run a tool, including its private handler; for executors only."""
     return tool._runnable  # pyright: ignore[reportPrivateUsage]
 
 
-# The defaults live in `__init__`; left on the class they would answer for what is private, or made on first use.
+# `__init__` has the defaults; as class attributes they would hide `__getattr__` and expose the private handler.
 for _name in ("handler", "description", "input_schema"):
     delattr(Tool, _name)
 
@@ -205,10 +205,10 @@ def tool(*, name: str | None = None, **options: Any) -> Callable[[Callable[..., 
 def tool(
     function: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a tool of a function: its name, its docstring and its signature; `options` are those of `Tool`.
+    """Create a tool from a function's name, docstring and signature; `options` are those of `Tool`.
 
     Raises:
-        InvalidToolError: The function cannot be a tool.
+        InvalidToolError: The function cannot be used as a tool.
     """
     if function is not None:
         return _make(function, name, options, depth=2)
@@ -221,10 +221,12 @@ def tool(
 
 def _make(function: Callable[..., Any], name: str | None, options: dict[str, Any], *, depth: int) -> Tool:
     if isinstance(function, type) or not callable(function):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-        raise InvalidToolError(f"@tool makes a tool of a function, got {function!r}", tool=name, field="handler")
+        raise InvalidToolError(f"@tool: expected a function, got {function!r}.", tool=name, field="handler")
     taken = {"handler", "input_schema"} & options.keys()
     if taken:
         field = min(taken)
-        raise InvalidToolError(f"@tool takes {field} from the function; use Tool({field}=…)", tool=name, field=field)
+        raise InvalidToolError(
+            f"@tool takes {field} from the function. To set it, use Tool({field}=…).", tool=name, field=field
+        )
     read = read_function(function, name=name, depth=depth)
     return Tool(name=read.name, input_schema=read, **options)

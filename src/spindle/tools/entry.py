@@ -1,4 +1,4 @@
-"""A tool as one registry knows it: the tool, and where it came from."""
+"""The entries of a registry: a tool with its origin, its JSON definition, and its availability check."""
 
 import inspect
 import json
@@ -13,7 +13,7 @@ from spindle.tools.declaration import Tool
 
 
 class ToolDefinition(TypedDict):
-    """One tool as the model is told of it."""
+    """The definition of one tool as sent to a model."""
 
     name: str
     description: str
@@ -21,7 +21,7 @@ class ToolDefinition(TypedDict):
 
 
 class Definition:
-    """A tool's definition as JSON, written on first use; every copy of a registry shares it."""
+    """A tool's definition as JSON, serialized on first use and shared by all copies of a registry."""
 
     __slots__ = ("_json", "_tool")
 
@@ -31,20 +31,20 @@ class Definition:
 
     @property
     def json(self) -> bytes:
-        """The bytes: the same in every process."""
+        """The serialized definition; the same bytes in every process."""
         if self._json is None:
             self._json = _write(self._tool)
         return self._json
 
 
 def join(listed: Iterable[Definition]) -> bytes:
-    """Put definitions together as one JSON list."""
+    """Join definitions into one JSON list."""
     return b"[" + b",".join([definition.json for definition in listed]) + b"]"
 
 
 def fresh(listed: Iterable[Definition]) -> list[ToolDefinition]:
-    """Give definitions as plain data of the caller's own; changing it changes nothing else."""
-    # Reading the kept bytes is several times cheaper than a deep copy, and as fresh.
+    """Return definitions as fresh plain data that the caller may change."""
+    # Parsing the cached bytes is several times cheaper than a deep copy.
     return json.loads(join(listed))
 
 
@@ -54,12 +54,12 @@ def _write(tool: Tool) -> bytes:
     try:
         text = json.dumps(definition, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        message = f"the tool {tool.name!r} cannot be described in JSON: {error}; look for it in its schema's defaults"
+        message = f"Tool {tool.name!r} cannot be described in JSON: {error}. Check the defaults in its schema."
         raise InvalidToolError(message, tool=tool.name, field="input_schema") from error
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # A lone surrogate has no UTF-8; escaped, it still travels.
+        # A lone surrogate cannot be encoded as UTF-8, but can be escaped.
         return json.dumps(definition, separators=(",", ":")).encode()
 
 
@@ -68,20 +68,20 @@ _MCP_PREFIX = "mcp__"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row of a registry; what travels with a tool through copies and merges."""
+    """An entry of a registry: a tool with the data that copies and merges preserve."""
 
     tool: Tool
     definition: Definition = field(compare=False, repr=False)
     plugin_id: str | None = None
     hidden: bool = False
-    """Not shown to the model, but it may be called."""
+    """Whether it is left out of the definitions; it may still be called."""
     mcp_server: str | None = None
     mcp_tool: str | None = None
-    """The bare name the server knows the tool by."""
+    """The name that the MCP server uses for the tool."""
 
     @property
     def provenance(self) -> str:
-        """Where the tool came from, for an error's text."""
+        """The tool's origin, for error messages."""
         origin = self.tool.origin
         if self.plugin_id is not None:
             origin += f" of plugin {self.plugin_id!r}"
@@ -91,17 +91,17 @@ class Entry:
 
 
 def make_entry(tool: object, *, plugin_id: object = None, mcp: object = None) -> Entry:
-    """Make the entry of a tool; without `mcp`, its name says whether an MCP server provides it.
+    """Build the registry entry of a tool; without `mcp`, the MCP provenance is parsed from its name.
 
     Raises:
-        InvalidToolError: It is no `Tool`.
+        InvalidToolError: `tool` is not a `Tool`.
         UsageError: The plugin id or the MCP provenance is malformed.
     """
     if not Tool.is_tool(tool):
-        raise InvalidToolError(f"only a Tool can be registered, not {_kind(tool)}; {_remedy(tool)}")
+        raise InvalidToolError(f"Expected a Tool to register, got {_kind(tool)}. {_remedy(tool)}")
     if plugin_id is not None and not (isinstance(plugin_id, str) and plugin_id):
         raise UsageError(
-            f"plugin_id is a text that is not empty, not {plugin_id!r:.80}", tool=tool.name, field="plugin_id"
+            f"Expected plugin_id as a non-empty str, got {plugin_id!r:.80}.", tool=tool.name, field="plugin_id"
         )
     server, bare_name = mcp_provenance(tool.name) if mcp is None else _mcp_pair(tool, mcp)
     return Entry(tool, Definition(tool), plugin_id=plugin_id, mcp_server=server, mcp_tool=bare_name)
@@ -112,7 +112,9 @@ def _mcp_pair(tool: Tool, mcp: object) -> tuple[str, str]:
         case (str() as server, str() as bare_name):
             return server, bare_name
         case _:
-            raise UsageError(f"mcp is a pair (server, tool) of texts, not {mcp!r:.80}", tool=tool.name, field="mcp")
+            raise UsageError(
+                f"Expected mcp as a pair (server, tool) of str, got {mcp!r:.80}.", tool=tool.name, field="mcp"
+            )
 
 
 def _kind(given: object) -> str:
@@ -120,11 +122,11 @@ def _kind(given: object) -> str:
 
 
 def _remedy(given: object) -> str:
-    return "decorate the function with @tool" if isroutine(given) else "make one with Tool(...) or @tool"
+    return "Decorate the function with @tool." if isroutine(given) else "Create one with Tool(...) or @tool."
 
 
 def mcp_provenance(name: str) -> tuple[str, str] | tuple[None, None]:
-    """Read server and bare name out of `mcp__<server>__<tool>`; the bare name may contain `__`, the server may not."""
+    """Parse server and tool name from `mcp__<server>__<tool>`; the tool name may contain `__`, the server may not."""
     if not name.startswith(_MCP_PREFIX):
         return None, None
     server, _, bare_name = name[len(_MCP_PREFIX) :].partition("__")
@@ -132,11 +134,11 @@ def mcp_provenance(name: str) -> tuple[str, str] | tuple[None, None]:
 
 
 _UNOBSERVED = Events()
-"""Warnings sent here end in the log."""
+"""Events without observers: its warnings go to the log."""
 
 
 def is_available(tool: Tool, events: Events | None = None) -> bool:
-    """Ask the tool; one that fails to answer counts as unavailable, and that is reported as a warning."""
+    """Return whether a tool is available; if its check fails it is not, and a warning is emitted."""
     ask = tool.is_available
     return ask is None or _answer(tool.name, ask, events or _UNOBSERVED)
 
@@ -146,15 +148,15 @@ def _answer(name: str, ask: Callable[[], object], events: Events) -> bool:
         answer = ask()
         if not inspect.isawaitable(answer):
             return bool(answer)
-    except Exception as error:  # noqa: BLE001  a guard that raises refuses, whatever it raised
+    except Exception as error:  # noqa: BLE001  a guard that raises anything rejects
         message = f"the tool {name!r} counts as unavailable: its is_available raised {type(error).__name__}"
         events.warn(message, source="is_available", error=error)
         return False
-    # Never awaited, an awaitable would be taken for a yes.
+    # An awaitable is truthy, so it must not be used as the answer.
     if inspect.iscoroutine(answer):
         answer.close()
     events.warn(
-        f"the tool {name!r} counts as unavailable: its is_available gave an awaitable; it must answer at once",
+        f"the tool {name!r} counts as unavailable: its is_available returned an awaitable; it must be synchronous",
         source="is_available",
     )
     return False

@@ -1,4 +1,4 @@
-"""A fast path of canonical JSON for values whose encoding a compiled library gets right, byte for byte."""
+"""A fast path of canonical JSON for values that a compiled library serializes correctly, byte for byte."""
 
 from types import NoneType
 from typing import Any
@@ -18,9 +18,9 @@ _write_quickly = canonical.json.to_string
 
 
 def quick_json(value: Any) -> bytes | None:
-    """Write an ordinary value; `None` for one that only the definition knows how to write, or to refuse."""
+    """Serialize an ordinary value; return `None` for one that only `canonical.py` can serialize or reject."""
     try:
-        # Writing comes first: it stops at cycles and great depth, which the look at the types would not survive.
+        # Serialize first: it stops at cycles and great depth, on which the type check would recurse endlessly.
         data = _write_quickly(value).encode()
         return data if _is_ordinary(value) and not _keys_may_be_misplaced(data) else None
     except (ValueError, RecursionError):
@@ -28,14 +28,14 @@ def quick_json(value: Any) -> bytes | None:
 
 
 def _is_ordinary(value: Any) -> bool:
-    """Tell whether `value` holds only what the quick writer spells as RFC 8785 does.
+    """Return whether `value` holds only types that the fast serializer formats as RFC 8785 does.
 
-    It would also take decimals, enums and NaN, and it spells very small and very large floats its own way.
+    It also accepts decimals, enums and NaN, and formats very small and very large floats differently.
     """
-    thing: object = value  # so that its type is known to be one
+    thing: object = value  # `Any` would make `kind` untyped
     kind = type(thing)
     if kind is dict:
-        # Loops, because `all(…)` over a generator would double the cost of the whole quick way.
+        # Loops, because `all(…)` over a generator would double the cost of the whole fast path.
         for key, child in value.items():
             if type(key) is not str or (type(child) not in _PLAIN and not _is_ordinary(child)):
                 return False
@@ -51,9 +51,9 @@ def _is_ordinary(value: Any) -> bool:
 
 
 def _keys_may_be_misplaced(data: bytes) -> bool:
-    """Tell whether code point order, which the quick writer uses, may differ from UTF-16 order.
+    """Return whether code point order, which the fast serializer uses, may differ from UTF-16 order.
 
-    It takes a character of U+E000 to U+FFFF and one beyond; these bytes begin them in UTF-8, and stand nowhere else.
+    That requires a character of U+E000 to U+FFFF and one beyond; these bytes occur in UTF-8 only as their first bytes.
     """
     return (b"\xee" in data or b"\xef" in data) and any(lead in data for lead in _BEYOND_BMP)
 
@@ -67,9 +67,9 @@ _PROBE: dict[str, Any] = {
 
 
 def quick_agrees() -> bool:
-    """Tell whether the quick writer still spells as the definition does.
+    """Return whether the fast serializer still produces the same bytes as `canonical.py`.
 
-    Checksums outlive the process: a release of the library that spells anything anew must not change them.
+    Checksums outlive the process: a new release of the library must not change them.
     """
     try:
         return _write_quickly(_PROBE).encode() == render(_PROBE)

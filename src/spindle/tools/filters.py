@@ -1,4 +1,4 @@
-"""Which tools are shown and may run: a filter, and the one function that applies it."""
+"""Filters that decide which tools are shown and may run, and the one function that applies them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Rule: TypeAlias = Literal[
 
 
 class NamesByServer(Mapping[str, frozenset[str]]):
-    """A mapping that cannot change, so that a filter can be hashed."""
+    """An immutable mapping from MCP server to tool names, so that a filter is hashable."""
 
     __slots__ = ("_names",)
 
@@ -38,16 +38,16 @@ class NamesByServer(Mapping[str, frozenset[str]]):
 
 @dataclass(frozen=True, init=False, slots=True)
 class ToolFilter:
-    """What may be shown and run; `None` is no such filter, an empty list allows none of that kind."""
+    """A filter of the tools that are shown and may run; `None` does not filter, an empty list allows none of a kind."""
 
     allowed_tools: frozenset[str] | None
-    """Names of built-ins; a tool with `always_include` needs no place in it."""
+    """Names of built-in tools; a tool with `always_include` need not be listed."""
     allowed_mcp_servers: frozenset[str] | None
     allowed_plugins: frozenset[str] | None
     allowed_mcp_tools: NamesByServer | None
-    """Bare names for each server; a server that is absent exposes all of its tools."""
+    """Tool names for each server, without the `mcp__` prefix; a server that is not listed exposes all of its tools."""
     exclude_tools: frozenset[str]
-    """Beats every allowance, and `always_include` too."""
+    """Takes precedence over every other field and over `always_include`."""
 
     def __init__(
         self,
@@ -69,14 +69,18 @@ class ToolFilter:
 
 
 def checked_filter(value: object) -> ToolFilter | None:
-    """Let a filter or `None` through; anything else would let everything through, or nothing."""
+    """Return a filter or `None` unchanged.
+
+    Raises:
+        InvalidToolFilterError: The value is neither.
+    """
     if value is None or isinstance(value, ToolFilter):
         return value
-    raise InvalidToolFilterError(f"filter is a ToolFilter or None, not a {type(value).__name__}", field="filter")
+    raise InvalidToolFilterError(f"Expected a ToolFilter or None, got {type(value).__name__}.", field="filter")
 
 
 def both(one: ToolFilter | None, other: ToolFilter | None) -> ToolFilter | None:
-    """Give the filter that allows what both of two allow."""
+    """Return the filter that allows what both filters allow."""
     if one is None or other is None or one == other:
         return one if other is None else other
     return ToolFilter(
@@ -101,12 +105,12 @@ def _shared_by_server(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a filter turns a tool down."""
+    """The reason why a filter rejects a tool."""
 
     rule: Rule
     """The field of the filter that decided."""
     message: str
-    """For the model; names no other tool."""
+    """For the model; does not name other tools."""
 
 
 _REASONS: dict[Rule, str] = {
@@ -119,7 +123,7 @@ _REASONS: dict[Rule, str] = {
 
 
 def refusal(entry: Entry, filter: ToolFilter | None) -> Refusal | None:
-    """Say why `filter` turns the tool down, or `None` when it does not."""
+    """Return why `filter` rejects the tool, or `None` if it does not."""
     rule = refusing_rule(entry, filter) if filter is not None else None
     if rule is None:
         return None
@@ -128,7 +132,7 @@ def refusal(entry: Entry, filter: ToolFilter | None) -> Refusal | None:
 
 
 def refusing_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
-    """Name the field of `filter` that turns the tool down; what was excluded is excluded before all else."""
+    """Return the field of `filter` that rejects the tool, or `None`; `exclude_tools` is checked first."""
     name, server, plugin_id = entry.tool.name, entry.mcp_server, entry.plugin_id
     if name in filter.exclude_tools:
         return "exclude_tools"
@@ -156,7 +160,7 @@ def _optional_names(field: str, names: object) -> frozenset[str] | None:
 
 
 def _names(field: str, names: object) -> frozenset[str]:
-    # A text would be taken apart into letters, and a mapping's values would be lost: both are slips.
+    # A str would be split into characters, and a mapping's values would be lost: both are mistakes.
     if not isinstance(names, Iterable) or isinstance(names, _SLIPS):
         raise _wrong(field, "a list of names", cast("object", names))
     return frozenset(_text(field, name) for name in cast("Iterable[object]", names))
@@ -180,4 +184,4 @@ def _text(field: str, name: object) -> str:
 
 def _wrong(field: str, expected: str, given: object) -> InvalidToolFilterError:
     kind = type(given).__name__
-    return InvalidToolFilterError(f"ToolFilter({field}=…) takes {expected}, not {kind}: {given!r:.80}", field=field)
+    return InvalidToolFilterError(f"ToolFilter({field}=…): expected {expected}, got {kind}: {given!r:.80}", field=field)

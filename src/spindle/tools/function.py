@@ -1,4 +1,4 @@
-"""A Python function as a tool: its name, its description, its parameters."""
+"""Reading of Python functions as tools: name, docstring, signature and parameters."""
 
 import functools
 import inspect
@@ -18,7 +18,7 @@ from spindle.tools.context import ToolContext
 _SPHINX = re.compile(r"^\s*:(param|parameter|arg|argument|key|keyword)\b", re.MULTILINE)
 _NUMPY = re.compile(r"^\s*(Parameters|Other Parameters)\s*\n\s*-{3,}\s*$", re.MULTILINE)
 _GOOGLE = re.compile(r"^\s*(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments):\s*$", re.MULTILINE)
-# Sections that tell a programmer, not a model, what to expect.
+# Sections for programmers, which a model does not need.
 _OTHER = re.compile(
     r"^\s*(Returns?|Raises|Yields?|Attributes):\s*$|^\s*(Returns|Raises|Yields)\s*\n\s*-{3,}\s*$|^\s*:(returns?|raises?|rtype)\b",
     re.MULTILINE,
@@ -27,14 +27,14 @@ _OTHER = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Docstring:
-    """What a docstring says."""
+    """A parsed docstring: the description, and the text of each parameter."""
 
     description: str
     parameters: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def read_docstring(text: str) -> Docstring:
-    """Read Google, NumPy and Sphinx styles; a docstring without sections is the description as it stands."""
+    """Parse a docstring in Google, NumPy or Sphinx style; without sections, all of it is the description."""
     text = inspect.cleandoc(text)
     if not (_SPHINX.search(text) or _NUMPY.search(text) or _GOOGLE.search(text) or _OTHER.search(text)):
         return Docstring(description=text)
@@ -70,45 +70,45 @@ AnyFunction = Callable[..., Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameters:
-    """A function's parameters with their types resolved."""
+    """A function's parameters with resolved types."""
 
     shown: tuple[Parameter, ...]
-    """What the model fills in, all keyword-only, in order."""
+    """The parameters the model fills in, all keyword-only, in order."""
     contexts: tuple[str, ...]
-    """What we fill in: the parameters annotated `ToolContext`."""
+    """The parameters annotated `ToolContext`, which are injected."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """A function that is a tool; its docstring and its types are read when someone looks."""
+    """A function used as a tool; its docstring and types are read on first access."""
 
     call: AnyFunction
-    """What to call: the function, the bound method, the partial, the callable object."""
+    """The callable: the function, bound method, partial or callable object."""
     plain: AnyFunction
-    """The function that carries the code, the docstring and the annotations."""
+    """The underlying function with the code, the docstring and the annotations."""
     name: str
     signature: inspect.Signature
     namespace: Mapping[str, Any]
-    """Local names that string annotations may mean."""
+    """Local names that string annotations may refer to."""
 
     @cached_property
     def docstring(self) -> Docstring:
-        """The docstring, split."""
+        """The parsed docstring."""
         return read_docstring(self.plain.__doc__ or "")
 
     @cached_property
     def parameters(self) -> Parameters:
-        """The parameters, with the context set apart."""
+        """The parameters, with the context parameters separated."""
         return _read_parameters(self)
 
     def parameter_texts(self) -> Mapping[str, str]:
-        """Say what each parameter means, as far as the docstring tells."""
+        """Return the docstring's text for each parameter it documents."""
         return self.docstring.parameters
 
     def collector(self) -> AnyFunction:
-        """Make a function with the shown parameters that gives back the arguments it was called with.
+        """Build a function with the shown parameters that returns the arguments it is called with.
 
-        The validator of its signature then validates, fills in defaults and refuses unknown names, all at once.
+        Pydantic's validator for that function validates, fills in defaults and rejects unknown names in one step.
         """
 
         def collect(**arguments: Any) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Function:
         return collect
 
     def handler(self) -> Callable[[dict[str, Any], Any, Any], Any]:
-        """Make the handler `(args, ctx, meta)` that calls the function by keywords."""
+        """Build the handler `(args, ctx, meta)` that calls the function with keyword arguments."""
         call, contexts = self.call, self.parameters.contexts
 
         def handle(args: dict[str, Any], _ctx: Any, _meta: Any) -> Any:
@@ -134,22 +134,22 @@ class Function:
 
 
 def read_function(call: AnyFunction, *, name: str | None, depth: int) -> Function:
-    """Look at a function as far as is possible without resolving its annotations.
+    """Read a function as a tool without resolving its annotations.
 
-    `depth` is how many frames out the function is being made a tool.
+    `depth` is the number of stack frames up to the code that creates the tool.
 
     Raises:
-        InvalidToolError: It cannot be a tool.
+        InvalidToolError: The function cannot be used as a tool.
     """
     plain = _plain(call)
     name = name or _name(call, plain)
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError) as error:
-        message = f"tool {name!r}: {call!r} has no signature Python can read; wrap it in a function of your own"
+        message = f"Tool {name!r}: {call!r} has no readable signature. Wrap it in a Python function."
         raise InvalidToolError(message, tool=name, field="handler") from error
     if isinstance(cast("object", call), functools.partial):
-        # What it has filled in is not the model's to give.
+        # The model must not set the arguments that the partial has already bound.
         left = [each for each in signature.parameters.values() if each.name not in cast("Any", call).keywords]
         signature = signature.replace(parameters=left)
     parameters = list(signature.parameters.values())
@@ -182,26 +182,26 @@ def _name(call: AnyFunction, plain: AnyFunction) -> str:
     if plain.__name__ == "__call__":
         return type(call).__name__
     if plain.__name__ == "<lambda>":
-        raise InvalidToolError("a lambda has no name of its own; give it one: tool(name=…)", field="name")
+        raise InvalidToolError("A lambda has no name. Pass one: tool(name=…).", field="name")
     return plain.__name__
 
 
 def _check_bound(plain: AnyFunction, parameters: list[Parameter], *, tool: str) -> None:
     in_a_class = "." in plain.__qualname__.rpartition("<locals>.")[2]
     if in_a_class and parameters and parameters[0].name in {"self", "cls"}:
-        reason = "belongs to a method that is not bound yet; make the tool of the bound method, tool(instance.method)"
+        reason = "belongs to an unbound method; create the tool from the bound method: tool(instance.method)"
         raise _unfit(parameters[0], reason, tool)
 
 
 def _check_kind(parameter: Parameter, *, tool: str) -> None:
     if parameter.kind is Parameter.VAR_POSITIONAL:
-        raise _unfit(parameter, "takes arguments without names, which a model cannot give; use a list parameter", tool)
+        raise _unfit(parameter, "takes positional arguments, but a model passes them by name; use a list", tool)
     if parameter.kind is Parameter.POSITIONAL_ONLY:
-        raise _unfit(parameter, "is positional-only, and a model gives arguments by name; remove the '/'", tool)
+        raise _unfit(parameter, "is positional-only, but a model passes arguments by name; remove the '/'", tool)
 
 
 def _unfit(parameter: Parameter, reason: str, tool: str) -> InvalidToolError:
-    return InvalidToolError(f"tool {tool!r}: parameter {str(parameter)!r} {reason}", tool=tool, field=parameter.name)
+    return InvalidToolError(f"Tool {tool!r}: parameter {str(parameter)!r} {reason}.", tool=tool, field=parameter.name)
 
 
 def _namespace(plain: AnyFunction, parameters: list[Parameter], depth: int) -> Mapping[str, Any]:
@@ -226,7 +226,7 @@ def _read_parameters(function: Function) -> Parameters:
         hints = _parameter_hints(function)
     except Exception as error:
         message = (
-            f"tool {function.name!r}: an annotation cannot be resolved ({error}); import what it names at module level"
+            f"Tool {function.name!r}: an annotation cannot be resolved ({error}). Import its names at module level."
         )
         raise InvalidToolError(message, tool=function.name, field="handler") from error
     shown: list[Parameter] = []
@@ -243,7 +243,7 @@ def _read_parameters(function: Function) -> Parameters:
 
 
 def _parameter_hints(function: Function) -> dict[str, Any]:
-    # What it returns may be named for type checkers only, or in a place we cannot see; a model is not told of it.
+    # The return annotation may not be resolvable at run time, and the schema does not use it.
     plain = function.plain
     given: dict[str, Any] = getattr(plain, "__annotations__", {})
     parameters = types.SimpleNamespace(__annotations__={name: given[name] for name in given if name != "return"})

@@ -1,4 +1,4 @@
-"""Names for calls and tools that are the same in every process: hashes of canonical JSON."""
+"""Checksums of calls and fingerprints of tools: hashes of canonical JSON that are stable across processes."""
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -9,20 +9,20 @@ from spindle.tools.canonical import render
 
 
 def canonical_json(value: Any) -> bytes:
-    """Write `value` as the one JSON text it has: RFC 8785, with every integer keeping its exact digits.
+    """Serialize `value` as canonical JSON: RFC 8785, but with exact digits for every integer.
 
     Raises:
-        NotCanonicalError: It holds NaN, an infinity, a cycle or something that is not JSON; `path` says where.
+        NotCanonicalError: The value contains NaN, an infinity, a cycle or a non-JSON value; `path` is its location.
     """
     data = _quick_way(value)
     return render(value) if data is None else data
 
 
 def checksum(tool: str, args: Any) -> str:
-    """Name a call: the same tool with the same arguments always has the same checksum.
+    """Return the checksum of a call; the same tool with the same arguments always has the same one.
 
     Raises:
-        NotCanonicalError: The arguments have no canonical JSON.
+        NotCanonicalError: The arguments cannot be serialized as canonical JSON.
     """
     try:
         return sha256(canonical_json({"args": args, "tool": tool})).hexdigest()
@@ -32,10 +32,10 @@ def checksum(tool: str, args: Any) -> str:
 
 
 def fingerprint(name: str, description: str, input_schema: Mapping[str, Any]) -> str:
-    """Name a tool's contract: it changes when what the model is told changes.
+    """Return the fingerprint of a tool's definition; it changes if the definition the model sees changes.
 
     Raises:
-        NotCanonicalError: The schema has no canonical JSON.
+        NotCanonicalError: The schema cannot be serialized as canonical JSON.
     """
     contract = {"description": description, "input_schema": input_schema, "name": name}
     try:
@@ -50,7 +50,7 @@ def _no_quick_way(_value: Any) -> None:
 
 
 def _find_quick_way(value: Any) -> bytes | None:
-    """Replace itself by the quick way on first use: its library takes longer to import than all of ours."""
+    """Replace itself by the fast path on first use: that path's library takes longer to import than Spindle."""
     global _quick_way  # noqa: PLW0603
     from spindle.tools.fast_canonical import quick_agrees, quick_json  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Runs one call of one tool: checksum, validation, start event, handler, end event, in that order."""
+"""Invocation of one call of one tool: checksum, validation, start event, handler, end event, in that order."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ Check: TypeAlias = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runnable:
-    """What is needed of a tool to run it."""
+    """The parts of a tool that are needed to run it."""
 
     name: str
     schema: Schema
@@ -34,16 +34,16 @@ class Runnable:
 
 
 def executor_of(tool: Runnable, context: ToolContext) -> Execute:
-    """Give the function that runs one call of `tool` in `context`."""
+    """Return the function that runs one call of `tool` in `context`."""
     name, checks, heard = tool.name, tool.checks, context.events.heard
     validate, empty_ok = tool.schema.validator(), tool.schema.takes_nothing()
     handler, meta = tool.handler, tool.meta
 
     async def execute(args: RawArgs) -> Any:
-        # JSON text always has a checksum, so it is only made if someone looks; a mapping may hold what JSON cannot.
+        # JSON text always has a checksum, so it is computed lazily; a mapping may contain non-JSON values.
         known = None if args is None or isinstance(args, (str, bytes)) else checksum(name, args)
         arguments = read_arguments(args, tool=name, empty_ok=empty_ok)
-        if known is not None:  # a mapping stays its owner's, whatever the handler does with its arguments
+        if known is not None:  # the handler must not change the caller's mapping
             arguments = own_copy(arguments)
         value = validate(arguments, args)
         if checks:
@@ -69,14 +69,14 @@ async def _call(handler: Callable[..., Any], value: Any, context: ToolContext, m
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
-    """One call with its two events around it; the second comes whatever happens."""
+    """One call wrapped in its start and end events; the end event is always emitted."""
 
     tool: Runnable
     context: ToolContext
     checksum: str
 
     async def run(self, value: Any, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Tell observers, await `call`, tell them again."""
+        """Emit the start event, await `call`, emit the end event."""
         events, started_at, begun = self.context.events, datetime.now(UTC), time.perf_counter()
         await events.emit("tool_execution_start", self._start(value, started_at))
         is_error = True
@@ -112,10 +112,10 @@ class Observed:
 
 
 async def run_checks(checks: Iterable[Check], value: Any, ctx: Any, *, tool: str) -> None:
-    """Run a tool's own checks in order; `ValueError` refuses the call, anything else passes through.
+    """Run a tool's checks in order; `ValueError` rejects the call, other exceptions propagate.
 
     Raises:
-        InvalidToolArgsError: A check refused.
+        InvalidToolArgsError: A check rejected the arguments.
     """
     for check in checks:
         try:
@@ -130,11 +130,11 @@ async def run_checks(checks: Iterable[Check], value: Any, ctx: Any, *, tool: str
 
 
 def is_awaitable(value: object) -> bool:
-    """Whether a handler's answer is still to come; several times faster than `inspect.isawaitable`."""
+    """Return whether a handler's value must be awaited; several times faster than `inspect.isawaitable`."""
     return hasattr(type(value), "__await__")
 
 
 def _downstream(name: str, error: BaseException) -> ToolDownstreamError:
     return ToolDownstreamError(
-        f"tool {name!r} raised {type(error).__name__}; the original is this error's __cause__", tool=name
+        f"Tool {name!r} raised {type(error).__name__}; the original exception is this error's __cause__.", tool=name
     )

@@ -1,4 +1,4 @@
-"""A name-keyed, ordered collection of tools for one turn."""
+"""The registry: an ordered collection of tools by name, with merging and binding to a turn's ack."""
 
 import difflib
 import inspect
@@ -20,10 +20,10 @@ from spindle.tools.filters import ToolFilter, checked_filter, refusing_rule
 
 
 def merge_entries(tables: Iterable[Mapping[str, Entry]], on_collision: Collision) -> dict[str, Entry]:
-    """Put tables together from left to right; a name keeps the place where it first stood.
+    """Merge tables from left to right; a name keeps its first position.
 
     Raises:
-        ToolAlreadyRegisteredError: A name clashes, and neither the incoming tool nor `on_collision` says who wins.
+        ToolAlreadyRegisteredError: A name clashes, and neither the incoming tool nor `on_collision` allows it.
     """
     merged: dict[str, Entry] = {}
     for table in tables:
@@ -41,7 +41,7 @@ def _settled(merged: Mapping[str, Entry], table: Mapping[str, Entry], on_collisi
 
 
 def _winner(existing: Entry, incoming: Entry, on_collision: Collision) -> Entry:
-    # The incoming tool's own policy comes first; the existing tool is never asked.
+    # The incoming tool's policy takes precedence; the existing tool's policy is not used.
     own = incoming.tool.on_collision
     policy = on_collision if own == "throw" else own
     if policy == "throw":
@@ -50,10 +50,10 @@ def _winner(existing: Entry, incoming: Entry, on_collision: Collision) -> Entry:
 
 
 def clash(existing: Entry, incoming: Entry, *, remedy: str) -> ToolAlreadyRegisteredError:
-    """Make the error of two tools that claim one name."""
+    """Build the error for two tools with the same name."""
     name, old, new = incoming.tool.name, existing.provenance, incoming.provenance
     return ToolAlreadyRegisteredError(
-        f"two tools are called {name!r}: {old} is registered, {new} came second; rename one, or {remedy}",
+        f"Two tools have the name {name!r}: {old} is registered, {new} came second. Rename one, or {remedy}.",
         tool=name,
         existing=old,
         incoming=new,
@@ -61,18 +61,18 @@ def clash(existing: Entry, incoming: Entry, *, remedy: str) -> ToolAlreadyRegist
 
 
 class AckSource(Protocol):
-    """A context that says when its work was accepted."""
+    """A context that runs callbacks when it is acked."""
 
     def on_ack(self, fn: Callable[[], object], /) -> Callable[[], object]:
-        """Call `fn` on ack, before ack returns; gives back the function that stops it."""
+        """Call `fn` on ack, before ack returns; return the function that unsubscribes it."""
         ...
 
 
 def bind_to_ack(ctx: AckSource, act: Callable[[], object]) -> Callable[[], None]:
-    """Run `act` when `ctx` is acked; the function given back prevents it, and may be called at any time and twice.
+    """Run `act` when `ctx` is acked; return a function that prevents it, which may be called at any time and twice.
 
     Raises:
-        InvalidContextError: `ctx` has no `on_ack` of that shape.
+        InvalidContextError: `ctx` has no `on_ack` with that signature.
     """
     is_bound = True
 
@@ -99,19 +99,19 @@ def _subscribe(ctx: object, fire: Callable[[], None]) -> Callable[[], object]:
     if inspect.iscoroutine(unsubscribe):
         unsubscribe.close()
     if not callable(unsubscribe):
-        raise _no_context(ctx, "its on_ack(fn) gave no function that unsubscribes")
+        raise _no_context(ctx, "its on_ack(fn) did not return a function that unsubscribes")
     return unsubscribe
 
 
 def _no_context(ctx: object, reason: str) -> InvalidContextError:
     given = ctx.__name__ if isinstance(ctx, type) else f"a {type(ctx).__name__}"
-    return InvalidContextError(f"cannot bind to {given}: {reason}; pass a DispatchContext", field="ctx")
+    return InvalidContextError(f"Cannot bind to {given}: {reason}. Pass a DispatchContext.", field="ctx")
 
 
 class ToolRegistry:
-    """Tools by name, in the order they came; it neither runs, nor authorises, nor caches calls."""
+    """A collection of tools by name, in order of registration; it does not run, authorise or cache calls."""
 
-    # One dict of frozen entries, so that a copy for a turn is one dict copy.
+    # One dict of frozen entries, so that copying the registry for a turn is one dict copy.
     __slots__ = ("__weakref__", "_entries")
 
     def __init__(self, tools: "Iterable[Tool] | ToolRegistry" = ()) -> None:
@@ -122,13 +122,13 @@ class ToolRegistry:
     def register(
         self, tool: Tool, *, overwrite: bool = False, plugin_id: str | None = None, mcp: tuple[str, str] | None = None
     ) -> None:
-        """Add a tool at the end, or with `overwrite` in the place of its namesake, which leaves its hidden flag.
+        """Register a tool at the end, or with `overwrite` in the position of the tool it replaces.
 
-        `mcp` is the server and the bare name, for a tool that an MCP server provides.
+        A replacement keeps the hidden flag. `mcp` is the pair of server and tool name for a tool of an MCP server.
 
         Raises:
             ToolAlreadyRegisteredError: The name is taken.
-            InvalidToolError: It is no `Tool`.
+            InvalidToolError: The value is not a `Tool`.
         """
         incoming = make_entry(tool, plugin_id=plugin_id, mcp=mcp)
         existing = self._entries.get(incoming.tool.name)
@@ -139,11 +139,11 @@ class ToolRegistry:
         self._entries[incoming.tool.name] = incoming
 
     def register_all(self, tools: "Iterable[Tool] | ToolRegistry", *, plugin_id: str | None = None) -> None:
-        """Add tools in order, all or none of them; from a registry, each keeps its plugin id and hidden flag.
+        """Register tools in order, all or none of them; those of a registry keep their plugin id and hidden flag.
 
         Raises:
-            ToolAlreadyRegisteredError: A name is taken, or given twice.
-            InvalidToolError: One is no `Tool`.
+            ToolAlreadyRegisteredError: A name is taken, or occurs twice.
+            InvalidToolError: One of the values is not a `Tool`.
         """
         staged: dict[str, Entry] = {}
         for incoming in self._incoming(tools, plugin_id):
@@ -160,28 +160,28 @@ class ToolRegistry:
             kept = list(tools._entries.values())
             return kept if plugin_id is None else [replace(entry, plugin_id=plugin_id) for entry in kept]
         if not isinstance(tools, Iterable):
-            raise InvalidToolError(f"expected a list of tools, not a {type(tools).__name__}", field="tools")
+            raise InvalidToolError(f"Expected a list of tools, got {type(tools).__name__}.", field="tools")
         return [make_entry(tool, plugin_id=plugin_id) for tool in cast("Iterable[object]", tools)]
 
     def unregister(self, name: str) -> None:
-        """Remove a tool; an unknown name is no error."""
+        """Unregister a tool; an unknown name is ignored."""
         self._entries.pop(name, None)
 
     def get(self, name: str) -> Tool | None:
-        """Find a tool, hidden or not."""
+        """Return a tool by name, hidden or not."""
         entry = self._entries.get(name)
         return None if entry is None else entry.tool
 
     def entries(self) -> list[Entry]:
-        """Give every tool with what the registry knows of it, in order."""
+        """Return the entries of all tools, in order."""
         return list(self._entries.values())
 
     def entry(self, name: str) -> Entry | None:
-        """Find a tool together with what the registry knows about it."""
+        """Return the entry of a tool by name."""
         return self._entries.get(name)
 
     def has(self, name: str) -> bool:
-        """Say whether a tool has that name."""
+        """Return whether a tool has that name."""
         return name in self._entries
 
     def __contains__(self, name: object) -> bool:
@@ -197,24 +197,24 @@ class ToolRegistry:
         return f"<ToolRegistry of {len(self)} tools>"
 
     def all(self) -> list[Tool]:
-        """List the tools in order, hidden ones too; the list is the caller's."""
+        """Return all tools in order, including hidden ones, as a new list."""
         return [entry.tool for entry in self._entries.values()]
 
     def get_available(self, events: Events | None = None) -> list[Tool]:
-        """List the tools that say they can be used now; one that raises cannot, and `events` is told."""
+        """Return the tools that are available now; a tool whose check raises is not, and `events` gets a warning."""
         return [tool for tool in self if is_available(tool, events)]
 
     def get_for_toolset(self, name: str, *, events: Events | None = None) -> list[Tool]:
-        """List the available tools of one toolset."""
+        """Return the available tools of one toolset."""
         return [tool for tool in self if tool.toolset == name and is_available(tool, events)]
 
     def plugin_id(self, name: str) -> str | None:
-        """Name the plugin that provides a tool."""
+        """Return the id of the plugin that provides a tool."""
         entry = self._entries.get(name)
         return None if entry is None else entry.plugin_id
 
     def hide(self, name: str) -> None:
-        """Leave a tool out of the definitions; it may still be called.
+        """Exclude a tool from the definitions; it may still be called.
 
         Raises:
             UnknownToolError: No tool has that name.
@@ -222,7 +222,7 @@ class ToolRegistry:
         self._set_hidden(name, hidden=True)
 
     def show(self, name: str) -> None:
-        """Put a hidden tool back into the definitions.
+        """Include a hidden tool in the definitions again.
 
         Raises:
             UnknownToolError: No tool has that name.
@@ -230,7 +230,7 @@ class ToolRegistry:
         self._set_hidden(name, hidden=False)
 
     def is_hidden(self, name: str) -> bool:
-        """Say whether a tool is left out of the definitions.
+        """Return whether a tool is excluded from the definitions.
 
         Raises:
             UnknownToolError: No tool has that name.
@@ -244,16 +244,16 @@ class ToolRegistry:
         entry = self._entries.get(name)
         if entry is None:
             near = difflib.get_close_matches(str(name), self._entries, n=3)
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; register it first"
-            raise UnknownToolError(f"no tool is called {name!r}{hint}", tool=name)
+            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Register it first."
+            raise UnknownToolError(f"Unknown tool {name!r}. {hint}", tool=name)
         return entry
 
     def to_definitions(self, filter: ToolFilter | None = None, *, events: Events | None = None) -> list[ToolDefinition]:
-        """Tell what the model may be told: available, not hidden, not refused; plain data of the caller's own."""
+        """Return the definitions of the available tools, without hidden and filtered ones, as fresh plain data."""
         return fresh(self._shown(filter, events))
 
     def definitions_json(self, filter: ToolFilter | None = None, *, events: Events | None = None) -> bytes:
-        """Write `to_definitions` as JSON; the same registry gives the same bytes in every process."""
+        """Serialize `to_definitions` as JSON; equal registries return the same bytes in every process."""
         return join(self._shown(filter, events))
 
     def _shown(self, filter: ToolFilter | None, events: Events | None) -> list[Definition]:
@@ -267,14 +267,14 @@ class ToolRegistry:
         ]
 
     def prune_ephemeral(self) -> list[str]:
-        """Remove every ephemeral tool, and name what was removed."""
+        """Unregister every ephemeral tool and return their names."""
         removed = [tool.name for tool in self if tool.ephemeral]
         for name in removed:
             self.unregister(name)
         return removed
 
     def bind_context(self, ctx: AckSource) -> Callable[[], None]:
-        """Prune ephemeral tools when `ctx` is acked, and only then; gives back the function that prevents it.
+        """Prune ephemeral tools when `ctx` is acked; return the function that prevents it.
 
         Raises:
             InvalidContextError: `ctx` has no `on_ack`.
@@ -289,14 +289,14 @@ class ToolRegistry:
 
     @classmethod
     def merge(cls, registries: "Iterable[ToolRegistry]", on_collision: Collision = "throw") -> Self:
-        """Put registries together into a fresh one; the incoming tool's own policy comes before `on_collision`.
+        """Merge registries into a new one; the policy of an incoming tool takes precedence over `on_collision`.
 
         Raises:
-            ToolAlreadyRegisteredError: A name clashes, and nobody says who wins.
+            ToolAlreadyRegisteredError: A name clashes, and neither policy allows it.
         """
         if on_collision not in get_args(Collision):
             expected = "'throw', 'replace' or 'keep'"
-            raise UsageError(f"on_collision is {expected}, not {on_collision!r:.80}", field="on_collision")
+            raise UsageError(f"Expected on_collision as {expected}, got {on_collision!r:.80}.", field="on_collision")
         return cls._made_of(merge_entries([cls._table(each) for each in registries], on_collision))
 
     @classmethod
@@ -309,10 +309,10 @@ class ToolRegistry:
     def _table(registry: object) -> dict[str, Entry]:
         if not isinstance(registry, ToolRegistry):
             kind = type(registry).__name__
-            raise UsageError(f"merge takes a list of registries, and one of them is a {kind}", field="registries")
+            raise UsageError(f"Expected a list of registries to merge, one item is a {kind}.", field="registries")
         return registry._entries
 
     @staticmethod
     def is_tool_registry(value: object) -> "TypeGuard[ToolRegistry]":
-        """Say whether something is a registry; a list of tools is none."""
+        """Return whether a value is a `ToolRegistry`; a list of tools is not."""
         return isinstance(value, ToolRegistry)

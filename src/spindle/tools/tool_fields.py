@@ -1,4 +1,4 @@
-"""Whether the values a tool is made of are what they should be."""
+"""Validation of the fields of a tool, and its cache policy."""
 
 import inspect
 import math
@@ -18,20 +18,20 @@ CacheScope: TypeAlias = Literal["session", "turn", "global"]
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """Keep a tool's good results for a while; `Tool(cache=True)` means the defaults.
+    """How long and in which scope a tool's successful results are cached; `Tool(cache=True)` uses the defaults.
 
     Raises:
-        InvalidToolError: A value is not of its kind.
+        InvalidToolError: A value is invalid.
     """
 
     ttl_seconds: float = 300
     scope: CacheScope = "session"
     key: Callable[[Any], str] | None = None
-    """Makes the key from the validated arguments; without it, their checksum."""
+    """Computes the cache key from the validated arguments; the default is their checksum."""
 
     def __post_init__(self) -> None:
         if not _is_time(self.ttl_seconds):
-            raise _wrong("ttl_seconds must be a number of seconds above 0", self.ttl_seconds)
+            raise _wrong("ttl_seconds must be a positive number of seconds", self.ttl_seconds)
         if self.scope not in get_args(CacheScope):
             raise _wrong(f"scope must be one of {', '.join(get_args(CacheScope))}", self.scope)
         if self.key is not None and not callable(self.key):
@@ -39,7 +39,7 @@ class CachePolicy:
 
 
 def _is_time(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0  # which NaN is not
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0  # False for NaN
 
 
 def _wrong(rule: str, value: object) -> InvalidToolError:
@@ -49,14 +49,14 @@ def _wrong(rule: str, value: object) -> InvalidToolError:
 MISSING: Final[Any] = object()
 
 Complaints: TypeAlias = list[tuple[str, str]]
-"""Everything wrong with one tool: the field, and a sentence."""
+"""The problems of one tool: pairs of field name and message."""
 
 _ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count", "estimate_tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What a field may hold; its default needs no check, which is why a thousand plain tools cost little."""
+    """The rule for one field; its default is not checked, which keeps the creation of many tools cheap."""
 
     default: Any
     fits: Callable[[Any], object]
@@ -82,7 +82,7 @@ def _is_sync_function(value: Any) -> bool:
 _FLAG, _FUNCTION = _Rule(False, _is_flag, "True or False"), _Rule(None, callable, "a function")  # noqa: FBT003
 
 _RULES: dict[str, _Rule] = {
-    "name": _Rule(None, _is_text, "text that is not empty"),
+    "name": _Rule(None, _is_text, "a non-empty str"),
     "ephemeral": _FLAG,
     "trusted": _FLAG,
     "always_include": _FLAG,
@@ -95,21 +95,21 @@ _RULES: dict[str, _Rule] = {
     "resources": _FUNCTION,
     "preview": _FUNCTION,
     "reconcile": _FUNCTION,
-    "is_available": _Rule(None, _is_sync_function, "a sync function: it is asked for every listing"),
+    "is_available": _Rule(None, _is_sync_function, "a sync function"),
     "on_collision": _Rule("throw", {"throw", "replace", "keep"}.__contains__, "'throw', 'replace' or 'keep'"),
     "isolation": _Rule("thread", {"thread", "process"}.__contains__, "'thread' or 'process'"),
-    "toolset": _Rule(None, _is_text, "text that is not empty"),
-    "max_result_chars": _Rule(None, lambda value: type(value) is int and value >= 1, "a whole number of at least 1"),
-    "timeout_seconds": _Rule(None, _is_positive, "a number above 0"),
+    "toolset": _Rule(None, _is_text, "a non-empty str"),
+    "max_result_chars": _Rule(None, lambda value: type(value) is int and value >= 1, "a positive integer"),
+    "timeout_seconds": _Rule(None, _is_positive, "a positive number"),
     "capabilities": _Rule(NO_CAPABILITIES, lambda value: isinstance(value, Capabilities), "Capabilities(…)"),
 }
 
 
 def validate_tool_fields(tool: object, handler: Any, function: Function | None) -> dict[str, Any]:
-    """Check every value, and give the ones that are kept in another form than they were given.
+    """Validate every field, and return those that are stored in a converted form.
 
     Raises:
-        InvalidToolError: Names every bad or missing value.
+        InvalidToolError: Names every invalid or missing value.
     """
     values = vars(tool)
     complaints: Complaints = []
@@ -131,7 +131,7 @@ def validate_tool_fields(tool: object, handler: Any, function: Function | None) 
 
 
 def is_argument_type(value: object) -> bool:
-    """Whether `value` is a class pydantic can validate an object into."""
+    """Return whether `value` is a class that pydantic can validate an object into."""
     if not isinstance(value, type):
         return False
     return hasattr(value, "__dataclass_fields__") or is_typeddict(value) or hasattr(value, "__pydantic_core_schema__")
@@ -140,7 +140,7 @@ def is_argument_type(value: object) -> bool:
 def _fits(rule: _Rule, value: Any) -> bool:
     try:
         return bool(rule.fits(value))
-    except TypeError:  # an unhashable value is none of the choices
+    except TypeError:  # an unhashable value cannot be one of the choices
         return False
 
 
@@ -149,9 +149,9 @@ def _check_body(values: dict[str, Any], handler: Any, function: Function | None,
     if function is not None:
         if description is MISSING:
             description = function.plain.__doc__ or MISSING
-        expected = "a docstring on the function, or given as description=…"
+        expected = "the function's docstring or description=…"
     else:
-        expected = "text that is not empty"
+        expected = "a non-empty str"
         fits, schema = "a pydantic model, a dataclass, a TypedDict or a JSON Schema dict", values["input_schema"]
         _complain_unless(callable(handler), "handler", "a function (args, ctx, meta)", handler, complaints)
         fine = isinstance(schema, Mapping) or is_argument_type(schema)
@@ -176,9 +176,9 @@ def _shown(value: object) -> str:
 
 def _invalid(name: Any, complaints: Complaints) -> InvalidToolError:
     name = name if isinstance(name, str) else None
-    who = f"tool {name!r}" if name else "a tool"
+    who = f"Invalid tool {name!r}" if name else "Invalid tool"
     text = "; ".join(words for _, words in complaints)
-    return InvalidToolError(f"{who}: {text}", tool=name, field=complaints[0][0])
+    return InvalidToolError(f"{who}: {text}.", tool=name, field=complaints[0][0])
 
 
 def _meta(value: object, complaints: Complaints) -> FrozenStash:
@@ -188,7 +188,7 @@ def _meta(value: object, complaints: Complaints) -> FrozenStash:
         return value
     meta = cast("Mapping[Any, Any]", value) if isinstance(value, Mapping) else None
     fine = meta is not None and all(isinstance(key, str) for key in meta)
-    _complain_unless(fine, "meta", "a mapping with text keys", cast("object", value), complaints)
+    _complain_unless(fine, "meta", "a mapping with str keys", cast("object", value), complaints)
     try:
         return FrozenStash(meta)
     except InvalidStashError as error:
@@ -236,10 +236,10 @@ def _artifact_class(value: Any, complaints: Complaints) -> Any:
     if not isinstance(value, type) and callable(value):
         try:
             found = value()
-        except Exception as error:  # noqa: BLE001  whatever it raises, the tool is wired up wrongly
+        except Exception as error:  # noqa: BLE001  any exception means that the tool is declared incorrectly
             complaints.append(("artifact_constructor", f"artifact_constructor raised {type(error).__name__}: {error}"))
             return None
-    expected = "an artifact class, or a function without arguments that gives one"
+    expected = "an artifact class, or a function without arguments that returns one"
     _complain_unless(_is_artifact_class(found), "artifact_constructor", expected, found, complaints)
     return found
 

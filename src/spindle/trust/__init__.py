@@ -1,4 +1,4 @@
-"""What a model may believe: labels, fences around untrusted text, and the sanitiser; open `envelope.py` first."""
+"""Trust of tool output: labels, fences around untrusted text, and the sanitiser; open `envelope.py` first."""
 
 from spindle.doors import open_door
 

@@ -1,7 +1,7 @@
-"""Fences round what tools gave, so that a model can tell what it may believe.
+"""Fences around tool output: tags that show a model whether the enclosed text is trusted, and artifact handles.
 
-The nonce in a fence's tags is random for each render, and nothing in the body can be taken for a tag of ours: who
-writes the content can neither guess the end of its fence nor forge another.
+The nonce in the tags is random for each render, and anything in the body that resembles such a tag is broken up, so
+content can neither close its own fence nor forge another one.
 """
 
 import re
@@ -20,32 +20,32 @@ from spindle.trust.sanitise import INVISIBLE, broken_behind, rewrite, sanitise
 _LEAD: Final = "This result is kept whole and is not shown here. Read the part you need with the tools named below."
 _MAX_LINE_CHARS: Final = 512
 _MARK: Final = "__spindle_query__"
-"""What a method of an artifact carries when a model may ask for it; its `name` is that of the reader tool."""
+"""The attribute that marks an artifact method as available to the model; its `name` is the reader tool's name."""
 
 
 class ArtifactLike(Protocol):
-    """What showing asks of an artifact."""
+    """The methods of an artifact that rendering uses."""
 
     async def byte_length(self) -> int:
-        """Count the bytes."""
+        """Return the size in bytes."""
         ...
 
     async def line_count(self) -> int:
-        """Count the lines."""
+        """Return the number of lines."""
         ...
 
     async def as_text(self) -> str:
-        """Give the whole content."""
+        """Return the full content."""
         ...
 
 
 def is_artifact(value: object) -> TypeGuard[ArtifactLike]:
-    """Say whether something can be shown as an artifact."""
+    """Return whether a value can be rendered as an artifact."""
     return all(callable(getattr(value, name, None)) for name in ("byte_length", "line_count", "as_text"))
 
 
 def handle(address: str, artifact: object, *, byte_length: str | None = None, line_count: str | None = None) -> str:
-    """Describe an artifact by what is known without reading it, and by the sizes that were found out."""
+    """Describe an artifact without reading it; sizes are included if passed."""
     facts = {
         "call_id": address,
         "kind": type(artifact).__name__,
@@ -58,10 +58,10 @@ def handle(address: str, artifact: object, *, byte_length: str | None = None, li
 
 
 async def measured_handle(address: str, artifact: ArtifactLike) -> str:
-    """Describe an artifact with its sizes; one that can no longer be read says so."""
+    """Describe an artifact with its sizes; state it in the text if the artifact can no longer be read."""
     try:
         sizes = str(await artifact.byte_length()), str(await artifact.line_count())
-    except Exception as error:  # noqa: BLE001  a result that is gone must not cost the turn its other results
+    except Exception as error:  # noqa: BLE001  one unreadable result must not lose the other results of the turn
         sizes = (f"unknown, it cannot be read now ({type(error).__name__})", None)
     return handle(address, artifact, byte_length=sizes[0], line_count=sizes[1])
 
@@ -97,7 +97,7 @@ _NONCE_BYTES: Final = 16
 _KINDS: Final[tuple[EnvelopeKind, ...]] = get_args(EnvelopeKind)
 _NEVER_TRUSTED: Final = tuple(kind for kind in _KINDS if kind not in {"tool-result", "trusted-tool-result"})
 _GAP: Final = rf"[\s{INVISIBLE}]*+"
-# Also with gaps between the letters, with none of the signs between the words, and with `-` for `_`.
+# Also matches with gaps between the letters, without a separator between the words, and with `-` for `_`.
 _OUR_TAG: Final = re.compile(
     rf"(<){_GAP}(?:[/\\]{_GAP})*+(?:u{_GAP}n{_GAP})?+{_GAP.join('trusted')}{_GAP}[_-]?+{_GAP}{_GAP.join('content')}",
     re.IGNORECASE,
@@ -105,56 +105,58 @@ _OUR_TAG: Final = re.compile(
 
 
 class RecordedCall(Protocol):
-    """What rendering asks of the record of a call."""
+    """The attributes of a call's record that rendering uses."""
 
     @property
     def id(self) -> str:
-        """The call's id."""
+        """The id of the call."""
         ...
 
     @property
     def tool(self) -> str:
-        """The name of its tool."""
+        """The name of the tool."""
         ...
 
     @property
     def results(self) -> object:
-        """Text, an artifact, media, or several of one kind."""
+        """Text, an artifact, media, or a sequence of one of these kinds."""
         ...
 
     @property
     def is_error(self) -> bool:
-        """Whether the results say why there are none."""
+        """Whether the call failed; the results are then its error text."""
         ...
 
     @property
     def trusted(self) -> bool:
-        """How the call was trusted when it was recorded."""
+        """Whether the result was trusted when the call was recorded."""
         ...
 
     @property
     def inline(self) -> bool:
-        """Whether an artifact is shown whole."""
+        """Whether an artifact is shown in full."""
         ...
 
 
 def fence(text: str, *, trusted: bool, kind: EnvelopeKind, tool: str | None = None) -> str:
-    """Put a text between tags that say whether it may be believed; what may not is sanitised first.
+    """Enclose a text in tags that mark it as trusted or untrusted; untrusted text is sanitised first.
 
-    Errors, handles and strangers' texts are never trusted, whatever `trusted` says.
+    Errors, handles and third-party texts are never trusted, even with `trusted=True`.
 
     Raises:
-        InvalidTrustError: `kind` is none of those there are, or `text` is no text.
+        InvalidTrustError: `kind` is unknown, or `text` is not a str.
     """
     return enclose(text, trusted=trusted, kind=kind, facts={} if tool is None else {"tool": tool})
 
 
 def enclose(text: str, *, trusted: bool, kind: EnvelopeKind, facts: Mapping[str, str]) -> str:
-    """Fence a text with any further facts as attributes, whose names are ours and whose values may be anybody's."""
+    """Fence a text with further facts as attributes; their names must be trusted, their values are sanitised."""
     if kind not in _KINDS:
-        raise InvalidTrustError(f"an envelope has no kind {kind!r}; it is one of {', '.join(_KINDS)}", field="kind")
+        raise InvalidTrustError(f"Unknown envelope kind {kind!r}. Use one of {', '.join(_KINDS)}.", field="kind")
     if not isinstance(cast("object", text), str):
-        raise InvalidTrustError(f"an envelope holds text, not {type(text).__name__}; turn it into text", field="text")
+        raise InvalidTrustError(
+            f"Expected the envelope's text as str, got {type(text).__name__}. Convert it to text.", field="text"
+        )
     is_trusted = trusted is True and kind not in _NEVER_TRUSTED
     shown_kind = "tool-result" if kind == "trusted-tool-result" and not is_trusted else kind
     nonce = secrets.token_hex(_NONCE_BYTES)
@@ -166,20 +168,20 @@ def enclose(text: str, *, trusted: bool, kind: EnvelopeKind, facts: Mapping[str,
 
 
 def without_tags(text: str) -> str:
-    """Break whatever could be taken for an opening or closing tag of an envelope, of this or any other."""
+    """Break up everything that resembles an opening or closing tag of any envelope."""
     return rewrite(text, _OUR_TAG, broken_behind)
 
 
 def one_line(text: str, max_chars: int = MAX_ATTRIBUTE_CHARS) -> str:
-    """Make of a name that anybody chose one short, harmless line."""
-    # Folded first: a quotation mark must not appear later, when somebody else folds.
+    """Reduce an untrusted name to one short, sanitised line."""
+    # Normalized first: a later normalization elsewhere must not produce a quotation mark.
     harmless = without_tags(sanitise(unicodedata.normalize("NFKC", text[: 4 * max_chars])))
     line = " ".join(harmless.split())
     return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
 def render_outcome(outcome: CallOutcome) -> str:
-    """Fence what became of a call: a result, an error, or the handle of an artifact that is not shown.
+    """Fence the outcome of a call: its result, its error, or the handle of an artifact that is not shown.
 
     Raises:
         InvalidTrustError: The outcome holds neither an `Ok` nor an `Err`.
@@ -188,7 +190,7 @@ def render_outcome(outcome: CallOutcome) -> str:
     if isinstance(result, Err):
         return fence(result.error, trusted=False, kind="tool-error", tool=outcome.name)
     if not isinstance(cast("object", result), Ok):
-        raise InvalidTrustError(f"a call's result is an Ok or an Err, not {type(result).__name__}", field="result")
+        raise InvalidTrustError(f"Expected an Ok or an Err as result, got {type(result).__name__}.", field="result")
     if result.artifact is not None and not result.value:
         told = handle(outcome.tool_call_id, result.artifact)
         return fence(told, trusted=False, kind="artifact-handle", tool=outcome.name)
@@ -197,9 +199,9 @@ def render_outcome(outcome: CallOutcome) -> str:
 
 
 async def render_record(record: RecordedCall) -> str:
-    """Fence what a recorded call gave, as it was trusted when it was recorded.
+    """Fence the results of a recorded call with the trust it was recorded with.
 
-    Media are judged one by one; an artifact that is not `inline` is shown by its handle, several by one for each.
+    Media are labelled one by one; artifacts that are not `inline` are each shown by a handle.
 
     Raises:
         InvalidTrustError: The results are neither text nor artifacts nor media.
@@ -226,7 +228,7 @@ async def _fenced_text(items: Sequence[object], record: RecordedCall) -> str:
         text = "\n\n".join([await _text_of(each) for each in items])
     except InvalidTrustError:
         raise
-    except Exception as error:  # noqa: BLE001  a result that is gone must not cost the turn its other results
+    except Exception as error:  # noqa: BLE001  one unreadable result must not lose the other results of the turn
         lost = f"The result of {record.id} can no longer be read ({type(error).__name__})."
         return fence(lost, trusted=False, kind="tool-error", tool=record.tool)
     if record.is_error:
@@ -240,7 +242,7 @@ async def _text_of(item: object) -> str:
     if is_artifact(item):
         return await item.as_text()
     raise InvalidTrustError(
-        f"a call gives text, artifacts or media, not {type(item).__name__}; record one of these", field="results"
+        f"Expected recorded results as text, artifacts or media, got {type(item).__name__}.", field="results"
     )
 
 
@@ -248,7 +250,7 @@ def _fenced_media(media: Media, record: RecordedCall) -> str:
     trusted = not record.is_error and media_label(media, tool_trusted=record.trusted) == "trusted"
     kind: EnvelopeKind = "trusted-tool-result" if trusted else "tool-error" if record.is_error else "tool-result"
     facts = {"tool": record.tool, "modality": media.kind, "hazard": media.modality_hazard}
-    # An id may be anybody's choice, and a line of its own could be taken for a sentence of ours.
+    # The id may be untrusted; a line break in it could make the rest look like text of Spindle.
     marker = f"[media id: {one_line(media.id)} | {media.safe_filename}]"
     return enclose(marker, trusted=trusted, kind=kind, facts=facts)
 

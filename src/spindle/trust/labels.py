@@ -1,7 +1,7 @@
-"""How far content is believed: four labels in one row, and the rule that nothing climbs.
+"""Trust labels of content, and the policy that requires approval for dangerous tools in tainted turns.
 
-The row runs from what is believed to what is guarded most. What is made of several things has the label of the worst of
-them, so no tool launders what it read.
+The four labels are ordered from most to least trusted. Derived content gets the least trusted label of its sources, so
+a tool cannot raise the trust of what it read.
 """
 
 from collections.abc import Iterable
@@ -12,39 +12,39 @@ from spindle.calls import CallOutcome, Err, Ok
 from spindle.errors import InvalidTrustError
 
 Label: TypeAlias = Literal["trusted", "first-party", "third-party-public", "third-party-private"]
-"""`trusted` may be obeyed; `first-party` is our own data and may not; the others came from outside, the last of them
-from somebody's private place. The words after the first are the tiers of `Media`."""
+"""Instructions in `trusted` content may be followed. `first-party` is the application's own data; the third-party
+labels are for outside content, public or private. All labels but the first are also the trust tiers of `Media`."""
 
 UNKNOWN: Final[Label] = "third-party-private"
-"""Where nobody knows whose words these are, the label that is guarded most."""
+"""The label of content whose origin is unknown: the least trusted one."""
 
 _ROW: Final[tuple[Label, ...]] = get_args(Label)
 
 
 def join(*labels: Label) -> Label:
-    """Label what is derived from things with these labels: the least believed of them.
+    """Return the label of content derived from sources with these labels: the least trusted of them.
 
     Raises:
-        InvalidTrustError: One of them is no label, or there is none: of nothing, nothing is known.
+        InvalidTrustError: A label is unknown, or none was passed.
     """
     for label in labels:
         if label not in _ROW:
-            raise InvalidTrustError(f"{label!r} is no trust label; they are {', '.join(_ROW)}", field="labels")
+            raise InvalidTrustError(f"Expected a trust label ({', '.join(_ROW)}), got {label!r}.", field="labels")
     if not labels:
-        raise InvalidTrustError("a join needs the label of at least one source", field="labels")
+        raise InvalidTrustError("Expected at least one label to join, got none.", field="labels")
     return max(labels, key=_ROW.index)
 
 
 def is_trusted(label: Label) -> bool:
-    """Say whether content with this label may be shown as trusted."""
+    """Return whether content with this label may be shown as trusted."""
     return join(label) == "trusted"
 
 
 def label_of(result: Ok | Err, *, tool_trusted: bool, provenance: Label = UNKNOWN) -> Label:
-    """Label a result as the call is recorded: trusted only when the tool, the result and all its media are.
+    """Return the label of a result: trusted only if the tool, the result and all its media are.
 
-    `provenance` is what a tool's author says about the text of a tool that is not trusted. An error may quote anybody,
-    so its label never depends on the tool.
+    `provenance` is the label that the author of an untrusted tool declares for its text. An error may quote untrusted
+    text, so its label never depends on the tool.
     """
     if isinstance(result, Err):
         return UNKNOWN
@@ -54,7 +54,7 @@ def label_of(result: Ok | Err, *, tool_trusted: bool, provenance: Label = UNKNOW
 
 
 def media_label(media: Any, *, tool_trusted: bool) -> Label:
-    """Label media by its own tier; a trusted tool may vouch for what is our own, and for nothing else."""
+    """Return the label of media by its tier; a trusted tool can raise the trust of first-party media only."""
     tier: object = getattr(media, "trust_tier", None)
     if tier not in _ROW or tier == "trusted":
         return UNKNOWN
@@ -62,7 +62,7 @@ def media_label(media: Any, *, tool_trusted: bool) -> Label:
 
 
 def derived_trust(*, tool_trusted: bool, sources: Iterable[bool | Label]) -> bool:
-    """Decide the `trusted` flag of what a tool made of artifacts: the tool and every source must be trusted.
+    """Return the `trusted` flag of a result derived from artifacts: the tool and every source must be trusted.
 
     A source is the flag or the label that its call was recorded with.
     """
@@ -73,27 +73,27 @@ _REFUSALS: Final = ("input_invalid", "not_available", "denied", "needs_approval"
 
 
 class ToolFacts(Protocol):
-    """What a policy asks of a tool."""
+    """The attributes of a tool that a policy reads."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the tool."""
         ...
 
     @property
     def read_only(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether the tool has no side effects."""
         ...
 
     @property
     def trusted(self) -> bool:
-        """Whether its output may be believed."""
+        """Whether the tool's output is trusted."""
         ...
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class SinkPolicy:
-    """Which tools need approval after untrusted content came in: those named here, unless they only read.
+    """A policy that requires approval for the tools in `dangerous`, unless read-only, once a turn is tainted.
 
     Raises:
         InvalidTrustError: `dangerous` is not a collection of tool names.
@@ -105,27 +105,27 @@ class SinkPolicy:
         object.__setattr__(self, "dangerous", _names(dangerous))
 
     def is_dangerous(self, tool: ToolFacts) -> bool:
-        """Say whether a tool can do the harm that this policy guards against."""
+        """Return whether a tool is in `dangerous` and not read-only."""
         return tool.name in self.dangerous and not tool.read_only
 
     def needs_approval(self, tool: ToolFacts, *, tainted: bool, batch: Iterable[ToolFacts] = ()) -> bool:
-        """Say whether a call of `tool` needs approval: in a tainted turn, or beside a call of an untrusted tool.
+        """Return whether a call of `tool` needs approval: in a tainted turn, or in a batch with an untrusted tool.
 
-        `batch` has the tool of each call of the batch, this one's too, in any order.
+        `batch` has the tool of each call of the batch, including this one, in any order.
         """
         return self.is_dangerous(tool) and (tainted or _others_untrusted(tool, batch))
 
     def judge(self, batch: Iterable[ToolFacts], *, tainted: bool) -> tuple[bool, ...]:
-        """Say for each call of a batch whether it needs approval; as `needs_approval`, for all at once."""
+        """Return for each call of a batch whether it needs approval, as `needs_approval` does for one call."""
         tools = tuple(batch)
         untrusted = sum(not tool.trusted for tool in tools)
         return tuple(self.is_dangerous(tool) and (tainted or untrusted > (not tool.trusted)) for tool in tools)
 
 
 def taints(outcome: CallOutcome) -> bool:
-    """Say whether an outcome brings untrusted content into its turn.
+    """Return whether an outcome brings untrusted content into its turn.
 
-    An error does, unless the call was refused before its handler began: those words are ours.
+    An error does, unless the call was refused before its handler started: Spindle wrote that text.
     """
     result = outcome.result
     if isinstance(result, Ok):
@@ -144,10 +144,13 @@ def _others_untrusted(tool: ToolFacts, batch: Iterable[ToolFacts]) -> bool:
 
 
 def _names(given: Iterable[str]) -> frozenset[str]:
-    # A lone text is an iterable of its letters, and would guard nothing.
+    # A str is an iterable of its characters: the policy would silently match no tool.
     if isinstance(given, str) or not isinstance(cast("object", given), Iterable):
-        raise InvalidTrustError("dangerous is a collection of tool names, such as ['send_mail']", field="dangerous")
+        raise InvalidTrustError(
+            f"Expected dangerous as a collection of tool names such as ['send_mail'], got {given!r:.80}.",
+            field="dangerous",
+        )
     names = frozenset(given)
     if not all(isinstance(cast("object", name), str) and name for name in names):
-        raise InvalidTrustError("a dangerous tool is named by text that is not empty", field="dangerous")
+        raise InvalidTrustError("Expected every name in dangerous to be a non-empty str.", field="dangerous")
     return names

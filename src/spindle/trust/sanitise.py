@@ -1,8 +1,8 @@
-"""Making a text harmless that others wrote: no word of it is a control word of a chat template, none is hidden.
+"""Sanitiser for untrusted text: it breaks up chat-template tokens and reveals invisible characters.
 
-Nothing readable is lost. A token is broken by a `※` behind its first character (`<※|im_start|>`), a turn that is played
-(`Human:` after a blank line) gets one in front. Because nothing is taken away, no token can come together from the
-pieces of others. Invisible characters go first, and are the work of `invisible.py`.
+No readable text is removed. A token is broken by a `※` after its first character (`<※|im_start|>`); a fake turn
+(`Human:` after a blank line) gets one in front. Since nothing readable is removed, new tokens cannot form from the
+pieces of others. Invisible characters are handled first.
 """
 
 import re
@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 BREAK: Final = "※"
-"""Put into a token to break it: no token holds it, nothing looks like it, and no normalisation takes it away."""
+"""Inserted into a token to break it: no token contains it, it has no lookalike, and no normalisation removes it."""
 
 
 def broken_behind(first: str) -> str:
-    """Break a token behind its first character."""
+    """Break a token after its first character."""
     return first + BREAK
 
 
 def broken_before(first: str) -> str:
-    """Break a token before its first character, from what makes it one."""
+    """Break a token before its first character."""
     return BREAK + first
 
 
 def rewrite(text: str, pattern: re.Pattern[str], put: Callable[[str], str]) -> str:
-    """Put `put(character)` in the place of each character at which `pattern`'s group 1 begins in the folded text."""
+    """Replace each character at which group 1 of `pattern` starts in the folded text by `put(character)`."""
     folds = _folds(text)
     folded = text.translate({ord(character): fold for character, fold in folds.items()}) if folds else text
     places = (found.start(1) for found in pattern.finditer(folded))
@@ -35,16 +35,16 @@ def rewrite(text: str, pattern: re.Pattern[str], put: Callable[[str], str]) -> s
     pieces: list[str] = []
     done = 0
     for place in _origins(text, folds, _chained(first, places)):
-        if place >= done:  # one character may fold to several, and be found several times
+        if place >= done:  # one character may fold to several, and be matched several times
             pieces += (text[done:place], put(text[place]))
             done = place + 1
     return "".join([*pieces, text[done:]])
 
 
 def _folds(text: str) -> dict[str, str]:
-    """Give the characters of the text that ASCII hides in, each with what it folds to.
+    """Return the characters of the text whose NFKC form contains ASCII, each with that form.
 
-    Folding each character for itself is enough: composition never leaves a bare ASCII character that was not one.
+    Folding characters one by one is enough: composition never produces an ASCII character.
     """
     if text.isascii():
         return {}
@@ -58,10 +58,10 @@ def _chained(first: int, others: Iterator[int]) -> Iterator[int]:
 
 
 def _origins(text: str, folds: dict[str, str], places: Iterator[int]) -> Iterator[int]:
-    """Turn places of the folded text, which ascend, into places of the text itself."""
+    """Map ascending positions in the folded text to positions in the original text."""
     grown = "".join(map(re.escape, (each for each, fold in folds.items() if len(fold) > 1)))
     growths = re.finditer(f"[{grown}]", text) if grown else iter(())
-    shift = 0  # how much longer the folded text is, up to and with the growths that were passed
+    shift = 0  # how much longer the folded text is, including the growths passed so far
     growth = next(growths, None)
     for place in places:
         while growth is not None and growth.start() + shift + len(folds[growth[0]]) <= place:
@@ -72,19 +72,19 @@ def _origins(text: str, folds: dict[str, str], places: Iterator[int]) -> Iterato
 
 
 LEFT_OUT: Final = "\u00ad\u034f\u061c\u200b-\u200f\u2060\ufeff"
-"""Soft hyphen, joiners, zero-width spaces and direction marks, as the inside of a character class."""
+"""Soft hyphen, joiners, zero-width spaces and direction marks, as the body of a regex character class."""
 
 INVISIBLE: Final = (
     LEFT_OUT + r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, without tab, newline and carriage return
-    r"\u115f\u1160\u3164\uffa0\u17b4\u17b5"  # fillers: letters without a shape
+    r"\u115f\u1160\u3164\uffa0\u17b4\u17b5"  # fillers: letters without a glyph
     r"\u2028-\u202e\u2061-\u206f"  # line separators, direction overrides and isolates, invisible operators
     r"\u180b-\u180f\ufe00-\ufe0f"  # variation selectors; those of plane 14 are below
     r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # annotations, shorthand and music controls
-    r"\U000e0000-\U000e0fff"  # tags, and all else of that plane
-    r"\ud800-\udfff\ufdd0-\ufdef"  # halves of a surrogate pair, and what is no character at all
+    r"\U000e0000-\U000e0fff"  # tags, and the rest of that block
+    r"\ud800-\udfff\ufdd0-\ufdef"  # lone surrogates and noncharacters
      + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000))
 )
-"""Every character that is never drawn, as the inside of a character class."""
+"""Every character that is never displayed, as the body of a regex character class."""
 
 _MOST_SHOWN: Final = 4
 _EMOJI: Final = (
@@ -102,7 +102,7 @@ _FLAGS: Final = "|".join(
 
 _RUN: Final = re.compile(f"[{INVISIBLE}]+")
 _NOT_SHOWN: Final = re.compile(f"[{LEFT_OUT}]+")
-# A whole run between its two neighbours.
+# A full run of invisible characters between its two neighbours, where it has a legitimate use.
 _AT_HOME: Final = re.compile(
     rf"[{_EMOJI}][\ufe0e\ufe0f].?"
     rf"|[{_EMOJI}]\ufe0f?\u200d[{_EMOJI}]"
@@ -118,28 +118,28 @@ _AT_HOME: Final = re.compile(
 
 
 def reveal(text: str) -> str:
-    """Show or leave out every invisible character that is not at home where it stands."""
+    """Replace invisible characters by visible escapes, or remove them, unless they have a legitimate use there."""
     return _RUN.sub(_revealed, text)
 
 
 def _revealed(found: re.Match[str]) -> str:
     run, text = found[0], found.string
-    # Where there is no neighbour something must stand, or a part of the run would pass for one.
+    # A placeholder for a missing neighbour: otherwise a character of the run could match as the neighbour.
     before = text[max(found.start() - 1, 0) : found.start()] or "\n"
     after = text[found.end() : found.end() + 1] or "\n"
     if len(run) <= 8 and _AT_HOME.fullmatch(f"{before}{run}{after}"):
         return run
     told = _NOT_SHOWN.sub("", run)
-    # A long run is told in short, so that hidden text cannot make a result many times as long.
+    # A long run is abbreviated, so that hidden text cannot make a result many times longer.
     more = f"[+{len(told) - _MOST_SHOWN} invisible]" if len(told) > _MOST_SHOWN else ""
     return "".join(f"[U+{ord(each):04X}]" for each in told[:_MOST_SHOWN]) + more
 
 
-# `<|…|>` is the form of most: ChatML, Llama 3, Phi, Harmony, Command R, Granite, Kimi, GLM, fill-in-the-middle, and
-# DeepSeek with full-width bars; `<|turn>` and `<turn|>` that of later Gemmas, `<|x|y>` that of DeepSeek's tool calls.
+# `<|…|>` is used by most: ChatML, Llama 3, Phi, Harmony, Command R, Granite, Kimi, GLM, fill-in-the-middle, and
+# DeepSeek with full-width bars; `<|turn>` and `<turn|>` by later Gemmas, `<|x|y>` by DeepSeek's tool calls.
 _NAME: Final = rf"[^\s|<>{BREAK}]{{1,64}}"
 _BARRED: Final = rf"/?\|{_NAME}(?:\|(?:{_NAME})?)?>|/?[a-z_]{{1,64}}\|>"
-# Llama 2 and Mistral, Gemma, Command R, Nemotron, Baichuan, GLM, InternLM, and reasoning.
+# Llama 2 and Mistral, Gemma, Command R, Nemotron, Baichuan, GLM, InternLM, and reasoning tokens.
 _ANGLED: Final = (
     r"</?sys>>"
     r"|/?(?:s|bos|eos|pad|unk|sop|eop|eod|eoh|eoa|eom|bom|think|[be]os_token|(?:start|end)_of_(?:turn|image|audio|role)"
@@ -158,9 +158,9 @@ _BRACKETED: Final = (
     "|BEGIN_AUDIO|IMG_BREAK|IMG_END|gMASK|sMASK"
 )
 _TOKEN: Final = re.compile(
-    r"([<\[\]])(?=[|/A-Za-z~]|</?s)(?:"  # most brackets of most texts end here
+    r"([<\[\]])(?=[|/A-Za-z~]|</?s)(?:"  # a cheap first test that rejects most brackets
     rf"(?<=<)(?={_BARRED}|{_ANGLED}|{_TOOL_TAGS})"
-    # In small letters and right behind a word it is an index, `results[call_id]`, and no token of any vendor.
+    # In lower case and directly after a word it is an index expression, `results[call_id]`, not a token.
     rf"|(?<=\[)(?=(?-i:/?(?:{_BRACKETED}))\])|(?<![\w)\]]\[)(?<=\[)(?=/?(?:{_BRACKETED})\])"
     r"|(?<=\[)(?=e~\[)|(?<=\])(?=~!?b[\[\]])"  # MiniMax
     r")",
@@ -173,6 +173,6 @@ _TURN: Final = re.compile(
 
 
 def sanitise(text: str) -> str:
-    """Neutralise chat-template tokens and invisible controls; doing it twice changes nothing more."""
+    """Neutralise chat-template tokens and invisible controls; the operation is idempotent."""
     shown = reveal(text)
     return rewrite(rewrite(shown, _TOKEN, broken_behind), _TURN, broken_before)

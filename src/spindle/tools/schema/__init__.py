@@ -1,4 +1,4 @@
-"""Schemas of tools: Python types or JSON Schema, one description and one validator for each."""
+"""Schemas of tool arguments, from Python types or JSON Schema: description, validation and error texts."""
 
 from spindle.doors import open_door
 

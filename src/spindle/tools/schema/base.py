@@ -1,4 +1,4 @@
-"""The port behind every tool's arguments: one object that describes them and guards them."""
+"""The `Schema` port: one object that describes and validates a tool's arguments."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, cast
@@ -6,32 +6,32 @@ from typing import Any, Protocol, TypeAlias, cast
 from spindle.tools.function import Function
 
 Validate: TypeAlias = Callable[[dict[str, Any], object], Any]
-"""`(arguments, as_they_came)`: gives what the handler gets, or raises `InvalidToolArgsError`."""
+"""`(arguments, raw_arguments)`: returns the value the handler receives, or raises `InvalidToolArgsError`."""
 
 
 class Schema(Protocol):
-    """Says what the arguments are, and holds a call to it."""
+    """The schema of a tool's arguments."""
 
     def json_schema(self) -> dict[str, Any]:
-        """Give the JSON Schema the model is told."""
+        """Return the JSON Schema sent to the model."""
         ...
 
     def takes_nothing(self) -> bool:
-        """Say whether a call without any arguments text means an empty object."""
+        """Return whether empty argument text is accepted as an empty object."""
         ...
 
     def validator(self) -> Validate:
-        """Give the function that checks a call's arguments."""
+        """Return the function that validates a call's arguments."""
         ...
 
 
 def schema_of(source: Any, *, tool: str, strict: bool, secret_fields: frozenset[str]) -> Schema:
-    """Make the schema of a function, a class or a JSON Schema dict.
+    """Build the schema of a function, a class or a JSON Schema dict.
 
     Raises:
-        InvalidToolError: It cannot describe arguments.
+        InvalidToolError: The source cannot describe arguments.
     """
-    # Both need a large library; a program that only defines tools should not pay for either.
+    # Each imports a large library; a program that only defines tools should not load either.
     if isinstance(source, Mapping):
         from spindle.tools.schema.json_schema import RawSchema  # noqa: PLC0415
 

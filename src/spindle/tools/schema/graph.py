@@ -1,4 +1,7 @@
-"""A JSON Schema as a graph: which subschemas look at the same value, which at a value inside it."""
+"""JSON Schema as a graph: copying, reference resolution without fetching, and bounds on validation work.
+
+An edge leads from one subschema to another that applies to the same value, or to a value inside it.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,36 +18,36 @@ _MAX_CHARACTERS = 5_000_000
 
 
 def schema_copy(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a schema, so that later changes of the caller's change nothing.
+    """Copy a schema, so that later changes by the caller have no effect.
 
     Raises:
-        InvalidToolError: It is too large, too deep, or holds what JSON cannot.
+        InvalidToolError: The schema is too large or too deep, or contains a non-JSON value.
     """
     return _Copier().copy(schema, "#", _MAX_DEPTH)
 
 
 def pointer(at: str, step: str | int) -> str:
-    """Extend the JSON pointer of a place by one step."""
+    """Append one step to a JSON pointer."""
     return f"{at}/{str(step)[:60].replace('~', '~0').replace('/', '~1')}"
 
 
 def as_object(value: object) -> dict[str, Any] | None:
-    """Take a JSON value for an object, if it is one."""
+    """Return a JSON value if it is an object, else None."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def as_list(value: object) -> list[Any]:
-    """Take a JSON value for a list; anything else is an empty one."""
+    """Return a JSON value if it is a list, else an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def is_whole(text: str) -> bool:
-    """Tell whether text has no half of a surrogate pair, which no encoding can carry."""
+    """Return whether text has no lone surrogate, which cannot be encoded."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class _Copier:
-    """Counts as it copies, for a small object that contains itself is an endless one."""
+    """A copier with limits on size and depth, because a schema that contains itself never ends."""
 
     def __init__(self) -> None:
         self._values = _MAX_VALUES
@@ -59,7 +62,7 @@ class _Copier:
         if isinstance(value, float):
             if not isfinite(value):
                 raise _invalid_copy(
-                    f"holds NaN or an infinite number at {at}; JSON has neither, use null or leave it out"
+                    f"contains NaN or an infinite number at {at}; JSON has neither, use null or leave it out"
                 )
             return value
         if levels <= 0:
@@ -72,7 +75,7 @@ class _Copier:
             items = cast("list[Any]", value)
             return [self.copy(item, pointer(at, i), levels - 1) for i, item in enumerate(items)]
         raise _invalid_copy(
-            f"holds {kind_of(value)} at {at}; use only JSON: objects, lists, text, numbers, booleans, null"
+            f"contains {kind_of(value)} at {at}; use only JSON: objects, lists, text, numbers, booleans, null"
         )
 
     def _spend(self, *, values: int = 0, characters: int = 0) -> None:
@@ -87,14 +90,14 @@ class _Copier:
     def _copy_text(self, text: str, at: str) -> str:
         self._spend(characters=len(text))
         if not is_whole(text):
-            raise _invalid_copy(f"holds half of a surrogate pair at {at}; use whole characters")
+            raise _invalid_copy(f"contains half of a surrogate pair at {at}; use whole characters")
         return str.__str__(text)
 
     def _copy_object(self, value: Mapping[Any, Any], at: str, levels: int) -> dict[str, Any]:
         copied: dict[str, Any] = {}
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise _invalid_copy(f"has {kind_of(key)} for a key at {at}; in JSON every key is text")
+                raise _invalid_copy(f"has {kind_of(key)} as a key at {at}; in JSON every key is text")
             copied[self._copy_text(key, at)] = self.copy(inner, pointer(at, key), levels - 1)
         return copied
 
@@ -123,23 +126,23 @@ _META_SCHEMAS = ("https://json-schema.org/draft/", "http://json-schema.org/draft
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One subschema reached from another."""
+    """An edge from one subschema to another."""
 
     keyword: str
-    """The one that holds it, or the reference."""
+    """The keyword that contains the target, or the reference keyword."""
     name: str | None
-    """The property it is for, where it is for one."""
+    """The property that the target applies to, if it applies to one."""
     target: Subschema
     inside: bool
-    """It looks at a value inside the one its owner looks at, not at the same."""
+    """Whether the target applies to a value inside the owner's value instead of to the same value."""
 
 
 class SchemaGraph:
-    """Finds every subschema and what each reference means, without fetching anything."""
+    """The reachable subschemas of a schema and their edges, with references resolved without fetching."""
 
     def __init__(self, root: Subschema, *, legacy: bool) -> None:
         self.root = root
-        self._legacy = legacy  # drafts up to 7: `$ref` silences its neighbours, `$id` may be an anchor
+        self._legacy = legacy  # drafts up to 7: `$ref` disables its siblings, `$id` may be an anchor
         self._bases: dict[int, str] = {}
         self._places: dict[int, str] = {}
         self._resources: dict[str, Subschema] = {"": root}
@@ -148,17 +151,17 @@ class SchemaGraph:
         self._edges: dict[int, tuple[Edge, ...]] = {}
         self._shelve(root, "", "#")
         self.nodes = self._inner_first()
-        """All that can be reached; what looks at the same value comes before the one that applies it."""
+        """All reachable subschemas; those applied to the same value come before the subschema that applies them."""
 
     def place(self, node: Subschema) -> str:
-        """Give the JSON pointer of a subschema, for people."""
+        """Return the JSON pointer of a subschema, for error messages."""
         return self._places.get(id(node), "#")
 
     def edges(self, node: Subschema) -> tuple[Edge, ...]:
-        """Give what a subschema looks at, and through which subschemas.
+        """Return the edges of a subschema: its references and the subschemas it contains.
 
         Raises:
-            InvalidToolError: A reference leads nowhere, or out of the schema.
+            InvalidToolError: A reference does not exist, or leads out of the schema.
         """
         known = self._edges.get(id(node))
         if known is None:
@@ -195,7 +198,7 @@ class SchemaGraph:
         )
 
     def _shelve(self, start: Subschema, base: str, at: str) -> None:
-        """Note the address of every subschema below `start`."""
+        """Record the pointer and the base URI of every subschema below `start`."""
         waiting = [(start, base, at)]
         while waiting:
             node, base, at = waiting.pop()
@@ -209,7 +212,7 @@ class SchemaGraph:
                 waiting.append((inner, base, place if step is None else pointer(place, step)))
 
     def _identified(self, node: Subschema, base: str) -> str:
-        """Register a subschema's own names, and give the base address that holds inside it."""
+        """Register the `$id` and anchors of a subschema, and return the base URI inside it."""
         own = node.get("$id")
         if isinstance(own, str) and not (self._legacy and "$ref" in node):
             address, anchor = urldefrag(_join(base, own))
@@ -234,7 +237,7 @@ class SchemaGraph:
             target = self._resolved(reference, node)
             targets = [target] if target is not None else []
             if keyword == "$dynamicRef":
-                # Which of its namesakes is meant shows only on the way; any of them may be.
+                # The target depends on the dynamic scope, so every anchor with that name is possible.
                 namesakes = self._dynamic.get(urldefrag(reference)[1], [])
                 targets += [each for each in namesakes if each is not target]
             yield from (Edge(keyword, None, each, inside=False) for each in targets)
@@ -257,10 +260,10 @@ class SchemaGraph:
                 f"refers to {quoted(reference)} at {self.place(node)}, which it does not have; define it there, or "
                 "correct the reference"
             )
-        return as_object(found)  # a boolean has nothing further inside
+        return as_object(found)  # a boolean schema has no subschemas
 
     def _pointed(self, resource: Subschema, address: str, fragment: str) -> Any:
-        """Follow a JSON pointer, also to where no keyword keeps a schema."""
+        """Follow a JSON pointer, also to locations that no schema keyword covers."""
         here: Any = resource
         base, at = address, self.place(resource)
         for raw in fragment.split("/")[1:]:
@@ -282,12 +285,12 @@ def _check_draft(node: Subschema, at: str) -> None:
     if isinstance(draft, str) and draft.removesuffix("#") not in _DRAFTS:
         known = ", ".join(sorted(_DRAFTS))
         raise _refused(
-            f"names {quoted(draft)} as $schema at {at}; use one of {known}, or leave it out for the last one"
+            f"names {quoted(draft)} as $schema at {at}; use one of {known}, or leave it out for draft 2020-12"
         )
 
 
 def _join(base: str, reference: str) -> str:
-    # Python's own join does not keep the base of addresses such as `urn:`.
+    # `urljoin` drops the base of URIs such as `urn:`.
     return f"{urldefrag(base)[0]}{reference}" if reference.startswith("#") else urljoin(base, reference)
 
 
@@ -299,7 +302,7 @@ def _applied(node: Subschema) -> Iterator[Edge]:
 
 
 def subschemas(node: Subschema) -> Iterator[tuple[str, str | None, Subschema]]:
-    """Give every subschema that `node` holds, applied or only kept: its keyword, its name or index, itself."""
+    """Yield every subschema in `node`, definitions included: its keyword, its name or index, and itself."""
     for keyword, value in node.items():
         inner = as_object(value)
         if inner is not None and keyword in _ONE:
@@ -323,13 +326,13 @@ _MAX_WORK_VALUES = 5_000_000
 
 
 def work_by_depth(graph: SchemaGraph) -> list[int]:
-    """Give, for values nested 0, 1, 2, … levels deep, how many subschemas may look along one line into them.
+    """Return, for values nested 0, 1, 2, … levels deep, how many subschemas may apply along one path into them.
 
-    The last entry holds for all deeper values, or is more than anyone should wait for. A validator goes through all of
-    them, holding the interpreter's lock; twenty references that double make a million.
+    The last entry applies to all deeper values, or exceeds any acceptable amount of work. A validator visits all of
+    them while it holds the GIL; twenty references that each double make a million.
 
     Raises:
-        InvalidToolError: The subschemas for one value alone are too many.
+        InvalidToolError: Too many subschemas apply to a single value.
     """
     inside = {id(node): _groups(graph, node) for node in graph.nodes}
     before: dict[int, int] = {}
@@ -353,7 +356,7 @@ def work_by_depth(graph: SchemaGraph) -> list[int]:
 
 
 def size_of(value: object) -> tuple[int, int]:
-    """Count the levels of a value, and the values in it."""
+    """Return the number of levels of a value and the number of values in it."""
     levels, values = 0, 0
     level: list[Any] = [value]
     while level and levels <= _MAX_WORK_DEPTH and values <= _MAX_WORK_VALUES:
@@ -370,13 +373,13 @@ def size_of(value: object) -> tuple[int, int]:
 
 
 def _groups(graph: SchemaGraph, node: Subschema) -> tuple[list[int], list[int]]:
-    """Split what looks inside: what may meet in one inner value, and what each has a property of its own."""
+    """Split inner targets into those that may apply to the same inner value and those for one property each."""
     edges = [edge for edge in graph.edges(node) if edge.inside]
     return [id(e.target) for e in edges if e.name is None], [id(e.target) for e in edges if e.name is not None]
 
 
 def _own(node: Subschema) -> int:
-    """Weigh a subschema alone: long lists cost when they are told, and options that are no scalars when compared."""
+    """Return the cost of a subschema alone: long lists cost in error texts, composite enum options in comparisons."""
     options = as_list(node.get("enum"))
     composite = sum(isinstance(option, (dict, list)) for option in options)
     return 1 + (len(options) + len(as_list(node.get("required")))) // 100 + 10 * composite

@@ -1,7 +1,7 @@
-"""Arguments described by a JSON Schema: the schema is the contract as written, with nothing coerced.
+"""Arguments described by a JSON Schema: the schema is applied as written, without coercion, and defaults are filled in.
 
-Drafts 4 to 2020-12, told by `$schema`; 2020-12 without one. `format` is an annotation, as the specification has it by
-default. Nothing is ever fetched, and patterns, references and depth are bounded before the first call.
+Supports drafts 4 to 2020-12, selected by `$schema`; 2020-12 without one. `format` is an annotation, the specification's
+default. References are never fetched, and patterns, references and depth are bounded before the first call.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,29 +25,29 @@ from spindle.tools.schema.problems import Problem, printable, quoted, refusal
 from spindle.tools.schema.repair import is_type, mending_of
 
 if TYPE_CHECKING:
-    # For its types alone: it takes 25 ms to import, and only a process with such a tool should pay.
+    # Only for types: importing it takes 25 ms, which only a process with such a tool should spend.
     from jsonschema_rs import ValidationError, Validator
 
 
 _Nodes: TypeAlias = tuple[Subschema, ...]
 _NOTHING: Any = object()
-_SAME_VALUE = ("$ref", "allOf")  # what certainly holds; never a branch of anyOf, oneOf, not or if
+_SAME_VALUE = ("$ref", "allOf")  # these always apply; a branch of anyOf, oneOf, not or if may not
 _INNER = frozenset(("properties", "additionalProperties", "items", "prefixItems", "additionalItems"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a subschema, with all it refers to, says about the inside of a value."""
+    """The subschemas that apply to the properties and items of a value, references included."""
 
     properties: dict[str, _Nodes]
     others: _Nodes
-    """For the properties that have no subschema of their own."""
+    """For properties without their own subschema."""
     first_items: tuple[_Nodes, ...]
     items: _Nodes
 
 
 class Defaults:
-    """Applies the defaults of one schema."""
+    """The defaults of one schema."""
 
     def __init__(self, graph: SchemaGraph) -> None:
         self._graph = graph
@@ -57,11 +57,11 @@ class Defaults:
 
     @property
     def any(self) -> bool:
-        """Whether the schema can fill in anything at all."""
+        """Whether the schema has any default that can be filled in."""
         return id(self._graph.root) in self._fruitful
 
     def applied(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Give the value with defaults filled in, to any depth; what was given stays untouched."""
+        """Return a copy of the value with defaults filled in at any depth."""
         return self._completed(value, (self._graph.root,))
 
     def _completed(self, value: Any, nodes: _Nodes) -> Any:
@@ -92,7 +92,7 @@ class Defaults:
         return next((self._defaults[id(node)] for node in nodes if id(node) in self._defaults), _NOTHING)
 
     def _nearest_defaults(self) -> dict[int, Any]:
-        """Find each subschema's default: its own, or that of what it refers to."""
+        """Return each subschema's default: its own, or that of a subschema it refers to."""
         found: dict[int, Any] = {}
         for node in self._graph.nodes:
             same = (id(edge.target) for edge in self._graph.edges(node) if edge.keyword in _SAME_VALUE)
@@ -105,7 +105,7 @@ class Defaults:
         return found
 
     def _spread(self, node: Subschema) -> list[Subschema]:
-        """Give a subschema and all that hold for the same value with it, nearest first."""
+        """Return a subschema and those that always apply to the same value, nearest first."""
         found: dict[int, Subschema] = {}
         waiting = [node]
         while waiting:
@@ -123,7 +123,7 @@ class Defaults:
         return known
 
     def _with_defaults_inside(self) -> set[int]:
-        """Find the subschemas under which a property has a default; the others need no visit."""
+        """Return the subschemas that contain a property with a default; the others need no visit."""
         owners: dict[int, list[Subschema]] = {}
         fruitful: set[int] = set()
         waiting: list[Subschema] = []
@@ -188,10 +188,10 @@ _ASKING = {
 
 
 class RawSchema:
-    """A tool's JSON Schema, checked and compiled when the tool is made.
+    """A tool's JSON Schema, checked and compiled when the tool is created.
 
     Raises:
-        InvalidToolError: It is no valid schema of an object, refers outside itself, or could make a call too costly.
+        InvalidToolError: It is not a valid object schema, refers outside itself, or could make validation too costly.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, tool: str, secret_fields: frozenset[str] = frozenset()) -> None:
@@ -204,28 +204,28 @@ class RawSchema:
             self._work = work_by_depth(graph)
             self._validator = _compiled(self._schema)
         except InvalidToolError as error:
-            message = f"tool {quoted(tool)}: its input_schema {error}"
+            message = f"Tool {quoted(tool)}: its input_schema {error}."
             raise InvalidToolError(message, tool=tool, field="input_schema") from error
         self._defaults = Defaults(graph)
         self._problems = RawProblems(self._schema, secret_fields=secret_fields)
 
     def json_schema(self) -> dict[str, Any]:
-        """Give the schema as it was written."""
+        """Return a copy of the schema as written."""
         return deepcopy(self._schema)
 
     def takes_nothing(self) -> bool:
-        """Say whether a call without any arguments text means an empty object."""
+        """Return whether empty argument text is accepted as an empty object."""
         return not any(self._schema.get(keyword) for keyword in _ASKING)
 
     def validator(self) -> Callable[[dict[str, Any], object], dict[str, Any]]:
-        """Give the function that checks a call's arguments."""
+        """Return the function that validates a call's arguments."""
         return self.validate
 
     def validate(self, arguments: dict[str, Any], _given: object = None) -> dict[str, Any]:
-        """Hold arguments to the schema as they are, then fill in defaults in a copy.
+        """Validate arguments without coercion, then return them with defaults filled in.
 
         Raises:
-            InvalidToolArgsError: They do not fit.
+            InvalidToolArgsError: The arguments do not match the schema.
         """
         if self._work[-1] > _MODEST_WORK and self._work_for(arguments) > _MAX_WORK:
             received = "one that would take this schema too long to check"
@@ -239,13 +239,13 @@ class RawSchema:
         return self._defaults.applied(arguments) if self._defaults.any else arguments
 
     def _refusal(self, arguments: dict[str, Any]) -> InvalidToolArgsError:
-        # Worded at once where a secret is about, so that its value does not live on beside the error.
+        # With secret fields the text is built at once, so that the error does not keep their values alive.
         if self._is_guarded:
             return refusal(self._tool, self._explained(arguments))
         return refusal(self._tool, lambda: self._explained(arguments))
 
     def _explained(self, arguments: dict[str, Any]) -> list[Problem]:
-        """Say what is wrong: all of it, or the first where finding all would take too long."""
+        """Return all problems, or only the first if finding all would take too long."""
         levels, _ = size_of(arguments)
         found: list[Problem] = []
         try:
@@ -277,7 +277,7 @@ def _check_root(schema: dict[str, Any]) -> None:
 
 
 def _compiled(schema: dict[str, Any]) -> "Validator":
-    import jsonschema_rs  # noqa: PLC0415 - slow to import, and only a process with such a tool should pay
+    import jsonschema_rs  # noqa: PLC0415 - slow to import, and only needed for such tools
 
     bounds = jsonschema_rs.FancyRegexOptions(
         backtrack_limit=_BACKTRACKS, size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES
@@ -291,7 +291,7 @@ def _compiled(schema: dict[str, Any]) -> "Validator":
 
 
 def _reason(error: "ValidationError", schema: dict[str, Any]) -> str:
-    """Say what is wrong with the schema itself, and how to mend it."""
+    """Return what is wrong with the schema itself and how to fix it."""
     at, wrong = "#", cast("Any", schema)
     for step in error.instance_path:
         at, wrong = pointer(at, step), wrong[step]
@@ -301,7 +301,7 @@ def _reason(error: "ValidationError", schema: dict[str, Any]) -> str:
     if keyword == "type":
         words = [word for word in as_list(wrong) or [wrong] if not is_type(word)]
         remedy = mending_of(words[0]) if words else "name each type once"
-        return f"is not valid at {at}: that is no type of JSON Schema; {remedy}"
+        return f"is not valid at {at}: that is not a JSON Schema type; {remedy}"
     if keyword in ("pattern", "patternProperties"):
         return f"is not valid at {at}: a pattern must be a regular expression of moderate size; simplify it"
-    return f"is not valid at {at}: expected {expectation(error)}; spindle.tools.schema.repair.mend knows common slips"
+    return f"is not valid at {at}: expected {expectation(error)}; spindle.tools.mend fixes common mistakes"

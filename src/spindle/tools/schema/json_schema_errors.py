@@ -1,4 +1,4 @@
-"""Says in our own words what a JSON Schema validator found wrong; a received value shows nowhere."""
+"""Translation of JSON Schema validation errors into problems for the model; received values are never included."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from spindle.tools.schema.problems import (
 )
 
 if TYPE_CHECKING:
-    # For its types alone: it takes 25 ms to import, and only a process with such a tool should pay.
+    # Only for types: importing it takes 25 ms, which only a process with such a tool should spend.
     from jsonschema_rs import ValidationError
 
 _TYPES = {
@@ -62,14 +62,14 @@ _TOO_HARD = ("BacktrackLimitExceeded", "RegexEngineFailure")
 
 
 class RawProblems:
-    """Words the errors of one schema."""
+    """A translator of the validation errors of one schema."""
 
     def __init__(self, schema: dict[str, Any], *, secret_fields: frozenset[str]) -> None:
         self._schema = schema
         self._secret_fields = secret_fields
 
     def worded(self, errors: Iterable["ValidationError"], data: dict[str, Any]) -> list[Problem]:
-        """Give the problems behind a validator's errors."""
+        """Return the problems for a validator's errors."""
         return merged([problem for error in errors for problem in self._problems(error, data)])
 
     def _problems(self, error: "ValidationError", data: Any) -> list[Problem]:
@@ -93,7 +93,7 @@ class RawProblems:
         return Problem(path=path_text(at), expected=expectation(error), received=kind_of(received), hint=hint)
 
     def _secret(self, error: "ValidationError", at: Location, data: Any) -> Problem:
-        """Say what a secret field takes, and nothing that its value had a part in: no inner path and no hint."""
+        """Describe what a secret field accepts without anything derived from its value: no inner path, no hint."""
         is_own = len(at) == 1
         expected = expectation(error) if is_own else _ANY
         received = kind_of(_at(data, at)) if is_own else "another value"
@@ -111,11 +111,11 @@ class RawProblems:
         return Problem(path=path_text((*at, name)), expected=expected, received="unknown argument", hint=hint)
 
     def _owner(self, error: "ValidationError") -> dict[str, Any]:
-        """Find the subschema whose keyword complained; empty where it is not one of ours."""
+        """Return the subschema whose keyword failed; empty if it is not part of the tool's schema."""
         return as_object(_at(self._schema, tuple(error.schema_path)[:-1])) or {}
 
     def _alternatives(self, branches: list[list["ValidationError"]], at: Location, data: Any) -> list[Problem]:
-        """Tell the nearest of the alternatives: those that took the value's kind, with fewest problems."""
+        """Return the problems of the nearest alternatives: those that accept the value's type, with fewest problems."""
         own = path_text(at)
         if any(not branch for branch in branches):
             expected = "a value that fits exactly one of the alternatives"
@@ -128,7 +128,7 @@ class RawProblems:
 
 
 def unreadable(data: object) -> list[Problem]:
-    """Find the first thing that a validator cannot take for JSON."""
+    """Return the first value that a validator cannot read as JSON."""
     unknown = Problem(path="", expected="JSON values only", received="something else")
     return [next(_strange(data, ()), unknown)]
 
@@ -152,7 +152,7 @@ def _strange(value: object, at: Location) -> Iterator[Problem]:
 
 
 def expectation(error: "ValidationError") -> str:
-    """Say what a keyword of the schema asks for."""
+    """Describe what the failed schema keyword requires."""
     kind, value = error.kind.name, error.kind.value
     if kind == "type":
         return _type_words(value) or _ANY
@@ -182,7 +182,7 @@ def _type_words(types: object) -> str:
 
 
 def _at(value: Any, location: Location) -> Any:
-    """Give what sits at a place of JSON, or null."""
+    """Return the value at a location in JSON, or None."""
     for step in location:
         try:
             value = value[step]

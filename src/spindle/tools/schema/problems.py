@@ -1,4 +1,4 @@
-"""What is wrong with a call's arguments, in words for a model: the path, what was expected, the kind received."""
+"""Problems of a call's arguments in words for a model: the path, what was expected, and the kind received."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from spindle.errors import InvalidToolArgsError
 
 Location: TypeAlias = tuple[str | int, ...]
-"""Where a value sits: keys and indexes, from the outside in."""
+"""The location of a value: keys and indexes, from the outside in."""
 
 _MAX_SHOWN = 20
 _MAX_PATH = 200
@@ -32,24 +32,24 @@ _KINDS: dict[type, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One reason why arguments were refused. Never holds a received value."""
+    """One reason why arguments were rejected; never contains a received value."""
 
     path: str
     """Like `filters.dates[2].start`; empty for the arguments as a whole."""
     expected: str
     received: str
-    """The kind that came: "text", "null", "a list", "missing", "unknown argument"."""
+    """The kind that was received: "text", "null", "a list", "missing", "unknown argument"."""
     hint: str | None = None
-    """The nearest valid option, where there is one."""
+    """The nearest valid option, if there is one."""
 
 
 def refusal(tool: str, problems: Sequence[Problem] | Callable[[], Sequence[Problem]]) -> InvalidToolArgsError:
-    """Make the error for refused arguments; problems given as a callable are worked out when someone looks."""
+    """Build the error for rejected arguments; problems passed as a callable are computed on first access."""
     return InvalidToolArgsError(sentence, tool=tool, problems=problems)
 
 
 def sentence(problems: Sequence[Problem], tool: str | None) -> str:
-    """Tell the model what to correct: one line for each problem, and what to do then."""
+    """Build the message for the model: one line per problem, then what to do."""
     name = printable(tool, _MAX_NAME) if tool else "this tool"
     lines = [f"The arguments for {name} were refused and nothing was run:"]
     lines += [_line(problem) for problem in problems[:_MAX_SHOWN]]
@@ -69,7 +69,7 @@ def _line(problem: Problem) -> str:
 
 
 def merged(problems: list[Problem]) -> list[Problem]:
-    """Make one problem of several for one path: what is expected there is this or that."""
+    """Merge problems with the same path into one whose expectations are joined by "or"."""
     at: dict[str, Problem] = {}
     for problem in problems:
         before = at.get(problem.path)
@@ -82,7 +82,7 @@ def merged(problems: list[Problem]) -> list[Problem]:
 
 
 def kind_of(value: object) -> str:
-    """Name the kind of a value without showing any of it."""
+    """Return the kind of a value in words, without any of its content."""
     kind = type(value)
     if kind in _KINDS:
         return _KINDS[kind]
@@ -93,7 +93,7 @@ def kind_of(value: object) -> str:
 
 
 def nearest(word: str, options: Iterable[str]) -> str | None:
-    """Find the option that `word` was probably meant to be."""
+    """Return the option closest to `word`, or None."""
     if not word or len(word) > _MAX_NAME:
         return None
     folded: dict[str, str] = {}
@@ -105,32 +105,32 @@ def nearest(word: str, options: Iterable[str]) -> str | None:
     wanted = _fold(word)
     if wanted in folded:
         return folded[wanted]
-    from difflib import get_close_matches  # noqa: PLC0415 - only refused calls need it, and it is slow to import
+    from difflib import get_close_matches  # noqa: PLC0415 - only rejected calls need it, and it is slow to import
 
     close = get_close_matches(wanted, folded, n=1)
     return folded[close[0]] if close else None
 
 
 def _fold(word: str) -> str:
-    """Make `orderId`, `order-id` and `Order ID` the same word."""
+    """Normalize a name so that `orderId`, `order-id` and `Order ID` are equal."""
     return word.casefold().replace("_", "").replace("-", "").replace(" ", "") or word
 
 
 def did_you_mean(word: object, options: Iterable[str]) -> str | None:
-    """Hint at the argument name that was probably meant."""
+    """Return a hint with the argument name closest to `word`."""
     found = nearest(word, options) if isinstance(word, str) else None
     return None if found is None else f"did you mean {quoted(found)}?"
 
 
 def nearest_option(word: object, options: Iterable[Any]) -> str | None:
-    """Hint at the allowed value that was probably meant."""
+    """Return a hint with the allowed value closest to `word`."""
     texts = (option for option in options if isinstance(option, str))
     found = nearest(word, texts) if isinstance(word, str) else None
     return None if found is None else f"nearest: {quoted(found)}"
 
 
 def path_text(loc: Sequence[str | int]) -> str:
-    """Write a location like `filters.dates[2].start`."""
+    """Format a location like `filters.dates[2].start`."""
     parts: list[str] = []
     for step in loc:
         if isinstance(step, int):
@@ -145,7 +145,7 @@ def path_text(loc: Sequence[str | int]) -> str:
 
 
 def listed(options: Iterable[str], *, limit: int = 20) -> str:
-    """Enumerate options for a reader: `'a', 'b' or 'c'`, not more than `limit` of them."""
+    """Format options as `'a', 'b' or 'c'`, at most `limit` of them."""
     names = list(options)
     shown = names[:limit]
     if len(names) > limit:
@@ -154,12 +154,12 @@ def listed(options: Iterable[str], *, limit: int = 20) -> str:
 
 
 def quoted(name: str) -> str:
-    """Quote a name from outside so that it is one short, printable word."""
+    """Quote an untrusted name, shortened and with non-printable characters escaped."""
     return f"'{printable(name, _MAX_NAME)}'"
 
 
 def printable(text: str, limit: int = _MAX_WORDS) -> str:
-    """Shorten text from outside, and escape what could disturb a reader's screen or a model's prompt."""
+    """Truncate untrusted text and escape non-printable characters, which could disturb a terminal or a prompt."""
     cut = text[:limit]
     if not cut.isprintable():
         cut = "".join(c if c.isprintable() else _escape(c) for c in cut)

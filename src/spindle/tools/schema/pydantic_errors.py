@@ -1,4 +1,4 @@
-"""Says in our own words what pydantic found wrong; a received value shows nowhere."""
+"""Translation of pydantic's validation errors into problems for the model; received values are never included."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ WORDS: dict[str, str] = {
     "iterable_type": "a list",
     "set_type": _UNIQUE,
     "frozen_set_type": _UNIQUE,
-    "set_item_not_hashable": "an item that can be told from the others: no list or object",
+    "set_item_not_hashable": "an item that is not a list or an object",
     "dict_type": _OBJECT,
     "frozen_dict_type": _OBJECT,
     "ordered_dict_type": _OBJECT,
@@ -119,11 +119,11 @@ TEMPLATES: dict[str, str] = {
     "is_instance_of": "a {class}",
     "is_subclass_of": "a subclass of {class}",
 }
-"""With the names of pydantic's context, of which only the schema's own numbers and patterns are used."""
+"""Templates over pydantic's error context, of which only numbers and patterns of the schema are used."""
 
 
 NamesAt: TypeAlias = Callable[[Location], Sequence[str]]
-"""Gives the names that the object at a location may have; none where it cannot tell."""
+"""Returns the names that the object at a location may have; empty if unknown."""
 
 _MISSING = frozenset(
     ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument")
@@ -143,7 +143,7 @@ _ANY = "a valid value"
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """One of pydantic's errors, with the name of the union branch it came through told apart from its path."""
+    """One of pydantic's errors, with the union branch separated from its path."""
 
     error: Mapping[str, Any]
     path: Location
@@ -158,9 +158,9 @@ def from_pydantic(
     secret_fields: frozenset[str] = frozenset(),
     given: Any = _UNKNOWN_GIVEN,
 ) -> list[Problem]:
-    """Translate `ValidationError.errors()`.
+    """Translate the items of `ValidationError.errors()` into problems.
 
-    With the arguments themselves in `given`, paths lose the names of union branches exactly; else by their looks.
+    With the arguments in `given`, the names of union branches are removed from paths exactly; otherwise by a heuristic.
     """
     words = _Words(names_at=names_at, secret_fields=secret_fields, given=given)
     found = [_located(error, given) for error in errors]
@@ -168,7 +168,7 @@ def from_pydantic(
 
 
 def _located(error: Mapping[str, Any], given: Any) -> _Found:
-    """Walk to the place of an error: a step that leads nowhere is the name of a union's branch."""
+    """Resolve the path of an error; a step that does not exist in the arguments is the name of a union branch."""
     loc: Location = tuple(error["loc"])
     names_itself = error["type"] in _MISSING or error["type"] in _UNKNOWN
     path: list[str | int] = []
@@ -196,12 +196,12 @@ def _child(value: Any, step: str | int) -> Any:
 
 
 def _looks(step: str | int, before: list[str | int]) -> bool:
-    """Tell whether a step is named like a union's branch; an argument itself never is one."""
+    """Return whether a step is named like a union branch; the first step, an argument name, never is."""
     return bool(before) and isinstance(step, str) and _BRANCH.match(step) is not None
 
 
 def _best_branches(found: list[_Found]) -> list[_Found]:
-    """Keep, of each union, the branches that come nearest: those that took the value's kind, with fewest problems."""
+    """Keep the nearest branches of each union: those that accept the value's type, with fewest problems."""
     unions: dict[Location, dict[str | int | None, list[_Found]]] = {}
     for each in found:
         if each.union is not None:
@@ -219,7 +219,7 @@ def _best_branches(found: list[_Found]) -> list[_Found]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Words:
-    """Knows what may be said about an error."""
+    """A translator of located errors that does not reveal secret fields."""
 
     names_at: NamesAt | None
     secret_fields: frozenset[str]
@@ -240,7 +240,7 @@ class _Words:
         return Problem(path=path_text(path), expected=self._expected(error, path), received=kind_of(error.get("input")))
 
     def _secret(self, found: _Found) -> Problem:
-        """Say what a secret field takes, and nothing that its value had a part in: no inner path, message or hint."""
+        """Describe what a secret field accepts, with nothing derived from its value: no inner path, message or hint."""
         kind = found.error["type"]
         path = path_text(found.path[:1])
         is_own = len(found.path) == 1
@@ -262,7 +262,7 @@ class _Words:
         return _by_table(error) or self._message(error, path)
 
     def _message(self, error: Mapping[str, Any], path: Location) -> str:
-        """Show the message of a check that the tool's author wrote, unless a secret may have gone into it."""
+        """Return the message of a validator written by the tool's author, unless it may contain a secret."""
         message = _OWN_WORDS.sub("", str(error.get("msg", "")))
         if self.secret_fields and (not path or self._reveals(message)):
             return _ANY
@@ -276,7 +276,7 @@ class _Words:
 
 
 def _texts(value: Any) -> list[str]:
-    """List every text by which a secret could be told."""
+    """Return every text in which a secret value could appear in a message."""
     texts: list[str] = []
     waiting = [value]
     while waiting:
@@ -314,7 +314,7 @@ def _choice(path: Location, error: Mapping[str, Any]) -> Problem:
 
 
 def _tag(path: Location, error: Mapping[str, Any]) -> Problem:
-    """Point at the key that says which kind of object is meant."""
+    """Return the problem of a union's discriminator key."""
     ctx = _context(error)
     allowed = str(ctx.get("expected_tags", ""))
     key = str(ctx.get("discriminator", "")).strip("'")

@@ -1,4 +1,4 @@
-"""Arguments described by Python types; pydantic both validates them and tells the model."""
+"""Arguments described by Python types: pydantic validates them and generates their JSON Schema."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -22,19 +22,19 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's generator, without the noise of titles made from names."""
+    """Pydantic's generator without titles derived from names."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  pydantic's own shape
 
     def build_schema_type_to_method(self) -> Any:
-        # Pydantic finds its eighty methods anew for each schema; their names are always the same.
+        # Pydantic looks up its eighty methods for each schema; their names are always the same.
         names = _METHOD_NAMES or _METHOD_NAMES.update(
             {kind: method.__name__ for kind, method in super().build_schema_type_to_method().items()}
         )
         return {kind: getattr(self, name) for kind, name in (names or _METHOD_NAMES).items()}
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:  # noqa: ARG002
-        return value  # what is generated has the same order in every process, and the order of the signature at that
+        return value  # already in the order of the signature, the same in every process
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
@@ -42,11 +42,11 @@ class _Generator(GenerateJsonSchema):
     def kw_arguments_schema(self, arguments: Any, var_kwargs_schema: Any) -> JsonSchemaValue:
         schema = super().kw_arguments_schema(arguments, var_kwargs_schema)
         if var_kwargs_schema is not None:
-            schema.setdefault("additionalProperties", True)  # left out where `**rest` takes anything
+            schema.setdefault("additionalProperties", True)  # pydantic omits it if `**rest` accepts anything
         return schema
 
     def encode_default(self, dft: Any) -> Any:
-        # Pydantic builds a whole adapter for each default; for most of them there is nothing to do.
+        # Pydantic builds an adapter for each default, which most defaults do not need.
         if type(dft) in _PLAIN:
             return dft
         if type(dft) in {list, dict} and not dft:
@@ -55,7 +55,7 @@ class _Generator(GenerateJsonSchema):
 
 
 class _ClosedGenerator(_Generator):
-    """For types validated with unknown keys refused at every level: the schema says so at every level."""
+    """A generator for types that reject unknown keys at every level; the schema states it at every level."""
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
         return _closed(super().model_schema(schema))
@@ -74,13 +74,13 @@ def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 
 def json_schema(adapter: TypeAdapter[Any], *, closed: bool) -> dict[str, Any]:
-    """Give the schema of what `adapter` accepts."""
+    """Return the JSON Schema of the values that `adapter` accepts."""
     generator = _ClosedGenerator() if closed else _Generator()
     return generator.generate(adapter.core_schema, mode="validation")
 
 
 def node_kinds(core_schema: Any) -> set[str]:
-    """Name every kind of node in a core schema, and "open" for an object that takes unknown keys."""
+    """Return every node type in a core schema, and "open" if an object accepts unknown keys."""
     found: set[str] = set()
     todo: list[Any] = [core_schema]
     while todo:
@@ -105,7 +105,7 @@ _NOT_A_NUMBER = {
 
 
 def may_hold_boolean(arguments: dict[str, Any], given: object) -> bool:
-    """Whether a boolean is anywhere in the arguments; in JSON text, its word is looked for without a walk."""
+    """Return whether the arguments may contain a boolean; JSON text is searched for the word instead of walked."""
     if isinstance(given, bytes):
         return b"true" in given or b"false" in given
     if isinstance(given, str):
@@ -125,9 +125,9 @@ def _holds_boolean(values: Iterable[Any]) -> bool:
 
 
 def booleans_for_numbers(arguments: dict[str, Any], validate: Callable[[Any], Any]) -> list[Problem]:
-    """Find the booleans that stand where a number is wanted, in arguments that are valid otherwise.
+    """Return a problem for each boolean in place of a number, in arguments that are otherwise valid.
 
-    They are validated once more with each boolean as text, which still satisfies a boolean but no number.
+    They are validated again with each boolean as text, which is valid for a boolean but not for a number.
     """
     try:
         validate(_booleans_as_text(arguments))
@@ -155,18 +155,18 @@ def _at(arguments: Any, loc: tuple[str | int, ...]) -> Any:
         try:
             arguments = arguments[step]
         except (KeyError, IndexError, TypeError):
-            continue  # the label of a union's branch is in the place, but not in the arguments
+            continue  # the label of a union branch is in the location, but not in the arguments
     return arguments
 
 
 Made = dict[Any, Any]
-"""Each class that was made again; one that speaks of itself is in here before its keys are looked at."""
+"""Rebuilt classes by their original; a recursive class is entered before its keys are read."""
 
 _TRAITS = ("__module__", "__qualname__", "__doc__", "__total__", "__required_keys__", "__optional_keys__")
 
 
 def made_readable(source: Any) -> Any:
-    """Give a class, or a function whose parameters are the arguments, with every TypedDict made again."""
+    """Return a class, or a function whose parameters are the arguments, with every TypedDict rebuilt for pydantic."""
     made: Made = {}
     if not inspect.isfunction(source):
         return _again(source, made)
@@ -187,14 +187,14 @@ def _again(hint: Any, made: Made) -> Any:
     if all(one is other for one, other in zip(parts, new, strict=True)):
         return hint
     if origin is Annotated:
-        return Annotated[new]  # pyright: ignore[reportInvalidTypeForm]  the type and what goes with it, in one tuple
+        return Annotated[new]  # pyright: ignore[reportInvalidTypeForm]  the type and its metadata, in one tuple
     if origin is UnionType:
         return reduce(lambda one, other: one | other, new)
     return hint.copy_with(new) if hasattr(hint, "copy_with") else origin[new]
 
 
 def _new_class(old: Any, made: Made) -> Any:
-    new: Any = TypedDict(old.__name__, {})  # pyright: ignore[reportArgumentType]  its name is known only now
+    new: Any = TypedDict(old.__name__, {})  # pyright: ignore[reportArgumentType]  its name is known only at run time
     made[old] = new
     new.__annotations__ = {name: _again(hint, made) for name, hint in get_type_hints(old, include_extras=True).items()}
     for trait in _TRAITS:
@@ -228,11 +228,11 @@ class TypedSchema:
         self._secret_fields = secret_fields
 
     def json_schema(self) -> dict[str, Any]:
-        """Give the JSON Schema the model is told."""
+        """Return the JSON Schema sent to the model."""
         return self._json_schema
 
     def takes_nothing(self) -> bool:
-        """Say whether a call without any arguments text means an empty object."""
+        """Return whether empty argument text is accepted as an empty object."""
         return not self._json_schema["properties"] and self._json_schema["additionalProperties"] is False
 
     @cached_property
@@ -240,7 +240,7 @@ class TypedSchema:
         try:
             return _adapter_of(self._types())
         except _BUILD_ERRORS as error:
-            raise self._cannot("be understood", error) from error
+            raise self._cannot("be read by pydantic", error) from error
 
     @cached_property
     def _kinds(self) -> set[str]:
@@ -248,7 +248,7 @@ class TypedSchema:
 
     @cached_property
     def _is_open(self) -> bool:
-        # Pydantic's switch for unknown keys is for all levels; a type that opens one of them keeps its word on each.
+        # Pydantic's option for unknown keys applies to all levels; it is not used if a type allows them at any level.
         return "open" in self._kinds
 
     @cached_property
@@ -256,10 +256,10 @@ class TypedSchema:
         try:
             schema = json_schema(self._adapter, closed=not self._is_open)
         except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
-            raise self._cannot("be told to a model as JSON Schema", error) from error
+            raise self._cannot("be described as JSON Schema", error) from error
         schema = _with_root_inlined(schema)
         if schema.get("type") != "object":
-            raise self._cannot("be arguments: they are one JSON object", None)
+            raise self._cannot("be used as arguments, which must be one JSON object", None)
         schema.setdefault("additionalProperties", False)
         properties: dict[str, Any] = schema.setdefault("properties", {})
         for name, text in self._texts().items():
@@ -268,7 +268,7 @@ class TypedSchema:
         return schema
 
     def validator(self) -> Validate:
-        """Give the function that checks a call's arguments."""
+        """Return the function that validates a call's arguments."""
         return self._validate
 
     @cached_property
@@ -295,9 +295,9 @@ class TypedSchema:
 
     def _parser(self) -> Callable[[dict[str, Any]], Any]:
         validator, extra = self._adapter.validator, None if self._is_open else "forbid"
-        if self._strict:  # as JSON is strict: a date may still be text
+        if self._strict:  # strict in JSON mode: a date may still be text
             return lambda arguments: validator.validate_json(canonical_json(arguments), strict=True, extra=extra)
-        if not self._kinds & _OBJECTS:  # nothing but parameters, which refuse unknown names by themselves
+        if not self._kinds & _OBJECTS:  # only parameters, which reject unknown names anyway
             return validator.validate_python
         return partial(validator.validate_python, extra=extra)
 
@@ -325,7 +325,7 @@ class TypedSchema:
 
     def _cannot(self, what: str, error: BaseException | None) -> InvalidToolError:
         reason = f": {str(error).splitlines()[0]}" if error is not None and str(error) else ""
-        message = f"tool {self._tool!r}: its parameters cannot {what}{reason}"
+        message = f"Tool {self._tool!r}: its parameters cannot {what}{reason}"
         return InvalidToolError(message, tool=self._tool, field="input_schema")
 
 
@@ -333,13 +333,13 @@ def _adapter_of(source: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(source)
     except PydanticUserError as error:
-        if error.code != "typed-dict-version":  # before Python 3.12 it reads only the kind of typing_extensions
+        if error.code != "typed-dict-version":  # before Python 3.12 it accepts only TypedDicts of typing_extensions
             raise
     return TypeAdapter(made_readable(source))
 
 
 def _hiding_causes(validate: Validate) -> Validate:
-    """Work a refusal out at once and cut its causes off: they would show the values of secret fields."""
+    """Compute the problems of a refusal at once and drop its causes, which would show the values of secret fields."""
 
     def hidden(arguments: dict[str, Any], given: object) -> Any:
         try:
@@ -349,13 +349,13 @@ def _hiding_causes(validate: Validate) -> Validate:
         try:
             raise refused
         finally:
-            del refused  # or the error and this frame would keep each other alive
+            del refused  # otherwise the error and this frame form a reference cycle
 
     return hidden
 
 
 def names_at(schema: dict[str, Any], loc: tuple[str | int, ...]) -> list[str]:
-    """List the property names a JSON Schema knows at a place; none where it cannot tell."""
+    """Return the property names that a JSON Schema has at a location; empty if unknown."""
     node: Any = schema
     for step in loc:
         node = _resolved(schema, node)
@@ -364,7 +364,7 @@ def names_at(schema: dict[str, Any], loc: tuple[str | int, ...]) -> list[str]:
         elif step in node.get("properties", {}):
             node = node["properties"][step]
         else:
-            continue  # a branch of a union: its label is in the place, but not in the schema
+            continue  # the label of a union branch is in the location, but not in the schema
     node = _resolved(schema, node)
     return list(node.get("properties", {}))
 
@@ -380,7 +380,7 @@ def _resolved(schema: dict[str, Any], node: Any) -> dict[str, Any]:
 
 
 def _with_root_inlined(schema: dict[str, Any]) -> dict[str, Any]:
-    """Bring a recursive model's root up: arguments are an object, not a reference to one."""
+    """Inline the root of a recursive model: arguments are an object, not a reference to one."""
     if "$ref" not in schema:
         return schema
     return {**_resolved(schema, schema), "$defs": schema["$defs"]}

@@ -1,4 +1,4 @@
-"""Mends schemas that use other languages' words: `dict`, `float`, `tuple`, `any`, `String`, `ArrayList`."""
+"""Repair of schemas that use type names of other languages: `dict`, `float`, `tuple`, `any`, `String`, `ArrayList`."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _NEVER_NULL = (*_MANY, *_ONE, *_NAMED, "type", "required", "enum", "description"
 
 
 def meant_by(word: str) -> str | None:
-    """Give the JSON Schema type a wrong word stands for; `None` where it stands for any value or nothing known."""
+    """Return the JSON Schema type that an invalid type name means; `None` for any value or an unknown name."""
     plain = word.strip().casefold()
     generic = _GENERIC.match(plain)
     plain = generic[1].rpartition(".")[2] if generic else plain.removesuffix("?")
@@ -37,12 +37,12 @@ def meant_by(word: str) -> str | None:
 
 
 def is_type(word: object) -> bool:
-    """Tell whether JSON Schema has this type."""
+    """Return whether JSON Schema has this type."""
     return isinstance(word, str) and word in _VALID
 
 
 def mending_of(word: object) -> str:
-    """Say what to write instead of a wrong type."""
+    """Return what to write instead of an invalid type name."""
     meant = meant_by(word) if isinstance(word, str) else None
     if meant is not None:
         return f"write {quoted(meant)}"
@@ -52,10 +52,10 @@ def mending_of(word: object) -> str:
 
 
 def mend(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Rewrite well-known wrong words as JSON Schema; gives the new schema and what was changed where.
+    """Replace common invalid type names and shorthand by valid JSON Schema; return the new schema and the changes.
 
     Raises:
-        InvalidToolError: It is no JSON, or too large.
+        InvalidToolError: The schema is not JSON, or is too large.
     """
     mended = schema_copy(schema)
     changes: list[str] = []
@@ -68,7 +68,7 @@ def mend(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _inner(node: dict[str, Any], at: str) -> list[tuple[dict[str, Any], str]]:
-    """Give the subschemas of a node that may itself be misshapen."""
+    """Return the subschemas of a node that may itself be malformed."""
     places: list[tuple[Any, str]] = [(node.get(keyword), pointer(at, keyword)) for keyword in _ONE]
     for keyword in _MANY:
         under = pointer(at, keyword)
@@ -80,7 +80,7 @@ def _inner(node: dict[str, Any], at: str) -> list[tuple[dict[str, Any], str]]:
 
 
 class _Mender:
-    """Mends one subschema in place, leaving those inside it for later."""
+    """Repairs one subschema in place; its inner subschemas are repaired separately."""
 
     def __init__(self, node: dict[str, Any], at: str, changes: list[str]) -> None:
         self._node = node
@@ -88,7 +88,7 @@ class _Mender:
         self._changes = changes
 
     def mend(self) -> None:
-        """Apply every mending that fits."""
+        """Apply every repair that matches."""
         for keyword in [key for key in _NEVER_NULL if key in self._node and self._node[key] is None]:
             del self._node[keyword]
             self._note(f"removed {keyword}, which was null")
@@ -112,14 +112,14 @@ class _Mender:
             return
         if None in meant or not known:
             del self._node["type"]
-            self._note(f"removed type {_shown(words)}, which allows any value now")
+            self._note(f"removed type {_shown(words)}; any value is allowed now")
             return
         self._node["type"] = known if len(known) > 1 else known[0]
         self._note(f"type {_shown(words)} became {_shown(self._node['type'])}")
         self._mend_generic(words)
 
     def _mend_generic(self, word: object) -> None:
-        """Take `list[str]` at its word."""
+        """Add the item or value type of a generic name such as `list[str]`."""
         generic = _GENERIC.match(word) if isinstance(word, str) else None
         inner = meant_by(generic[2].rpartition(",")[2]) if generic else None
         keyword = {"array": "items", "object": "additionalProperties"}.get(str(self._node["type"]))
@@ -128,7 +128,7 @@ class _Mender:
             self._note(f"added {keyword} of type {quoted(inner)}")
 
     def _mend_shorthand(self) -> None:
-        """Take a bare type's name for a subschema of that type."""
+        """Replace a bare type name by a subschema of that type."""
         for name, each in (as_object(self._node.get("properties")) or {}).items():
             if isinstance(each, str):
                 meant = meant_by(each)
@@ -141,7 +141,7 @@ class _Mender:
             self._note("items became a subschema")
 
     def _mend_required(self) -> None:
-        """Gather `required: true` of the properties into the list of their owner."""
+        """Move `required: true` of properties into the `required` list of their owner."""
         properties = as_object(self._node.get("properties")) or {}
         flags = {name: each.pop("required") for name, each in properties.items() if _has_flag(each)}
         before = self._node.get("required")
@@ -151,7 +151,7 @@ class _Mender:
             self._node["required"] = after
             self._note("required became a list of distinct property names")
         elif flags:
-            self._note("removed required: false from its properties, which is how it is anyway")
+            self._note("removed required: false from its properties, which is the default")
 
     def _mend_items(self) -> None:
         if isinstance(self._node.get("items"), list) and "$schema" not in self._node:
@@ -168,7 +168,7 @@ class _Mender:
                 del self._node[exclusive]
                 if flag and bound in self._node:
                     self._node[exclusive] = self._node.pop(bound)
-                self._note(f"{exclusive}: {str(flag).lower()} became a bound of its own, or went")
+                self._note(f"{exclusive}: {str(flag).lower()} was replaced by a number or removed")
 
 
 def _has_flag(value: object) -> bool:
