@@ -1,7 +1,7 @@
-"""The sync door: the names of the async core, for programs and handlers without an event loop of their own.
+"""Sync API: the names of the async core, for programs and handlers without an event loop.
 
-All of a program goes to one event loop in the background. It starts with the first call and ends with the program, so
-that clients and connections stay open between calls. A sync handler goes to the loop that its own call runs on.
+All calls of a process run on one background event loop. It starts with the first call and stops at exit, so that
+clients and connections stay open between calls. A sync handler uses the loop that its own call runs on.
 """
 
 import atexit
@@ -35,15 +35,15 @@ _LEAVE_SECONDS = 5.0
 
 
 def run(function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
-    """Call an async function and wait for what it gives; an interrupted wait, such as by Ctrl-C, cancels it.
+    """Call an async function and return its result; interrupting the wait, such as by Ctrl-C, cancels it.
 
     Raises:
-        UsageError: An event loop runs in this thread, which waiting here would stop: `await` it instead.
+        UsageError: An event loop runs in this thread and would be blocked: use `await` instead.
     """
     name = getattr(function, "__qualname__", repr(function))
     if _is_in_a_loop():
         raise UsageError(
-            f"an event loop runs in this thread, and would stop: await {name}(…) instead", field="function"
+            f"an event loop runs in this thread and would be blocked; use await {name}(…) instead", field="function"
         )
     home = owner_loop.get()
     if home is not None:
@@ -52,33 +52,33 @@ def run(function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> 
 
 
 class Executor:
-    """The executor without `await`; what it is made with is what `spindle.Executor` is made with."""
+    """The sync executor; takes the same arguments as `spindle.Executor`."""
 
     def __init__(self, registry: ToolRegistry, **settings: Any) -> None:
         self.executor = AsyncExecutor(registry, **settings)
-        """The async one that does the work."""
+        """The wrapped async object."""
 
     def execute_parallel(
         self, calls: Iterable[Call], ctx: Any, filter: ToolFilter | None = None, attachments: Sequence[Any] = ()
     ) -> list[CallOutcome]:
-        """Run calls side by side, and give one outcome for each, in their order.
+        """Run calls in parallel and return one outcome for each, in order.
 
         Raises:
-            InvalidContextError: `ctx` is no context.
+            InvalidContextError: `ctx` is not a context.
             UsageError: An event loop runs in this thread.
         """
         return run(self.executor.execute_parallel, calls, ctx, filter, attachments)
 
 
 class TurnRunner:
-    """The turn runner without `await`; what it is made with is what `spindle.TurnRunner` is made with."""
+    """The sync turn runner; takes the same arguments as `spindle.TurnRunner`."""
 
     def __init__(self, **settings: Any) -> None:
         self.runner = AsyncTurnRunner(**settings)
-        """The async one that does the work."""
+        """The wrapped async object."""
 
     def on(self, event: str, fn: Observer) -> Callable[[], None]:
-        """Call `fn` with each event of every turn, on the event loop in the background; gives what stops it."""
+        """Call `fn` with each event of every turn, on the background event loop; return its unsubscribe function."""
         return self.runner.on(event, fn)
 
     def run(
@@ -92,7 +92,7 @@ class TurnRunner:
         """Run one turn.
 
         Raises:
-            InvalidTurnContextError: A value is not what it should be; nothing was started.
+            InvalidTurnContextError: A value is invalid; nothing was started.
             UsageError: An event loop runs in this thread.
         """
         return run(self.runner.run, system_prompt=system_prompt, messages=messages, stash=stash, session_id=session_id)
@@ -111,11 +111,11 @@ async def _awaited(function: Callable[..., Awaitable[T]], args: tuple[Any, ...],
 
 
 class _Background:
-    """An event loop in a thread of its own, for everybody in this process."""
+    """The background event loop of this process, in its own thread."""
 
     def __init__(self) -> None:
         self._forget()
-        os.register_at_fork(after_in_child=self._forget)  # a child has the memory of the thread, but not the thread
+        os.register_at_fork(after_in_child=self._forget)  # threads do not survive a fork
 
     def _forget(self) -> None:
         self._lock = Lock()
@@ -144,7 +144,7 @@ class _Background:
             return self._portal
 
     def _leave(self) -> None:
-        """End with the program: what still runs is cancelled, and has a moment to clean up."""
+        """Stop the loop at exit: cancel running tasks and give them time to clean up."""
         with self._lock:
             portal, thread, self._portal = self._portal, self._thread, None
         if portal is not None and thread is not None:
@@ -159,12 +159,12 @@ async def _serve(begun: "SimpleQueue[BlockingPortal]") -> None:
 
 
 async def _caught(function: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
-    """Give what a function gave or raised: whatever it is, it is the caller's, and not the loop's."""
+    """Return the result or the error of a function, so that errors reach the caller and not the shared loop."""
     try:
         return await function(), None
     except anyio.get_cancelled_exc_class():
         raise
-    except BaseException as error:  # noqa: BLE001  SystemExit too would end the loop that all share
+    except BaseException as error:  # noqa: BLE001 - SystemExit too would stop the shared loop
         return None, error
 
 

@@ -199,7 +199,10 @@ def test_a_missing_extra_is_one_line(place: Place) -> None:
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=50)
 
     assert done.returncode == USAGE
-    assert done.stderr == "spindle: the command needs cyclopts\nhint: pip install '.[cli]' in a clone of Spindle\n"
+    assert (
+        done.stderr
+        == "spindle: the spindle command requires cyclopts\nhint: pip install '.[cli]' in a clone of Spindle\n"
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The `spindle` command; open `main.py` first."""
+"""The `spindle` command line; start reading at `main.py`."""
 
 from spindle.doors import open_door
 

@@ -1,4 +1,4 @@
-"""From `key=value` on a command line to the arguments of a call."""
+"""Parse `key=value` words into call arguments by a tool's schema, and describe the schema in words."""
 
 import json
 import re
@@ -26,7 +26,7 @@ _BOUNDS = {
 
 
 def resolved(schema: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema that a local reference stands for, with what stands beside the reference."""
+    """Resolve a local `$ref`; keywords beside the reference override those of its target."""
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, dict) or "$ref" not in schema:
             break
@@ -39,7 +39,7 @@ def resolved(schema: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def types_of(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> list[str]:
-    """The JSON types a value may have, in the schema's own order; empty where anything goes."""
+    """Return the JSON types a value may have, in the order of the schema; empty if any type is allowed."""
     here = resolved(schema, whole)
     if "enum" in here or "const" in here:
         values = here.get("enum", [here.get("const")])
@@ -56,7 +56,7 @@ def types_of(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> list[str]
 
 
 def parameters(schema: Mapping[str, Any]) -> list[Branch]:
-    """The parameters of a tool, each with what it is, and what is below it."""
+    """Describe the parameters of a tool as a tree."""
     return list(_properties(dict(schema), schema, 0))
 
 
@@ -77,7 +77,7 @@ def _properties(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int)
 
 
 def _inner(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object that a parameter is, or is a list of."""
+    """Return the object schema of a parameter or of its list items; empty if there is none."""
     if "properties" in schema:
         return schema
     for candidate in (schema.get("items"), *schema.get("anyOf", ()), *schema.get("oneOf", ())):
@@ -89,7 +89,7 @@ def _inner(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> Mapping[str, 
 
 
 def in_words(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> str:
-    """What a value may be, in a few words."""
+    """Describe the allowed values of a schema in a few words."""
     here = resolved(schema, whole)
     if depth > _MAX_DEPTH:
         return "…"
@@ -131,17 +131,17 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 
 
 def arguments_of(pairs: Sequence[str], given: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `--json`, and on top of them those of each `key=value`.
+    """Merge the arguments of `--json` and of each `key=value`, which takes precedence.
 
     Raises:
-        UsageError: A pair or the JSON is none, or a file cannot be read.
+        UsageError: A pair or the JSON is invalid, or a file cannot be read.
     """
     found = {} if given is None else _object(_content(given, "--json"))
     several: dict[str, list[str]] = {}
     for pair in pairs:
         parsed = _PAIR.fullmatch(pair)
         if parsed is None:
-            raise UsageError(f"{pair!r} is no argument; write key=value, key:=JSON or key=@file", field=pair)
+            raise UsageError(f"invalid argument {pair!r}; write key=value, key:=JSON or key=@file", field=pair)
         key, sign, text = parsed[1], parsed[2], parsed[3]
         if sign == ":=":
             found[key] = _json(_content(text, key), key)
@@ -160,12 +160,12 @@ def _value(key: str, texts: list[str], schema: Any, whole: Mapping[str, Any]) ->
             return _json(texts[0], key)
         return [scalar(key, text, resolved(schema, whole).get("items", {}), whole) for text in texts]
     if len(texts) > 1:
-        raise UsageError(f"{key} is given {len(texts)} times, and it is no list", field=key)
+        raise UsageError(f"{key} is given {len(texts)} times but is not a list", field=key)
     return scalar(key, texts[0], schema, whole)
 
 
 def scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
-    """The text as the first of the schema's types that it can be; a text may always stay one."""
+    """Convert the text to the first matching type of the schema; if a string is allowed, return it unchanged."""
     kinds = types_of(schema, whole)
     if not kinds or "string" in kinds:
         return text
@@ -179,7 +179,7 @@ def scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
         return float(text)
     if "object" in kinds or "array" in kinds:
         return _json(text, key)
-    return text  # it does not fit, and the tool's schema says so better
+    return text  # no type matches; validation by the tool's schema reports it better
 
 
 def _text(text: str, key: str) -> str:
@@ -189,7 +189,7 @@ def _text(text: str, key: str) -> str:
 
 
 def _content(text: str, key: str) -> str:
-    """The text itself, or what the file holds that it names; `-` and `@-` are stdin."""
+    """Return the text, the content of the file for `@file`, or stdin for `@-` (and `-` with `--json`)."""
     if text == "@-" or (text == "-" and key == "--json"):
         return sys.stdin.read()
     if not text.startswith("@"):
@@ -198,9 +198,9 @@ def _content(text: str, key: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise UsageError(
-            f"{key}: {path} cannot be read: {why}; @@ stands for a text that begins with @", field=key
+            f"{key}: cannot read {path}: {why}; write @@ for a text that starts with @", field=key
         ) from error
 
 
@@ -208,16 +208,16 @@ def _json(text: str, key: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        hint = "" if key == "--json" else "; key=value takes plain text"
-        raise UsageError(f"{key}: {text!r:.60} is no JSON ({_why(error)}){hint}", field=key) from error
+        hint = "" if key == "--json" else "; write key=value for plain text"
+        raise UsageError(f"{key}: {text!r:.60} is not valid JSON ({_why(error)}){hint}", field=key) from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object, whose every key must be there once: of two values nobody knows which is meant."""
+    """Build an object, rejecting duplicate keys, since the intended value is ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name in found if sum(name == each for each, _ in pairs) > 1)
-        raise UsageError(f"the JSON has {twice!r:.60} twice; say it once", field=twice)
+        raise UsageError(f"duplicate key {twice!r:.60} in the JSON; give each key once", field=twice)
     return found
 
 
@@ -230,5 +230,5 @@ def _why(error: ValueError | RecursionError) -> str:
 def _object(text: str) -> dict[str, Any]:
     value = _json(text, "--json")
     if not isinstance(value, dict):
-        raise UsageError('--json takes one JSON object, such as \'{"path": "notes.txt"}\'', field="--json")
+        raise UsageError('--json expects one JSON object, such as \'{"path": "notes.txt"}\'', field="--json")
     return cast("dict[str, Any]", value)

@@ -1,4 +1,4 @@
-"""The registry and the calls of the demonstration: a small shop, and a model that is not at its best."""
+"""Registry and calls of `spindle demo`: the tools of a small shop and a model reply with invalid calls."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -16,7 +16,7 @@ SIBLING = "a good sibling"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """One call of the batch, and what is remarkable about it."""
+    """One call of the batch and its title."""
 
     title: str
     call: Call
@@ -30,14 +30,14 @@ async def search_orders(
 
     Args:
         customer: The customer's number, like C-17.
-        limit: How many to give at most.
+        limit: The maximum number of orders.
     """
     ctx.progress(f"looking for {limit} orders")
     return [f"{customer}/{number}" for number in range(1, limit + 1)]
 
 
 def shop(note: Note) -> ToolRegistry:
-    """The registry that the calls are made against; its tools tell `note` what they were called with."""
+    """Build the registry of the demo; its tools report their arguments to `note`."""
     hostile = [
         tool(timeout_seconds=DEADLINE_SECONDS)(function) if function.__name__ == "print_label" else tool(function)
         for function in hostile_tools(note)
@@ -46,7 +46,7 @@ def shop(note: Note) -> ToolRegistry:
 
 
 def six_calls() -> list[Asked]:
-    """The hostile calls among their good siblings: one reply of the model."""
+    """Return the hostile calls and their good siblings, as one reply of the model."""
     asked: list[Asked] = []
     for case in CASES:
         asked += [_sent(case.title if sent is case.hostile else SIBLING, sent) for sent in case.calls]
@@ -54,7 +54,7 @@ def six_calls() -> list[Asked]:
 
 
 def every_call() -> list[Asked]:
-    """The six hostile calls, and what else a model may send that looks nearly right."""
+    """Return the hostile calls and further malformed calls a model may send."""
     refund = '{"order": "A-7", "cents": '
     return [
         _asked("plain", "search_orders", {"customer": "C-17", "limit": 2}),
@@ -68,7 +68,7 @@ def every_call() -> list[Asked]:
         _asked("not a number", "refund", f"{refund}NaN}}"),
         _asked("one key twice", "refund", f'{refund}1, "cents": 900}}'),
         _asked("chatter after the JSON", "refund", f"{refund}1}} Done!"),
-        _asked("no object", "refund", '["A-7", 250]'),
+        _asked("not an object", "refund", '["A-7", 250]'),
         _asked("absurdly deep", "count_words", '{"text": ' + "[" * 5_000),
         _asked("claims our context", "search_orders", '{"customer": "C-17", "ctx": {}}'),
         _asked("unknown tool", "refnud", f"{refund}250}}"),

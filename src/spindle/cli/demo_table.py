@@ -1,4 +1,4 @@
-"""The demonstration's table, for a terminal or a pipe."""
+"""Printed report of `spindle demo`: the table of calls, one refusal in full, and the totals."""
 
 import json
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ _WORLD = ("refund", "delete_files", "impostor")
 
 
 def show(demo: Demonstration, *, console: Console | None = None) -> None:
-    """Print the table, one refusal in full, how the large result is read back, and the sums."""
+    """Print the table, one refusal in full, the reads of the large result, and the totals."""
     out = Console(highlight=False) if console is None else console
     wide = out.width >= _WIDE_COLUMNS
-    out.print(f"\n[bold]One reply of the model, {len(demo.answers)} calls, all side by side[/]")
+    out.print(f"\n[bold]One reply of the model, {len(demo.answers)} calls, run in parallel[/]")
     out.print(_table(demo, wide=wide))
     refused = next((answer for answer in demo.answers if _is_refusal(answer.outcome)), None)
     if refused is not None:
-        out.print(f"[bold]What the model reads for “{refused.asked.title}”, whole:[/]\n")
+        out.print(f"[bold]What the model reads for “{refused.asked.title}”, in full:[/]\n")
         out.print(Padding(Text(_told(refused.outcome)), (0, 0, 1, 4)))
     if demo.read_back:
-        out.print("[bold]The large result is kept whole; the model reads the rest with tools forged for it:[/]")
+        out.print("[bold]The large result is stored in full; the model reads the rest with tools forged for it:[/]")
         out.print(_readings(demo.read_back, wide=wide))
     out.print(Text(f"{_sums(demo)}\n"))
 
@@ -62,7 +62,7 @@ def _table(demo: Demonstration, *, wide: bool) -> Table:
 
 
 def _siblings(answers: Sequence[Answer]) -> tuple[Text, Text, Text, str]:
-    """Those that stood among the hostile ones, in one row."""
+    """Build one row for all good siblings."""
     call = Text.assemble(
         (f"{len(answers)} good siblings\n", "bold"), (", ".join(sorted({a.asked.call.name for a in answers})), "dim")
     )
@@ -74,7 +74,7 @@ def _siblings(answers: Sequence[Answer]) -> tuple[Text, Text, Text, str]:
 
 def _clash(refused: ToolAlreadyRegisteredError) -> tuple[Text, Text, Text, str]:
     call = Text.assemble((f"{CLASH_TITLE}\n", "bold"), (f"a second tool called {refused.tool}", "dim"))
-    return call, Text("was not let in", style="yellow"), Text(f"nothing; the developer is told: {refused}"), ""
+    return call, Text("rejected", style="yellow"), Text(f"nothing; the developer gets: {refused}"), ""
 
 
 def _readings(answers: Sequence[Answer], *, wide: bool) -> Table:
@@ -88,7 +88,7 @@ def _readings(answers: Sequence[Answer], *, wide: bool) -> Table:
 
 
 def _call(title: str, call: Call, *, wide: bool) -> Text:
-    """The title and the tool's name; where there is room, what was sent too."""
+    """Build the cell of a call: title and tool name, and with enough width the arguments."""
     return Text.assemble((f"{title}\n", "bold"), (f"{call.name} {_sent(call)}" if wide else call.name, "dim"))
 
 
@@ -116,7 +116,7 @@ def _told(outcome: CallOutcome) -> str:
 
 
 def _gist(outcome: CallOutcome) -> Text:
-    """What is wrong, without the greeting and the farewell; of a long result, its beginning and its end."""
+    """Shorten the text shown to the model: only the problems of an error, the start and end of a long result."""
     told = _told(outcome)
     if len(told) > _MAX_TOLD_CHARS:
         last = told.splitlines()[-2:] if isinstance(outcome.result, Ok) else []
@@ -136,7 +136,7 @@ def _sums(demo: Demonstration) -> str:
     failed = sum(answer.ran and not answer.outcome.ok for answer in answers)
     world = [text for text in demo.entered if text.startswith(_WORLD)]
     return (
-        f"{count} calls, {count} answers, in the order they were asked. {ran} tools ran ({failed} raised or hung, and "
-        f"no sibling noticed); {count - ran} never ran. "
+        f"{count} calls, {count} answers, in the order of the calls. {ran} tools ran ({failed} raised or hung without "
+        f"affecting the others); {count - ran} never ran. "
         f"Money paid, files deleted: {', '.join(world) or 'none'}."
     )

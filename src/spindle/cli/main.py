@@ -1,4 +1,4 @@
-"""The `spindle` command: which words it knows, and what it says when something is wrong."""
+"""Entry point of the `spindle` command: subcommands, exit codes and error reporting."""
 
 import json
 import os
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 OK: Final = 0
 FAILED: Final = 1
-"""The tool answered with an error, or something is wrong with this machine."""
+"""The tool returned an error, or a check of this machine failed."""
 USAGE: Final = 2
 """The command line, the configuration or the arguments of a call are wrong."""
 NOT_FOUND: Final = 3
-"""There is no such tool, artifact or call."""
+"""The named tool, artifact or call does not exist."""
 REFUSED: Final = 4
-"""The call was refused, or waits for somebody's approval."""
+"""The call was denied or needs approval."""
 ENDED: Final = 5
 """The call timed out or was cancelled."""
 INTERRUPTED: Final = 130
-"""Ctrl-C."""
+"""Interrupted by Ctrl-C."""
 PIPE_CLOSED: Final = 141
-"""Whoever read the output has left."""
+"""The reader of standard output closed the pipe."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """How a command ended that could not go on: its exit code, why, and what to do."""
+    """Why a command failed: exit code, message and an optional hint."""
 
     code: int
     message: str
@@ -56,68 +56,68 @@ _BY_CODE = {
 
 
 def exit_code_of(outcome: CallOutcome) -> int:
-    """The exit code of a call's outcome."""
+    """Return the exit code for the outcome of a call."""
     return _BY_CODE.get(outcome.result.code, FAILED) if isinstance(outcome.result, Err) else OK
 
 
 COMMANDS = (
     ("list", "spindle.cli.commands.list:list_tools", "List the tools."),
-    ("show", "spindle.cli.commands.show:show_tool", "Show one tool: what it takes, what it needs."),
-    ("call", "spindle.cli.commands.call:call_tool", "Call a tool and see what became of it."),
+    ("show", "spindle.cli.commands.show:show_tool", "Show one tool: its parameters and requirements."),
+    ("call", "spindle.cli.commands.call:call_tool", "Call a tool and print its outcome."),
     ("serve", "spindle.cli.commands.serve:serve", "Serve the tools to MCP clients."),
-    ("spool", "spindle.cli.commands.spool:spool", "Read large results that were kept whole."),
-    ("journal", "spindle.cli.commands.journal:journal", "See which calls were made, and what became of them."),
-    ("doctor", "spindle.cli.commands.doctor:doctor", "See what this machine can do, and how to get the rest."),
-    ("demo", "spindle.cli.commands.demo:demo", "Watch hostile calls among good ones."),
+    ("spool", "spindle.cli.commands.spool:spool", "Read large results stored in full."),
+    ("journal", "spindle.cli.commands.journal:journal", "Inspect recorded calls and their outcomes."),
+    ("doctor", "spindle.cli.commands.doctor:doctor", "Check this machine and the configuration."),
+    ("demo", "spindle.cli.commands.demo:demo", "Run a batch of malformed and failing calls."),
     ("completion", "spindle.cli.commands.completion:completion", "Print or install completion for your shell."),
 )
-"""Each is imported when it is used: starting must not cost what only some commands need."""
+"""Imported on use, so that start-up does not pay for dependencies of other commands."""
 
 GLOBAL_OPTIONS = {"--config": 1, "--mcp-config": 1, "--state": 1, "--debug": 0}
-"""May stand before the command too; with how many values each takes."""
+"""Options also accepted before the command, with the number of values each takes."""
 
 _HELP = """The tool layer between a language model and the world.
 
-Begin with `spindle list`, then `spindle call calculate expression=1+2`."""
-_EPILOGUE = "Exit codes: 0 ok, 1 a tool's error, 2 wrong usage or configuration, 3 not found, 4 refused, 5 timed out."
+Start with `spindle list`, then `spindle call calculate expression=1+2`."""
+_EPILOGUE = "Exit codes: 0 ok, 1 tool error, 2 invalid usage or configuration, 3 not found, 4 refused, 5 timed out."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command and exit with a code that means something."""
+    """Run the command and exit the process with its exit code."""
     _open_streams()
     ended_by = _end_gently()
     try:
         code = _flushed(run(sys.argv[1:] if argv is None else argv))
-    except KeyboardInterrupt:  # before there were words to say so
+    except KeyboardInterrupt:  # outside of run(), which reports it
         code = INTERRUPTED
     if ended_by and code == INTERRUPTED:
         code = 128 + ended_by[0]
     if threading.active_count() > 1:
-        # Somebody still waits for a key, or runs a tool that was given up: leaving must not wait for them.
+        # A thread still reads stdin or runs an abandoned sync tool: exit without waiting for it.
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
 
 
 def _open_streams() -> None:
-    """Put nothing in the place of standard streams that were closed: or the next file that is opened is one of them."""
+    """Replace closed standard streams with /dev/null, so that no file opened later gets their descriptors."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor, which is `number`
             setattr(sys, name, os.fdopen(opened, mode, encoding="utf-8"))
 
 
 def _end_gently() -> list[int]:
-    """Take SIGTERM and a closed terminal as Ctrl-C: the MCP servers we started must not be left behind."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C, so that started MCP servers are shut down; return the received signals."""
     ended_by: list[int] = []
 
     def interrupt(number: int, _frame: object) -> None:
         ended_by.append(number)
         signal.raise_signal(signal.SIGINT)
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # in the background of a script it is ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # shells ignore it in background jobs
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
@@ -126,7 +126,10 @@ def _end_gently() -> list[int]:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command; every failure is one line on stderr, and a hint; for programs a document on stdout too."""
+    """Run the command and return its exit code.
+
+    Failures are printed on stderr with a hint, and with `--json` also as a JSON document on stdout.
+    """
     tokens = rearranged(argv)
     try:
         if tokens == ["--version"]:
@@ -144,7 +147,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _ended_by(error: BaseException) -> CommandFailure:
-    """What an error means for whoever typed the command."""
+    """Translate an exception into the failure to report."""
     match _alone(error):
         case CommandError() as told:
             return CommandFailure(told.exit_code, str(told), told.hint)
@@ -155,14 +158,14 @@ def _ended_by(error: BaseException) -> CommandFailure:
             return CommandFailure(USAGE if is_usage else FAILED, str(told), _hint(told))
         case OSError() as refused if refused.strerror:
             place = f": {refused.filename}" if refused.filename else ""
-            return CommandFailure(FAILED, f"{refused.strerror}{place}", "--debug shows what was attempted")
+            return CommandFailure(FAILED, f"{refused.strerror}{place}", "run with --debug to see the traceback")
         case other:
-            hint = "this is a bug; --debug shows where it happened"
+            hint = "this is a bug in Spindle; run with --debug to see the traceback"
             return CommandFailure(FAILED, f"{type(other).__name__}: {other}", hint)
 
 
 def _alone(error: BaseException) -> BaseException:
-    """The one error of a group of tasks that failed with it."""
+    """Unwrap exception groups that hold a single error."""
     whole = error
     if isinstance(error, BaseExceptionGroup):
         first, *others = cast("BaseExceptionGroup[BaseException]", error).exceptions
@@ -171,32 +174,32 @@ def _alone(error: BaseException) -> BaseException:
 
 
 def _tell(ended: CommandFailure, *, as_json: bool) -> None:
-    from spindle.cli.output import complain  # noqa: PLC0415 - so that even a broken install can say so
+    from spindle.cli.output import complain  # noqa: PLC0415 - errors must be reported even if it cannot be imported
 
     complain(ended.message, ended.hint)
     if as_json:
         told = {"ok": False, "error": ended.message, "hint": ended.hint, "exit_code": ended.code}
-        with suppress(OSError):  # it may be what is wrong
+        with suppress(OSError):  # stdout may be the cause of the failure
             sys.stdout.write(f"{json.dumps(told)}\n")
 
 
 def _dispatch(tokens: list[str]) -> int:
     for package in ("cyclopts", "rich"):
         if find_spec(package) is None:
-            raise CommandError(f"the command needs {package}", exit_code=USAGE, hint=install_command("cli"))
+            raise CommandError(f"the spindle command requires {package}", exit_code=USAGE, hint=install_command("cli"))
     from cyclopts import CycloptsError  # noqa: PLC0415 - an extra
 
     app = build_app()
     try:
         result: Any = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        hint = f"`spindle {_command_of(tokens)}--help` shows how it is used"
+        hint = f"`spindle {_command_of(tokens)}--help` shows the usage"
         raise CommandError(_in_words(error), exit_code=USAGE, hint=hint) from error
     return result if isinstance(result, int) else OK
 
 
 def build_app() -> "App":
-    """The command and its words."""
+    """Build the cyclopts app with all subcommands."""
     from cyclopts import App, Parameter  # noqa: PLC0415 - an extra
 
     app = App(
@@ -217,7 +220,7 @@ def build_app() -> "App":
 
 
 def rearranged(argv: Sequence[str]) -> list[str]:
-    """The words with the options that stand before the command put behind it."""
+    """Return the arguments with leading global options moved behind the command."""
     front: list[str] = []
     rest = list(argv)
     if rest[:1] == ["--install-completion"]:
@@ -233,7 +236,7 @@ def rearranged(argv: Sequence[str]) -> list[str]:
 
 
 def _plain_json(tokens: list[str]) -> list[str]:
-    """`call … --json` without an object means that the answer is wanted as JSON."""
+    """Replace `call … --json` without a JSON object by `--output=json`."""
     if tokens[:1] != ["call"]:
         return tokens
     followed = zip(tokens, [*tokens[1:], ""], strict=True)
@@ -245,7 +248,7 @@ def _is_object(word: str) -> bool:
 
 
 def wants_json(tokens: Sequence[str]) -> bool:
-    """Whether a program reads the answer, so that an error must be a document too."""
+    """Return whether JSON output is requested, so that errors are printed as JSON too."""
     if tokens[:1] != ["call"]:
         return "--json" in tokens
     words = [*tokens, *map("=".join, pairwise(tokens))]
@@ -253,7 +256,7 @@ def wants_json(tokens: Sequence[str]) -> bool:
 
 
 def print_version() -> None:
-    """Print the version alone."""
+    """Print the version."""
     sys.stdout.write(f"{_version()}\n")
 
 
@@ -276,9 +279,9 @@ def _command_of(tokens: list[str]) -> str:
 
 def _hint(error: SpindleError) -> str | None:
     if error.code == "E_INVALID_CONFIG":
-        return "`spindle doctor` tells which files are read; docs/configuration.md has every key"
+        return "`spindle doctor` shows which file is used; docs/configuration.md lists every key"
     if isinstance(error, JournalDamagedError):
-        return f"to begin with a fresh journal, move {error.aside or error.path} to another folder"
+        return f"to start a new journal, move {error.aside or error.path} to another folder"
     return None
 
 
@@ -287,7 +290,7 @@ def _flushed(code: int) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _leave_quietly()
-    except OSError as error:  # such as a disk that is full
+    except OSError as error:  # such as a full disk
         _leave_quietly()
         _tell(_ended_by(error), as_json=False)
         return FAILED
@@ -295,7 +298,7 @@ def _flushed(code: int) -> int:
 
 
 def _leave_quietly() -> int:
-    # Python would complain at exit that it cannot write the rest.
+    # Python would print an error at exit because it cannot flush stdout.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED
 

@@ -1,4 +1,4 @@
-"""Options that most commands share."""
+"""Options shared by most commands, and lookups by name."""
 
 import difflib
 from collections.abc import Iterable
@@ -14,41 +14,39 @@ from spindle.cli.output import complain
 from spindle.errors import CommandError
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
-ProfileName = Annotated[
-    str | None, Parameter(name="--profile", help="Be this profile of the configuration: what it may see and run.")
-]
+ProfileName = Annotated[str | None, Parameter(name="--profile", help="Use this profile's view of the tools.")]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """Which configuration to use."""
+    """The configuration options of a command."""
 
     config: Annotated[
-        Path | None, Parameter(help="Use this spindle.toml, and look for no other.", group="Configuration")
+        Path | None, Parameter(help="Use this spindle.toml instead of searching for one.", group="Configuration")
     ] = None
     mcp_config: Annotated[
         tuple[Path, ...],
         Parameter(
-            help="Add the MCP servers of a desktop client's JSON file; may be given again.",
+            help="Add the MCP servers of a desktop client's JSON file; repeatable.",
             negative="",
             group="Configuration",
         ),
     ] = ()
     state: Annotated[
         Path | None,
-        Parameter(help="Keep spool, journal and scratch workspace in this folder.", group="Configuration"),
+        Parameter(help="Folder of the spool, the journal and the scratch workspace.", group="Configuration"),
     ] = None
     debug: Annotated[bool, Parameter(help="Show the traceback of an error.", negative="", group="Configuration")] = (
         False
     )
 
     def load(self) -> Config:
-        """Read the configuration."""
+        """Load the configuration."""
         return load_config(self.config, mcp_configs=self.mcp_config, state=self.state)
 
     def load_for_tools(self) -> Config:
-        """Read the configuration, and tell of the servers whose tools will be missing."""
+        """Load the configuration and print a warning for each skipped server."""
         config = self.load()
         for problem in config.left_out:
             complain(problem)
@@ -58,18 +56,18 @@ class Where:
 DEFAULT_LOCATION = Where()
 
 
-NAMES_THEM = "`spindle list` names them all; those of MCP servers are called mcp__server__tool"
+NAMES_THEM = "`spindle list` shows all tools; tools of MCP servers are named mcp__server__tool"
 
 
 def only_servers_of(config: Config, tool: str) -> Config:
-    """The configuration with no other MCP servers than those that may have a tool: why start the rest?"""
+    """Return the configuration with only the MCP servers that may own the tool, so that others are not started."""
     prefix = "mcp__"
     servers = {name: entry for name, entry in config.servers.items() if tool.startswith(f"{prefix}{name}__")}
     return config if tool.startswith(prefix) and not servers else replace(config, servers=servers)
 
 
 def unknown(kind: str, name: str, known: Iterable[str], otherwise: str) -> CommandError:
-    """Say that there is no such thing, and what may have been meant."""
+    """Build the error for an unknown name, with close matches or `otherwise` as a hint."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
-    return CommandError(f"there is no {kind} {name!r}", exit_code=NOT_FOUND, hint=hint)
+    return CommandError(f"unknown {kind} {name!r}", exit_code=NOT_FOUND, hint=hint)

@@ -1,4 +1,4 @@
-"""What the command prints: for people on a terminal, plain in a pipe, JSON for programs."""
+"""Output of the command: styled on a terminal, plain in a pipe, JSON for programs; errors and progress on stderr."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u
 
 
 def visible(text: str) -> str:
-    """The text with every character shown that would move the cursor, colour, hide or turn round what follows."""
+    """Return the text with control, invisible and direction characters replaced by visible escapes."""
     return _CONTROL.sub(_shown, text.replace("\r\n", "\n"))
 
 
@@ -31,19 +31,19 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def flatten(text: str) -> str:
-    """The text on one line, nothing left out."""
+    """Return the text on one line, without truncating it."""
     return " ".join(text.split())
 
 
 def width_of(text: str) -> int:
-    """How many columns a terminal needs for a line."""
+    """Return the number of terminal columns of a line."""
     if text.isascii():
         return len(text)
     return sum(_columns(char) for char in text)
 
 
 def cut(text: str, columns: int) -> str:
-    """The beginning of a line that fits, with an ellipsis where something is left out."""
+    """Truncate a line to a number of columns, with an ellipsis."""
     if width_of(text) <= columns:
         return text
     used, end = 0, 0
@@ -55,7 +55,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def wrapped(text: str, columns: int | None) -> str:
-    """The text with its lines broken between words where they are too long; each keeps its indentation."""
+    """Wrap long lines between words, keeping the indentation of each; `None` does not wrap."""
     if columns is None:
         return text
     lines: list[str] = []
@@ -66,7 +66,7 @@ def wrapped(text: str, columns: int | None) -> str:
 
 
 def padded(text: str, columns: int) -> str:
-    """The text with blanks up to a width."""
+    """Pad the text with spaces to a number of columns."""
     return text + " " * (columns - width_of(text))
 
 
@@ -78,7 +78,7 @@ def _columns(char: str) -> int:
 
 _GAP = "  "
 Branch: TypeAlias = "tuple[str, Sequence[Branch]]"
-"""A text, and what hangs below it."""
+"""A tree node: its text and its children."""
 _STYLES = {
     "bold": "1",
     "dim": "2",
@@ -91,52 +91,52 @@ _STYLES = {
 
 
 class Output:
-    """Writes to one stream, as that stream wants it."""
+    """A writer for one stream, adapted to whether it is a terminal."""
 
     def __init__(self, stream: IO[str] | None = None, *, is_tty: bool | None = None, width: int | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream
         self.is_tty = self._stream.isatty() if is_tty is None else is_tty
         self.has_colour = self.is_tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.width = (width or shutil.get_terminal_size().columns) if self.is_tty else None
-        """How wide a line may be; `None` where nothing is cut."""
+        """The width of the terminal; `None` if lines are not truncated."""
 
     def line(self, text: str = "") -> None:
-        """Write our own words, styles and all."""
+        """Write a line of trusted text, which may contain styles."""
         self._write(f"{text}\n")
 
     def text(self, text: str) -> None:
-        """Write somebody else's words, for people: also through a pager they cannot do anything but be read."""
+        """Write untrusted text with control characters escaped, even in a pipe, since a pager may show it."""
         self.contents(visible(text))
 
     def contents(self, text: str) -> None:
-        """Write what was asked for as it is; on a terminal it cannot do anything but be read."""
+        """Write requested content unchanged; on a terminal, escape control characters."""
         shown = visible(text) if self.is_tty else text
         self._write(shown if shown.endswith("\n") else f"{shown}\n")
 
     def json(self, value: Any) -> None:
-        """Write one JSON document on its own lines for people, on one line for programs."""
+        """Write one JSON document, indented on a terminal and on one line otherwise."""
         indent = 2 if self.is_tty else None
         self._write(f"{json.dumps(value, indent=indent, ensure_ascii=self._is_narrow, default=plain)}\n")
 
     @property
     def stream(self) -> IO[str]:
-        """What is written to."""
+        """The underlying stream."""
         return self._stream
 
     def ndjson(self, value: Any) -> None:
-        """Write one document of a stream, and do not keep it back."""
+        """Write one line of newline-delimited JSON and flush it."""
         self._write(f"{json.dumps(value, ensure_ascii=self._is_narrow, default=plain)}\n")
         self._stream.flush()
 
     def styled(self, text: str, style: str) -> str:
-        """Our own or somebody's words in a colour, where there are colours."""
+        """Return the text escaped and, if the stream has colours, styled."""
         safe = visible(text)
         if not self.has_colour or not safe:
             return safe
         return f"\x1b[{';'.join(_STYLES[each] for each in style.split())}m{safe}\x1b[0m"
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
-        """Write columns: wrapped to fit a terminal, aligned and whole in a pipe."""
+        """Write a table, wrapped to fit a terminal, aligned and untruncated in a pipe."""
         if self.is_tty:
             from spindle.cli.terminal_tables import print_table  # noqa: PLC0415 - rich, only for a terminal
 
@@ -148,7 +148,7 @@ class Output:
             self.line(_GAP.join(padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     def tree(self, root: str, branches: Sequence[Branch]) -> None:
-        """Write a tree of texts, each with more of them below."""
+        """Write a tree of texts."""
         if self.is_tty:
             from spindle.cli.terminal_tables import print_tree  # noqa: PLC0415 - rich, only for a terminal
 
@@ -159,19 +159,19 @@ class Output:
             self.text(line)
 
     def bytes(self, data: bytes) -> None:
-        """Write bytes as they are, or readably on a terminal."""
+        """Write bytes unchanged; on a terminal, as escaped text."""
         binary = getattr(self._stream, "buffer", None)
         if self.is_tty or binary is None:
             self.text(data.decode("utf-8", "replace"))
             return
         self._stream.flush()
         left = memoryview(data)
-        while left:  # a stream without a buffer may take a part, such as when its reader leaves
+        while left:  # an unbuffered stream may write only a part
             left = left[binary.write(left) or 0 :]
 
     @property
     def _is_narrow(self) -> bool:
-        """Whether the stream knows only some characters, so that JSON must spell the others."""
+        """Whether the stream's encoding is not UTF-8, so that JSON must escape non-ASCII characters."""
         return (getattr(self._stream, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
 
     def _write(self, text: str) -> None:
@@ -183,14 +183,14 @@ class Output:
 
 
 def indented(branches: Sequence[Branch], depth: int) -> Iterator[str]:
-    """The lines of a tree in a pipe."""
+    """Yield the lines of a tree, indented with spaces."""
     for text, below in branches:
         yield "  " * depth + flatten(text)
         yield from indented(below, depth + 1)
 
 
 def plain(value: Any) -> Any:
-    """What JSON cannot say by itself."""
+    """Convert a value that `json` cannot serialize."""
     match value:
         case datetime():
             return value.isoformat()
@@ -209,12 +209,12 @@ def plain(value: Any) -> Any:
 
 
 def stderr() -> Output:
-    """Where errors, hints and progress go."""
+    """Return the output for errors, hints and progress."""
     return Output(sys.stderr)
 
 
 def complain(message: str, hint: str | None = None) -> None:
-    """Say on one line what is wrong, and on the next what to do."""
+    """Print an error message, and below it a hint, on stderr."""
     out = stderr()
     for line in message.splitlines() or [""]:
         out.line(f"{out.styled('spindle:', 'red bold')} {visible(line)}")
@@ -224,7 +224,7 @@ def complain(message: str, hint: str | None = None) -> None:
 
 @contextmanager
 def working(what: str) -> Generator["Progress"]:
-    """Show on a terminal's stderr that something goes on; nowhere else."""
+    """Show a progress line while the block runs, only if stderr is a terminal."""
     progress = Progress(what)
     try:
         yield progress
@@ -233,7 +233,7 @@ def working(what: str) -> Generator["Progress"]:
 
 
 class Progress:
-    """One line that is written over again."""
+    """A progress line on stderr that is overwritten in place."""
 
     def __init__(self, what: str) -> None:
         self._out = stderr()
@@ -241,14 +241,14 @@ class Progress:
         self.say(what)
 
     def say(self, what: str) -> None:
-        """Tell how far it is."""
+        """Replace the progress line."""
         if what and self._out.is_tty and self._out.width:
             line = cut(flatten(visible(what)), self._out.width - 2)
             self._write(f"\r\x1b[K{self._out.styled(line, 'dim')}")
             self._is_shown = True
 
     def clear(self) -> None:
-        """Take the line away again."""
+        """Erase the progress line."""
         if self._is_shown:
             self._write("\r\x1b[K")
             self._is_shown = False
@@ -260,7 +260,7 @@ class Progress:
 
 
 def warnings_to(progress: Progress) -> Events:
-    """Events whose warnings are told on stderr, above the line that shows the progress, and each only once."""
+    """Return events whose warnings are printed on stderr above the progress line, each message once."""
     told: set[str] = set()
 
     def warn(event: Warned) -> None:
@@ -275,20 +275,20 @@ def warnings_to(progress: Progress) -> Events:
 
 
 def one_line(text: str, max_chars: int) -> str:
-    """The text on one line, cut with an ellipsis where it is too long."""
+    """Return the text on one line, truncated with an ellipsis."""
     flat = re.sub(r"\s+", " ", text[: 4 * max_chars + 200]).strip()
     return flat if len(flat) <= max_chars else f"{flat[: max_chars - 1].rstrip()}…"
 
 
 def duration(seconds: float) -> str:
-    """A duration in the unit in which it reads best."""
+    """Format a duration in s, ms or µs."""
     if seconds >= 0.1:
         return f"{seconds:.2f} s"
     return f"{seconds * 1e3:.1f} ms" if seconds >= 0.001 else f"{seconds * 1e6:.0f} µs"
 
 
 def byte_size(count: int) -> str:
-    """A number of bytes in the unit in which it reads best."""
+    """Format a number of bytes with a binary unit."""
     size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
     while size >= 1024 and len(units) > 1:
         size /= 1024
@@ -297,7 +297,7 @@ def byte_size(count: int) -> str:
 
 
 def since(moment: float, now: float) -> str:
-    """How long ago something was, roughly; both in seconds since 1970."""
+    """Format the age of a moment roughly; both arguments are seconds since the epoch."""
     seconds = max(0.0, now - moment)
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:

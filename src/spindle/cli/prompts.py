@@ -1,4 +1,4 @@
-"""Asking the person at the terminal: for approval, and for the answers that tools wait for."""
+"""Prompts at the terminal: approval of calls, and answers to the gates of tools."""
 
 import json
 import sys
@@ -17,14 +17,14 @@ _YES = {"y", "yes"}
 
 
 def can_ask() -> bool:
-    """Whether somebody sits there to answer."""
+    """Return whether stdin and stderr are a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def approver(*, yes: bool, before: Callable[[], None]) -> Approve | None:
-    """Who decides whether a tool that asks first may run: `--yes`, the person at the terminal, or nobody.
+    """Return the approval callback: always approve with `yes`, else ask at the terminal; `None` without a terminal.
 
-    `before` is called before anything is asked, to clear the line.
+    `before` is called before each prompt, to clear the progress line.
     """
     if yes:
         return _always
@@ -43,11 +43,11 @@ def approver(*, yes: bool, before: Callable[[], None]) -> Approve | None:
 
 
 def gate_opener(before: Callable[[], None]) -> Callable[[Any], Any]:
-    """How a tool's question reaches the person at the terminal."""
+    """Return the gate handler that asks at the terminal; `before` is called before each prompt."""
 
     async def open_gate(gate: Any) -> Any:
         if not can_ask():
-            raise GateNotSupportedError("nobody sits at this terminal to answer")
+            raise GateNotSupportedError("no interactive terminal to ask for an answer")
         before()
         given: Any = gate.payload
         payload = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
@@ -63,7 +63,7 @@ def gate_opener(before: Callable[[], None]) -> Callable[[Any], Any]:
 
 
 async def _settled_with(reason: str, payload: dict[str, Any]) -> Any:
-    """What the person says: a text, one of the options, a form's fields, or whether a page was visited."""
+    """Ask for the value of a gate: a text, one of the options, the fields of a form, or a confirmation of a URL."""
     schema = payload.get("schema")
     if isinstance(schema, dict) and isinstance(cast("dict[str, Any]", schema).get("properties"), dict):
         stderr().line(f"{visible(reason)} (Ctrl-D declines)")
@@ -81,7 +81,7 @@ async def _settled_with(reason: str, payload: dict[str, Any]) -> Any:
 
 
 async def _form(schema: dict[str, Any]) -> dict[str, Any]:
-    """Ask for each field of a flat form; nothing means its default, or that it is left out."""
+    """Ask for each field of a flat form; an empty answer means the default, or omits the field."""
     values: dict[str, Any] = {}
     required = schema.get("required") or ()
     for name, given in schema["properties"].items():
@@ -108,7 +108,7 @@ def _label(name: str, field: dict[str, Any], *, is_required: bool) -> str:
     options = field.get("enum") or (cast("dict[str, Any]", items).get("enum") if isinstance(items, dict) else None)
     words = [str(field["description"])] if field.get("description") else []
     words += [" | ".join(map(str, cast("list[object]", options)))] if isinstance(options, list) else []
-    words += [f"otherwise {field['default']}"] if "default" in field else [] if is_required else ["may be left out"]
+    words += [f"default {field['default']}"] if "default" in field else [] if is_required else ["optional"]
     return visible(flatten(f"{named} ({'; '.join(words)})" if words else str(named)))
 
 
@@ -118,8 +118,8 @@ async def _always(_: ApprovalRequest) -> bool:
 
 async def _answer_of(question: str) -> str:
     answer = await _answer(question)
-    if not answer:  # the end of what can be read; asking again would ask for ever
-        raise GateNotSupportedError("nobody answers at this terminal any more")
+    if not answer:  # end of file; asking again would loop forever
+        raise GateNotSupportedError("the terminal's input was closed before an answer")
     return answer
 
 

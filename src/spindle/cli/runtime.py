@@ -1,4 +1,7 @@
-"""From a configuration to a registry and an executor: what `list`, `call` and `serve` stand on."""
+"""Build the runtime of a configuration: registry, executor, MCP servers, spool and journal.
+
+The commands `list`, `call` and `serve` run on it.
+"""
 
 import difflib
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -28,15 +31,15 @@ MAX_FILES = 64
 
 
 def journal_files(path: Path) -> list[Path]:
-    """The files a journal may consist of: `journal.sqlite`, and `journal-2.sqlite` … for those who came beside."""
+    """Return the possible files of a journal: `journal.sqlite`, then `journal-2.sqlite` … for concurrent processes."""
     return [path, *(path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, MAX_FILES + 1))]
 
 
 async def enter_journal(path: Path | None, stack: AsyncExitStack) -> Journal:
-    """Open the first file that nobody else writes.
+    """Open the first journal file that is not locked by another process; `None` opens one in memory.
 
     Raises:
-        JournalLockedError: All of them are in use.
+        JournalLockedError: All files are in use.
         JournalError: A file cannot be used.
     """
     if path is None:
@@ -52,11 +55,11 @@ async def enter_journal(path: Path | None, stack: AsyncExitStack) -> Journal:
 
 @asynccontextmanager
 async def open_registry(config: Config, *, events: Events | None = None) -> AsyncGenerator[ToolRegistry]:
-    """Open the tools alone, for who only looks at them.
+    """Open only the tools and MCP servers of a configuration, for commands that make no calls.
 
     Raises:
-        InvalidConfigError: Something that is configured cannot be had.
-        MissingExtraError: It needs a package that is not installed.
+        InvalidConfigError: A configured tool, server or folder is not available.
+        MissingExtraError: A required extra is not installed.
     """
     registry = local_registry(config, backends_of(config))
     async with AsyncExitStack() as stack:
@@ -65,10 +68,10 @@ async def open_registry(config: Config, *, events: Events | None = None) -> Asyn
 
 
 def filter_of(config: Config, profile: str | None = None) -> ToolFilter | None:
-    """What a profile may see and run.
+    """Return the tool filter of a profile, or of the default profile.
 
     Raises:
-        InvalidConfigError: There is no such profile.
+        InvalidConfigError: The profile does not exist.
     """
     name = config.profile if profile is None else profile
     if name is None:
@@ -76,8 +79,10 @@ def filter_of(config: Config, profile: str | None = None) -> ToolFilter | None:
     entry = config.profiles.get(name)
     if entry is None:
         near = difflib.get_close_matches(name, config.profiles, n=1)
-        known = f"there are {', '.join(config.profiles)}" if config.profiles else "none is configured"
-        raise config.error(("profiles",), f"there is no {name!r}; {f'did you mean {near[0]!r}?' if near else known}")
+        known = f"known profiles: {', '.join(config.profiles)}" if config.profiles else "no profiles are configured"
+        raise config.error(
+            ("profiles",), f"unknown profile {name!r}; {f'did you mean {near[0]!r}?' if near else known}"
+        )
     return ToolFilter(
         allowed_tools=entry.allowed_tools,
         allowed_mcp_servers=entry.allowed_mcp_servers,
@@ -90,11 +95,11 @@ def filter_of(config: Config, profile: str | None = None) -> ToolFilter | None:
 async def enter_servers(
     config: Config, registry: ToolRegistry, events: Events, stack: AsyncExitStack, *, wait: bool
 ) -> "tuple[McpServers | None, Follower | None]":
-    """Start the configured MCP servers, and put their tools beside those that run here."""
+    """Start the configured MCP servers and keep their tools registered beside the local ones."""
     specs = specs_of(config)
     if not specs:
         return None, None
-    from spindle.mcp.client.servers import McpServers  # noqa: PLC0415 - half a second that only those with servers pay
+    from spindle.mcp.client.servers import McpServers  # noqa: PLC0415 - takes 0.5 s, only needed with servers
 
     servers = await stack.enter_async_context(McpServers(specs, secrets=server_secrets(config), events=events))
     follower = Follower(registry, servers.registry, [spec.name for spec in specs])
@@ -107,30 +112,30 @@ async def enter_servers(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runtime:
-    """Everything a configuration asks for, open and ready for calls."""
+    """The opened tools, MCP servers, spool and journal of a configuration."""
 
     config: Config
     registry: ToolRegistry
-    """The kit's tools, those of modules, and those that MCP servers have at this moment."""
+    """Tools of the kit, of modules, and the current tools of MCP servers."""
     executor: Executor
     servers: "McpServers | None"
-    """`None` when no server is configured."""
+    """`None` if no server is configured."""
     spool: Spool
     journal: Journal
     events: Events
-    """Told by the MCP servers what happens to them; calls have the events of their context."""
+    """Events of the MCP servers; calls emit to the events of their context."""
     _follower: Follower | None = field(default=None, repr=False)
 
     def filter_of(self, profile: str | None = None) -> ToolFilter | None:
-        """What a profile may see and run; without a name, the configuration's own profile, or no filter at all.
+        """Return the tool filter of a profile, or of the default profile; `None` without either.
 
         Raises:
-            InvalidConfigError: There is no such profile.
+            InvalidConfigError: The profile does not exist.
         """
         return filter_of(self.config, profile)
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called when the tools of MCP servers changed; gives back the function that ends this."""
+        """Call `listener` when tools of MCP servers change; return a function that removes it."""
         return (lambda: None) if self._follower is None else self._follower.on_change(listener)
 
 
@@ -144,12 +149,12 @@ async def open_runtime(
     batch_timeout_seconds: float | None = None,
     wait_for_servers: bool = True,
 ) -> AsyncGenerator[Runtime]:
-    """Open the tools, servers, spool and journal of a configuration, and close them again.
+    """Open the tools, servers, spool and journal of a configuration, and close them at exit.
 
     Raises:
-        InvalidConfigError: Something that is configured cannot be had.
-        MissingExtraError: It needs a package that is not installed.
-        JournalError: The journal cannot be used.
+        InvalidConfigError: A configured tool, server or folder is not available.
+        MissingExtraError: A required extra is not installed.
+        JournalError: The journal cannot be opened.
     """
     backends = backends_of(config)
     registry = local_registry(config, backends)
@@ -185,11 +190,11 @@ async def open_runtime(
 
 
 def spool_of(config: Config) -> Spool:
-    """The place of large results.
+    """Build the spool of a configuration.
 
     Raises:
-        InvalidConfigError: It cannot be used.
-        MissingExtraError: It is an object store, and the extra `objects` is not installed.
+        InvalidConfigError: The URL of the object store is invalid.
+        MissingExtraError: An object store is configured and the extra `objects` is not installed.
     """
     if config.spool is None:
         return Spool.memory()

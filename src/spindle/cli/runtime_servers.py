@@ -1,4 +1,7 @@
-"""The upstream MCP servers of a configuration, and their tools in one registry with ours."""
+"""Upstream MCP servers, capability backends and secrets of a configuration.
+
+`Follower` keeps the tools of the servers in the same registry as the local tools.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +25,7 @@ _ALWAYS = {"authorization", "proxy-authorization"}
 
 
 def named_headers(server: str, entry: ServerEntry) -> dict[str, str]:
-    """For each header that carries a credential, the name to look it up by; none that is configured has blanks."""
+    """Map each header that carries a credential to a secret name; it has spaces, which configured names cannot have."""
     return {
         header: f"{header} header of {server}"
         for header, value in entry.headers.items()
@@ -31,7 +34,7 @@ def named_headers(server: str, entry: ServerEntry) -> dict[str, str]:
 
 
 def header_values(servers: Mapping[str, ServerEntry]) -> dict[str, str]:
-    """What stands behind these names."""
+    """Return the values of the secret names of `named_headers`."""
     return {
         name: entry.headers[header]
         for server, entry in servers.items()
@@ -40,18 +43,18 @@ def header_values(servers: Mapping[str, ServerEntry]) -> dict[str, str]:
 
 
 def specs_of(config: Config) -> "list[ServerSpec]":
-    """The servers that are enabled, as the MCP client takes them.
+    """Return the specs of the enabled servers.
 
     Raises:
-        InvalidConfigError: One of them cannot be.
-        MissingExtraError: There are some, and the extra `mcp` is not installed.
+        InvalidConfigError: The settings of a server are invalid.
+        MissingExtraError: A server is enabled and the extra `mcp` is not installed.
     """
     enabled = {name: entry for name, entry in config.servers.items() if entry.enabled}
     if not enabled:
         return []
     if find_spec("mcp") is None:
         raise missing_extra("mcp", purpose=f"the configured servers ({', '.join(enabled)})", package="mcp")
-    from spindle.mcp.spec import ServerSpec  # noqa: PLC0415 - only where there are servers
+    from spindle.mcp.spec import ServerSpec  # noqa: PLC0415 - only needed with servers
 
     found: list[ServerSpec] = []
     for name, entry in enabled.items():
@@ -67,7 +70,7 @@ def specs_of(config: Config) -> "list[ServerSpec]":
 
 
 class Follower:
-    """Keeps the tools of MCP servers, which come and go, in a registry beside tools that stay."""
+    """Synchronization of the changing tools of MCP servers into a registry that also holds local tools."""
 
     def __init__(self, registry: ToolRegistry, upstream: ToolRegistry, order: Sequence[str] = ()) -> None:
         self._registry = registry
@@ -78,12 +81,12 @@ class Follower:
         self._listeners: list[Callable[[], object]] = []
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called when tools came, went or changed; gives back the function that ends this."""
+        """Call `listener` when tools were added, removed or changed; return a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     def follow(self, *_: Any) -> None:
-        """Take over what the servers have now; a tool of ours is never replaced by one of theirs."""
+        """Register the current tools of the servers; a local tool is never replaced."""
         entries = {entry.tool.name: entry for entry in self._sorted() if entry.tool.name not in self._ours}
         before = {name: self._registry.get(name) for name in self._taken}
         keeps_its_place = [*self._taken] == [*entries][: len(self._taken)]
@@ -99,25 +102,25 @@ class Follower:
                 listener()
 
     def _sorted(self) -> list[Entry]:
-        """In the order of the configuration, whichever server was ready first: a list that changes is not cached."""
+        """Return the entries in the order of the configuration, so that the tool list is stable and can be cached."""
         last = len(self._order)
         return sorted(self._upstream.entries(), key=lambda entry: self._order.get(entry.mcp_server or "", last))
 
 
 def backends_of(config: Config) -> Backends:
-    """Serve what `[reach]` grants; the scratch workspace may be written, a folder of the user's only as far as said.
+    """Build the backends that `[reach]` grants; a scratch workspace is writable, a configured root only as granted.
 
     Raises:
-        InvalidConfigError: The root is no folder, or a grant is not of its kind.
-        MissingExtraError: Hosts are granted, and the extra `network` is not installed.
+        InvalidConfigError: The root is not a folder, or a grant is invalid.
+        MissingExtraError: Hosts are granted and the extra `network` is not installed.
     """
     reach = config.reach
     if reach.root is not None and not config.root.is_dir():
-        raise config.error(("reach", "root"), f"{config.root} is no folder; make it, or name another")
+        raise config.error(("reach", "root"), f"{config.root} is not a folder; create it, or set another root")
     try:
         _make_folders(config)
     except OSError as error:
-        what = f"{config.state} cannot be written ({error.strerror}); name another folder with --state"
+        what = f"cannot write to {config.state} ({error.strerror}); choose another folder with --state"
         raise config.error(("spindle", "state"), what) from error
     try:
         return Backends.local(
@@ -137,24 +140,24 @@ def backends_of(config: Config) -> Backends:
 
 def _make_folders(config: Config) -> None:
     if config.reach.root is None:
-        config.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents of a new folder get the usual mode
+        config.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # mkdir applies the mode to the last folder only
         config.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     if config.storage is not None:
         config.storage.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def granted_writing(config: Config) -> tuple[str, ...]:
-    """The folders that may be written: nothing of the user's own unless it is named."""
+    """Return the writable folders; a configured root is read-only unless `reach.write` is set."""
     if config.reach.write is not None:
         return config.reach.write
     return (".",) if config.reach.root is None else ()
 
 
 def secrets_of(config: Config, environ: Mapping[str, str] = os.environ) -> Callable[[str], str | None]:
-    """Look up the named secrets, and no others: in the environment first, then in the secrets file.
+    """Return a lookup of the configured secrets, first in the environment, then in the secrets file.
 
     Raises:
-        InvalidConfigError: The file cannot be used.
+        InvalidConfigError: The secrets file cannot be read.
     """
     named = {*config.reach.secrets, *config.tools.http_secrets}
     for entry in config.servers.values():
@@ -179,13 +182,13 @@ def secrets_of(config: Config, environ: Mapping[str, str] = os.environ) -> Calla
 
 
 def server_secrets(config: Config) -> Callable[[str], str]:
-    """Look up the secrets that MCP servers are given; one that is not set is an error that names it."""
+    """Return a lookup of the secrets of MCP servers, which raises `SecretError` for one that is not set."""
     look_up, in_headers = secrets_of(config), header_values(config.servers)
 
     def found(name: str) -> str:
         value = in_headers.get(name) or look_up(name)
         if not value:
-            raise SecretError(f"the secret {name!r} is not set: export {name}=…, or put it in reach.secrets_file")
+            raise SecretError(f"secret {name!r} is not set: export {name}=…, or add it to reach.secrets_file")
         return value
 
     return found

@@ -1,4 +1,4 @@
-"""Tables and trees for a terminal: as wide as it is, with nothing left out."""
+"""Tables and trees for a terminal, wrapped to its width without truncating."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from spindle.cli.output import Branch, Output, flatten, visible, width_of
 
 _GAP_COLUMNS = 3
 _ROOM_COLUMNS = 20
-"""What the last column needs to be read with ease."""
+"""Minimum width of the last column."""
 
 
 def console_of(out: Output) -> Console:
-    """A console that writes where `out` does, in its width and colours."""
+    """Build a rich console with the stream, width and colours of `out`."""
     return Console(
         file=out.stream,
         force_terminal=True,
@@ -31,7 +31,7 @@ def console_of(out: Output) -> Console:
 
 
 def print_table(out: Output, head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
-    """Write a table whose last column takes what room there is."""
+    """Write a table whose last column takes the remaining width."""
     cells = [[flatten(visible(cell)) for cell in row] for row in rows]
     if _is_narrow(out, [list(head), *cells]):
         _print_cards(out, cells, styles)
@@ -47,7 +47,7 @@ def print_table(out: Output, head: Sequence[str], rows: Sequence[Sequence[str]],
 
 
 def _is_narrow(out: Output, lines: Sequence[Sequence[str]]) -> bool:
-    """Say whether the columns before the last one leave it too little room."""
+    """Return whether the other columns leave too little width for the last one."""
     if out.width is None:
         return False
     *before, last = (max(width_of(line[number]) for line in lines) for number in range(len(lines[0])))
@@ -55,7 +55,7 @@ def _is_narrow(out: Output, lines: Sequence[Sequence[str]]) -> bool:
 
 
 def _print_cards(out: Output, rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
-    """Write each row on lines of its own, where there is no room for columns."""
+    """Write each row as separate lines, for terminals too narrow for columns."""
     console = console_of(out)
     style = styles[0] if out.has_colour and styles else ""
     for first, *others in rows:

@@ -1,4 +1,4 @@
-"""Bytes that a provider can render, labelled with their origin and the risk of decoding them; open `media.py` first."""
+"""Bytes that a provider can render, labelled with their origin and decoding risk; start reading at `media.py`."""
 
 from spindle.doors import open_door
 

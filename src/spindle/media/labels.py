@@ -1,4 +1,4 @@
-"""The words that describe media, and the rules they obey."""
+"""Labels of media and their validation, safe file names and MIME types, and ids."""
 
 import re
 import secrets
@@ -17,7 +17,7 @@ UNKNOWN_MIME_TYPE: Final = "application/octet-stream"
 _WORD: Final = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
 _MIME_TYPE: Final = re.compile(rf"({_WORD})/({_WORD})", re.ASCII)
 _FORBIDDEN: Final = frozenset('<>:"/\\|?*')
-# Letters and marks that show nothing: their categories do not give them away.
+# Invisible characters whose Unicode category is a letter or a mark.
 _INVISIBLE: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -26,10 +26,11 @@ _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[
 
 
 def safe_filename(name: str) -> str:
-    """Make of `name` one that no shell, file system, page or prompt reads as anything but a name.
+    """Return `name` without characters that a shell, file system, page or prompt could interpret.
 
-    Goes: `<>:"/\\|?*` and what looks like them, control, direction and invisible characters, leading dots, dashes and
-    tildes, trailing dots. A name that a system reserves gets a `_` in front. At most 256 characters, ending kept.
+    Removed: `<>:"/\\|?*` and their compatibility forms, control, direction and invisible characters, leading dots,
+    dashes and tildes, trailing dots. Reserved device names get the prefix `_`. The name is truncated to 256
+    characters, keeping the extension.
     """
     shown = "".join(map(_shown, unicodedata.normalize("NFC", name)))
     trimmed = _trimmed(unicodedata.normalize("NFC", shown))
@@ -39,15 +40,15 @@ def safe_filename(name: str) -> str:
 
 
 def safe_mime_type(mime_type: str) -> str:
-    """Give the bare `type/subtype` in small letters, without parameters, or `application/octet-stream`."""
+    """Return the bare `type/subtype` in lower case, or `application/octet-stream` if it is invalid."""
     bare = mime_type.partition(";")[0].strip(" \t").lower()
     return bare if _MIME_TYPE.fullmatch(bare) else UNKNOWN_MIME_TYPE
 
 
 def new_id() -> str:
-    """Make a UUID of version 7: later ones sort behind earlier ones."""
+    """Return a version 7 UUID; they sort by creation time."""
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
-    fraction = rest * 4096 // 1_000_000  # the twelve bits after the version refine the time
+    fraction = rest * 4096 // 1_000_000  # the 12 bits after the version hold sub-millisecond time
     number = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | secrets.randbits(62)
     digits = f"{number:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
@@ -59,7 +60,7 @@ def _shown(character: str) -> str:
         return ""
     if category == "Zs":
         return " "
-    # A full-width slash is a slash to a system that folds widths.
+    # NFKC, since a system that normalizes names would turn a full-width slash into a slash.
     return "" if _FORBIDDEN.intersection(unicodedata.normalize("NFKC", character)) else character
 
 
@@ -78,9 +79,9 @@ def _capped(name: str) -> str:
 
 Kind: TypeAlias = Literal["image", "audio", "video", "document"]
 TrustTier: TypeAlias = Literal["first-party", "third-party-public", "third-party-private"]
-"""Who vouches for the bytes; each tier is trusted less, or guarded more, than the one before it."""
+"""The origin of the bytes; each tier is trusted less, or protected more, than the previous one."""
 ModalityHazard: TypeAlias = Literal["inert", "extractable-instructions", "opaque-perceptual"]
-"""What decoding may bring: nothing, text that could be obeyed, or something that only a model sees or hears."""
+"""The risk of decoding: none, text with instructions, or content that only a model can perceive."""
 
 _TIERS: Final[tuple[TrustTier, ...]] = get_args(TrustTier)
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -89,7 +90,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "modality_hazard": get_args(ModalityHazard),
 }
 _REQUIRED: Final = ("kind", "mime_type", "filename", "trust_tier", "modality_hazard", "reader")
-# `application/…` says nothing about the kind; sound often comes in a container made for film; a scan is a document.
+# `application/…` fits every kind; audio often comes in a video container; a scanned document is an image.
 _TOP_LEVELS: Final[Mapping[str, str]] = {
     "image": "image application",
     "audio": "audio video application",
@@ -100,7 +101,7 @@ _TOP_LEVELS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class DerivedText:
-    """Text that was made of media: a transcript, a caption, a description."""
+    """Text derived from media: a transcript, a caption, a description."""
 
     value: str
     trust_tier: TrustTier
@@ -108,14 +109,14 @@ class DerivedText:
 
 
 Entry: TypeAlias = DerivedText | Mapping[str, Any]
-"""`{"value": …, "trust_tier": …}` will do."""
+"""A `DerivedText`, or a mapping `{"value": …, "trust_tier": …}`."""
 
 
 def accept(given: Mapping[str, Any]) -> None:
-    """Pass a description of media that is whole and sound.
+    """Validate the description of media.
 
     Raises:
-        InvalidMediaError: It is not; `fields` names every bad or missing value.
+        InvalidMediaError: A value is invalid or missing; `fields` names all of them.
     """
     problems = {name: "is missing" for name in _REQUIRED if name not in given}
     for name, value in given.items():
@@ -125,11 +126,11 @@ def accept(given: Mapping[str, Any]) -> None:
     problems |= dict(_entry_problems(given.get("stash")))
     if problems:
         said = "; ".join(f"{name} {problem}" for name, problem in problems.items())
-        raise InvalidMediaError(f"this does not describe media: {said}", fields=tuple(problems))
+        raise InvalidMediaError(f"invalid media: {said}", fields=tuple(problems))
 
 
 def floored(stash: Mapping[str, Entry], tier: TrustTier) -> dict[str, DerivedText]:
-    """Make sound entries values, none of them trusted more than the media they were made of."""
+    """Convert validated entries to `DerivedText`, none trusted more than the media itself."""
     return {name: _floored(entry, tier) for name, entry in stash.items()}
 
 
@@ -149,7 +150,7 @@ def _problem(name: str, value: Any, given: Mapping[str, Any]) -> str | None:
     if value is None and name not in _REQUIRED:
         return None
     if not isinstance(value, str) or not value:
-        return f"is {value!r}, must be text that is not empty"
+        return f"is {value!r}, must be a non-empty str"
     return _contradiction(value, given.get("kind")) if name == "mime_type" else None
 
 
@@ -158,14 +159,14 @@ def _contradiction(mime_type: str, kind: object) -> str | None:
     allowed = _TOP_LEVELS.get(kind, "") if isinstance(kind, str) else ""
     if not allowed or bare == UNKNOWN_MIME_TYPE or bare.partition("/")[0] in allowed.split():
         return None
-    return f"is {bare!r}, which cannot be of the kind {kind!r}"
+    return f"is {bare!r}, which does not fit the kind {kind!r}"
 
 
 def _entry_problems(stash: object) -> Iterator[tuple[str, str]]:
     if not isinstance(stash, Mapping):
         return
     for name, entry in cast("Mapping[object, object]", stash).items():
-        problem = _entry_problem(entry) if isinstance(name, str) and name else "has a name that is no text"
+        problem = _entry_problem(entry) if isinstance(name, str) and name else "must have a non-empty str as its name"
         if problem is not None:
             yield f"stash.{name}", problem
 
@@ -181,9 +182,11 @@ def _entry_problem(entry: object) -> str | None:
     if unknown:
         return f"has unknown keys: {', '.join(sorted(map(str, unknown)))}"
     if not isinstance(facts.get("value"), str):
-        return "needs a value that is text"
+        return "must have a value of type str"
     if facts.get("trust_tier") not in _TIERS:
-        return f"needs a trust_tier of {', '.join(_TIERS)}"
+        return f"must have a trust_tier out of {', '.join(_TIERS)}"
     return (
-        None if isinstance(facts.get("derived_from_media", True), bool) else "has a derived_from_media that is no bool"
+        None
+        if isinstance(facts.get("derived_from_media", True), bool)
+        else "must have a derived_from_media of type bool"
     )

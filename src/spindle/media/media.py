@@ -1,4 +1,4 @@
-"""Media: bytes a provider can render, labelled with trust and hazard; the content is streamed, never kept."""
+"""Media: bytes a provider can render, labelled with trust and hazard; the content is streamed, not held in memory."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -34,12 +34,12 @@ class _Required:
         return "<required>"
 
 
-# So that the constructor can name every missing value at once, as it names every bad one.
+# A default, so that the constructor reports all missing values at once, together with invalid ones.
 _REQUIRED: Final[Any] = _Required()
 
 
 class Description(TypedDict):
-    """What the four factories must be told."""
+    """The arguments of the four factories that choose the labels."""
 
     kind: Kind
     mime_type: str
@@ -50,14 +50,14 @@ class Description(TypedDict):
 
 
 class Labels(Description):
-    """What has no default: who vouches for the bytes, and what decoding them may do."""
+    """A description with both labels: trust tier and modality hazard."""
 
     trust_tier: TrustTier
     modality_hazard: ModalityHazard
 
 
 class FileLabels(TypedDict):
-    """As `Labels`; without `filename` the path's last part is taken."""
+    """`Labels` with an optional `filename`, which defaults to the last part of the path."""
 
     kind: Kind
     mime_type: str
@@ -71,28 +71,28 @@ class FileLabels(TypedDict):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Media:
-    """Bytes that a provider can render, with where they came from and what decoding them may do.
+    """Bytes that a provider can render, with their origin and the risk of decoding them.
 
-    Nothing is read before it is asked for. Two media are equal only when they are one: anybody can claim an id.
+    The content is read lazily. Equality is identity, since ids are chosen by the caller and can be forged.
 
     Raises:
-        InvalidMediaError: A value is bad or missing; `fields` names every one.
+        InvalidMediaError: A value is invalid or missing; `fields` names all of them.
     """
 
     kind: Kind
     mime_type: str
-    """As declared. `safe_mime_type` is what to send, and `check()` says whether the content agrees."""
+    """As declared. Send `safe_mime_type`; `check()` compares it with the content."""
     filename: str
-    """As given. `safe_filename` is what to show and to store."""
+    """As given. Show and store `safe_filename` instead."""
     trust_tier: TrustTier
     modality_hazard: ModalityHazard
     reader: MediaReader
     id: str
-    """A UUID in order of time, unless one was given."""
+    """A time-ordered UUID unless given."""
     source: str | None
-    """Where it was found, such as an address; nothing is concluded from it."""
+    """Where it was found, such as a URL; informational only."""
     stash: Mapping[str, DerivedText]
-    """Text made of this media, such as `text:transcript`; never trusted more than the media itself."""
+    """Text derived from this media, such as `text:transcript`; never trusted more than the media itself."""
 
     def __init__(  # noqa: PLR0917 -- the public surface allows them by position
         self,
@@ -124,18 +124,21 @@ class Media:
         for name, value in given.items():
             object.__setattr__(self, name, value)
 
-    # --- ways to make one
+    # --- constructors
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, **labels: Unpack[Labels]) -> Self:
-        """Make media of bytes in memory."""
+        """Create media from bytes in memory."""
         if bytes_of(data) is None:
-            raise InvalidMediaError(f"media is made of bytes here, not of {type(data).__name__}", fields=("data",))
+            raise InvalidMediaError(
+                f"expected bytes, got {type(data).__name__}; use from_file or from_reader for other sources",
+                fields=("data",),
+            )
         return cls(reader=reader_of(data), **labels)
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], **labels: Unpack[FileLabels]) -> Self:
-        """Make media of a regular file; it is opened when it is read, anew each time."""
+        """Create media from a regular file, which is opened on each read."""
         from spindle.media.backends.files import FileReader  # noqa: PLC0415 -- a factory names its backend
 
         labels.setdefault("filename", PurePath(path).name)
@@ -143,27 +146,27 @@ class Media:
 
     @classmethod
     def from_reader(cls, reader: object, **labels: Unpack[Labels]) -> Self:
-        """Make media of a media reader, or of a spool's reader, which is read in pieces."""
+        """Create media from a media reader or a spool's reader."""
         return cls(reader=reader_of(reader), **labels)
 
     @classmethod
     def user_attachment(cls, data: bytes | MediaReader, **about: Unpack[Description]) -> Self:
-        """Make media of what a user attached: `third-party-private`."""
+        """Create media from a user's attachment: `third-party-private`."""
         return cls._labelled(data, "third-party-private", about)
 
     @classmethod
     def tool_generated(cls, data: bytes | MediaReader, **about: Unpack[Description]) -> Self:
-        """Make media of what a tool of yours made: `first-party`."""
+        """Create media from the output of your own tool: `first-party`."""
         return cls._labelled(data, "first-party", about)
 
     @classmethod
     def retrieved_public(cls, data: bytes | MediaReader, **about: Unpack[Description]) -> Self:
-        """Make media of what was found in the open: `third-party-public`."""
+        """Create media from a public source: `third-party-public`."""
         return cls._labelled(data, "third-party-public", about)
 
     @classmethod
     def retrieved_private(cls, data: bytes | MediaReader, **about: Unpack[Description]) -> Self:
-        """Make media of what was found behind a door: `third-party-private`."""
+        """Create media from an access-controlled source: `third-party-private`."""
         return cls._labelled(data, "third-party-private", about)
 
     @classmethod
@@ -172,38 +175,38 @@ class Media:
         return cls(reader=reader_of(data), trust_tier=tier, modality_hazard=hazard, **about)
 
     def with_stash(self, entries: Mapping[str, Entry]) -> Self:
-        """Give the same media, id and all, with more text made of it; an entry of the same name is replaced."""
+        """Return a copy with the same id and more derived text; entries with the same name are replaced."""
         described = self._described()
         described["stash"] = {**self.stash, **entries}
         return type(self)(**described)
 
     @staticmethod
     def is_media(value: object) -> "TypeGuard[Media]":
-        """Say whether `value` is media."""
+        """Return whether `value` is media."""
         return isinstance(value, Media)
 
     # --- the content
 
     def stream(self) -> MediaStream:
-        """Read from the start, in pieces: `async for chunk in media.stream()`; fresh each time.
+        """Return a new stream over the bytes from the start: `async for chunk in media.stream()`.
 
         Raises:
-            MediaUnreadableError: While iterating: the source cannot be read, or gives something else than bytes.
+            MediaUnreadableError: While iterating: the source cannot be read, or does not return bytes.
         """
         return MediaStream(self.reader, self.safe_filename)
 
     async def as_bytes(self) -> bytes:
-        """Read everything into memory."""
+        """Read the full content into memory."""
         async with aclosing(self.stream()) as chunks:
             return b"".join([chunk async for chunk in chunks])
 
     async def as_base64(self) -> str:
-        """Read everything as base64 text; only the text is held in memory."""
+        """Read the full content as base64 text; only the text is held in memory."""
         pieces: list[str] = []
         left = b""
         async with aclosing(self.stream()) as chunks:
             async for chunk in chunks:
-                # Three bytes make four letters: what does not divide waits for the next piece.
+                # Base64 encodes groups of three bytes: carry the remainder over to the next chunk.
                 joined = left + chunk
                 whole = len(joined) - len(joined) % 3
                 pieces.append(base64.b64encode(joined[:whole]).decode("ascii"))
@@ -211,11 +214,11 @@ class Media:
         return "".join([*pieces, base64.b64encode(left).decode("ascii")])
 
     async def byte_length(self) -> int | None:
-        """Count the bytes without reading them, or give `None` when nobody knows; that is not zero."""
+        """Return the number of bytes without reading them, or `None` if unknown."""
         return await length_of(self.reader, self.safe_filename)
 
     async def sniff(self) -> str | None:
-        """Name the MIME type that the content shows, whatever was declared, or `None` when it shows none.
+        """Detect the MIME type from the content, ignoring the declared one; `None` if it cannot be detected.
 
         Raises:
             MissingExtraError: The `media` extra is not installed.
@@ -229,23 +232,23 @@ class Media:
         return sniff(bytes(head), is_whole=True)
 
     async def check(self) -> MimeCheck:
-        """Hold the declared MIME type against the content: `(await media.check()).matches`."""
+        """Compare the declared MIME type with the content: `(await media.check()).matches`."""
         return check(self.mime_type, await self.sniff())
 
     # --- the description
 
     @property
     def safe_filename(self) -> str:
-        """The file name without anything that could be taken for more than a name."""
+        """The file name without characters that a shell, file system, page or prompt could interpret."""
         return safe_filename(self.filename)
 
     @property
     def safe_mime_type(self) -> str:
-        """The bare `type/subtype`, or `application/octet-stream` where the declared one is none."""
+        """The bare `type/subtype`, or `application/octet-stream` if the declared type is invalid."""
         return safe_mime_type(self.mime_type)
 
     def to_dict(self) -> dict[str, str | None]:
-        """Give the description as plain data; the content is not touched."""
+        """Return the description as plain data, without reading the content."""
         return {
             "id": self.id,
             "kind": self.kind,

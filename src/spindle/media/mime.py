@@ -1,4 +1,4 @@
-"""Whether the MIME type that media declares may stand for what its content shows."""
+"""Detect the MIME type of content and check the declared type against it."""
 
 import codecs
 import re
@@ -14,23 +14,23 @@ from spindle.media.labels import UNKNOWN_MIME_TYPE, safe_mime_type
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MimeCheck:
-    """What media claims to be, and what its content says."""
+    """The declared and the detected MIME type, and whether they match."""
 
     declared: str
-    """The bare type, in small letters."""
+    """The bare type in lower case."""
     sniffed: str | None
-    """`None`: the content gives nothing away."""
+    """`None` if the type cannot be detected."""
     matches: bool
 
 
 def check(declared: str, sniffed: str | None) -> MimeCheck:
-    """Hold a declared MIME type against what was sniffed."""
+    """Compare a declared MIME type with the detected one."""
     bare = safe_mime_type(declared)
     return MimeCheck(declared=bare, sniffed=sniffed, matches=_may_stand_for(bare, sniffed))
 
 
 def _families(*groups: str) -> Mapping[str, frozenset[str]]:
-    """Each type, with all those whose signature is the same, or that are other words for it."""
+    """Map each type to its aliases and the types with the same signature."""
     families: dict[str, frozenset[str]] = {}
     for group in groups:
         members = frozenset(group.split())
@@ -85,7 +85,7 @@ _FIRM: Final = (
     "application/zip",
     "application/gzip",
 )
-"""Every file of these types has its signature: content without it is something else."""
+"""Types whose files always have a signature: content without one cannot be of these types."""
 
 _ZIP: Final = frozenset({"application/zip", "application/x-zip-compressed"})
 _IN_A_ZIP: Final = re.compile(
@@ -105,7 +105,7 @@ def _may_stand_for(declared: str, sniffed: str | None) -> bool:
     if _is_text(sniffed):
         return _text_may_stand_for(declared, sniffed)
     if sniffed in _ZIP:
-        # The beginning of an archive does not always tell what is in it.
+        # The start of an archive does not always show its format.
         return declared in _ZIP or bool(_IN_A_ZIP.fullmatch(declared))
     return _akin(declared, (sniffed,)) or (declared in _ZIP and bool(_IN_A_ZIP.fullmatch(sniffed)))
 
@@ -133,7 +133,7 @@ def _akin(mime_type: str, others: Iterable[str]) -> bool:
 
 
 HEAD_BYTES: Final = 8192
-"""How much of the content is looked at."""
+"""How many bytes of the content are inspected."""
 
 _NOT_OF_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 _TEXT_SIGNATURES: Final = (
@@ -142,7 +142,7 @@ _TEXT_SIGNATURES: Final = (
     ("{\\rtf", "application/rtf"),
 )
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-# Before the root of a page or a drawing: comments, processing instructions, a document type.
+# Matches what may precede the root element: comments, processing instructions, a document type.
 _PROLOG: Final = re.compile(
     r"\s*<(?:!--(?:(?!-->).)*-->|\?(?:(?!\?>).)*\?>|!doctype\s(?P<root>[\w:-]*)[^>\[]*(?:\[[^\]]*\]\s*)?>)",
     re.IGNORECASE | re.DOTALL,
@@ -155,7 +155,7 @@ _HTML_TAG: Final = re.compile(
 
 
 def sniff(head: bytes, *, is_whole: bool) -> str | None:
-    """Name the MIME type of content that begins with `head`, or `None` when it gives nothing away.
+    """Detect the MIME type of content that starts with `head`; `None` if it cannot be detected.
 
     Raises:
         MissingExtraError: The `media` extra is not installed.
@@ -167,17 +167,17 @@ def sniff(head: bytes, *, is_whole: bool) -> str | None:
         return _sniff_text(text, is_whole=is_whole)
     signed = _sniff_signature(head)
     if signed is None and not _NOT_OF_TEXT.search(head):
-        return "text/plain"  # in an older character set
+        return "text/plain"  # in a legacy encoding
     return signed
 
 
 def _decoded(head: bytes, *, is_whole: bool) -> str | None:
-    """Read `head` as text, or give `None` when it is none."""
+    """Decode `head` as text; return `None` if it is binary."""
     mark, encoding = next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), (b"", "utf-8"))
     if encoding == "utf-8" and _NOT_OF_TEXT.search(head):
         return None
     try:
-        # The cut may go through a character.
+        # `head` may end inside a multi-byte character.
         return codecs.getincrementaldecoder(encoding)().decode(head[len(mark) :], final=is_whole)
     except UnicodeDecodeError:
         return None
@@ -223,5 +223,5 @@ def _sniff_signature(head: bytes) -> str | None:
         import filetype  # noqa: PLC0415 -- an extra
     found = cast("str | None", cast("Any", filetype).guess_mime(head))
     if found is None and b"%PDF-" in head[:1024]:
-        return "application/pdf"  # a PDF may have something in front
+        return "application/pdf"  # other bytes may precede the PDF header
     return None if found == UNKNOWN_MIME_TYPE else found

@@ -1,4 +1,4 @@
-"""Where the bytes of media come from; nothing here touches the disk."""
+"""Readers and streams of media bytes, from memory and spools; `backends/files.py` reads the disk."""
 
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from inspect import isawaitable
@@ -14,35 +14,35 @@ CHUNK_BYTES: Final = 64 * 1024
 _END: Final = object()
 
 Chunks = AsyncIterator[bytes] | Iterable[bytes] | bytes
-"""What a reader's `stream` may give."""
+"""What a reader's `stream` may return."""
 
 
 class MediaReader(Protocol):
-    """Gives the bytes of media, from the start, as often as it is asked; both methods may be sync or async."""
+    """A re-readable source of media bytes; both methods may be sync or async."""
 
     def stream(self) -> Chunks | Awaitable[Chunks]:
-        """Open the source anew and give its bytes in pieces."""
+        """Open the source again and return its bytes in chunks."""
         ...
 
     def byte_length(self) -> int | Awaitable[int | None] | None:
-        """Count the bytes, or give `None` when that is not known beforehand."""
+        """Return the number of bytes, or `None` if it is not known without reading."""
         ...
 
 
 def is_media_reader(value: object) -> bool:
-    """Say whether `value` has the shape of a `MediaReader`."""
+    """Return whether `value` has the methods of a `MediaReader`."""
     return not isinstance(value, type) and _has(value, "stream") and _has(value, "byte_length")
 
 
 def bytes_of(value: object) -> bytes | None:
-    """Give what is bytes, or a view of them, as bytes; `None` for anything else."""
+    """Convert a bytes-like value to bytes; return `None` for anything else."""
     if isinstance(value, bytes):
         return value
     return bytes(cast("bytearray", value)) if isinstance(value, bytearray | memoryview) else None
 
 
 def reader_of(source: object) -> Any:
-    """Make a media reader of bytes, of a spool's reader, or of what is one already; anything else is given back."""
+    """Wrap bytes or a spool's reader in a media reader; return anything else unchanged."""
     data = bytes_of(source)
     if data is not None:
         return BytesReader(data)
@@ -60,16 +60,16 @@ class BytesReader:
         self._data = data
 
     def stream(self) -> AsyncIterator[bytes]:
-        """Give the bytes in slices."""
+        """Return the bytes in chunks."""
         return _Slices(self._data)
 
     def byte_length(self) -> int:
-        """Count the bytes."""
+        """Return the number of bytes."""
         return len(self._data)
 
 
 class SpoolSource:
-    """What a spool's reader gives: in pieces where it has `chunks(size)`, otherwise all at once."""
+    """A spool's reader as a media reader: in chunks if it has `chunks(size)`, otherwise all at once."""
 
     __slots__ = ("_reader",)
 
@@ -81,15 +81,15 @@ class SpoolSource:
         return self._reader.chunks(CHUNK_BYTES) if _has(self._reader, "chunks") else self._reader.read_all()
 
     def byte_length(self) -> int | Awaitable[int]:
-        """Count the bytes."""
+        """Return the number of bytes."""
         return self._reader.byte_length()
 
 
 class MediaStream:
-    """One reading of media, from its start.
+    """One pass over the bytes of media, from the start.
 
-    It closes its source at the end and on an error; who leaves earlier says `async with media.stream() as chunks:` or
-    calls `aclose()`.
+    The source is closed at the end and on an error. To stop earlier, use `async with media.stream() as chunks:` or
+    call `aclose()`.
     """
 
     __slots__ = ("_chunks", "_name", "_reader")
@@ -110,12 +110,12 @@ class MediaStream:
         try:
             return self._checked(await anext(self._chunks))
         except BaseException:
-            # Also when cancelled: nobody comes back for the rest.
+            # Also on cancellation, since iteration does not resume.
             await self.aclose()
             raise
 
     async def aclose(self) -> None:
-        """Close the source; the stream gives nothing more."""
+        """Close the source and end the stream."""
         chunks, self._chunks, self._reader = self._chunks, None, None
         close = getattr(chunks, "aclose", None)
         if close is not None:
@@ -144,7 +144,7 @@ class MediaStream:
         if hasattr(opened, "__iter__"):
             return _Stepped(iter(opened))
         raise MediaUnreadableError(
-            f"{self._name}: stream() gave {type(opened).__name__}; it must give bytes, or an iterator of bytes",
+            f"{self._name}: stream() returned {type(opened).__name__}; expected bytes or an iterator of bytes",
             field="reader",
         )
 
@@ -153,25 +153,30 @@ class MediaStream:
         if data is not None:
             return data
         raise MediaUnreadableError(
-            f"{self._name}: its stream gave {type(chunk).__name__} where bytes are due; read the source in binary mode",
+            f"{self._name}: expected chunks of bytes, got {type(chunk).__name__}; open the source in binary mode",
             field="reader",
         )
 
 
 async def length_of(reader: MediaReader, name: str) -> int | None:
-    """Ask a reader for its length, and refuse what is none."""
+    """Return the length of a reader, or `None` if unknown.
+
+    Raises:
+        MediaUnreadableError: `byte_length()` returned something else.
+    """
     length: Any = reader.byte_length()
     if isawaitable(length):
         length = await length
     if length is None or (isinstance(length, int) and not isinstance(length, bool) and length >= 0):
         return length
     raise MediaUnreadableError(
-        f"{name}: byte_length() gave {length!r}; it must be a number from 0, or None for unknown", field="reader"
+        f"{name}: byte_length() returned {length!r}; expected an integer of at least 0, or None if unknown",
+        field="reader",
     )
 
 
 class _Slices:
-    """An iterator of its own: an async generator left half-way would have to be collected by the event loop."""
+    """An async iterator over slices of bytes; an abandoned async generator would need finalizing by the event loop."""
 
     __slots__ = ("_at", "_data")
 
@@ -190,7 +195,7 @@ class _Slices:
 
 
 class _Stepped:
-    """A blocking iterator, stepped in a thread: it may well read a disk."""
+    """An async iterator that advances a blocking iterator in a thread, since it may read a disk."""
 
     __slots__ = ("_chunks",)
 

@@ -1,4 +1,4 @@
-"""Helpers for the tests of programs that use Spindle; open `calling.py` first."""
+"""Helpers for testing programs that use Spindle; start reading at `model.py`."""
 
 from spindle.doors import open_door
 

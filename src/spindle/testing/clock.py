@@ -1,4 +1,4 @@
-"""Time that stands still until a test moves it."""
+"""A fake clock that tests advance by hand."""
 
 import math
 
@@ -9,9 +9,9 @@ from spindle.errors import UsageError
 
 
 class FakeClock:
-    """A clock that only `advance` moves, for whatever takes a `clock`: `StorageBackend`, `Spool`, `McpServers`.
+    """A clock that only `advance` moves, for classes with a `clock` argument: `StorageBackend`, `Spool`, `McpServers`.
 
-    Deadlines of calls are the event loop's, and pass as ever.
+    Deadlines of calls use the event loop's clock and are not affected.
     """
 
     def __init__(self, start: float = 1_800_000_000.0) -> None:
@@ -20,28 +20,30 @@ class FakeClock:
         self._came: set[anyio.Event] = set()
 
     def __call__(self) -> float:
-        """Give the seconds since the epoch, as `time.time` does."""
+        """Return the seconds since the epoch, like `time.time`."""
         return self._now
 
     def now(self) -> float:
-        """Give the same."""
+        """Return the seconds since the epoch."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let so much time pass, and wake who has slept long enough.
+        """Move the clock forward and wake sleepers whose time has come.
 
         Raises:
-            UsageError: Time does not go back, nor to infinity.
+            UsageError: `seconds` is negative or not finite.
         """
         if not (math.isfinite(seconds) and seconds >= 0):
-            raise UsageError(f"advance(seconds) takes 0 or more, got {seconds!r}", field="seconds")
+            raise UsageError(
+                f"advance(seconds) expects a finite number of at least 0, got {seconds!r}", field="seconds"
+            )
         self._now += seconds
         for woken, until in self._sleepers.items():
             if until <= self._now:
                 woken.set()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock was moved that far."""
+        """Wait until the clock was advanced by `seconds`."""
         woken, until = anyio.Event(), self._now + seconds
         if until <= self._now:
             await anyio.lowlevel.checkpoint()
@@ -55,19 +57,19 @@ class FakeClock:
             del self._sleepers[woken]
 
     async def asleep(self, count: int = 1, timeout_seconds: float | None = 5) -> None:
-        """Wait until at least `count` tasks sleep by this clock, so that none is overlooked by `advance`.
+        """Wait until at least `count` tasks sleep on this clock, so that `advance` wakes them all.
 
         Raises:
-            TimeoutError: So many did not go to sleep, in `timeout_seconds` of real time.
+            TimeoutError: Fewer tasks sleep after `timeout_seconds` of real time.
         """
         with anyio.move_on_after(timeout_seconds):
             while self._sleeping() < count:
                 await self._next()
         if self._sleeping() < count:
-            raise TimeoutError(f"{self._sleeping()} of {count} tasks sleep by this clock")
+            raise TimeoutError(f"only {self._sleeping()} of {count} tasks sleep on this clock")
 
     def _sleeping(self) -> int:
-        # One that was woken, and has not run yet, sleeps no more.
+        # A task that was woken but has not run yet does not count.
         return sum(until > self._now for until in self._sleepers.values())
 
     async def _next(self) -> None:

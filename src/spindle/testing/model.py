@@ -1,4 +1,4 @@
-"""A model that plays a script: for tests, examples and demonstrations."""
+"""A model with scripted replies, and a helper that calls one tool, for tests and examples."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -13,29 +13,29 @@ from spindle.tools.registry import ToolRegistry
 from spindle.turns.dispatch import Reply
 
 Step: TypeAlias = str | Reply | Call | Sequence[Call] | Callable[[Any], Any] | BaseException | None
-"""What the model does next: a final text, calls, a `Reply`, an error to raise, or a function of the context."""
+"""One reply of the model: a final text, calls, a `Reply`, an error to raise, or a function of the context."""
 
 
 class ScriptedModel:
-    """An executor callback that gives one step of its script for each trip to the model.
+    """An executor callback that returns one step of its script per model request.
 
-    The steps are its arguments, or one list of them.
+    The steps are passed as arguments or as one list.
     """
 
     def __init__(self, *script: Step | Sequence[Step]) -> None:
         self._script = _steps(script)
         self.seen: list[list[str]] = []
-        """The names of the tools the model was shown, trip by trip."""
+        """The names of the visible tools, one list per request."""
 
     async def __call__(self, ctx: Any, helpers: Any) -> Any:
-        """Give the next step.
+        """Return the next step.
 
         Raises:
-            UsageError: The script is over.
+            UsageError: The script has no more steps.
         """
         self.seen.append([each.tool.name for each in ctx.tools.entries() if not each.hidden])
         if ctx.iteration >= len(self._script):
-            message = f"the script has {len(self._script)} steps and the model was asked once more; end it with a text"
+            message = f"the script has only {len(self._script)} steps and another was requested; end it with a text"
             raise UsageError(message, field="script")
         step = self._script[ctx.iteration]
         if callable(step):
@@ -48,7 +48,7 @@ class ScriptedModel:
 
 
 def _steps(script: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Tell a list of steps from a list of calls, which is one step."""
+    """Unpack a single list of steps; a list of calls is one step."""
     if len(script) != 1 or not isinstance(script[0], (list, tuple)):
         return script
     steps = cast("Sequence[Any]", script[0])
@@ -58,15 +58,15 @@ def _steps(script: tuple[Any, ...]) -> tuple[Any, ...]:
 async def call(
     tool: Tool, /, args: RawArgs = None, *, ctx: Any = None, backends: Backends | None = None, **more: Any
 ) -> CallOutcome:
-    """Run a tool once through an `Executor` of its own, and give the outcome.
+    """Run a tool once through its own `Executor` and return the outcome.
 
-    The tool's arguments are `args`, keyword arguments, or both. One that is called `args`, `ctx` or `backends` goes
-    into the mapping. What the tool raises, or is refused for, is an `Err` in the outcome.
+    The tool's arguments are `args`, keyword arguments, or both. Arguments named `args`, `ctx` or `backends` must be
+    passed in the mapping. A raised error or a refusal is an `Err` in the outcome.
 
     Raises:
-        InvalidToolError: `tool` is no tool.
-        InvalidContextError: `ctx` is no context.
-        UsageError: An argument is given twice, or beside a JSON text.
+        InvalidToolError: `tool` is not a tool.
+        InvalidContextError: `ctx` is not a context.
+        UsageError: An argument is given twice, or keyword arguments are given with JSON text.
     """
     executor = Executor(ToolRegistry([tool]), backends=backends)
     request = Call("call", tool.name, _joined(args, more))
@@ -76,13 +76,15 @@ async def call(
 
 def _joined(args: RawArgs, more: Mapping[str, Any]) -> RawArgs:
     if args is None:
-        return more  # called with nothing, it is an empty object, as a keyword call would have it
+        return more  # an empty object if there are no keyword arguments either
     if not more:
         return args
     if not isinstance(args, Mapping):
-        message = f"keyword arguments go with a mapping, got {type(args).__name__} beside {', '.join(more)}; give one"
+        message = (
+            f"expected a mapping with keyword arguments ({', '.join(more)}), got {type(args).__name__}; pass only one"
+        )
         raise UsageError(message, field="args")
     twice = sorted(more.keys() & args.keys())
     if twice:
-        raise UsageError(f"given twice: {', '.join(twice)}; give each argument once", field=twice[0])
+        raise UsageError(f"duplicate arguments: {', '.join(twice)}; pass each argument once", field=twice[0])
     return {**args, **more}

@@ -1,4 +1,4 @@
-"""A sink that keeps what observers are told, for tests to look at and to wait for."""
+"""A sink that records events, for tests to inspect and wait for."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,50 +14,50 @@ from spindle.events import EVENT_NAMES, Events, Observer
 
 @runtime_checkable
 class Observable(Protocol):
-    """What can be observed: `Events`, or a `TurnRunner`."""
+    """An event source: `Events` or a `TurnRunner`."""
 
     def on(self, name: str, fn: Observer, /) -> Callable[[], None]:
-        """Call `fn` with each event `name`; gives back the function that stops it."""
+        """Call `fn` with each event `name`; return a function that unsubscribes it."""
         ...
 
 
 @runtime_checkable
 class HasEvents(Protocol):
-    """A context: its calls and its turn tell what happens through its events."""
+    """A context, whose calls and turn emit to its events."""
 
     @property
     def events(self) -> Events:
-        """Whom it tells."""
+        """The events that calls of this context emit to."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One event: its kind, and what came with it."""
+    """One recorded event: its kind and payload."""
 
     kind: str
     payload: Any
 
 
 class RecordingSink:
-    """Keeps every event of what it is attached to, in order: of `Events`, a `TurnRunner`, or a context.
+    """A recorder of every event of its sources, in order; a source is an `Events`, a `TurnRunner` or a context.
 
     Raises:
-        UsageError: Something given cannot be observed.
+        UsageError: A source cannot be observed.
     """
 
     def __init__(self, *sources: Observable | HasEvents) -> None:
         self.told: list[Told] = []
-        """Everything so far, oldest first."""
+        """All recorded events, oldest first."""
         self._waiting: set[anyio.Event] = set()
         for source in sources:
             self.attach(source)
 
     def attach(self, source: Observable | HasEvents) -> Callable[[], None]:
-        """Keep the events of `source` too; gives back the function that stops it.
+        """Record the events of `source` too; return a function that detaches it.
 
         Raises:
-            UsageError: It cannot be observed.
+            UsageError: `source` cannot be observed.
         """
         observed = _observable(source)
         stops = [observed.on(kind, partial(self._keep, kind)) for kind in EVENT_NAMES]
@@ -69,25 +69,25 @@ class RecordingSink:
         return stop
 
     def of(self, kind: str) -> list[Any]:
-        """Give what came with the events of a kind so far, oldest first.
+        """Return the payloads of the recorded events of a kind, oldest first.
 
         Raises:
-            UnknownEventError: No such event is ever told.
+            UnknownEventError: `kind` is not the name of an event.
         """
-        if kind not in EVENT_NAMES:  # or a slip of the pen would look like silence
-            raise UnknownEventError(f"no event is called {kind!r}; they are: {', '.join(EVENT_NAMES)}", field="kind")
+        if kind not in EVENT_NAMES:  # a misspelled name would look like no events
+            raise UnknownEventError(f"unknown event {kind!r}; events are: {', '.join(EVENT_NAMES)}", field="kind")
         return [told.payload for told in self.told if told.kind == kind]
 
     async def wait_for(self, kind: str, count: int = 1, timeout_seconds: float | None = 5) -> list[Any]:
-        """Wait until `count` events of a kind were told, earlier ones included, and give what came with those first.
+        """Wait until `count` events of a kind are recorded, earlier ones included; return the first `count` payloads.
 
         Raises:
-            UnknownEventError: No such event is ever told.
-            UsageError: `count` is not a whole number above 0.
-            TimeoutError: They did not come in time; it says what did.
+            UnknownEventError: `kind` is not the name of an event.
+            UsageError: `count` is not a positive integer.
+            TimeoutError: Fewer events arrived in time; the message lists what was recorded.
         """
         if type(count) is not int or count < 1:
-            raise UsageError(f"wait_for(count=…) takes a whole number above 0, got {count!r:.80}", field="count")
+            raise UsageError(f"wait_for(count=…) expects a positive integer, got {count!r:.80}", field="count")
         with anyio.move_on_after(timeout_seconds):
             while len(self.of(kind)) < count:
                 await self._next()
@@ -111,7 +111,7 @@ class RecordingSink:
 
     def _missing(self, kind: str, count: int, found: int) -> str:
         others = ", ".join(f"{times} of {each!r}" for each, times in Counter(told.kind for told in self.told).items())
-        return f"{found} of {count} {kind!r} came in time; told so far: {others or 'nothing'}"
+        return f"only {found} of {count} {kind!r} events arrived in time; recorded so far: {others or 'nothing'}"
 
 
 def _observable(source: object) -> Observable:
@@ -119,5 +119,8 @@ def _observable(source: object) -> Observable:
         return source
     if isinstance(source, HasEvents):
         return source.events
-    message = f"expected Events, a TurnRunner or a context, got {type(source).__name__}; an Executor tells its context"
+    message = (
+        f"expected Events, a TurnRunner or a context, got {type(source).__name__}; "
+        "an Executor emits to the events of its context"
+    )
     raise UsageError(message, field="source")

@@ -27,7 +27,7 @@ def test_calls_are_listed_newest_first_and_can_be_chosen(spindle: Command) -> No
     assert calls[1]["duration_ms"] >= 0
     assert calls[0]["duration_ms"] is None, "it never ran"
     table = spindle("journal", "list").out
-    assert table.splitlines()[0].split() == ["when", "call", "became", "took", "arguments"]
+    assert table.splitlines()[0].split() == ["time", "call", "outcome", "duration", "arguments"]
     assert len(table.splitlines()) == 4
 
 

@@ -86,10 +86,10 @@ def test_every_problem_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     )
 
     assert found == [
-        ":2: tools.modles: there is no such key; did you mean 'modules'?",
-        ":4: limits.budget_chars: expected a whole number, not 'many'",
-        ":8: reach.hosts: expected a list in square brackets, not 'a'",
-        ":6: mcp.servers.git.comand: there is no such key; did you mean 'command'?",
+        ":2: tools.modles: unknown key; did you mean 'modules'?",
+        ":4: limits.budget_chars: expected a whole number, got 'many'",
+        ":8: reach.hosts: expected a list in square brackets, got 'a'",
+        ":6: mcp.servers.git.comand: unknown key; did you mean 'command'?",
     ]
 
 
@@ -132,14 +132,14 @@ def test_a_wrong_value_is_refused_by_its_key(tmp_path: Path, text: str, key: str
 def test_a_value_that_may_be_of_two_kinds_is_told_both(tmp_path: Path) -> None:
     [problem] = problems(tmp_path, '[tools]\nkit = "files"\n')
 
-    assert problem.endswith(":2: tools.kit: expected true or false or a list in square brackets, not 'files'")
+    assert problem.endswith(":2: tools.kit: expected true or false or a list in square brackets, got 'files'")
 
 
 @pytest.mark.parametrize("text", ["[tools\n", 'a = "\n', "a = 1\na = 2\n", "x"])
 def test_what_is_no_toml_says_where(tmp_path: Path, text: str) -> None:
     [problem] = problems(tmp_path, text)
 
-    assert "is no TOML" in problem
+    assert "invalid TOML" in problem
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
@@ -234,7 +234,8 @@ def test_a_server_of_another_file_that_cannot_be_filled_in_is_left_out_alone(tmp
 
     assert {name: entry.enabled for name, entry in config.servers.items()} == {"a": False, "b": True}
     [why] = config.left_out
-    assert why.startswith(f"{other}:1: servers.a.env: ${{input:key}} ")
+    assert why.startswith(f"{other}:1: servers.a.env: ")
+    assert "${input:key}" in why
 
 
 def test_a_wrong_value_in_another_file_names_that_file(tmp_path: Path) -> None:

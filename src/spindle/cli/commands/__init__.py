@@ -1,1 +1,1 @@
-"""The commands of the `spindle` program, one file each."""
+"""The subcommands of `spindle`, one module each."""

@@ -1,4 +1,4 @@
-"""`spindle call NAME key=value …`: one call, and what became of it."""
+"""`spindle call NAME key=value …`: make one call and print its outcome."""
 
 import secrets
 from dataclasses import dataclass
@@ -27,17 +27,17 @@ from spindle.trust.envelope import render_outcome
 
 
 async def print_text(out: Output, outcome: CallOutcome, artifact_id: str | None) -> None:
-    """Show the outcome, what a model would see, and how to read what was too large to show."""
+    """Print the outcome, the text a model would see, and how to read a truncated result."""
     result = outcome.result
     became = out.styled("ok", "green bold") if isinstance(result, Ok) else out.styled(result.code, "red bold")
-    ran = "" if outcome.attempts else ", it did not run"
+    ran = "" if outcome.attempts else ", did not run"
     took = out.styled(f"in {duration(outcome.duration_ms / 1000)}{ran}", "dim")
     out.line(f"{out.styled(outcome.name, 'bold')} {became} {took}")
     out.line(out.styled("what the model sees:", "dim"))
     out.text(render_outcome(outcome))
     if isinstance(result, Err):
         if result.code == "needs_approval":
-            out.line(out.styled("approve it with --yes, or run it at a terminal and answer there", "cyan"))
+            out.line(out.styled("approve it with --yes, or run it at a terminal and confirm", "cyan"))
         return
     for media in result.media:
         if isinstance(media, Media):
@@ -50,9 +50,11 @@ async def _print_artifact(out: Output, artifact: Any, artifact_id: str | None) -
     size = await _size(artifact)
     told = f"{size['lines']} lines, {size['bytes']} bytes" if size else "of unknown size"
     if artifact_id is None:
-        out.line(f"{out.styled('artifact:', 'dim')} {told}, gone with this process; --output raw prints it whole")
+        out.line(f"{out.styled('artifact:', 'dim')} {told}, not stored; --output raw prints it in full")
         return
-    out.line(f"{out.styled('artifact:', 'dim')} {out.styled(artifact_id, 'bold')}, {told}, kept whole; read it with")
+    out.line(
+        f"{out.styled('artifact:', 'dim')} {out.styled(artifact_id, 'bold')}, {told}, stored in full; read it with"
+    )
     short = artifact_id.rpartition("/")[2]
     for command in ("head", "grep PATTERN", "cat"):
         verb, *rest = command.split()
@@ -60,7 +62,7 @@ async def _print_artifact(out: Output, artifact: Any, artifact_id: str | None) -
 
 
 async def print_raw(out: Output, outcome: CallOutcome) -> None:
-    """Print the whole result and nothing else; an error goes to stderr."""
+    """Print only the full result; an error goes to stderr."""
     result = outcome.result
     if isinstance(result, Err):
         complain(f"{outcome.name}: {result.code}: {result.error}")
@@ -71,7 +73,7 @@ async def print_raw(out: Output, outcome: CallOutcome) -> None:
 
 
 async def print_json(out: Output, outcome: CallOutcome, artifact_id: str | None) -> None:
-    """Print what programs are told of an outcome; these keys stay."""
+    """Print the outcome as JSON; the keys are stable."""
     result = outcome.result
     err = result if isinstance(result, Err) else None
     ok = result if isinstance(result, Ok) else Ok()
@@ -131,30 +133,31 @@ def call_tool(
     name: Annotated[str, Parameter(help="The tool's name.", completer=tool_names)],
     /,
     *arguments: Annotated[
-        str, Parameter(help="key=value, key:=JSON or key=@file; the tool's schema says what a value becomes.")
+        str, Parameter(help="key=value, key:=JSON or key=@file; values are converted by the tool's schema.")
     ],
     json: Annotated[
         str | None,
         Parameter(
             name="--json",
             allow_leading_hyphen=True,
-            help="The arguments as a JSON object, - for stdin; without one, the answer as JSON.",
+            help="The arguments as a JSON object, or - for stdin; without a value, print JSON.",
         ),
     ] = None,
     output: Annotated[
-        Shape, Parameter(name=("--output", "-o"), help="text unless said; raw is the whole result alone.")
+        Shape,
+        Parameter(name=("--output", "-o"), help="Output format, text by default; raw prints only the full result."),
     ] = "text",
-    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Approve what asks first.")] = False,
-    dry_run: Annotated[bool, Parameter(negative="", help="Say what would be done, and do nothing.")] = False,
-    timeout: Annotated[float | None, Parameter(help="Stop after so many seconds.")] = None,
-    profile: Annotated[
-        str | None, Parameter(help="Be this profile of the configuration.", completer=profile_names)
-    ] = None,
+    yes: Annotated[
+        bool, Parameter(name=("--yes", "-y"), negative="", help="Approve the call if it requires approval.")
+    ] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Describe the call without running it.")] = False,
+    timeout: Annotated[float | None, Parameter(help="Cancel the call after this many seconds.")] = None,
+    profile: Annotated[str | None, Parameter(help="Make the call as this profile.", completer=profile_names)] = None,
     where: Where = DEFAULT_LOCATION,
 ) -> int:
-    """Call a tool; shows what became of the call, what a model would see, and where a large result is kept."""
+    """Call a tool and print its outcome, the text a model would see, and the id of a large result."""
     if timeout is not None and not 0 < timeout < 1e9:
-        raise UsageError(f"--timeout takes a number of seconds above 0, not {timeout:g}", field="timeout")
+        raise UsageError(f"--timeout must be a positive number of seconds, got {timeout:g}", field="timeout")
     request = _Request(
         name=name,
         pairs=arguments,

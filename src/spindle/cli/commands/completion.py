@@ -1,4 +1,4 @@
-"""`spindle completion SHELL`: what makes the Tab key work."""
+"""`spindle completion SHELL`: shell completion scripts, and the values they complete."""
 
 import json
 import os
@@ -22,20 +22,20 @@ SOURCED_BY_ZSH = """
 (( $+functions[compdef] )) || { autoload -U compinit && compinit }
 compdef _cyclopts_spindle spindle
 """
-"""Without it only a file that compinit finds by its name is heard of, not one that is sourced."""
+"""Registers the completion when the script is sourced; compinit itself only loads files from `fpath`."""
 
 
 def completion(
-    shell: Annotated[Shell | None, Parameter(help="Which shell; yours, when it is left out.")] = None,
+    shell: Annotated[Shell | None, Parameter(help="bash, zsh or fish; the current shell by default.")] = None,
     /,
     *,
-    install: Annotated[bool, Parameter(negative="", help="Put it where the shell looks for it.")] = False,
+    install: Annotated[bool, Parameter(negative="", help="Install the script where the shell looks for it.")] = False,
 ) -> int:
-    """Print the completion script of a shell, or install it.
+    """Print or install the completion script of a shell.
 
     For one session of bash or zsh: source <(spindle completion bash)
     """
-    from spindle.cli.main import build_app  # noqa: PLC0415 - the command registers this module by its name
+    from spindle.cli.main import build_app  # noqa: PLC0415 - main imports this module
 
     app: Any = build_app()
     chosen = shell or _this_shell()
@@ -43,21 +43,21 @@ def completion(
         Output().text(app.generate_completion(shell=chosen) + (SOURCED_BY_ZSH if chosen == "zsh" else ""))
         return OK
     path = app.install_completion(shell=chosen)
-    also = "; your ~/.zshrc must run compinit after the line that is new there" if chosen == "zsh" else ""
-    complain(f"completion for {chosen} is in {path}", f"open a new shell to use it{also}")
+    also = "; ~/.zshrc must run compinit after the added line" if chosen == "zsh" else ""
+    complain(f"installed the {chosen} completion in {path}", f"open a new shell to use it{also}")
     return OK
 
 
 def _this_shell() -> Shell:
-    from cyclopts.completion import ShellDetectionError, detect_shell  # noqa: PLC0415 - only when nobody said
+    from cyclopts.completion import ShellDetectionError, detect_shell  # noqa: PLC0415 - only needed without a given shell
 
     try:
         found = detect_shell()
     except ShellDetectionError as error:
-        raise UsageError("cannot tell which shell this is; say bash, zsh or fish", field="shell") from error
+        raise UsageError("cannot detect the shell; name bash, zsh or fish", field="shell") from error
     if found not in {"bash", "zsh", "fish"}:
-        raise UsageError(f"there is no completion for {found}; there is for bash, zsh and fish", field="shell")
-    return found  # pyright: ignore[reportReturnType] - one of the three, by now
+        raise UsageError(f"no completion for {found}; supported shells: bash, zsh, fish", field="shell")
+    return found  # pyright: ignore[reportReturnType] - checked above
 
 
 _SEEN = "seen-tools.json"
@@ -65,8 +65,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
 def tool_names(context: Any) -> dict[str, str]:
-    """The tools that run here, and what each is for; those of MCP servers as they were last seen."""
-    from spindle.cli.runtime_servers import backends_of  # noqa: PLC0415 - only for this word of the line
+    """Return the tool names with descriptions: local tools, and tools of MCP servers from the cache."""
+    from spindle.cli.runtime_servers import backends_of  # noqa: PLC0415 - only needed to complete this argument
     from spindle.cli.runtime_tools import local_registry  # noqa: PLC0415
 
     config = _config(context)
@@ -81,7 +81,7 @@ def tool_names(context: Any) -> dict[str, str]:
 
 
 def remember(config: Config, registry: ToolRegistry) -> None:
-    """Keep the names of MCP servers' tools, for whoever presses Tab later; a shell is told plain names only."""
+    """Cache the tool names of MCP servers for completion; names a shell could misread are skipped."""
     found: dict[str, list[str]] = {}
     for entry in registry.entries():
         if entry.mcp_server is not None and _PLAIN_NAME.fullmatch(entry.tool.name):
@@ -96,7 +96,7 @@ def remember(config: Config, registry: ToolRegistry) -> None:
 
 
 def _seen(config: Config) -> dict[str, list[str]]:
-    """The tools of the servers that are configured, as they were last seen."""
+    """Read the cached tool names of the configured servers."""
     try:
         kept = TypeAdapter(dict[str, list[str]]).validate_json((config.state / _SEEN).read_bytes())
     except (OSError, ValueError):
@@ -105,27 +105,27 @@ def _seen(config: Config) -> dict[str, list[str]]:
 
 
 def toolset_names(_: Any) -> list[str]:
-    """The toolsets of the kit."""
-    from spindle.kit.default_tools import TOOLSETS  # noqa: PLC0415 - only for this word of the line
+    """Return the toolsets of the kit."""
+    from spindle.kit.default_tools import TOOLSETS  # noqa: PLC0415 - only needed to complete this argument
 
     return list(TOOLSETS)
 
 
 def server_names(context: Any) -> list[str]:
-    """The configured MCP servers."""
+    """Return the configured MCP servers."""
     config = _config(context)
     return [] if config is None else list(config.servers)
 
 
 def profile_names(context: Any) -> list[str]:
-    """The configured profiles."""
+    """Return the configured profiles."""
     config = _config(context)
     return [] if config is None else list(config.profiles)
 
 
 def artifact_ids(context: Any) -> Iterable[str]:
-    """What the spool keeps."""
-    import anyio  # noqa: PLC0415 - only for this word of the line
+    """Return the ids of the artifacts in the spool."""
+    import anyio  # noqa: PLC0415 - only needed to complete this argument
 
     from spindle.cli.commands.spool import list_entries  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
-"""`python -m spindle.cli.commands.demo`: six hostile calls among good ones, and a table of what became of each.
+"""`spindle demo`: run six hostile calls among good ones in one batch and print a table of the outcomes.
 
-With `--all`, everything else that a model may send and that looks nearly right, in the same batch.
+`--all` adds further malformed calls to the batch. `python -m spindle.cli.commands.demo` does the same.
 """
 
 import sys
@@ -31,31 +31,31 @@ from spindle.tools.registry import ToolRegistry
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What became of one call."""
+    """One call and its outcome."""
 
     asked: Asked
     ran: bool
-    """Whether the tool's function was entered, as the events tell."""
+    """Whether the tool was started, according to the events."""
     outcome: CallOutcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demonstration:
-    """All that there is to show."""
+    """The results of the demo."""
 
     answers: Sequence[Answer]
     clash: ToolAlreadyRegisteredError | None
     read_back: Sequence[Answer]
-    """How the model gets at the rest of a result that was too large to show."""
+    """Calls of forged reader tools that read the truncated result."""
     entered: Sequence[str]
-    """What the tools themselves say they were called with."""
+    """The calls that tools recorded themselves, with their arguments."""
 
 
 async def demonstrate(asked: Sequence[Asked]) -> Demonstration:
-    """Put all the calls to one executor in one batch, then read back what was too large to show."""
+    """Run all calls in one batch of one executor, then read the truncated result with forged tools."""
     entered: list[str] = []
     registry = shop(entered.append)
-    registry.to_definitions()  # what the model was shown before it sent these calls
+    registry.to_definitions()  # as a real turn does before the model sends calls
     answers = await answer_all(registry, asked)
     return Demonstration(
         answers=answers,
@@ -66,7 +66,7 @@ async def demonstrate(asked: Sequence[Asked]) -> Demonstration:
 
 
 async def answer_all(registry: ToolRegistry, asked: Sequence[Asked]) -> list[Answer]:
-    """Run the calls side by side; one answer for each, in the order they were asked."""
+    """Run the calls in parallel and return one answer for each, in order."""
     started: set[str | None] = set()
 
     def start(event: ToolExecutionStart) -> None:
@@ -83,7 +83,7 @@ async def answer_all(registry: ToolRegistry, asked: Sequence[Asked]) -> list[Ans
 
 
 def clash(registry: ToolRegistry, note: Note) -> ToolAlreadyRegisteredError | None:
-    """Try to register a second tool under a name that is taken."""
+    """Try to register a second tool with a taken name; return the error."""
     try:
         registry.register(tool(impostor_tool(note)), plugin_id="cheap-refunds")
     except ToolAlreadyRegisteredError as refused:
@@ -93,7 +93,7 @@ def clash(registry: ToolRegistry, note: Note) -> ToolAlreadyRegisteredError | No
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A call whose result is kept whole."""
+    """A call record with an artifact, as `forge_all` expects it."""
 
     id: str
     results: object
@@ -102,13 +102,13 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """The calls so far, for which reader tools are forged."""
+    """A context with the calls for which reader tools are forged."""
 
     tool_calls: Sequence[_Kept]
 
 
 async def read_back(outcomes: Sequence[CallOutcome]) -> list[Answer]:
-    """Ask forged readers for the rest of what was shown only in part."""
+    """Read truncated results with forged reader tools."""
     kept = [
         _Kept(outcome.tool_call_id, outcome.result.artifact)
         for outcome in outcomes
@@ -129,26 +129,27 @@ def _reading(what: str, address: str, **args: str | int) -> Asked:
 
 
 def _line_of(outcome: CallOutcome) -> int:
-    """The number in front of the line that `artifact_grep` found, as the model would read it."""
+    """Parse the line number from the output of `artifact_grep`, as a model would."""
     found = outcome.result.value if isinstance(outcome.result, Ok) else ""
     return next((int(line.split(":")[0]) for line in found.splitlines() if LOG_FAULT in line), 1)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the batch and show the table.
+    """Run the batch and print the table.
 
     Raises:
         MissingExtraError: rich is not installed.
     """
     parser = ArgumentParser(
-        prog="python -m spindle.cli.commands.demo", description="Hostile calls, and what became of each."
+        prog="python -m spindle.cli.commands.demo",
+        description="Run hostile calls among good ones and print the outcomes.",
     )
-    parser.add_argument("--all", action="store_true", help="good and hostile calls of every kind, not only the six")
+    parser.add_argument("--all", action="store_true", help="run malformed calls of every kind, not only the six cases")
     options = parser.parse_args(argv)
     with needs_extra("cli", purpose="the demonstration"):
         from spindle.cli.demo_table import show  # noqa: PLC0415 - rich is an extra
     if hasattr(sys.stdout, "reconfigure"):
-        cast("Any", sys.stdout).reconfigure(errors="replace")  # a terminal that knows only ASCII gets a table too
+        cast("Any", sys.stdout).reconfigure(errors="replace")  # so that the table prints on an ASCII terminal
     show(anyio.run(partial(demonstrate, every_call() if options.all else six_calls())))
 
 
@@ -157,7 +158,7 @@ if __name__ == "__main__":
 
 
 def facts_of(demo: Demonstration) -> dict[str, Any]:
-    """Give what was asked, what ran and what the model saw, call by call."""
+    """Return the results as JSON data: for each call, whether it ran and what the model saw."""
     return {
         "calls": [_answer(answer) for answer in demo.answers],
         "name_clash": None if demo.clash is None else str(demo.clash),
@@ -183,11 +184,13 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 def demo(
     *,
-    all: Annotated[bool, Parameter(name="--all", negative="", help="Calls of every kind, not only the six.")] = False,
+    all: Annotated[
+        bool, Parameter(name="--all", negative="", help="Run malformed calls of every kind, not only the six cases.")
+    ] = False,
     json: Json = False,
-    where: Where = DEFAULT_LOCATION,  # noqa: ARG001 - so that the same options are understood everywhere
+    where: Where = DEFAULT_LOCATION,  # noqa: ARG001 - every command accepts these options
 ) -> int:
-    """Put hostile calls to one executor among good ones, and show what became of each."""
+    """Run hostile calls among good ones in one batch, and print the outcome of each."""
     if json:
         Output().json(facts_of(anyio.run(partial(demonstrate, every_call() if all else six_calls()))))
     else:

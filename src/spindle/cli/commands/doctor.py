@@ -1,4 +1,4 @@
-"""`spindle doctor`: what this machine can do, and how to get the rest."""
+"""`spindle doctor`: check the machine, the configuration, the MCP servers and the extras."""
 
 import dataclasses
 import glob
@@ -39,18 +39,18 @@ Status = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     area: str
     name: str
     status: Status
     detail: str
     fix: str | None = None
-    """What to do about it."""
+    """How to fix or improve it."""
 
 
 def machine_checks() -> Iterator[Check]:
-    """Python, SQLite, the event loops, and what confines commands."""
+    """Check Python, SQLite, the event loops and the process sandbox."""
     area = "machine"
     yield Check(area, "python", "ok", f"{platform.python_version()} ({sys.executable}), Spindle {version('spindle')}")
     yield Check(area, "system", "ok", f"{platform.system()} {platform.release()} {platform.machine()}")
@@ -64,7 +64,7 @@ def _sandbox(area: str) -> Iterator[Check]:
     try:
         found = _enforcement()
     except (SpindleError, OSError) as error:
-        yield Check(area, "sandbox", "warning", f"commands cannot be run here: {error}")
+        yield Check(area, "sandbox", "warning", f"commands cannot run on this machine: {error}")
         return
     kind, enforced, missing = found["sandbox"], found["enforced"], found["missing"]
     is_confined = {"files", "network"} <= set(enforced)
@@ -90,11 +90,11 @@ def _enforcement() -> dict[str, Any]:
 
 
 def config_checks(config: Config) -> Iterator[Check]:
-    """The file that was found, the state folder, and the tools that run here."""
+    """Check the configuration file, the state folder, the journal, the local tools, secrets and profiles."""
     area = "configuration"
     if config.file is None:
-        fix = "write a spindle.toml here, or in your configuration folder"
-        yield Check(area, "config", "ok", "no spindle.toml; the embedded defaults", fix)
+        fix = "create a spindle.toml here, or in your configuration folder"
+        yield Check(area, "config", "ok", "no spindle.toml found; using the embedded defaults", fix)
     else:
         yield Check(area, "config", "ok", str(config.file))
     yield from (Check(area, "note", "warning", note) for note in (*config.left_out, *config.notes))
@@ -107,7 +107,7 @@ def config_checks(config: Config) -> Iterator[Check]:
     except (SpindleError, OSError) as error:
         yield Check(area, "tools", "failed", str(error))
     else:
-        yield Check(area, "tools", "ok", f"{len(registry)} run here")
+        yield Check(area, "tools", "ok", f"{len(registry)} local tools")
     yield from _secrets(area, config)
     yield from _profiles(area, config)
 
@@ -118,23 +118,23 @@ def _state(area: str, state: Path) -> Check:
         with tempfile.TemporaryFile(dir=state) as probe:
             probe.write(b"x")
     except OSError as error:
-        fix = "name another folder with --state, SPINDLE_STATE or spindle.state"
-        return Check(area, "state", "failed", f"{state} cannot be written: {error.strerror}", fix)
+        fix = "choose another folder with --state, SPINDLE_STATE or spindle.state"
+        return Check(area, "state", "failed", f"cannot write to {state}: {error.strerror}", fix)
     mode = state.stat().st_mode & 0o077
     if os.name == "posix" and mode & 0o022:
-        return Check(area, "state", "warning", f"{state} may be written by others", f"chmod 700 {state}")
+        return Check(area, "state", "warning", f"{state} is writable by other users", f"chmod 700 {state}")
     return Check(area, "state", "ok", str(state))
 
 
 def _journal(area: str, path: Path) -> Check:
     damaged = sorted(path.parent.glob(f"{glob.escape(path.name)}.damaged-*"))
     if damaged and not path.exists():
-        fix = f"to begin with a fresh one, move {damaged[-1]} to another folder"
-        return Check(area, "journal", "failed", f"{path} was found damaged, and no call is made without it", fix)
+        fix = f"to start a new journal, move {damaged[-1]} to another folder"
+        return Check(area, "journal", "failed", f"{path} is damaged; no calls can be made without a journal", fix)
     try:
         Journals(path).read(Wanted(limit=1))
     except SpindleError as error:
-        return Check(area, "journal", "failed", str(error), f"move {path} to another folder, or name another")
+        return Check(area, "journal", "failed", str(error), f"move {path} to another folder, or set journal.path")
     return Check(area, "journal", "ok", str(path))
 
 
@@ -152,10 +152,10 @@ def _secrets(area: str, config: Config) -> Iterator[Check]:
         return
     for name in unset:
         yield Check(
-            area, "secrets", "warning", f"{name} is not set", f"export {name}=…, or put it in reach.secrets_file"
+            area, "secrets", "warning", f"{name} is not set", f"export {name}=…, or add it to reach.secrets_file"
         )
     if not unset:
-        yield Check(area, "secrets", "ok", f"{len(named)} named, all set")
+        yield Check(area, "secrets", "ok", f"{len(named)} configured, all set")
 
 
 def _profiles(area: str, config: Config) -> Iterator[Check]:
@@ -171,18 +171,18 @@ _REQUIREMENT = re.compile(
 
 
 def extra_checks() -> Iterator[Check]:
-    """One check for each extra: what it brings, or the line that installs it."""
+    """Check each extra: its installed packages, or the command that installs it."""
     for extra, packages in sorted(extras().items()):
         missing = [name for name in packages if _version(name) is None]
         if missing:
             fix = install_command(extra)
-            yield Check("extras", extra, "warning", f"needs {', '.join(missing)}", fix)
+            yield Check("extras", extra, "warning", f"not installed: {', '.join(missing)}", fix)
         else:
             yield Check("extras", extra, "ok", ", ".join(f"{name} {_version(name)}" for name in packages))
 
 
 def extras() -> dict[str, list[str]]:
-    """The packages that each extra needs, those of extras it includes too; `all` is left out."""
+    """Return the packages of each extra, including those of extras it depends on; `all` is skipped."""
     direct: dict[str, list[str]] = {}
     included: dict[str, list[str]] = {}
     for line in requires("spindle") or ():
@@ -218,13 +218,13 @@ def _version(package: str) -> str | None:
 
 AREA = "servers"
 _FETCHERS = {"npx", "uvx", "bunx", "pipx"}
-"""Programs that keep what they fetched in their user's home."""
+"""Launchers that cache downloaded packages in the home folder."""
 
 
 async def server_checks(config: Config) -> list[Check]:
-    """Start each server that is enabled, and say what became of it."""
+    """Start each enabled server and report its status."""
     checks = [
-        Check(AREA, name, "ok", "switched off (enabled = false)")
+        Check(AREA, name, "ok", "disabled (enabled = false)")
         for name, entry in config.servers.items()
         if not entry.enabled
     ]
@@ -232,11 +232,11 @@ async def server_checks(config: Config) -> list[Check]:
         specs = specs_of(config)
         if not specs:
             return checks
-        from spindle.mcp.client.servers import McpServers  # noqa: PLC0415 - half a second that only those with servers pay
+        from spindle.mcp.client.servers import McpServers  # noqa: PLC0415 - takes 0.5 s, only needed with servers
 
         slowest = max(spec.start_timeout_seconds for spec in specs)
         async with McpServers(specs, secrets=server_secrets(config), events=_unsaid()) as servers:
-            with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status says which one, and why
+            with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
                 await servers.ready()
             checks += [_check(status, spec) for status, spec in zip(servers.status(), specs, strict=True)]
     except SpindleError as error:
@@ -245,7 +245,7 @@ async def server_checks(config: Config) -> list[Check]:
 
 
 def _unsaid() -> Events:
-    """Events whose warnings nobody tells: the checks say the same."""
+    """Return events that discard warnings, since the checks report the same."""
     events = Events()
     events.on("warning", lambda _warned: None)
     return events
@@ -255,30 +255,32 @@ def _check(status: ServerStatus, spec: "ServerSpec") -> Check:
     if status.state == "ready":
         protocol = f", protocol {status.protocol_version}" if status.protocol_version else ""
         return Check(AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}", advice(spec))
-    detail = f"not ready: {status.error or 'it did not become ready in time'}"
-    fix = "try its command by itself; look at its path, its arguments and its secrets"
+    detail = f"not ready: {status.error or 'timed out'}"
+    fix = "run its command by hand; check the path, the arguments and the secrets"
     return Check(AREA, status.name, "failed" if status.required else "warning", detail, fix)
 
 
 def advice(spec: "ServerSpec") -> str | None:
-    """Say how a server starts faster that is fetched anew each time, for it has a home of its own."""
+    """Return a hint for servers downloaded at each start, because they get a private home folder."""
     fetcher = None if spec.command is None else Path(spec.command).stem
     if fetcher not in _FETCHERS or "HOME" in {*spec.env_passthrough, *spec.env}:
         return None
-    return f'{fetcher} fetches it anew at each start; env_passthrough = ["HOME"] lets it keep what it fetched'
+    return f'{fetcher} downloads it at each start; env_passthrough = ["HOME"] lets it use its cache'
 
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
 
 def doctor(*, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
-    """Check this machine, the configuration and its servers; exit code 1 when something does not work."""
-    with working("looking round …") as progress:
+    """Check this machine, the configuration and its servers; exit code 1 if a check fails."""
+    with working("checking …") as progress:
         checks = list(machine_checks())
         try:
             config = where.load()
         except InvalidConfigError as error:
-            checks += [Check("configuration", "config", "failed", problem, "correct it") for problem in error.problems]
+            checks += [
+                Check("configuration", "config", "failed", problem, "fix the file") for problem in error.problems
+            ]
         else:
             checks += config_checks(config)
             if config.servers:

@@ -1,4 +1,4 @@
-"""`spindle journal …`: which calls were made, and what became of them."""
+"""`spindle journal …`: list, show and follow recorded calls."""
 
 import dataclasses
 import json as json_format
@@ -27,7 +27,7 @@ _BUSY_SECONDS = 5.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """Which calls somebody asks for."""
+    """A filter for recorded calls."""
 
     limit: int | None = None
     state: EntryState | None = None
@@ -35,26 +35,26 @@ class Wanted:
     session: str | None = None
     failed: bool = False
     id: str | None = None
-    """A `tool_call_id`, or its beginning."""
+    """A `tool_call_id` or a prefix of one."""
 
 
 @dataclass(slots=True)
 class Journals:
-    """All files of one journal."""
+    """A read-only view of all files of one journal."""
 
     path: Path
     _seen: dict[Path, int] = field(default_factory=dict[Path, int])
     _running: dict[Path, set[str]] = field(default_factory=dict[Path, set[str]])
 
     def read(self, wanted: Wanted) -> list[JournalEntry]:
-        """The calls that are wanted, newest first.
+        """Return the matching calls, newest first.
 
         Raises:
-            JournalError: A file is no journal, or cannot be read.
+            JournalError: A file is not a journal, or cannot be read.
         """
         terms, values = _terms(wanted)
         where = f"WHERE {' AND '.join(terms)}" if terms else ""
-        # The state may be another than what is written: whose writer is gone does not run any more.
+        # The stored state may be outdated: started calls of an exited process count as interrupted.
         limit = -1 if wanted.limit is None or wanted.state in {"started", "interrupted"} else wanted.limit
         found: list[JournalEntry] = []
         for file in self._files():
@@ -64,14 +64,14 @@ class Journals:
         return sorted(found, key=lambda entry: entry.started_at, reverse=True)[: wanted.limit]
 
     def news(self) -> list[JournalEntry]:
-        """The calls that began or ended since this was last asked; oldest first."""
+        """Return the calls that started or finished since the last time, oldest first."""
         found: list[JournalEntry] = []
         for file in self._files():
             found += self._news_of(file)
         return sorted(found, key=lambda entry: entry.ended_at or entry.started_at)
 
     def skip(self) -> None:
-        """Take everything there is now for known."""
+        """Mark all current calls as seen."""
         self.news()
 
     def _news_of(self, file: Path) -> Iterator[JournalEntry]:
@@ -115,13 +115,13 @@ def _terms(wanted: Wanted) -> tuple[list[str], list[Any]]:
 
 def _select(file: Path, clause: str, values: Sequence[Any]) -> list[tuple[int, JournalEntry]]:
     is_alive = _has_living_writer(file)
-    query = f"SELECT seq, {_COLUMNS} FROM calls {clause}"  # noqa: S608 - our own words only
+    query = f"SELECT seq, {_COLUMNS} FROM calls {clause}"  # noqa: S608 - constants only
     try:
         with closing(_connected(file)) as connection:
             rows = connection.execute(query, values).fetchall()
     except sqlite3.Error as error:
         raise JournalError(
-            f"the journal {file} cannot be read: {error}; is it a file of Spindle's, and is there space left?"
+            f"cannot read the journal {file}: {error}; check that it is a Spindle journal and that the disk is not full"
         ) from error
     return [(row[0], _entry(row[1:], is_alive=is_alive)) for row in rows]
 
@@ -138,7 +138,7 @@ def _entry(values: Sequence[Any], *, is_alive: bool) -> JournalEntry:
 
 
 def _has_living_writer(file: Path) -> bool:
-    """Whether the process that last took the journal's lock still lives; asking for the lock could keep it out."""
+    """Return whether the last lock holder still runs; trying the lock itself could block a writer."""
     try:
         pid = int(Path(f"{file}.lock").read_text(encoding="ascii").strip())
         os.kill(pid, 0)
@@ -153,13 +153,13 @@ POLL_SECONDS = 0.3
 State = Literal["started", "finished", "interrupted"]
 ToolName = Annotated[str | None, Parameter(help="Only calls of this tool.")]
 
-journal = App(name="journal", help="See which calls were made, and what became of them.")
+journal = App(name="journal", help="Inspect recorded calls and their outcomes.")
 
 
 @journal.command(name="list")
 def list_calls(
     *,
-    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many; 20 unless said.")] = 20,
+    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="Maximum number of calls, 20 by default.")] = 20,
     only: Annotated[State | None, Parameter(help="Only calls in this state.")] = None,
     tool: ToolName = None,
     session: Annotated[str | None, Parameter(help="Only calls of this session.")] = None,
@@ -175,30 +175,30 @@ def list_calls(
         out.json({"calls": [facts_of(entry) for entry in entries]})
     elif entries:
         rows = [_row(entry) for entry in entries]
-        out.table(["when", "call", "became", "took", "arguments"], rows, ["dim", "cyan", "", "dim"])
+        out.table(["time", "call", "outcome", "duration", "arguments"], rows, ["dim", "cyan", "", "dim"])
     else:
-        complain("no such call is written down here", f"the journal is {journals.path}")
+        complain("no matching calls in the journal", f"the journal is {journals.path}")
     return OK
 
 
 @journal.command
 def show(
-    id: Annotated[str, Parameter(help="The call's id, or the beginning of it.")],
+    id: Annotated[str, Parameter(help="The id of the call, or the start of it.")],
     /,
     *,
     json: Json = False,
     where: Where = DEFAULT_LOCATION,
 ) -> int:
-    """Show all that is written down about one call."""
+    """Show everything recorded about one call."""
     journals = _journals(where)
     found = journals.read(Wanted(id=id))
     exact = [entry for entry in found if entry.tool_call_id == id] or found
     if not exact:
         known = [entry.tool_call_id for entry in journals.read(Wanted(limit=200))]
-        raise unknown("call", id, known, "`spindle journal list` has the newest")
+        raise unknown("call", id, known, "`spindle journal list` shows the newest")
     others = {entry.tool_call_id for entry in exact}
     if len(others) > 1:
-        raise UsageError(f"{id!r} fits {len(others)} calls: {', '.join(sorted(others)[:3])} …", field="id")
+        raise UsageError(f"{id!r} matches {len(others)} calls: {', '.join(sorted(others)[:3])} …", field="id")
     entry, out = exact[0], Output()
     if json:
         out.json(facts_of(entry))
@@ -209,7 +209,7 @@ def show(
 
 @journal.command
 def follow(*, tool: ToolName = None, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
-    """Print each call when it begins and when it ends, until Ctrl-C; with --json, one object a line."""
+    """Print each call when it starts and when it finishes, until Ctrl-C; with --json, one object per line."""
     journals, out = _journals(where), Output()
     journals.skip()
     try:
@@ -220,11 +220,11 @@ def follow(*, tool: ToolName = None, json: Json = False, where: Where = DEFAULT_
             out.stream.flush()
             time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
-        return INTERRUPTED  # that is how one stops following; nothing needs to be said
+        return INTERRUPTED  # the normal way to stop; not an error to report
 
 
 def facts_of(entry: JournalEntry) -> dict[str, Any]:
-    """What programs are told of a call; these keys stay."""
+    """Return the call as JSON data; the keys are stable."""
     facts = {each.name: getattr(entry, each.name) for each in dataclasses.fields(entry)}
     seconds = _seconds(entry)
     return facts | {"duration_ms": None if seconds is None else round(seconds * 1000, 3)}
@@ -233,20 +233,20 @@ def facts_of(entry: JournalEntry) -> dict[str, Any]:
 def _journals(where: Where) -> Journals:
     config = where.load()
     if config.journal is None:
-        raise config.error(("journal", "path"), "this journal is kept in memory, so there is none to read; give a path")
+        raise config.error(("journal", "path"), "the journal is kept in memory and cannot be read; set a path")
     return Journals(config.journal)
 
 
 def _row(entry: JournalEntry) -> list[str]:
     when = entry.started_at.astimezone().strftime("%m-%d %H:%M:%S")
-    # Ids that this command made begin with the tool; those of MCP clients and models do not say it.
+    # Ids made by `spindle call` start with the tool name; those of MCP clients and models do not.
     named, tool = entry.tool_call_id, entry.tool
     call = named if named.startswith(tool) else f"{tool} {named}"
     return [when, call, describe_outcome(entry), _took(entry), json_format.dumps(entry.args, ensure_ascii=False)]
 
 
 def describe_outcome(entry: JournalEntry) -> str:
-    """What became of a call, in a word."""
+    """Return the outcome of a call as one word."""
     return entry.code or "ok" if entry.state == "finished" else "running" if entry.state == "started" else entry.state
 
 
@@ -256,7 +256,7 @@ def _took(entry: JournalEntry) -> str:
 
 
 def _seconds(entry: JournalEntry) -> float | None:
-    # A call that never ran is written down as begun a moment after it ended.
+    # A call that never ran is recorded with a start slightly after its end.
     if entry.ended_at is None or not entry.attempts:
         return None
     return max(0.0, (entry.ended_at - entry.started_at).total_seconds())
@@ -278,7 +278,7 @@ def _print(out: Output, entry: JournalEntry) -> None:
         f"checksum: {entry.checksum}",
     ]
     if entry.artifact_id is not None:
-        facts.append(f"kept whole: spindle spool cat {entry.artifact_id}")
+        facts.append(f"stored in full: spindle spool cat {entry.artifact_id}")
     out.tree(f"{entry.tool_call_id}  {entry.tool}", [(fact, ()) for fact in facts])
     out.line(out.styled("arguments:", "dim"))
     out.text(json_format.dumps(entry.args, indent=2, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""`spindle list`: the tools there are."""
+"""`spindle list`: print the available tools."""
 
 import difflib
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def list_tools(
     json: Json = False,
     where: Where = DEFAULT_LOCATION,
 ) -> int:
-    """List the tools, and say of each where it comes from and what it is for."""
+    """List the tools with their source and description."""
     config = where.load_for_tools()
     allowed = filter_of(config, profile)
     found = anyio.run(look_at, config)
@@ -40,22 +40,20 @@ def list_tools(
         complain(*_nothing(found, toolset, server))
         return NOT_FOUND
     if not shown and not json:
-        complain(
-            "no tools are configured here", "say kit = true under [tools], or name an MCP server; `spindle doctor`"
-        )
+        complain("no tools are configured", "set kit = true under [tools], or add an MCP server; see `spindle doctor`")
     return OK
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """A tool, as it was while everything was open."""
+    """A registry entry and whether its tool was available."""
 
     entry: Entry
     is_available: bool
 
 
 async def look_at(config: Config) -> list[Listed]:
-    """Every tool of a configuration, with what the registry knows of it."""
+    """Open the registry of a configuration and return all its tools."""
     names = [name for name, entry in config.servers.items() if entry.enabled]
     with working(f"starting {', '.join(names)} …" if names else "") as progress:
         async with open_registry(config, events=warnings_to(progress)) as registry:
@@ -74,12 +72,12 @@ def _nothing(found: list[Listed], toolset: str | None, server: str | None) -> tu
     every = [each.entry.tool.toolset if server is None else each.entry.mcp_server for each in found]
     known = list(dict.fromkeys(name for name in every if name))
     near = difflib.get_close_matches(str(wanted), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known) or 'none'}"
-    return f"no tool comes from a {kind} {wanted!r}", hint
+    hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(known) or 'none'}"
+    return f"no tools from {kind} {wanted!r}", hint
 
 
 def source_of(entry: Entry) -> str:
-    """Where a tool comes from, in a word or two."""
+    """Return the source of a tool: MCP server, toolset of the kit, or module."""
     if entry.mcp_server is not None:
         return f"mcp {entry.mcp_server}"
     if entry.tool.origin.startswith("spindle.kit."):
@@ -88,25 +86,25 @@ def source_of(entry: Entry) -> str:
 
 
 def flags_of(listed: Listed) -> str:
-    """What a caller should know before calling."""
+    """Return the flags of a tool: read-only, approval, not available."""
     tool = listed.entry.tool
     flags = [
-        "reads" if tool.read_only else "",
-        "asks first" if tool.requires_approval else "",
+        "read-only" if tool.read_only else "",
+        "needs approval" if tool.requires_approval else "",
         "" if listed.is_available else "not available",
     ]
     return ", ".join(flag for flag in flags if flag)
 
 
 def first_sentence(listed: Listed) -> str:
-    """The beginning of a description, for a table."""
+    """Return the first sentence of a tool's description."""
     paragraph = listed.entry.tool.description.strip().split("\n\n")[0]
     sentence, stop, _ = paragraph.partition(". ")
     return sentence + stop.strip()
 
 
 def facts_of(listed: Listed) -> dict[str, Any]:
-    """What programs are told of a tool; these keys stay."""
+    """Return the tool as JSON data; the keys are stable."""
     entry, tool = listed.entry, listed.entry.tool
     return {
         "name": tool.name,

@@ -1,4 +1,4 @@
-"""`spindle serve`: the configured tools as one MCP server, over HTTP or a pipe."""
+"""`spindle serve`: serve the configured tools as one MCP server over HTTP or stdio."""
 
 import json as _json
 import logging
@@ -35,28 +35,28 @@ _MAX_CHARS: Final = 2_000
 
 
 def log_to_stderr(level: LogLevel, *, as_json: bool) -> None:
-    """Log on standard error from a level on, as lines for people or as JSON."""
+    """Log to stderr at a level, as text lines or as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
     wanted = logging.getLevelNamesMapping()[level.upper()]
-    # Libraries that are asked for more write session ids and whole messages; of them only warnings are heard.
+    # Below WARNING, libraries log session ids and full messages.
     logging.basicConfig(level=max(logging.WARNING, wanted), handlers=[handler])
     logging.getLogger("spindle").setLevel(wanted)
 
 
 class LineFormatter(logging.Formatter):
-    """Makes each record one line that cannot command a terminal, nor pose as two; what looks like a token is masked."""
+    """Formatter that writes each record as one line, with control characters escaped and tokens masked."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line."""
+        """Format the record."""
         event = getattr(record, "event", None)
         if isinstance(event, Mapping) and cast("Mapping[str, Any]", event).get("name") == "tool_call":
             told = _call(cast("Mapping[str, Any]", event))
         else:
             told = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
-            # Its message may hold what a tool was given.
+            # Only the type: the message may contain tool arguments.
             told = f"{told} ({type(record.exc_info[1]).__qualname__})"
         line = masked_text(visible(flatten(told)), _MAX_CHARS)
         return f"{record.levelname} {record.name}: {line}"
@@ -68,22 +68,23 @@ def _call(event: Mapping[str, Any]) -> str:
 
 
 SETTLE_SECONDS = 10.0
-"""How long the first list of tools waits for upstream servers: many clients look only once."""
+"""How long the first tool list waits for upstream servers, since many clients list tools only once."""
 
 
 def serve(
     *,
     stdio: Annotated[
-        bool, Parameter(negative="", help="Speak through standard input and output, for a client that starts us.")
+        bool,
+        Parameter(negative="", help="Serve over standard input and output, for a client that starts this command."),
     ] = False,
     host: Annotated[str | None, Parameter(help="Listen on this address.")] = None,
-    port: Annotated[int | None, Parameter(help="Listen on this port; 0 takes a free one.")] = None,
+    port: Annotated[int | None, Parameter(help="Listen on this port; 0 selects a free one.")] = None,
     profile: ProfileName = None,
-    log_level: Annotated[LogLevel, Parameter(help="How much to log on standard error.")] = "warning",
-    log_json: Annotated[bool, Parameter(negative="", help="Log one JSON object a line.")] = False,
+    log_level: Annotated[LogLevel, Parameter(help="Minimum level to log on standard error.")] = "warning",
+    log_json: Annotated[bool, Parameter(negative="", help="Log one JSON object per line.")] = False,
     where: Where = DEFAULT_LOCATION,
 ) -> int:
-    """Serve the tools to MCP clients until Ctrl-C: calls that run may end, and are recorded."""
+    """Serve the tools to MCP clients until Ctrl-C; running calls may finish and are recorded."""
     missing = [name for name in ("mcp", "starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise missing_extra("server", purpose="spindle serve", package=missing[0])
@@ -146,14 +147,14 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
 
 
 async def _start_upstream(house: Runtime, settled: anyio.Event) -> None:
-    """Start the upstream servers beside serving; lists wait for them, but for no slow one long."""
+    """Wait for the upstream servers in the background; tool lists wait at most `SETTLE_SECONDS` for them."""
     try:
         if house.servers is not None:
             with anyio.move_on_after(SETTLE_SECONDS):
                 await house.servers.ready()
     except UpstreamRequiredError as error:
-        # It is tried again, and until then the health page says so.
-        complain(str(error), "the server goes on without it")
+        # The client retries the connection; until it is ready, /health reports it as failing.
+        complain(str(error), "serving without it; the connection is retried")
     finally:
         settled.set()
     _tell_upstream(house)
@@ -185,7 +186,7 @@ def _server_options(house: Runtime, profile: str | None = None) -> dict[str, Any
 
 
 def _offers(config: Config) -> Any:
-    """The server of the SDK whose prompts and resources stand beside the tools."""
+    """Load the SDK server whose prompts and resources are served with the tools."""
     spot = config.server.offers
     if spot is None:
         return None
@@ -194,12 +195,12 @@ def _offers(config: Config) -> Any:
     value = load_object(config, spot, ("server", "offers"))
     if not isinstance(value, Server):
         kind = type(value).__name__
-        raise config.error(("server", "offers"), f"{spot} is a {kind}, not a mcp.server.lowlevel.Server")
+        raise config.error(("server", "offers"), f"expected a mcp.server.lowlevel.Server, but {spot} is a {kind}")
     return cast("Any", value)
 
 
 def _observers() -> Sequence[Any]:
-    from spindle.telemetry.logs import log_calls  # noqa: PLC0415 - as the next one
+    from spindle.telemetry.logs import log_calls  # noqa: PLC0415 - only needed here
 
     if find_spec("opentelemetry") is None:
         return (log_calls(),)
@@ -209,22 +210,26 @@ def _observers() -> Sequence[Any]:
 
 
 def tokens_of(config: Config, environ: Mapping[str, str]) -> dict[str, str | None]:
-    """The hash of each profile's bearer token.
+    """Map the hash of each bearer token to its profile.
 
     Raises:
-        InvalidConfigError: A profile names a variable that is not set, or two have one token.
+        InvalidConfigError: The variable of a token is not set, or two profiles have the same token.
     """
-    from spindle.mcp.server.http import token_hash  # noqa: PLC0415 - the SDK takes half a second
+    from spindle.mcp.server.http import token_hash  # noqa: PLC0415 - importing the SDK takes 0.5 s
 
     tokens: dict[str, str | None] = {}
     for name, entry in config.profiles.items():
         if entry.token_env is None and entry.token_sha256 is None:
             continue
         if entry.token_env is not None and not environ.get(entry.token_env):
-            raise config.error(("profiles", name, "token_env"), f"the variable {entry.token_env} is not set")
+            raise config.error(
+                ("profiles", name, "token_env"), f"the environment variable {entry.token_env} is not set"
+            )
         given = entry.token_sha256 or token_hash(environ[entry.token_env or ""])
         if given.lower() in tokens:
-            raise config.error(("profiles", name), f"has the token of {tokens[given.lower()]!r}; give each its own")
+            raise config.error(
+                ("profiles", name), f"has the same token as {tokens[given.lower()]!r}; use a different one"
+            )
         tokens[given.lower()] = name
     return tokens
 
@@ -239,7 +244,7 @@ def _health(house: Runtime) -> dict[str, Any]:
 def _announce(house: Runtime, where: Where, address: str, *, has_token: bool) -> None:
     out = Output(sys.stderr)
     own, chosen = _own_command(), _chosen(where)
-    # A client starts it in a folder of its own, and would not find this one's configuration.
+    # A client starts the command in another folder, where it would not find this configuration.
     named = [] if where.config is not None or house.config.file is None else ["--config", str(house.config.file)]
     entry: dict[str, Any] = {"type": "http", "url": address}
     if has_token:
@@ -251,35 +256,35 @@ def _announce(house: Runtime, where: Where, address: str, *, has_token: bool) ->
     served = " and ".join([*own_tools, *theirs])
     out.line(f"{out.styled('Spindle serves', 'bold')} {served} at {out.styled(address, 'cyan')}")
     if not has_token:
-        out.line(out.styled("No token is configured: every program on this machine may use them.", "dim"))
+        out.line(out.styled("No token is configured: every program on this machine may call these tools.", "dim"))
     out.line()
     out.line("For your MCP client's configuration:")
     out.line(f"  {_json.dumps({'mcpServers': {'spindle': entry}})}")
-    out.line("Or have the client start it:")
+    out.line("Or let the client start it:")
     started = {"command": own, "args": [*named, *chosen, "serve", "--stdio"]}
     out.line(f"  {_json.dumps({'mcpServers': {'spindle': started}})}")
     out.line()
     typed = shlex.join(["spindle" if shutil.which("spindle") == own else os.path.relpath(own), *chosen])
     first = "call calculate expression=6*7" if "calculate" in house.registry else "list"
     out.line(f"Try, in another terminal:  {out.styled(f'{typed} {first}', 'cyan')}")
-    out.line(out.styled("Ctrl-C stops it; calls that run may end first.", "dim"))
+    out.line(out.styled("Ctrl-C stops the server after running calls have finished.", "dim"))
     sys.stderr.flush()
 
 
 def _tell_stopping(running_calls: int, seconds: float) -> None:
     if running_calls:
-        calls = "the call that runs" if running_calls == 1 else f"the {running_calls} calls that run"
-        complain(f"stopping; {calls} may take {seconds:g} s to end", "a second Ctrl-C does not wait")
+        calls = "1 running call" if running_calls == 1 else f"{running_calls} running calls"
+        complain(f"stopping; waiting up to {seconds:g} s for {calls}", "press Ctrl-C again to stop now")
 
 
 def _own_command() -> str:
-    """The path of the command that serves, for clients that have another PATH."""
+    """Return the path of the `spindle` command, for clients with another PATH."""
     beside = Path(sys.executable).with_name("spindle")
     return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
 
 
 def _chosen(where: Where) -> list[str]:
-    """The options that make another command see the same set-up."""
+    """Return the options that select the same configuration in another command."""
     options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
     options.append(("--state", where.state))
     return [word for name, path in options if path is not None for word in (name, str(path.absolute()))]

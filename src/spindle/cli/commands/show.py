@@ -1,4 +1,4 @@
-"""`spindle show NAME`: one tool, whole."""
+"""`spindle show NAME`: print one tool in full."""
 
 from typing import Annotated, Any, cast
 
@@ -25,7 +25,7 @@ def show_tool(
     json: Json = False,
     where: Where = DEFAULT_LOCATION,
 ) -> int:
-    """Show what a tool is for, what it takes, what it needs, and how to call it."""
+    """Show the description, parameters and requirements of a tool, and an example call."""
     config = where.load_for_tools()
     allowed = filter_of(config, profile)
     found = {each.entry.tool.name: each for each in anyio.run(look_at, only_servers_of(config, name))}
@@ -47,7 +47,7 @@ def show_tool(
     _print(out, listed)
     if refused is not None:
         out.line()
-        out.line(out.styled(f"This profile may not use it ({refused.rule}).", "yellow"))
+        out.line(out.styled(f"This profile may not use this tool ({refused.rule}).", "yellow"))
     return OK
 
 
@@ -60,10 +60,10 @@ def _print(out: Output, listed: Listed) -> None:
     out.line()
     schema = tool.describe()["input_schema"]
     takes = parameters(schema)
-    out.tree("takes" if takes else "takes nothing", takes)
+    out.tree("parameters" if takes else "no parameters", takes)
     facts = _facts(entry)
     if facts:
-        out.tree("needs and limits", facts)
+        out.tree("requirements and limits", facts)
     out.line()
     out.line(out.styled(f"spindle call {tool.name} {_example(schema)}".rstrip(), "cyan"))
 
@@ -72,10 +72,10 @@ def _facts(entry: Entry) -> list[Branch]:
     tool = entry.tool
     needs = [f"{name}: {_granted(need)}" for name, need in _needs(entry).items()]
     limits = [
-        f"stopped after {tool.timeout_seconds:g} s" if tool.timeout_seconds else "",
-        f"shows at most {tool.max_result_chars} characters" if tool.max_result_chars else "",
-        "its output is trusted" if tool.trusted else "",
-        "running it twice does no harm" if tool.idempotent else "",
+        f"times out after {tool.timeout_seconds:g} s" if tool.timeout_seconds else "",
+        f"result limited to {tool.max_result_chars} characters" if tool.max_result_chars else "",
+        "output is trusted" if tool.trusted else "",
+        "idempotent" if tool.idempotent else "",
     ]
     return [(text, ()) for text in (*needs, *limits) if text]
 

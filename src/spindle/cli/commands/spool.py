@@ -1,4 +1,4 @@
-"""`spindle spool …`: the large results that were kept whole."""
+"""`spindle spool …`: read and remove large results stored in full."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -21,15 +21,15 @@ from spindle.errors import ArtifactQueryError, CommandError, UsageError
 
 
 async def list_entries(config: Config) -> list[SpoolEntry]:
-    """Everything that is kept, newest first."""
+    """Return the entries of the spool, newest first."""
     return sorted(await spool_of(config).entries(), key=lambda entry: entry.created_at, reverse=True)
 
 
 async def resolve_entry(config: Config, given: str) -> tuple[Spool, SpoolEntry | None, list[str]]:
-    """The artifact of an id, or of the end of one that fits no other; else every id there is.
+    """Find an entry by its id, or by a unique end or start of it; without a match, return all known ids.
 
     Raises:
-        UsageError: Several ids end like that.
+        UsageError: Several ids match.
     """
     spool, entries = spool_of(config), await list_entries(config)
     exact = next((entry for entry in entries if entry.id == given), None)
@@ -41,20 +41,20 @@ async def resolve_entry(config: Config, given: str) -> tuple[Spool, SpoolEntry |
     ]
     if len(fitting) > 1:
         some = ", ".join(entry.id for entry in fitting[:3])
-        raise UsageError(f"{given!r} fits {len(fitting)} artifacts: {some}{' …' if fitting[3:] else ''}", field="id")
+        raise UsageError(f"{given!r} matches {len(fitting)} artifacts: {some}{' …' if fitting[3:] else ''}", field="id")
     return spool, fitting[0] if fitting else None, [entry.id for entry in entries]
 
 
-ArtifactId = Annotated[str, Parameter(help="An id of `spool list`, or its last part.", completer=artifact_ids)]
-Lines = Annotated[int, Parameter(name=("--lines", "-n"), help="How many lines; 10 unless said.")]
+ArtifactId = Annotated[str, Parameter(help="An id from `spool list`, or its last part.", completer=artifact_ids)]
+Lines = Annotated[int, Parameter(name=("--lines", "-n"), help="Number of lines, 10 by default.")]
 Act = Callable[[Artifact, SpoolEntry, Output, IndexedReader], Awaitable[int]]
 
-spool = App(name="spool", help="Read large results that were kept whole, and clear them away.")
+spool = App(name="spool", help="Read and remove large results stored in full.")
 
 
 @spool.command(name="list")
 def list_artifacts(*, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
-    """List what is kept, newest first."""
+    """List the stored results, newest first."""
     config = where.load()
     entries, out = anyio.run(list_entries, config), Output()
     if json:
@@ -64,21 +64,21 @@ def list_artifacts(*, json: Json = False, where: Where = DEFAULT_LOCATION) -> in
         rows = [[since(entry.created_at, time.time()), byte_size(entry.byte_length), entry.id] for entry in entries]
         out.table(["age", "size", "artifact"], rows, ["dim", "green", "cyan"])
     else:
-        complain("nothing is kept here", _why_empty(config))
+        complain("the spool is empty", _why_empty(config))
     return OK
 
 
 @spool.command
 def show(id: ArtifactId, /, *, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
-    """Show how large an artifact is, when it was kept, and how it begins."""
+    """Show the size, age and first lines of an artifact."""
 
     async def act(artifact: Artifact, entry: SpoolEntry, out: Output, _: IndexedReader) -> int:
         lines, tokens = await artifact.line_count(), await artifact.estimate_tokens()
         if json:
             out.json(_facts(entry) | {"lines": lines, "tokens_estimate": tokens})
             return OK
-        size = f"{lines} lines, {byte_size(entry.byte_length)}, some {tokens} tokens"
-        out.tree(entry.id, [(size, ()), (f"kept {since(entry.created_at, time.time())} ago", ())])
+        size = f"{lines} lines, {byte_size(entry.byte_length)}, about {tokens} tokens"
+        out.tree(entry.id, [(size, ()), (f"stored {since(entry.created_at, time.time())} ago", ())])
         for line in await artifact.head(10):
             out.contents(line)
         return OK
@@ -103,12 +103,12 @@ def cat(
     id: ArtifactId,
     /,
     *,
-    start: Annotated[int | None, Parameter(help="The first line, counted from 0.")] = None,
-    end: Annotated[int | None, Parameter(help="The line before which to stop.")] = None,
+    start: Annotated[int | None, Parameter(help="The first line to print, counted from 0.")] = None,
+    end: Annotated[int | None, Parameter(help="The line to stop before.")] = None,
     json: Json = False,
     where: Where = DEFAULT_LOCATION,
 ) -> int:
-    """Print all of it, byte for byte, or some of its lines."""
+    """Print the full artifact, byte for byte, or a range of lines."""
 
     async def act(artifact: Artifact, entry: SpoolEntry, out: Output, reader: IndexedReader) -> int:
         if start is None and end is None and not json:
@@ -126,16 +126,14 @@ def grep(
     pattern: Annotated[str, Parameter(help="A regular expression (RE2: no look-around).")],
     /,
     *,
-    ignore_case: Annotated[
-        bool, Parameter(name=("--ignore-case", "-i"), negative="", help="Case does not matter.")
-    ] = False,
-    before: Annotated[int, Parameter(name=("--before", "-B"), help="Lines before each match.")] = 0,
-    after: Annotated[int, Parameter(name=("--after", "-A"), help="Lines after each match.")] = 0,
-    limit: Annotated[int | None, Parameter(help="At most so many matches.")] = None,
+    ignore_case: Annotated[bool, Parameter(name=("--ignore-case", "-i"), negative="", help="Ignore case.")] = False,
+    before: Annotated[int, Parameter(name=("--before", "-B"), help="Number of lines to print before each match.")] = 0,
+    after: Annotated[int, Parameter(name=("--after", "-A"), help="Number of lines to print after each match.")] = 0,
+    limit: Annotated[int | None, Parameter(help="Maximum number of matches.")] = None,
     json: Json = False,
     where: Where = DEFAULT_LOCATION,
 ) -> int:
-    """Print the lines that match, each with its number; exit code 3 where none does."""
+    """Print matching lines with their numbers; exit code 3 if no line matches."""
 
     async def act(artifact: Artifact, entry: SpoolEntry, out: Output, _: IndexedReader) -> int:
         flags = "i" if ignore_case else ""
@@ -156,15 +154,15 @@ def grep(
 def rm(*ids: ArtifactId, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
     """Remove artifacts."""
     if not ids:
-        hint = "`spindle spool list` has them; `spool gc` clears away the old ones"
-        raise CommandError("rm takes the ids of artifacts", exit_code=USAGE, hint=hint)
+        hint = "`spindle spool list` shows the ids; `spindle spool gc` removes old artifacts"
+        raise CommandError("spool rm requires at least one artifact id", exit_code=USAGE, hint=hint)
 
     async def remove(config: Config) -> int:
         removed: list[str] = []
         for given in ids:
             spool, entry, known = await resolve_entry(config, given)
             if entry is None:
-                raise unknown("artifact", given, known, "`spindle spool list` has them all")
+                raise unknown("artifact", given, known, "`spindle spool list` shows all ids")
             if await spool.delete(entry.id):
                 removed.append(entry.id)
         out = Output()
@@ -177,12 +175,12 @@ def rm(*ids: ArtifactId, json: Json = False, where: Where = DEFAULT_LOCATION) ->
 @spool.command
 def gc(
     *,
-    max_bytes: Annotated[int | None, Parameter(help="Keep at most so many bytes; else as configured.")] = None,
-    max_age_days: Annotated[float | None, Parameter(help="Keep nothing older; else as configured.")] = None,
+    max_bytes: Annotated[int | None, Parameter(help="Total bytes to keep; the configured limit by default.")] = None,
+    max_age_days: Annotated[float | None, Parameter(help="Maximum age in days; the configured age by default.")] = None,
     json: Json = False,
     where: Where = DEFAULT_LOCATION,
 ) -> int:
-    """Remove what is too old, then the oldest until the rest fits."""
+    """Remove artifacts that are too old, then the oldest ones until the rest fits the size limit."""
     config = where.load()
     most = config.retention.max_bytes if max_bytes is None else max_bytes
     days = config.retention.max_age_days if max_age_days is None else max_age_days
@@ -201,7 +199,9 @@ def _with(where: Where, id: str, act: Act) -> int:
         spool, entry, known = await resolve_entry(config, id)
         reader = None if entry is None else await spool.read(entry.id)
         if entry is None or reader is None:
-            raise unknown("artifact", id, known, _why_empty(config) if not known else "`spindle spool list` has them")
+            raise unknown(
+                "artifact", id, known, _why_empty(config) if not known else "`spindle spool list` shows all ids"
+            )
         return await act(Artifact(reader), entry, Output(), reader)
 
     return anyio.run(find, where.load())
@@ -227,5 +227,5 @@ def _facts(entry: SpoolEntry) -> dict[str, Any]:
 
 def _why_empty(config: Config) -> str:
     if config.spool is None:
-        return "this configuration keeps results in memory, where they go with their process"
-    return f"results over budget are kept in {config.spool}"
+        return "this configuration stores results in memory, so they are lost when the process exits"
+    return f"results over the budget are stored in {config.spool}"

@@ -1,4 +1,4 @@
-"""Finds, reads and checks the configuration; open `loader.py` first."""
+"""Finding, reading and validating `spindle.toml`; start reading at `loader.py`."""
 
 from spindle.doors import open_door
 

@@ -1,4 +1,4 @@
-"""The configuration of a run: found, read, checked, with every path made absolute. Open `load_config` first."""
+"""Load the configuration of a run: find the file, validate it and make every path absolute (`load_config`)."""
 
 import os
 import tomllib
@@ -31,24 +31,24 @@ MAX_FILE_BYTES = 1 << 20
 MakeError: TypeAlias = Callable[[tuple[str, ...], str], InvalidConfigError]
 
 _EXPANDED = ("command", "args", "env", "cwd", "url", "headers")
-"""The keys of a server in which `${NAME}` stands for a variable of the environment."""
-_HINT = "keep it in the environment and write ${NAME}, or name it in env_secrets or header_secrets"
+"""Keys of a server entry in which `${NAME}` is replaced by an environment variable."""
+_HINT = "set it in the environment and write ${NAME}, or name it in env_secrets or header_secrets"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """All that a run is told; `file` is `None` with the embedded defaults."""
+    """The loaded configuration; `file` is `None` when the embedded defaults are used."""
 
     file: Path | None
     state: Path
     root: Path
-    """What file tools and commands see."""
+    """The folder visible to file tools and commands."""
     spool: str | None
-    """A folder, the address of an object store, or `None` for this process alone."""
+    """A folder or the URL of an object store; `None` keeps results in memory."""
     journal: Path | None
-    """A SQLite file, or `None` for this process alone."""
+    """A SQLite file; `None` keeps the journal in memory."""
     storage: Path | None
-    """A SQLite file of the tools' own storage, or `None` for this process alone."""
+    """The SQLite file of the storage capability; `None` keeps it in memory."""
     tools: ToolsSection
     python_path: tuple[Path, ...] = ()
     limits: LimitsSection = field(default_factory=LimitsSection.model_construct)
@@ -58,16 +58,16 @@ class Config:
     servers: Mapping[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
     profiles: Mapping[str, ProfileEntry] = field(default_factory=dict[str, ProfileEntry])
     profile: str | None = None
-    """The profile of a caller who names none."""
+    """The default profile, for callers without one."""
     server: ServerSection = field(default_factory=ServerSection.model_construct)
     notes: tuple[str, ...] = ()
-    """What is worth knowing and no error."""
+    """Warnings about imported files."""
     left_out: tuple[str, ...] = ()
-    """Of each server in a desktop client's file that cannot be had, why."""
+    """Why servers of an imported desktop-client file were skipped."""
     source: Source | None = field(default=None, repr=False)
 
     def error(self, key: Sequence[str], what: str) -> InvalidConfigError:
-        """An error about one key, which names the file and the line where there are any."""
+        """Build the error for one key, with file and line if the configuration was read from a file."""
         if self.source is not None:
             return self.source.error(tuple(key), what)
         return InvalidConfigError(f"{'.'.join(key)}: {what}", field=".".join(key))
@@ -81,10 +81,10 @@ def load_config(
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """Find and read the configuration, or give the embedded defaults where there is none.
+    """Find and load the configuration; without a file, return the embedded defaults.
 
     Raises:
-        InvalidConfigError: A file cannot be used; every problem is one line that names file, line and key.
+        InvalidConfigError: A file is invalid; each problem is one line with file, line and key.
     """
     here = Path.cwd() if cwd is None else cwd
     env = os.environ if environ is None else environ
@@ -109,26 +109,28 @@ def _read(path: Path) -> tuple[Source, ConfigFile]:
             data = opened.read(MAX_FILE_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InvalidConfigError(f"{path}: cannot be read: {why}", path=str(path)) from error
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InvalidConfigError(f"{path}: cannot read the file: {why}", path=str(path)) from error
     if len(data) > MAX_FILE_BYTES:
-        raise InvalidConfigError(f"{path}: has more than {MAX_FILE_BYTES} bytes; is it the right file?", path=str(path))
+        raise InvalidConfigError(
+            f"{path}: is larger than {MAX_FILE_BYTES} bytes; is it the right file?", path=str(path)
+        )
     source = Source(path=path, text=text)
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidConfigError(f"{path}: is no TOML: {error}", path=str(path)) from error
+        raise InvalidConfigError(f"{path}: invalid TOML: {error}", path=str(path)) from error
     literal = _literal_secret(content)
     if literal is not None:
-        raise source.error(literal, f"looks like a credential, and those do not belong in this file; {_HINT}")
+        raise source.error(literal, f"looks like a credential, which must not be stored in this file; {_HINT}")
     try:
         return source, ConfigFile.model_validate(content)
     except ValidationError as error:
-        raise all_of(explained(error, ConfigFile), source) from None  # the cause would repeat the values
+        raise all_of(explained(error, ConfigFile), source) from None  # the cause would expose the values
 
 
 def _literal_secret(value: object, key: tuple[str, ...] = ()) -> tuple[str, ...] | None:
-    """The key of the first credential that is written out."""
+    """Return the key of the first literal credential, or `None`."""
     if isinstance(value, dict):
         parts = cast("dict[str, object]", value).items()
         return next((found for name, part in parts if (found := _literal_secret(part, (*key, name)))), None)
@@ -136,14 +138,14 @@ def _literal_secret(value: object, key: tuple[str, ...] = ()) -> tuple[str, ...]
         return next((found for part in cast("list[object]", value) if (found := _literal_secret(part, key))), None)
     if not isinstance(value, str) or key[-1:] == ("token_sha256",):
         return None
-    # Only what is sent to a server is judged by the name it is given to; elsewhere a name proves nothing.
+    # Key names are a useful signal only for values sent to a server; elsewhere they cause false positives.
     name = key[-1] if len(key) > 1 and key[-2] in {"env", "headers"} else ""
     return key if looks_like_secret(name, value) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Reading:
-    """A file on its way to a `Config`."""
+    """Builder of a `Config` from a validated file."""
 
     source: Source | None
     base: Path
@@ -183,9 +185,12 @@ class _Reading:
         )
 
     def servers(self, file: ConfigFile, imported: Sequence[Imported]) -> tuple[dict[str, ServerEntry], tuple[str, ...]]:
-        """The servers of the file itself, then those of other files; each name is given once.
+        """Merge the servers of this file with those of imported files.
 
-        Of those in other files that cannot be had, it says why.
+        Return the servers by name and why servers of imported files were skipped.
+
+        Raises:
+            InvalidConfigError: A server is invalid, or two servers have the same name.
         """
         found = {
             name: self._expanded(("mcp", "servers", name), entry, self.base, self._error)
@@ -197,19 +202,19 @@ class _Reading:
             for name, given in each.servers.items():
                 key = (each.table, name)
                 if name in found:
-                    raise each.source.error(key, "a server of this name is configured already; rename one of them")
+                    raise each.source.error(key, "a server with this name is already configured; rename one of them")
                 entry = _entry(each.source, key, name, given)
                 try:
                     found[name] = self._expanded(key, entry, each.source.path.parent, each.source.error)
                 except InvalidConfigError as problem:
-                    # Another program can fill in more than we can; its other servers are none the worse for it.
+                    # The client may resolve variables that we cannot; its other servers stay usable.
                     found[name] = entry.model_copy(update={"enabled": False})
-                    left_out.append(f"{problem}; the server is left out")
+                    left_out.append(f"{problem}; the server is skipped")
         return found, tuple(left_out)
 
     def _expanded(self, key: tuple[str, ...], entry: ServerEntry, base: Path, error: MakeError) -> ServerEntry:
         if not entry.enabled:
-            return entry  # what it needs may well be missing
+            return entry  # its variables may be unset
         changed: dict[str, Any] = {}
         for name in _EXPANDED:
             try:
@@ -257,7 +262,7 @@ class _Reading:
 
 def _entry(source: Source, key: tuple[str, ...], name: str, given: Mapping[str, Any]) -> ServerEntry:
     class One(Section):
-        """One entry of a foreign file, checked like one of ours."""
+        """Schema that validates one entry of an imported file."""
 
         servers: dict[str, ServerEntry]
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in one line for each thing."""
+"""Configuration errors: validation failures as one line each, with file, line and key."""
 
 import difflib
 import json
@@ -18,7 +18,7 @@ _PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 
 
 def line_in_toml(text: str, key: Sequence[str]) -> int | None:
-    """The line of a key, or of the nearest table above it that is written down; counted from 1."""
+    """Return the 1-based line of a key, or of the nearest enclosing table in the file."""
     best, best_depth, table = None, 0, tuple[str, ...]()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
@@ -35,7 +35,7 @@ def line_in_toml(text: str, key: Sequence[str]) -> int | None:
 
 
 def line_in_json(text: str, key: Sequence[str]) -> int | None:
-    """The line of a key in a JSON file: each part of it is looked for behind the one before."""
+    """Return the 1-based line of a key in JSON text, searching for each part after the previous one."""
     at = 0
     for part in key:
         found = re.compile(rf"{re.escape(json.dumps(part, ensure_ascii=False))}\s*:").search(text, at)
@@ -63,38 +63,38 @@ _WORDS = {
     "a valid dictionary": "a table",
 }
 _QUIET = {"env", "headers", "token", "secrets", "token_sha256"}
-"""Values below these keys are not repeated in a message: one of them may be a credential."""
+"""Values under these keys are never quoted in messages: they may be credentials."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """A file's name and text, so that a problem can be pointed at."""
+    """The path and text of a configuration file, used to locate problems."""
 
     path: Path
     text: str
 
     def problem(self, key: Sequence[str], what: str) -> str:
-        """One line: file, line, key, what is wrong and what to do."""
+        """Format one problem as a line with file, line number, key and message."""
         find: Callable[[str, Sequence[str]], int | None] = line_in_json if self.path.suffix == ".json" else line_in_toml
         line = find(self.text, key)
         place = f"{self.path}:{line}" if line else str(self.path)
         return f"{place}: {'.'.join(key)}: {what}" if key else f"{place}: {what}"
 
     def error(self, key: Sequence[str], what: str) -> InvalidConfigError:
-        """The error of one problem."""
+        """Build the error for one problem."""
         line = self.problem(key, what)
         return InvalidConfigError(line, path=str(self.path), field=".".join(key) or None, problems=(line,))
 
 
 def all_of(problems: Sequence[tuple[tuple[str, ...], str]], source: Source) -> InvalidConfigError:
-    """One error for everything that is wrong in a file."""
+    """Build one error for all problems of a file."""
     lines = [source.problem(key, what) for key, what in problems]
     field = ".".join(problems[0][0]) or None
     return InvalidConfigError("\n".join(lines), path=str(source.path), field=field, problems=lines)
 
 
 def explained(error: ValidationError, schema: type[BaseModel]) -> list[tuple[tuple[str, ...], str]]:
-    """Each problem with its key, in our own words."""
+    """Return each problem of a validation error with its key, without pydantic's wording."""
     found: dict[tuple[str, ...], str] = {}
     for detail in error.errors(include_url=False):
         key = _key_of(detail["loc"])
@@ -104,15 +104,15 @@ def explained(error: ValidationError, schema: type[BaseModel]) -> list[tuple[tup
 
 
 def _either(first: str, second: str) -> str:
-    """One sentence for a key that a union names once for each of its members."""
-    wanted, _, given = first.partition(", not ")
-    other = second.partition(", not ")[0].removeprefix("expected ")
+    """Merge two messages about one key: pydantic reports each member of a union separately."""
+    wanted, _, given = first.partition(", got ")
+    other = second.partition(", got ")[0].removeprefix("expected ")
     is_alike = first.startswith("expected ") and second.startswith("expected ") and other not in wanted
-    return f"{wanted} or {other}{', not ' if given else ''}{given}" if is_alike else first
+    return f"{wanted} or {other}{', got ' if given else ''}{given}" if is_alike else first
 
 
 def _key_of(location: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The path as it is written in the file; pydantic adds the members of unions and calls a key `[key]`."""
+    """Return the key as written in the file, without the union members and `[key]` parts that pydantic adds."""
     parts = [str(part) for part in location if not isinstance(part, int)]
     return tuple(part for part in parts if not _PYDANTICS_OWN.fullmatch(part))
 
@@ -120,7 +120,7 @@ def _key_of(location: tuple[int | str, ...]) -> tuple[str, ...]:
 def _what(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel]) -> str:
     kind, given = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        return f"there is no such key{_nearest(key, schema)}"
+        return f"unknown key{_nearest(key, schema)}"
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     if kind == "string_pattern_mismatch":
@@ -130,17 +130,17 @@ def _what(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel])
         expected = told.replace("Input should be", "expected")
         for theirs, ours in _WORDS.items():
             expected = expected.replace(theirs, ours)
-    shown = "" if _QUIET & set(key) or isinstance(given, dict | list) else f", not {given!r:.60}"
+    shown = "" if _QUIET & set(key) or isinstance(given, dict | list) else f", got {given!r:.60}"
     return f"{expected[:1].lower()}{expected[1:]}{shown}"
 
 
 _PATTERNS = {
     "modules": "expected package.module:name",
-    "url": "expected an address that begins with http:// or https://",
-    "path": "expected a path that begins with /, such as /mcp",
+    "url": "expected a URL that starts with http:// or https://",
+    "path": "expected a path that starts with /, such as /mcp",
     "token_sha256": "expected the SHA-256 of the token, 64 hexadecimal digits",
     "token_env": "expected the name of an environment variable",
-    "secrets": "expected names of secrets, never their values",
+    "secrets": "expected the names of secrets, not their values",
 }
 
 
@@ -153,18 +153,18 @@ def _expected(key: tuple[str, ...]) -> str:
 def _nearest(key: tuple[str, ...], schema: type[BaseModel]) -> str:
     known = _keys_at(key[:-1], schema)
     near = difflib.get_close_matches(key[-1], known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+    return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
 
 
 def _keys_at(table: Sequence[str], schema: type[BaseModel]) -> list[str]:
-    """The keys that may stand in a table."""
+    """Return the keys that a table may contain."""
     here: Any = schema
     for part in table:
         if isinstance(here, type) and issubclass(here, BaseModel):
             field = next((f for name, f in here.model_fields.items() if part in {name, f.alias}), None)
             here = None if field is None else field.annotation
         else:
-            here = get_args(here)[-1] if get_args(here) else None  # a table of tables: the name is anybody's
+            here = get_args(here)[-1] if get_args(here) else None  # a table of tables: any name is allowed
     if isinstance(here, type) and issubclass(here, BaseModel):
         return [field.alias or name for name, field in here.model_fields.items()]
     return []

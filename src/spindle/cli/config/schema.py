@@ -1,4 +1,4 @@
-"""What a `spindle.toml` may say: its tables and keys, and nothing else."""
+"""Schema of `spindle.toml`: its tables and keys, and detection of literal credentials."""
 
 import re
 from typing import Annotated, Any, Self, cast
@@ -16,42 +16,42 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,6
 SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_./-]*$", max_length=200)]
 
 MEMORY = "memory"
-"""In the place of a path: keep it in this process, as long as it lives."""
+"""Value of a path setting that keeps the data in memory."""
 
 
 class Section(BaseModel):
-    """One table: its values cannot change, and a key that is not declared is refused."""
+    """Base of all tables: frozen, and unknown keys are rejected."""
 
-    # Built when a file is read: without one, starting need not pay for it.
+    # Deferred, so that start-up without a configuration file does not build the validators.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class SpindleSection(Section):
-    """`[spindle]`: where this set-up keeps its things, and who uses it when nobody says."""
+    """`[spindle]`: the state folder and the default profile."""
 
     state: Text | None = None
     """The folder of the spool, the journal, the tools' storage and the scratch workspace."""
     profile: Name | None = None
-    """The profile of a caller who names none."""
+    """The default profile, for callers without one."""
 
 
 class ToolsSection(Section):
-    """`[tools]`: which tools there are besides those of MCP servers."""
+    """`[tools]`: tools of the kit and of Python modules."""
 
     kit: bool | Texts = False
-    """`true` for all that the reach serves, or the names of toolsets."""
+    """`true` for every toolset that `[reach]` supports, or a list of toolset names."""
     modules: Annotated[
         tuple[Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")], ...], Field(strict=False)
     ] = ()
-    """`package.module:name`: a tool, a list of tools, a registry, or a function that gives one of these."""
+    """`package.module:name`: a tool, a list of tools, a registry, or a function that returns one of these."""
     python_path: Texts = ()
-    """Folders that are searched for the modules first."""
+    """Folders prepended to the module search path."""
     http_secrets: dict[SecretName, Texts] = {}
-    """Secrets that `http_request` may send by their names, each with the hosts it may go to."""
+    """Names of the secrets that `http_request` may send, each with its allowed hosts."""
 
 
 class LimitsSection(Section):
-    """`[limits]`: how much a call may show, how long it may take, how many run at once."""
+    """`[limits]`: result budget, timeout and concurrency of calls."""
 
     budget_chars: Count = 80_000
     timeout_seconds: Seconds = 120
@@ -59,7 +59,7 @@ class LimitsSection(Section):
 
 
 class SpoolSection(Section):
-    """`[spool]`: where large results are kept whole, and for how long."""
+    """`[spool]`: where large results are stored in full, and for how long."""
 
     path: Text | None = None
     """A folder, `"memory"`, or an object store such as `"s3://bucket/prefix"`."""
@@ -68,17 +68,17 @@ class SpoolSection(Section):
 
 
 class JournalSection(Section):
-    """`[journal]`: where each call is written down."""
+    """`[journal]`: where calls are recorded."""
 
     path: Text | None = None
     """A SQLite file, or `"memory"`."""
 
 
 class ReachSection(Section):
-    """`[reach]`: what the tools can get at; nothing that is not named here."""
+    """`[reach]`: the files, hosts, commands and secrets granted to tools; anything else is denied."""
 
     root: Text | None = None
-    """The folder that file tools and commands see; a scratch folder unless it is given."""
+    """The folder visible to file tools and commands; defaults to a scratch folder."""
     read: Texts | None = None
     write: Texts | None = None
     hosts: Texts = ()
@@ -95,7 +95,7 @@ _HTTP_KEYS = ("headers", "header_secrets")
 
 
 class ServerEntry(Section):
-    """`[mcp.servers.NAME]`: one upstream MCP server, started by a command or reached at an address."""
+    """`[mcp.servers.NAME]`: one upstream MCP server, started by a command or reached at a URL."""
 
     command: Text | None = None
     args: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -117,7 +117,7 @@ class ServerEntry(Section):
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
         if (self.command is None) == (self.url is None):
-            raise ValueError("expected either command, for a server of your own, or url, for one that runs elsewhere")
+            raise ValueError("expected either command, for a local server, or url, for a remote one")
         ours = {
             "command": ("headers", "header_secrets"),
             "url": ("args", "env", "env_secrets", "env_passthrough", "cwd"),
@@ -125,19 +125,19 @@ class ServerEntry(Section):
         way = "url" if self.command is None else "command"
         wrong = [name for name in ours[way] if name in self.model_fields_set]
         if wrong:
-            raise ValueError(f"{wrong[0]} has no meaning for a server that is given by {way}")
+            raise ValueError(f"{wrong[0]} cannot be used for a server configured with {way}")
         return self
 
 
 class McpSection(Section):
-    """`[mcp]`: upstream MCP servers, here or in the files of desktop clients."""
+    """`[mcp]`: upstream MCP servers, defined here or imported from files of desktop clients."""
 
     imports: Texts = Field(default=(), alias="import")
     servers: dict[Name, ServerEntry] = {}
 
 
 class ProfileEntry(Section):
-    """`[profiles.NAME]`: what one kind of client is shown and may run, and how it proves who it is."""
+    """`[profiles.NAME]`: the tools that one kind of client may see and run, and its bearer token."""
 
     allowed_tools: Texts | None = None
     allowed_mcp_servers: Texts | None = None
@@ -164,15 +164,15 @@ class ServerSection(Section):
     allowed_origins: Texts = ()
     allowed_hosts: Texts = ()
     stop_seconds: Seconds = 10
-    """How long running calls may take to end after the server was told to stop."""
+    """How long running calls may take to finish during shutdown."""
     fence: bool = True
-    """Whether results are fenced as what they are: content that may not be believed."""
+    """Whether results are fenced as untrusted content."""
     name: Text = "spindle"
-    """How the server introduces itself."""
+    """The server name sent to clients."""
     offers: Spot | None = None
-    """`package.module:name` of a server of the official SDK, whose prompts and resources stand beside the tools."""
+    """`package.module:name` of a server of the official SDK; its prompts and resources are served with the tools."""
     instructions: Text | None = None
-    """What its clients' models are told about it."""
+    """Instructions sent to clients for their models."""
 
 
 class ConfigFile(Section):
@@ -199,7 +199,7 @@ class ConfigFile(Section):
     def _known_profile(self) -> Self:
         wanted = self.spindle.profile
         if wanted is not None and wanted not in self.profiles:
-            raise ValueError(f"spindle.profile names {wanted!r}, and there is no [profiles.{wanted}]")
+            raise ValueError(f"spindle.profile is {wanted!r}, but [profiles.{wanted}] does not exist")
         return self
 
 
@@ -208,7 +208,7 @@ TOKEN = re.compile(
     r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*|-----BEGIN [A-Z ]*PRIVATE KEY)"
 )
-"""What nothing but a credential looks like."""
+"""Formats that only credentials have."""
 
 _TELLING_NAME = re.compile(
     r"(^|[_\W])(api[_-]?key|access[_-]?key|token|secret|password|passwd|authorization|cookie|credential)s?($|[_\W])",
@@ -217,7 +217,7 @@ _TELLING_NAME = re.compile(
 
 
 def looks_like_secret(name: str, value: str) -> bool:
-    """Whether a value is a credential, by its own looks or by the name it is given to."""
+    """Return whether a value looks like a credential, by its format or by its key name."""
     if TOKEN.search(value):
         return True
     plain = re.sub(r"\$\{[^}]*\}", "", value).removeprefix("Bearer").removeprefix("Basic").strip()

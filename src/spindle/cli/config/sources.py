@@ -1,4 +1,4 @@
-"""Which file configures this run."""
+"""Sources of the configuration: finding `spindle.toml`, importing MCP client files, expanding `${NAME}`."""
 
 import json
 import os
@@ -17,16 +17,16 @@ NAME = "spindle.toml"
 
 
 def find_config(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Path | None:
-    """The file that was named, else the nearest one from the working folder upwards, else the user's own.
+    """Return the given file, else the nearest one from the working folder upwards, else the user's own.
 
     Raises:
-        InvalidConfigError: The named file is not there, or a found one belongs to somebody else.
+        InvalidConfigError: The given file does not exist, or a discovered one is owned or writable by another user.
     """
     named, by = (given, "--config") if given is not None else (environ.get("SPINDLE_CONFIG") or None, "SPINDLE_CONFIG")
     if named is not None:
         path = (cwd / Path(named).expanduser()).absolute()
         if not path.is_file():
-            raise InvalidConfigError(f"{path}: {by} names this file, and it is not there", path=str(path))
+            raise InvalidConfigError(f"{path}: no such file (given by {by})", path=str(path))
         return path
     for path in _candidates(cwd, environ):
         if path.is_file():
@@ -36,18 +36,18 @@ def find_config(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) ->
 
 
 def config_home(environ: Mapping[str, str]) -> Path:
-    """The folder of the user's own configuration."""
+    """Return the folder of the user's configuration."""
     return _base(environ, "XDG_CONFIG_HOME", ".config") / "spindle"
 
 
 def state_home(environ: Mapping[str, str]) -> Path:
-    """The folder of what is kept when no place is named."""
+    """Return the default folder for state."""
     return _base(environ, "XDG_STATE_HOME", ".local/state") / "spindle"
 
 
 def _base(environ: Mapping[str, str], variable: str, otherwise: str) -> Path:
     given = Path(environ.get(variable) or "")
-    # As the specification of these variables wants it: a relative path does not count.
+    # The XDG base directory specification requires relative paths to be ignored.
     return given if given.is_absolute() else Path(environ.get("HOME") or Path.home()) / otherwise
 
 
@@ -61,15 +61,13 @@ def _candidates(cwd: Path, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _check_owner(path: Path) -> None:
-    # A configuration starts programs, and this one was not asked for by name: another user's must not run as us.
+    # A configuration can start programs: one that was discovered, not named, must not come from another user.
     if os.name != "posix":
         return
     found = path.stat()
     if found.st_uid not in {0, os.geteuid()} or stat.S_IMODE(found.st_mode) & 0o002:
-        why = "anybody may write it" if found.st_mode & 0o002 else f"it belongs to another user ({found.st_uid})"
-        raise InvalidConfigError(
-            f"{path}: found here, and {why}; name it with --config if you trust it", path=str(path)
-        )
+        why = "it is world-writable" if found.st_mode & 0o002 else f"it is owned by another user (uid {found.st_uid})"
+        raise InvalidConfigError(f"{path}: found, but {why}; pass it with --config if you trust it", path=str(path))
 
 
 _OURS = ("command", "args", "env", "cwd", "url", "headers")
@@ -81,28 +79,28 @@ _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Imported:
-    """The servers of one file, as entries of a `spindle.toml`, and what should be known about them."""
+    """The servers of one imported file, converted to entries of a `spindle.toml`."""
 
     source: Source
     table: str
-    """The key they stand under."""
+    """The key of the servers in the file."""
     servers: Mapping[str, dict[str, Any]]
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Of each server that cannot be had, why."""
+    """Why servers were skipped, one line each."""
 
 
 def read_mcp_json(path: Path) -> Imported:
-    """Read a desktop client's file; what it says beyond its servers is left alone, and so are those of other kinds.
+    """Read the servers of a desktop client's file; other keys and unsupported transports are skipped.
 
     Raises:
-        InvalidConfigError: It cannot be read, is no JSON, or has no servers.
+        InvalidConfigError: The file cannot be read, is not JSON, or has no servers.
     """
     try:
         source = Source(path=path, text=path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InvalidConfigError(f"{path}: cannot be read: {why}", path=str(path)) from error
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InvalidConfigError(f"{path}: cannot read the file: {why}", path=str(path)) from error
     content = _parsed(source)
     for table in ("mcpServers", "servers"):
         if isinstance(content, dict) and isinstance(servers := cast("Any", content).get(table), dict):
@@ -111,20 +109,20 @@ def read_mcp_json(path: Path) -> Imported:
 
 
 def _parsed(source: Source) -> Any:
-    # Editors allow comments and a comma before a closing bracket.
+    # Some clients accept comments and trailing commas.
     plain = _TRAILING.sub(lambda it: it[1] or "", _COMMENT.sub(lambda it: it[1] or _blank(it[0]), source.text))
     try:
         return json.loads(plain)
     except json.JSONDecodeError as error:
         raise InvalidConfigError(
-            f"{source.path}:{error.lineno}: is no JSON: {error.msg} (column {error.colno})", path=str(source.path)
+            f"{source.path}:{error.lineno}: invalid JSON: {error.msg} (column {error.colno})", path=str(source.path)
         ) from error
     except RecursionError:
-        raise InvalidConfigError(f"{source.path}: is nested too deeply", path=str(source.path)) from None
+        raise InvalidConfigError(f"{source.path}: nested too deeply", path=str(source.path)) from None
 
 
 def _blank(comment: str) -> str:
-    return "\n" * comment.count("\n")  # so that the lines keep their numbers
+    return "\n" * comment.count("\n")  # to preserve line numbers
 
 
 def _imported(source: Source, table: str, servers: dict[str, Any]) -> Imported:
@@ -139,7 +137,7 @@ def _imported(source: Source, table: str, servers: dict[str, Any]) -> Imported:
         transport = entry.get("type") or entry.get("transport")
         if isinstance(transport, str) and transport not in _TRANSPORTS:
             if not is_off:
-                why = f"is left out: its transport {transport!r} is not spoken here, only stdio and streamable HTTP"
+                why = f"skipped: unsupported transport {transport!r}; only stdio and streamable HTTP are supported"
                 left_out.append(source.problem((table, name), why))
             continue
         found[name] = _entry(entry) | ({"enabled": False} if is_off else {})
@@ -156,12 +154,12 @@ def _entry(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _notes(given: Mapping[str, Any]) -> list[str]:
-    notes = [f"{name} is left alone: it means nothing here" for name in given if name not in _UNDERSTOOD]
+    notes = [f"{name} is ignored: unknown key" for name in given if name not in _UNDERSTOOD]
     for table in ("env", "headers"):
         values = given.get(table)
         if isinstance(values, dict):
             notes += [
-                f"{table}.{name} holds a credential in clear; ${{NAME}} would take it from the environment"
+                f"{table}.{name} contains a plain-text credential; use ${{NAME}} to read it from the environment"
                 for name, value in cast("dict[str, Any]", values).items()
                 if isinstance(value, str) and looks_like_secret(name, value)
             ]
@@ -173,17 +171,19 @@ _ANY = re.compile(r"\$\{[^}]*\}?")
 
 
 def expand(text: str, environ: Mapping[str, str]) -> str:
-    """Put the environment's values in the place of `${NAME}`, `${NAME:-otherwise}` and `${env:NAME}`.
+    """Replace `${NAME}`, `${NAME:-default}` and `${env:NAME}` by values of the environment.
 
     Raises:
-        InvalidConfigError: There is no such variable, and nothing is said for that case.
+        InvalidConfigError: A variable is unset and has no default, or the syntax is invalid.
     """
 
     def value_of(found: re.Match[str]) -> str:
         name, otherwise = found[1], found[2]
         value = environ.get(name)
         if value is None and otherwise is None:
-            raise InvalidConfigError(f"the environment has no {name}; set it, or write ${{{name}:-otherwise}}")
+            raise InvalidConfigError(
+                f"the environment variable {name} is not set; set it, or write ${{{name}:-default}}"
+            )
         return otherwise if value is None else value
 
     pieces: list[str] = []
@@ -195,11 +195,11 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
 
 
 def expand_path(text: str, base: Path, environ: Mapping[str, str]) -> Path:
-    """A path of a file: expanded, `~` too, and taken from the file's own folder when it is relative."""
+    """Expand variables and `~` in a path; a relative path is resolved against `base`."""
     return Path(os.path.normpath(base / Path(expand(text, environ)).expanduser()))
 
 
 def _plain(text: str) -> str:
     if (wrong := _ANY.search(text)) is not None:
-        raise InvalidConfigError(f"{wrong[0]} is not understood; write ${{NAME}} or ${{NAME:-otherwise}}")
+        raise InvalidConfigError(f"invalid variable reference {wrong[0]}; write ${{NAME}} or ${{NAME:-default}}")
     return text

@@ -1,1 +1,1 @@
-"""Where the bytes of media lie outside the process; `files.py` reads the local disk."""
+"""Readers of media outside the process; `files.py` reads local files."""

@@ -1,4 +1,4 @@
-"""Media that lies in a file: opened anew for each stream, never held in memory."""
+"""Media in a local file, opened for each stream and never held in memory."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from spindle.media.readers import CHUNK_BYTES
 
 
 class FileReader:
-    """Reads one regular file; a relative path is taken from the folder that is current now."""
+    """A reader of one regular file; a relative path is resolved against the current folder at construction."""
 
     __slots__ = ("path",)
 
@@ -21,20 +21,20 @@ class FileReader:
         self.path = Path(path).absolute()
 
     def stream(self) -> "FilePieces":
-        """Open the file anew and give it in pieces of 64 KiB."""
+        """Open the file again and return it in chunks of 64 KiB."""
         return FilePieces(self.path)
 
     async def byte_length(self) -> int:
-        """Ask the file system how long the file is.
+        """Return the size of the file.
 
         Raises:
-            MediaUnreadableError: There is no regular file at the path.
+            MediaUnreadableError: The path is not a readable regular file.
         """
         return await anyio.to_thread.run_sync(_size, self.path)
 
 
 class FilePieces:
-    """An open file, closed at its end, by `aclose`, or when the last hold on it is gone."""
+    """An async iterator over a file, which is closed at its end, by `aclose`, or on garbage collection."""
 
     __slots__ = ("_file", "_path")
 
@@ -52,7 +52,7 @@ class FilePieces:
         return piece
 
     async def aclose(self) -> None:
-        """Close the file; nothing more is given."""
+        """Close the file and end the iteration."""
         await anyio.to_thread.run_sync(self._close)
 
     def _read(self) -> bytes:
@@ -74,7 +74,7 @@ class FilePieces:
             self._file.close()
 
     def __del__(self) -> None:
-        # Without this a stream that is left half-way would warn, and keep its descriptor until the collector comes.
+        # An abandoned stream would otherwise emit a ResourceWarning and keep its descriptor until garbage collection.
         self._close()
 
 
@@ -90,7 +90,7 @@ def _opened(path: Path) -> FileIO:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    # A pipe without a writer would block the opening for ever.
+    # Opening a pipe without a writer would block forever.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -106,11 +106,11 @@ def _size(path: Path) -> int:
 
 def _unreadable(path: Path, failure: Exception) -> MediaUnreadableError:
     why = failure.strerror if isinstance(failure, OSError) and failure.strerror else str(failure)
-    return MediaUnreadableError(f"cannot read the media file {str(path)!r}: {why}", field="reader")
+    return MediaUnreadableError(f"cannot read media file {str(path)!r}: {why}", field="reader")
 
 
 def _no_regular_file(path: Path) -> MediaUnreadableError:
     return MediaUnreadableError(
-        f"{str(path)!r} is no regular file; media can be read from files, not from folders, pipes or devices",
+        f"{str(path)!r} is not a regular file; media cannot be read from folders, pipes or devices",
         field="reader",
     )
