@@ -165,7 +165,7 @@ def check_argv(argv: object, *, shell: bool, tool: str | None = None) -> list[st
     if not isinstance(argv, (list, tuple)) or not argv:
         raise CapabilityError(f"argv: expected a non-empty list of strings, got {argv!r}", tool=tool, field="argv")
     words: list[str] = []
-    for index, word in enumerate(argv):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  that is what is checked here
+    for index, word in enumerate(argv):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  checked here
         words.append(_system_text(word, f"argv[{index}]", tool))
     if not words[0]:
         raise CapabilityError("argv[0]: expected a command name, got an empty string", tool=tool, field="argv")
