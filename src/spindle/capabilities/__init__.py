@@ -1,4 +1,4 @@
-"""What a tool may reach: declared on the tool, served by backends; open `declare.py` first."""
+"""Capabilities: the resources a tool declares and the backends that serve them; open `declare.py` first."""
 
 from spindle.doors import open_door
 

@@ -1,4 +1,4 @@
-"""What the user sent with the turn, as far as a tool declared its kinds. No I/O: the content is read by `Media`."""
+"""The attachments capability: the turn's media of the kinds a tool declared. No I/O: `Media` reads the content."""
 
 from spindle.capabilities.declare import CallScope
 from spindle.errors import CapabilityError, UnknownAttachmentError
@@ -8,28 +8,28 @@ _SHOWN_IDS = 20
 
 
 class AttachmentsBackend:
-    """Serves the attachments that the caller passed for the turn; nothing else is reached through it."""
+    """A backend that serves only the attachments the caller passed for the turn."""
 
     def open(self, need: tuple[str, ...], scope: CallScope) -> "Attachments":
-        """Give the handle of one call.
+        """Return the handle of one call.
 
         Raises:
-            CapabilityError: What was passed is no media, or two media share an id.
+            CapabilityError: An attachment is not a `Media`, or two attachments share an id.
         """
         given: dict[str, Media] = {}
         for media in scope.attachments or ():
             if not isinstance(media, Media):
                 raise _unfit(
-                    f"expected Media, got {type(media).__name__}; make it with Media.user_attachment(…)", scope
+                    f"expected Media, got {type(media).__name__}; build it with Media.user_attachment(…)", scope
                 )
             if given.setdefault(media.id, media) is not media:
-                raise _unfit(f"two of them have the id {media.id!r}; give each its own", scope)
+                raise _unfit(f"two attachments have the id {media.id!r}; ids must be unique", scope)
         seen = [media for media in given.values() if media.kind in need or "*" in need]
         return Attachments(seen, kinds=need, tool=scope.tool)
 
 
 class Attachments:
-    """One call's view of the turn's attachments: those of the kinds its tool declared."""
+    """The attachments handle of one call: the turn's attachments of the kinds its tool declared."""
 
     __slots__ = ("_kinds", "_media", "_tool")
 
@@ -39,21 +39,21 @@ class Attachments:
         self._tool = tool
 
     async def list(self) -> "list[Media]":
-        """Give them in the order in which they were passed."""
+        """Return the attachments in the order in which they were passed."""
         return [*self._media.values()]
 
     async def get(self, id: str) -> Media:
-        """Give the one with this id.
+        """Return the attachment with this id.
 
         Raises:
-            UnknownAttachmentError: None of those that the tool may see has it.
+            UnknownAttachmentError: No attachment of a declared kind has this id.
         """
-        found = self._media.get(str(id))  # an untyped caller may ask for anything
+        found = self._media.get(str(id))  # callers may be untyped
         if found is not None:
             return found
-        # One of another kind is answered alike: the tool is not told that it is there.
+        # An attachment of an undeclared kind gets the same error, so that the tool does not learn that it exists.
         ids = [*self._media][:_SHOWN_IDS]
-        known = f"the ids are {', '.join(map(repr, ids))}" if ids else "there is none"
+        known = f"the ids are {', '.join(map(repr, ids))}" if ids else "there are none"
         more = ", …" if len(self._media) > len(ids) else ""
         kinds = ", ".join(self._kinds)
         raise UnknownAttachmentError(
@@ -64,6 +64,4 @@ class Attachments:
 
 
 def _unfit(problem: str, scope: CallScope) -> CapabilityError:
-    return CapabilityError(
-        f"the attachments of this turn cannot be used: {problem}", tool=scope.tool, field="attachments"
-    )
+    return CapabilityError(f"invalid attachments for this turn: {problem}", tool=scope.tool, field="attachments")

@@ -1,4 +1,4 @@
-"""Sensible backends for one machine, each with the grants it was given."""
+"""The factory behind `Backends.local`: default backends for one machine."""
 
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -24,7 +24,7 @@ def local_backends(
     storage_path: str | PathLike[str] | None,
     shell: bool,
 ) -> dict[str, Any]:
-    """Make the six; the network only where hosts are granted, for it needs an extra."""
+    """Build the backends by capability name; network is built only if hosts are granted, because it needs an extra."""
     served: dict[str, Any] = {
         "files": FilesBackend(root, read=read, write=write),
         "secrets": SecretsBackend({} if secrets is None else secrets),

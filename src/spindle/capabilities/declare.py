@@ -1,4 +1,4 @@
-"""What a tool says it needs of the world."""
+"""Declarations of the resources a tool needs, and the scope of the call they are opened for."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ CAPABILITY_NAMES = ("network", "secrets", "storage", "files", "process", "attach
 
 @dataclass(frozen=True, slots=True, init=False)
 class FileReach:
-    """Folders and files a tool reads and writes, relative to the backend's root."""
+    """The folders and files a tool reads and writes, relative to the backend's root."""
 
     read: tuple[str, ...]
     write: tuple[str, ...]
@@ -26,7 +26,7 @@ class FileReach:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Capabilities:
-    """A tool's declared needs; `None` means it does not need that one."""
+    """The capabilities a tool declares; `None` means that the capability is not needed."""
 
     network: tuple[str, ...] | None
     """Hosts: exact names, `*.example.com` for the subdomains of example.com, `*` for any public host."""
@@ -35,7 +35,7 @@ class Capabilities:
     files: FileReach | None
     process: tuple[str, ...] | None
     attachments: tuple[str, ...] | None
-    """Kinds of media; `*` for all of them."""
+    """Media kinds; `*` for all of them."""
 
     def __init__(  # noqa: PLR0917  the order is that of the public surface
         self,
@@ -46,10 +46,10 @@ class Capabilities:
         process: Iterable[str] | None = None,
         attachments: Iterable[MediaKind | Literal["*"]] | None = None,
     ) -> None:
-        """Check and freeze each need.
+        """Validate and freeze each declaration.
 
         Raises:
-            CapabilityError: A need is not of its kind.
+            CapabilityError: A declaration has the wrong type or an unknown value.
         """
         put = object.__setattr__
         put(self, "network", _names(network, "network"))
@@ -63,7 +63,7 @@ class Capabilities:
         put(self, "attachments", kinds)
 
     def declared(self) -> tuple[str, ...]:
-        """Name the needs that are there."""
+        """Return the names of the declared capabilities."""
         return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
 
@@ -101,16 +101,16 @@ NO_CAPABILITIES = Capabilities()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallScope:
-    """The call a handle is opened for."""
+    """The call a capability handle is opened for."""
 
     tool: str
     session_id: str
     turn_id: str | None = None
     toolset: str | None = None
-    """Its tools share their storage."""
+    """The toolset of the tool; tools of one toolset share their storage."""
     spool: Any = None
     events: Any = None
     attachments: tuple[Any, ...] = ()
-    """What the user sent with the turn."""
+    """Media the user sent with the turn."""
     redactor: Any = None
-    """Is told every secret that is handed out, to mask it wherever it turns up."""
+    """Registers every secret that is handed out, so that it is masked wherever it appears."""

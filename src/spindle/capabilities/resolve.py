@@ -1,4 +1,4 @@
-"""Which of a tool's declared needs are served, and by what: decided anew for each call."""
+"""The backends of the capabilities: opening and closing a call's handles, and checking a tool against a policy."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +15,10 @@ _SECONDS_TO_CLOSE = 5
 
 @dataclass(frozen=True, slots=True)
 class Backends:
-    """What serves each capability for real; `None` serves nobody, so a tool that needs it is refused.
+    """The backend of each capability; with `None`, tools that declare the capability are rejected.
 
-    A backend has `open(need, scope)`, which gives the handle of one call: what the tool declared and it grants.
+    A backend has `open(need, scope)`, which returns the handle of one call, limited to what the tool declared and the
+    backend grants.
     """
 
     network: Any = None
@@ -41,11 +42,11 @@ class Backends:
         storage_path: str | PathLike[str] | None = None,
         shell: bool = False,
     ) -> "Backends":
-        """Serve all six on this machine: files under `root`, and the hosts, commands and secrets that are named.
+        """Build backends for this machine: files under `root`, and the given hosts, commands and secrets.
 
         Raises:
-            CapabilityError: A grant is not of its kind.
-            MissingExtraError: Hosts are granted, and the extra `network` is not installed.
+            CapabilityError: A grant has the wrong type or an invalid value.
+            MissingExtraError: Hosts are granted, but the extra `network` is not installed.
         """
         from spindle.capabilities.backend_local import local_backends  # noqa: PLC0415 - a port's factory method
 
@@ -67,12 +68,12 @@ NO_BACKENDS = Backends()
 
 
 def unserved(needs: Capabilities, backends: Backends) -> list[str]:
-    """Name the declared needs that have no backend."""
+    """Return the names of the declared capabilities that have no backend."""
     return [name for name in CAPABILITY_NAMES if _declared(needs, name) and getattr(backends, name) is None]
 
 
 def handles(needs: Capabilities, backends: Backends, scope: CallScope) -> Mapping[str, Any] | None:
-    """Open the handle of each declared need, and of no other; something that cannot be opened is a handle itself."""
+    """Open a handle for each declared capability; a backend without `open` is used as the handle itself."""
     if needs is NO_CAPABILITIES:
         return None
     found: dict[str, Any] = {}
@@ -86,7 +87,7 @@ def handles(needs: Capabilities, backends: Backends, scope: CallScope) -> Mappin
 
 
 async def close_handles(opened: Mapping[str, Any] | None) -> None:
-    """Close what a call opened, also while it is being cancelled."""
+    """Close the handles of a call, even while it is being cancelled."""
     for handle in (opened or {}).values():
         close = getattr(handle, "aclose", None)
         if callable(close):
@@ -99,22 +100,22 @@ def _declared(needs: Capabilities, name: str) -> bool:
 
 
 class Needy(Protocol):
-    """What is asked of a tool."""
+    """The part of a tool that `validate` reads."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The tool's name."""
         ...
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it declares that it needs."""
+        """The capabilities the tool declares."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unmet:
-    """One need that is not granted."""
+    """A declared capability, or a part of one, that is not granted."""
 
     tool: str
     capability: str
@@ -122,7 +123,7 @@ class Unmet:
 
 
 def validate(tool: Needy, policy: Backends) -> list[Unmet]:
-    """List every need of a tool that a policy does not grant, or grants only in part."""
+    """Return each declared capability of a tool that a policy does not grant, or grants only in part."""
     found: list[Unmet] = []
     for name in CAPABILITY_NAMES:
         need = getattr(tool.capabilities, name)
@@ -135,7 +136,7 @@ def validate(tool: Needy, policy: Backends) -> list[Unmet]:
 
 def _unmet(name: str, need: Any, backend: Any) -> Iterator[str]:
     if backend is None:
-        yield f"nothing serves {name}; give Backends({name}=…)"
+        yield f"no backend for {name}; pass Backends({name}=…)"
         return
     asked = cast("Callable[[Any], list[str]] | None", getattr(backend, "lacking", None))
     if asked is None:
@@ -143,14 +144,14 @@ def _unmet(name: str, need: Any, backend: Any) -> Iterator[str]:
     for part in _parts(need):
         try:
             lacking = asked(part)
-        except CapabilityError as error:  # what can never be granted, such as a host that is none
+        except CapabilityError as error:  # a value that can never be granted, such as an invalid host name
             yield f"{name}: {error}"
         else:
             yield from (f"{name}: {what} is not granted" for what in lacking)
 
 
 def _parts(need: Any) -> Iterator[Any]:
-    """Give each of several needs alone, so that one that is no need at all hides no other."""
+    """Yield each part of a need separately, so that an invalid part does not hide the others."""
     if isinstance(need, FileReach):
         yield from (FileReach(read=[path]) for path in need.read)
         yield from (FileReach(write=[path]) for path in need.write)

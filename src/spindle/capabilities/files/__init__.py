@@ -1,4 +1,4 @@
-"""The files capability: which paths a tool may read and write, and the disk behind it."""
+"""The files capability: the paths a tool may read and write, and the disk backend; open `paths.py` first."""
 
 from spindle.doors import open_door
 

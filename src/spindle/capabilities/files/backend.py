@@ -1,4 +1,4 @@
-"""The files capability on a folder of this machine."""
+"""The files backend on a folder of this machine, and the handle that tools use."""
 
 import os
 import weakref
@@ -28,7 +28,7 @@ MAX_ENTRIES = 10_000
 
 
 class FilesBackend:
-    """Serves files below `root`: to each tool what it declared, as far as `read` and `write` grant it."""
+    """A backend that serves files below `root`: those a tool declared and `read` and `write` grant."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class FilesBackend:
         max_entries: int = MAX_ENTRIES,
         hard_links: bool = False,
     ) -> None:
-        """Open the root, which stays open as long as anybody holds the backend.
+        """Open the root folder, which stays open as long as the backend is referenced.
 
         Raises:
-            CapabilityError: The root is no folder, a grant is no list of paths below it, or a limit is not positive.
+            CapabilityError: The root is not a folder, a grant is not a list of paths below it, or a limit is below 1.
         """
         for name, limit in (("max_file_bytes", max_file_bytes), ("max_entries", max_entries)):
             if isinstance(limit, bool) or limit < 1:
@@ -53,14 +53,14 @@ class FilesBackend:
         fd = open_root(root)
         self.disk = Disk(root=fd, max_file_bytes=max_file_bytes, max_entries=max_entries, hard_links=hard_links)
         self.memory = ReadTracker()
-        # There is no other way to close it: a descriptor closed under a thread at work would soon be another folder's.
+        # Closed only here: if it were closed while a thread uses it, the number could be reused for another folder.
         weakref.finalize(self, os.close, fd)
 
     def open(self, need: FileReach, scope: CallScope) -> "FilesHandle":
-        """Give one call its handle.
+        """Return the handle of one call.
 
         Raises:
-            CapabilityError: The tool declared a path that leads out of the root.
+            CapabilityError: The tool declared a path outside the root.
         """
         return FilesHandle(
             backend=self,
@@ -70,7 +70,7 @@ class FilesBackend:
         )
 
     def lacking(self, need: FileReach) -> list[str]:
-        """Name the declared places that are not granted."""
+        """Return the declared paths that are not granted."""
         ways = (("read", need.read, self._read), ("write", need.write, self._write))
         return [
             f"{access} {path!r}"
@@ -82,10 +82,10 @@ class FilesBackend:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilesHandle:
-    """`ctx.files`: what one call may do to files. Every path is relative to the root.
+    """The files handle of one call, `ctx.files`; every path is relative to the root.
 
-    Each method raises `PathNotReachableError` for a path that is out of reach, and `FileAccessError` for one that is
-    in reach and cannot be used as asked.
+    Each method raises `PathNotReachableError` for a path that is not allowed, and `FileAccessError` for an allowed path
+    on which the operation fails.
     """
 
     backend: FilesBackend
@@ -94,27 +94,27 @@ class FilesHandle:
     writing: OneWay
 
     async def read_bytes(self, path: str) -> bytes:
-        """Give a file's bytes.
+        """Return the bytes of a file.
 
         Raises:
-            FileMissingError: It does not exist.
+            FileMissingError: The file does not exist.
         """
         return await self._read(self.reading.judge(path))
 
     async def read_text(self, path: str, *, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """Give a file's text; line ends stay as they are.
+        """Return the text of a file; line endings are unchanged.
 
         Raises:
-            FileMissingError: It does not exist.
+            FileMissingError: The file does not exist.
         """
         place = self.reading.judge(path)
         return await file_threads.run_abandonable(_decoded, place, await self._read(place), encoding, errors)
 
     async def write_bytes(self, path: str, data: bytes) -> None:
-        """Put `data` in the place of a file at once, or make it, with the folders it needs.
+        """Atomically create or replace a file with `data`; missing folders are created.
 
         Raises:
-            StaleWriteError: It changed since this session read it.
+            StaleWriteError: The file changed since this session read it.
         """
         place = self.writing.judge(path)
         if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
@@ -122,10 +122,10 @@ class FilesHandle:
         await file_threads.run(self._write, place, bytes(data))
 
     async def write_text(self, path: str, text: str, *, encoding: str = "utf-8", errors: str = "strict") -> None:
-        """Put `text` in the place of a file at once, or make it, with the folders it needs.
+        """Atomically create or replace a file with `text`; missing folders are created.
 
         Raises:
-            StaleWriteError: It changed since this session read it.
+            StaleWriteError: The file changed since this session read it.
         """
         place = self.writing.judge(path)
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
@@ -133,31 +133,31 @@ class FilesHandle:
         await file_threads.run(lambda: self._write(place, _encoded(place, text, encoding, errors)))
 
     async def stat(self, path: str) -> FileStat | None:
-        """Look at a file or folder; `None` if nothing is there."""
+        """Return the status of a file or folder, or None if it does not exist."""
         place = self.reading.judge(path)
         return await file_threads.run_abandonable(lambda: self.backend.disk.stat(place))
 
     async def exists(self, path: str) -> bool:
-        """Whether a file or folder is there."""
+        """Return True if a file or folder exists."""
         return await self.stat(path) is not None
 
     async def remove(self, path: str) -> None:
-        """Remove a file, or a folder that is empty.
+        """Remove a file or an empty folder.
 
         Raises:
-            StaleWriteError: It changed since this session read it.
-            FileMissingError: It does not exist.
+            StaleWriteError: The file changed since this session read it.
+            FileMissingError: The file does not exist.
         """
         place = self.writing.judge(path)
         await file_threads.run(self._remove, place)
 
     async def make_dir(self, path: str) -> None:
-        """Make a folder and those above it; one that exists is left as it is."""
+        """Create a folder and its parents; an existing folder is left unchanged."""
         place = self.writing.judge(path)
         await file_threads.run(lambda: self.backend.disk.make_folder(place, may_make=self.writing.granted.covers))
 
     async def list(self, path: str = ".") -> Entries:
-        """List a folder by name; one that does not exist is empty."""
+        """List a folder, sorted by name; a folder that does not exist yields an empty list."""
         place = self.reading.judge(path)
         return await file_threads.run_abandonable(lambda: self.backend.disk.entries(place))
 
@@ -169,11 +169,11 @@ class FilesHandle:
         except FileMissingError:
             memory.read(known_as, NOTHING, began=began)
             raise
-        # Noted here and not in the thread: what a cancelled caller never got, it has not read.
+        # Recorded here and not in the thread: a cancelled caller never received the data, so it has not read the file.
         memory.read(known_as, seen, began=began)
         return data
 
-    # What runs in a thread is bound to the handle, which holds the backend and with it the root.
+    # Functions run in threads are bound methods, because the handle keeps the backend and its root open.
 
     def _read_now(self, place: Place) -> tuple[bytes, FileVersion]:
         data = self.backend.disk.read(place)
@@ -199,12 +199,10 @@ def _decoded(place: Place, data: bytes, encoding: str, errors: str) -> str:
     try:
         return data.decode(encoding, errors)
     except LookupError as error:
-        raise not_possible(
-            place, "not_text", f"{encoding!r} with errors={errors!r} is no way to decode text"
-        ) from error
+        raise not_possible(place, "not_text", f"unknown encoding {encoding!r} or error handler {errors!r}") from error
     except UnicodeError as error:
         raise not_possible(
-            place, "not_text", f"it is no {encoding} text; read its bytes, or name another encoding"
+            place, "not_text", f"it is not {encoding} text; read its bytes, or pass another encoding"
         ) from error
 
 
@@ -212,10 +210,8 @@ def _encoded(place: Place, text: str, encoding: str, errors: str) -> bytes:
     try:
         return text.encode(encoding, errors)
     except LookupError as error:
-        raise not_possible(
-            place, "not_text", f"{encoding!r} with errors={errors!r} is no way to encode text"
-        ) from error
+        raise not_possible(place, "not_text", f"unknown encoding {encoding!r} or error handler {errors!r}") from error
     except UnicodeError as error:
         raise not_possible(
-            place, "not_text", f"the text cannot be written as {encoding}; name another encoding"
+            place, "not_text", f"the text cannot be encoded as {encoding}; pass another encoding"
         ) from error

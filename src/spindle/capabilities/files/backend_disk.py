@@ -1,4 +1,4 @@
-"""What can be done to files below one root. It blocks; `files.py` calls it from threads."""
+"""File operations below one root, with atomic writes; they block, and `backend.py` calls them in threads."""
 
 import os
 import secrets
@@ -37,13 +37,13 @@ from spindle.errors import FileAccessError, FileMissingError, StaleWriteError
 
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ACCESS_LIST = "system.posix_acl_access"
-# A few locks for all files: two writers of one file meet at the same one, whichever backend they came through.
+# A fixed set of locks for all files: writers of one file share a lock even across backends.
 _LOCKS = tuple(Lock() for _ in range(64))
 
 
 @contextmanager
 def one_writer(folder: int, name: str) -> Generator[None]:
-    """Keep other writers of this process away from one name of a folder."""
+    """Lock one name of a folder against other writers of this process."""
     info = os.fstat(folder)
     with _LOCKS[hash((info.st_dev, info.st_ino, name)) % len(_LOCKS)]:
         yield
@@ -51,12 +51,12 @@ def one_writer(folder: int, name: str) -> Generator[None]:
 
 @contextmanager
 def drafted(folder: int, data: bytes, *, old: int | None) -> Generator[str]:
-    """Write `data` under a name of its own, safe on the disk, with the permissions of the open file `old`.
+    """Write `data` to a synced temporary file with the permissions of the open file `old`; yield its name.
 
-    The draft is to be renamed into place; one that was not is removed.
+    The caller renames the draft into place; a draft that was not renamed is removed.
     """
     name = f"{DRAFT_PREFIX}{secrets.token_hex(12)}{DRAFT_SUFFIX}"
-    # Until it has the old file's permissions nobody else may look into it.
+    # Private until it has the old file's permissions.
     fd = os.open(name, _DRAFT, 0o666 if old is None else 0o600, dir_fd=folder)
     try:
         try:
@@ -73,7 +73,7 @@ def drafted(folder: int, data: bytes, *, old: int | None) -> Generator[str]:
 
 
 def put_in_place(folder: int, draft: str, name: str) -> None:
-    """Give a draft its name, replacing what had it, and make that last."""
+    """Rename a draft to its final name, replacing an existing file, and sync the folder."""
     os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)
 
@@ -86,7 +86,7 @@ def _write_fully(fd: int, data: bytes) -> None:
 
 def _keep_permissions(fd: int, old: int) -> None:
     was, now = os.fstat(old), os.fstat(fd)
-    mode = stat.S_IMODE(was.st_mode) & 0o777  # writing to a program takes its set-user-id away, and so do we
+    mode = stat.S_IMODE(was.st_mode) & 0o777  # without set-user-ID bits, which writing to a file clears too
     if was.st_uid != now.st_uid:
         with suppress(PermissionError):
             os.fchown(fd, was.st_uid, -1)
@@ -94,11 +94,11 @@ def _keep_permissions(fd: int, old: int) -> None:
         try:
             os.fchown(fd, -1, was.st_gid)
         except PermissionError:
-            # What its group was allowed, ours is not: it gets what everybody gets.
+            # The new group must not inherit the old group's rights: it gets those of others.
             mode = mode & 0o707 | (mode & 0o007) << 3
     os.fchmod(fd, mode)
     if hasattr(os, "getxattr"):
-        with suppress(OSError):  # most files have no access list, and some disks know none
+        with suppress(OSError):  # most files have no ACL, and some file systems do not support them
             os.setxattr(fd, _ACCESS_LIST, os.getxattr(old, _ACCESS_LIST))
 
 
@@ -112,11 +112,11 @@ class Disk:
     hard_links: bool
 
     def read(self, place: Place) -> bytes:
-        """Give a file's bytes.
+        """Return the bytes of a file.
 
         Raises:
-            FileMissingError: It is not there.
-            FileAccessError: It is no file, or too large.
+            FileMissingError: The file does not exist.
+            FileAccessError: The path is not a file, or the file is too large.
         """
         self._must_be_file(place)
         with translate_os_errors(place), folder_at(self.root, place, place.names[:-1]) as folder:
@@ -125,16 +125,16 @@ class Disk:
     def write(
         self, place: Place, data: bytes, *, may_make: MayMake, memory: ReadTracker, session_file: SessionFile
     ) -> None:
-        """Put `data` in the place of a file, or make it, all or nothing.
+        """Atomically create or replace a file with `data`.
 
         Raises:
-            StaleWriteError: The session read it, and it is another by now.
-            FileAccessError: It is no file, too large, or not to be written.
+            StaleWriteError: The file changed since the session read it.
+            FileAccessError: The path is not a file, or the file is too large or not writable.
         """
         self._must_be_file(place)
         self._check_size(place, len(data))
         with translate_os_errors(place), folder_at(self.root, place, place.names[:-1], may_make=may_make) as folder:
-            # Replacing a name asks for no right on the file itself, so that right is asked for here.
+            # Renaming needs no write permission on the old file, so it is checked by opening the file for writing.
             old = open_file(folder, place, os.O_WRONLY, hard_links=self.hard_links)
             try:
                 if old is None:
@@ -148,11 +148,11 @@ class Disk:
                     os.close(old)
 
     def remove(self, place: Place, *, memory: ReadTracker, session_file: SessionFile) -> None:
-        """Remove a file, or a folder that is empty.
+        """Remove a file or an empty folder.
 
         Raises:
-            StaleWriteError: The session read it, and it is another by now.
-            FileMissingError: Nothing is there.
+            StaleWriteError: The file changed since the session read it.
+            FileMissingError: The path does not exist.
         """
         if not place.names:
             raise place.refused("the root cannot be removed")
@@ -168,21 +168,21 @@ class Disk:
                 os.rmdir(name, dir_fd=folder)
             else:
                 if info is not None and place.is_folder:
-                    raise not_possible(place, "not_a_folder", "it is a file; leave out the last slash")
+                    raise not_possible(place, "not_a_folder", "it is a file; remove the trailing slash")
                 self._check_fresh(folder, place, seen)
                 os.unlink(name, dir_fd=folder)
             os.fsync(folder)
             memory.wrote(session_file, NOTHING)
 
     def stat(self, place: Place) -> FileStat | None:
-        """Look at a file or folder; `None` if nothing is there."""
+        """Return the status of a file or folder, or None if it does not exist."""
         try:
             with translate_os_errors(place), folder_at(self.root, place, place.names[:-1]) as folder:
                 info = look(folder, place, hard_links=self.hard_links) if place.names else os.fstat(folder)
         except FileMissingError:
             return None
         except FileAccessError as error:
-            if error.reason == "not_a_folder":  # nothing can be below a file
+            if error.reason == "not_a_folder":  # a path below a file cannot exist
                 return None
             raise
         if info is None or (place.is_folder and not stat.S_ISDIR(info.st_mode)):
@@ -191,7 +191,7 @@ class Disk:
         return FileStat(path=path, kind=_kind(info), size_bytes=info.st_size, modified_at=_modified(info))
 
     def entries(self, place: Place) -> Entries:
-        """List a folder by name; one that is not there is empty."""
+        """List a folder, sorted by name; a folder that does not exist yields an empty list."""
         try:
             with (
                 translate_os_errors(place),
@@ -203,7 +203,7 @@ class Disk:
             return []
 
     def make_folder(self, place: Place, *, may_make: MayMake) -> None:
-        """Make a folder and those above it; one that is there is left as it is."""
+        """Create a folder and its parents; an existing folder is left unchanged."""
         if self.stat(place) is None:
             check_new_names(place)
         with translate_os_errors(place), folder_at(self.root, place, place.names, may_make=may_make):
@@ -215,10 +215,10 @@ class Disk:
             if is_draft(item.name):
                 continue
             if len(entries) == self.max_entries:
-                raise not_possible(place, "too_large", f"it holds more than {self.max_entries} entries")
+                raise not_possible(place, "too_large", f"it has more than {self.max_entries} entries")
             try:
                 info = item.stat(follow_symlinks=False)
-            except FileNotFoundError:  # removed since
+            except FileNotFoundError:  # removed meanwhile
                 continue
             path = "/".join((*place.names, item.name))
             facts = DirEntry(
@@ -248,20 +248,18 @@ class Disk:
         if info is None:
             raise _stale(place, "was removed")
         if seen is NOTHING:
-            raise _stale(place, "was made by somebody else")
+            raise _stale(place, "was created by another writer")
         if info.st_size != seen.size_bytes or FileVersion.of(self._content(folder, place)) != seen:
             raise _stale(place, "was changed")
 
     def _check_size(self, place: Place, size_bytes: int) -> None:
         if size_bytes > self.max_file_bytes:
-            raise not_possible(
-                place, "too_large", f"{size_bytes} bytes are more than the {self.max_file_bytes} allowed"
-            )
+            raise not_possible(place, "too_large", f"{size_bytes} bytes exceed the limit of {self.max_file_bytes}")
 
     @staticmethod
     def _must_be_file(place: Place) -> None:
         if not place.names or place.is_folder:
-            raise not_possible(place, "not_a_file", "it names a folder; give the path of a file, without a last slash")
+            raise not_possible(place, "not_a_file", "it is a folder path; pass a file path, without a trailing slash")
 
 
 def _stale(place: Place, what: str) -> StaleWriteError:
@@ -282,5 +280,5 @@ def _kind(info: os.stat_result) -> FileKind:
 def _modified(info: os.stat_result) -> datetime:
     try:
         return datetime.fromtimestamp(info.st_mtime, UTC)
-    except (OverflowError, ValueError, OSError):  # a disk can hold years that a datetime cannot
+    except (OverflowError, ValueError, OSError):  # a file system can store years that a datetime cannot
         return datetime.fromtimestamp(0, UTC)

@@ -1,6 +1,6 @@
-"""Going down from a root, one name at a time, each opened relative to the folder before it and never through a link.
+"""Opening paths below a root name by name, never through symbolic links, and translating OS errors.
 
-What was checked is what is used: a folder is held by its descriptor, so swapping a name afterwards changes nothing.
+Each name is opened relative to the descriptor of its parent folder, so that replacing a checked name has no effect.
 """
 
 import ctypes
@@ -54,41 +54,41 @@ _call = _fstatfs()
 
 
 def is_kernel_own(fd: int) -> bool:
-    """Whether an open file or folder belongs to /proc, /sys or another of the kernel's own file systems."""
+    """Return True if an open file or folder belongs to /proc, /sys or another kernel file system."""
     if _call is None:
         return False
     found = ctypes.create_string_buffer(_STATFS_BYTES)
     if _call(fd, found) != 0:
-        return True  # not to be known is not to be trusted
+        return True  # an unknown file system is not trusted
     return int.from_bytes(found.raw[: ctypes.sizeof(ctypes.c_long)], sys.byteorder) & 0xFFFF_FFFF in _KERNEL_OWN
 
 
 _REASONS: dict[int, tuple[str, str]] = {
-    errno.ENOTDIR: ("not_a_folder", "a part of the path is no folder"),
+    errno.ENOTDIR: ("not_a_folder", "a part of the path is not a folder"),
     errno.EISDIR: ("not_a_file", "it is a folder, not a file"),
     errno.ENOTEMPTY: ("not_empty", "the folder is not empty; remove what is in it first"),
     errno.EACCES: ("denied", "the operating system does not permit it"),
     errno.EPERM: ("denied", "the operating system does not permit it"),
-    errno.EROFS: ("denied", "it is on a disk that cannot be written"),
+    errno.EROFS: ("denied", "it is on a read-only file system"),
     errno.ETXTBSY: ("denied", "it is a program that is running"),
     errno.ENOSPC: ("full", "the disk is full"),
-    errno.EDQUOT: ("full", "the quota of the disk is used up"),
-    errno.EFBIG: ("full", "it is larger than the disk takes"),
-    errno.ENAMETOOLONG: ("bad_name", "a name in it is longer than the disk takes"),
-    errno.EILSEQ: ("bad_name", "the disk does not take such a name"),
-    errno.EINVAL: ("bad_name", "the disk does not take such a name"),
+    errno.EDQUOT: ("full", "the disk quota is exceeded"),
+    errno.EFBIG: ("full", "it is larger than the file system allows"),
+    errno.ENAMETOOLONG: ("bad_name", "a name in it is longer than the file system allows"),
+    errno.EILSEQ: ("bad_name", "the file system does not allow such a name"),
+    errno.EINVAL: ("bad_name", "the file system does not allow such a name"),
 }
-_LINKED = {errno.ELOOP, errno.EMLINK}  # what O_NOFOLLOW says of a symbolic link, here and elsewhere
+_LINKED = {errno.ELOOP, errno.EMLINK}  # the errors of O_NOFOLLOW for a symbolic link on different systems
 
 
 @contextmanager
 def translate_os_errors(place: Place) -> Generator[None]:
-    """Turn a failure of the operating system into ours.
+    """Translate exceptions of the operating system.
 
     Raises:
-        PathNotReachableError: The path turned into a link, a device or a socket while it was being opened.
-        FileMissingError: Nothing is there.
-        FileAccessError: Something else is wrong with it.
+        PathNotReachableError: The path became a link, a device or a socket while it was being opened.
+        FileMissingError: The path does not exist.
+        FileAccessError: Any other failure.
     """
     try:
         yield
@@ -97,48 +97,48 @@ def translate_os_errors(place: Place) -> Generator[None]:
     except FileNotFoundError as error:
         raise FileMissingError(f"{place.shown} does not exist", path=place.given) from error
     except UnicodeEncodeError as error:
-        raise not_possible(place, "bad_name", "the disk does not take such a name") from error
+        raise not_possible(place, "bad_name", "the file system does not allow such a name") from error
     except OSError as error:
         if error.errno in _LINKED:
             raise place.refused("it is a symbolic link; links are never followed") from error
         if error.errno == errno.ENXIO:
-            raise place.refused("it is not a plain file or folder") from error
+            raise place.refused("it is not a regular file or folder") from error
         reason, why = _REASONS.get(error.errno or 0, ("io", f"the disk failed ({error.strerror})"))
         raise not_possible(place, reason, why) from error
 
 
 def not_possible(place: Place, reason: str, why: str) -> FileAccessError:
-    """Make the error that says why a file in reach cannot be used as asked."""
+    """Build the error for an allowed path on which the operation is not possible."""
     return FileAccessError(f"{place.shown}: {why}", path=place.given, reason=reason)
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A folder that is only passed through need not be readable, where the system can say so.
+# With O_PATH, an intermediate folder need not be readable.
 _PASSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without waiting: opening a FIFO would otherwise hang until somebody writes to it.
+# Non-blocking: opening a FIFO would otherwise block until it has a writer.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
 
 MayMake: TypeAlias = Callable[[Names], bool]
-"""Says whether a folder that is missing may be made."""
+"""Returns True if a missing folder may be created."""
 
 
 def open_root(path: str | os.PathLike[str]) -> int:
-    """Open the folder below which everything happens; the caller chose it, so links on the way to it are fine.
+    """Open the root folder and return its descriptor; the caller chose the path, so links in it are followed.
 
     Raises:
-        CapabilityError: It is no folder, or one of the kernel's own.
+        CapabilityError: The path is not a folder, or belongs to a kernel file system.
     """
     try:
         fd = os.open(Path(path).absolute(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise CapabilityError(
-            f"files: the root must be a folder that exists, got {os.fspath(path)!r} ({error.strerror})", field="files"
+            f"files: the root must be an existing folder, got {os.fspath(path)!r} ({error.strerror})", field="files"
         ) from error
     if is_kernel_own(fd):
         os.close(fd)
         raise CapabilityError(
-            f"files: {os.fspath(path)!r} belongs to the kernel and cannot be a root; choose a folder of your own",
+            f"files: {os.fspath(path)!r} is on a kernel file system and cannot be a root; choose another folder",
             field="files",
         )
     return fd
@@ -146,10 +146,10 @@ def open_root(path: str | os.PathLike[str]) -> int:
 
 @contextmanager
 def folder_at(root: int, place: Place, names: Names, *, may_make: MayMake | None = None) -> Generator[int]:
-    """Hold the folder `names` open; with `may_make`, missing folders for which it says yes are made.
+    """Open the folder `names` for the duration of the block; missing folders are created if `may_make` allows it.
 
     Raises:
-        PathNotReachableError: A link, a device, or one of the kernel's own folders is in the way.
+        PathNotReachableError: The path leads through a link, a device or a kernel file system.
     """
     fd = os.open(".", _FOLDER if not names else _PASSED, dir_fd=root)
     try:
@@ -172,7 +172,7 @@ def _step(fd: int, names: Names, flags: int, place: Place, may_make: MayMake | N
         if may_make is None:
             raise
         if not may_make(names):
-            raise place.refused(f"its folder {name!r} does not exist, and making it was not granted") from None
+            raise place.refused(f"its folder {name!r} does not exist, and creating it is not granted") from None
         _make_folder(fd, name)
         return os.open(name, flags, dir_fd=fd)
     except OSError as error:
@@ -184,7 +184,7 @@ def _step(fd: int, names: Names, flags: int, place: Place, may_make: MayMake | N
 def _make_folder(fd: int, name: str) -> None:
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=fd)
-    parent = os.open(".", _FOLDER, dir_fd=fd)  # `fd` may be one that cannot be synced
+    parent = os.open(".", _FOLDER, dir_fd=fd)  # `fd` may be an O_PATH descriptor, which cannot be synced
     try:
         os.fsync(parent)
     finally:
@@ -197,35 +197,37 @@ def _why_no_folder(fd: int, name: str, place: Place) -> Exception:
         return not_possible(place, "not_a_folder", f"{name!r} is a file, not a folder")
     if stat.S_ISLNK(mode):
         return place.refused(f"{name!r} is a symbolic link; links are never followed")
-    return place.refused(f"{name!r} changed while it was opened" if stat.S_ISDIR(mode) else f"{name!r} is no folder")
+    return place.refused(f"{name!r} changed while it was opened" if stat.S_ISDIR(mode) else f"{name!r} is not a folder")
 
 
 def _check_not_kernels(fd: int, place: Place) -> None:
     if is_kernel_own(fd):
-        raise place.refused("it belongs to the kernel")
+        raise place.refused("it is on a kernel file system")
 
 
 def check_kind(info: os.stat_result, place: Place, *, hard_links: bool) -> None:
-    """Refuse all but folders and plain files with one name.
+    """Check that a path is a folder or a regular file without further hard links.
 
     Raises:
-        PathNotReachableError: It is something else.
+        PathNotReachableError: The path is something else.
     """
     if stat.S_ISLNK(info.st_mode):
         raise place.refused("it is a symbolic link; links are never followed")
     if stat.S_ISDIR(info.st_mode):
         return
     if not stat.S_ISREG(info.st_mode):
-        raise place.refused("it is not a plain file (a device, a FIFO or a socket)")
+        raise place.refused("it is not a regular file (a device, a FIFO or a socket)")
     if info.st_nlink > 1 and not hard_links:
-        raise place.refused("it has other names (hard links), which may be out of reach; hard_links=True grants such")
+        raise place.refused(
+            "it has other hard links, which may be outside the allowed paths; hard_links=True allows them"
+        )
 
 
 def look(folder: int, place: Place, *, hard_links: bool) -> os.stat_result | None:
-    """Look at the last name of a path without opening it; `None` if nothing is there.
+    """Return the stat result of a path's last name without opening it, or None if it does not exist.
 
     Raises:
-        PathNotReachableError: It is neither a folder nor a plain file with one name.
+        PathNotReachableError: It is neither a folder nor a regular file without further hard links.
     """
     try:
         info = os.stat(place.names[-1], dir_fd=folder, follow_symlinks=False)
@@ -236,13 +238,13 @@ def look(folder: int, place: Place, *, hard_links: bool) -> os.stat_result | Non
 
 
 def open_file(folder: int, place: Place, access: int, *, hard_links: bool) -> int | None:
-    """Open the last name of a path, if it is a plain file; `None` if nothing is there.
+    """Open the last name of a path if it is a regular file; return None if it does not exist.
 
     Raises:
-        PathNotReachableError: It is something that must not even be opened.
-        FileAccessError: It is a folder.
+        PathNotReachableError: The path is of a kind that must not be opened.
+        FileAccessError: The path is a folder.
     """
-    # Looked at first, because opening some devices does something; looked at again, because it may be another by then.
+    # Checked before opening, because opening some devices has side effects; and after, in case it was replaced.
     info = look(folder, place, hard_links=hard_links)
     if info is None:
         return None
@@ -259,7 +261,7 @@ def open_file(folder: int, place: Place, access: int, *, hard_links: bool) -> in
 
 
 def read_up_to(fd: int, max_bytes: int) -> bytes:
-    """Read an open file, but no more than `max_bytes`."""
+    """Read at most `max_bytes` from an open file."""
     pieces: list[bytes] = []
     left = max_bytes
     while left and (piece := os.read(fd, min(_CHUNK_BYTES, left))):

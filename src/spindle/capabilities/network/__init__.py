@@ -1,4 +1,4 @@
-"""The network capability: which hosts a tool may reach, and the HTTP client that keeps to them."""
+"""The network capability: the hosts a tool may reach and the HTTP client limited to them; open `handle.py` first."""
 
 from spindle.doors import open_door
 

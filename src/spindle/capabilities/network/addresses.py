@@ -1,4 +1,4 @@
-"""Which addresses may be dialled. No I/O."""
+"""The policy on IP addresses: special-purpose ranges, cloud metadata services and granted private ranges. No I/O."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ IpAddress: TypeAlias = IPv4Address | IPv6Address
 IpNetwork: TypeAlias = IPv4Network | IPv6Network
 
 # IANA IPv4 and IPv6 Special-Purpose Address Registries, RFC 6890 and its updates. Blocks that IANA calls globally
-# reachable (AS112, AMT) are left out; the anycast addresses inside 192.0.0.0/24 and 2001::/23 are kept in, because
-# they lead to boxes of the caller's own network.
+# reachable (AS112, AMT) are left out; the anycast addresses inside 192.0.0.0/24 and 2001::/23 are included, because
+# they lead to devices in the caller's own network.
 SPECIAL_V4: tuple[tuple[IPv4Network, str], ...] = tuple(
     (IPv4Network(block), name)
     for block, name in (
@@ -64,7 +64,7 @@ IPV4_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 SIX_TO_FOUR = IPv6Network("2002::/16")
 TEREDO = IPv6Network("2001::/32")
 GLOBAL_UNICAST = IPv6Network("2000::/3")
-"""All that has been handed out of the IPv6 space; the rest is reserved."""
+"""The allocated part of the IPv6 space; the rest is reserved."""
 
 METADATA_V4 = frozenset(
     IPv4Address(text)
@@ -113,7 +113,7 @@ _LOW_32 = 0xFFFF_FFFF
 
 
 def parse_address(text: str) -> IpAddress | None:
-    """Read a strictly written address without a zone; anything else is `None`."""
+    """Parse a strictly formatted address without a zone; return None for anything else."""
     if "%" in text:
         return None
     try:
@@ -123,13 +123,13 @@ def parse_address(text: str) -> IpAddress | None:
 
 
 def unmap_ipv4(address: IpAddress) -> IpAddress:
-    """Give the IPv4 address that a v4-mapped IPv6 address is another spelling of."""
+    """Return the IPv4 address of an IPv4-mapped IPv6 address; other addresses are returned unchanged."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return address if mapped is None else mapped
 
 
 def embedded_ipv4(address: IpAddress) -> Iterator[IPv4Address]:
-    """Give the IPv4 addresses to which a relay or tunnel would pass on what is sent to `address`."""
+    """Yield the IPv4 addresses to which a relay or tunnel would forward packets sent to `address`."""
     if isinstance(address, IPv4Address):
         return
     bits = int(address)
@@ -146,7 +146,7 @@ def embedded_ipv4(address: IpAddress) -> Iterator[IPv4Address]:
 
 
 def special_use(address: IpAddress) -> str | None:
-    """Name the special use of `address`, or give `None` for one of the public internet."""
+    """Return the special use of `address`, or None for a public address."""
     if isinstance(address, IPv4Address):
         return next((name for block, name in SPECIAL_V4 if address in block), None)
     if address.ipv4_mapped is not None:
@@ -158,7 +158,7 @@ def special_use(address: IpAddress) -> str | None:
 
 
 def is_metadata(address: IpAddress) -> bool:
-    """Whether a cloud's metadata service answers at `address`, or behind it."""
+    """Return True if `address` is, or is forwarded to, a cloud metadata service."""
     address = unmap_ipv4(address)
     if isinstance(address, IPv4Address):
         return address in METADATA_V4
@@ -168,9 +168,9 @@ def is_metadata(address: IpAddress) -> bool:
 def _possible_v4(address: IPv6Address) -> Iterator[IPv4Address]:
     bits = int(address)
     yield from embedded_ipv4(address)
-    # A network may translate under a prefix of its own, which nobody outside can know; it is mostly a /96.
+    # A network may use its own, unknown NAT64 prefix, usually a /96.
     yield IPv4Address(bits & _LOW_32)
-    if address in LOCAL_NAT64:  # the three other places of RFC 6052; its octet 8 is skipped
+    if address in LOCAL_NAT64:  # the three other positions of RFC 6052, which skips octet 8
         yield IPv4Address(((bits >> 64) & 0xFFFF) << 16 | (bits >> 40) & 0xFFFF)
         yield IPv4Address(((bits >> 64) & 0xFF) << 24 | (bits >> 32) & 0xFF_FFFF)
         yield IPv4Address((bits >> 24) & _LOW_32)
@@ -178,15 +178,15 @@ def _possible_v4(address: IPv6Address) -> Iterator[IPv4Address]:
 
 @dataclass(frozen=True, slots=True, init=False)
 class AddressPolicy:
-    """Public addresses, and the private ones the caller granted as CIDRs."""
+    """The allowed addresses: public ones and the private ranges the caller granted as CIDRs."""
 
     private: tuple[IpNetwork, ...]
 
     def __init__(self, private: Iterable[str] = ()) -> None:
-        """Read the CIDRs.
+        """Parse the CIDRs.
 
         Raises:
-            CapabilityError: One of them is none.
+            CapabilityError: A CIDR is invalid.
         """
         if isinstance(private, (str, bytes)):
             raise CapabilityError(
@@ -196,14 +196,14 @@ class AddressPolicy:
         object.__setattr__(self, "private", tuple(_network(text) for text in private))
 
     def refusal(self, address: IpAddress) -> str | None:
-        """Say why `address` may not be dialled, or give `None` if it may."""
+        """Return why `address` may not be dialled, or None if it may."""
         if is_metadata(address):
             return "a cloud metadata address, which can never be granted"
         plain = unmap_ipv4(address)
         for one in (plain, *embedded_ipv4(plain)):
             use = special_use(one)
             if use is not None and not any(one in block for block in self.private):
-                return f"not a public address ({use}); private ranges are granted with private_addresses=['<CIDR>']"
+                return f"not a public address ({use}); grant private ranges with private_addresses=['<CIDR>']"
         return None
 
 

@@ -1,4 +1,4 @@
-"""The network capability over HTTP; needs the extra `network`."""
+"""The network backend over HTTP; needs the extra `network`."""
 
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class NetworkBackend:
-    """Serves the network to tools, within the hosts and the private addresses the caller grants.
+    """A backend that serves HTTP to tools, limited to the granted hosts and private addresses.
 
     `hosts` are exact names, `*.example.com` for the subdomains of example.com, and `*` for any public host; a tool
-    reaches what it declared and what is granted here. `private_addresses` are CIDRs that are not public and may be
-    dialled all the same. Inside `async with backend:` connections are kept and used again, also between calls.
+    reaches hosts that it declared and that are granted here. `private_addresses` are non-public CIDRs that may be
+    dialled. Inside `async with backend:` connections are kept alive and reused, also between calls.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class NetworkBackend:
         resolver: Callable[[str, int], Awaitable[Iterable[str]]] | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """Check the grants and the limits.
+        """Validate the grants and the limits.
 
         Raises:
-            CapabilityError: One of them is not of its kind.
+            CapabilityError: A grant or a limit is invalid.
             MissingExtraError: The HTTP library is not installed.
         """
         self.hosts = HostList(hosts)
@@ -59,16 +59,16 @@ class NetworkBackend:
         )
 
     def open(self, need: Iterable[str], scope: CallScope) -> "HttpNetwork":
-        """Give the handle of one call; `aclose` it when the call has ended.
+        """Return the handle of one call; the caller must `aclose` it when the call has ended.
 
         Raises:
-            CapabilityError: A declared host is no host pattern.
+            CapabilityError: A declared host is not a host pattern.
         """
         reach = Reach(HostList(need), self.hosts, self.addresses)
         return HttpNetwork(self._exchange(self._connections, reach, self._limits), scope.tool)
 
     def lacking(self, need: Iterable[str]) -> list[str]:
-        """Name the declared hosts that are not granted."""
+        """Return the declared hosts that are not granted."""
         return self.hosts.uncovered(HostList(need))
 
     async def __aenter__(self) -> "NetworkBackend":
@@ -80,7 +80,7 @@ class NetworkBackend:
 
 
 class HttpNetwork:
-    """An HTTP client bound to one tool's hosts: `ctx.network`."""
+    """The network handle of one call: an HTTP client limited to the tool's hosts."""
 
     def __init__(self, exchange: "Exchange", tool: str) -> None:
         self._exchange = exchange
@@ -96,13 +96,13 @@ class HttpNetwork:
         json: Any = None,
         same_origin: bool = False,
     ) -> Response:
-        """Ask `url`, following redirects that stay within reach.
+        """Send a request and follow redirects to allowed hosts.
 
-        With `same_origin` a redirect to another scheme, host or port is not followed: it is the answer.
+        With `same_origin`, a redirect to another scheme, host or port is returned as the response instead of followed.
 
         Raises:
-            CapabilityError: The request may not be made, or a redirect leads out of reach.
-            NetworkError: There is no proper answer.
+            CapabilityError: The request, or a redirect it leads to, is not allowed.
+            NetworkError: The request failed or its response is invalid.
         """
         try:
             return await self._exchange.ask(outgoing(method, url, headers, content, json), same_origin=same_origin)
@@ -111,7 +111,7 @@ class HttpNetwork:
             raise
 
     async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Response:
-        """Ask with GET; see `request`."""
+        """Send a GET request; see `request`."""
         return await self.request("GET", url, headers=headers)
 
     async def post(
@@ -122,11 +122,11 @@ class HttpNetwork:
         content: bytes | str | None = None,
         json: Any = None,
     ) -> Response:
-        """Ask with POST; see `request`."""
+        """Send a POST request; see `request`."""
         return await self.request("POST", url, headers=headers, content=content, json=json)
 
     async def aclose(self) -> None:
-        """Close every answer that was not read to its end."""
+        """Close every response that was not read to its end."""
         await self._exchange.aclose()
 
 

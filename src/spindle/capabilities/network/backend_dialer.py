@@ -1,4 +1,4 @@
-"""Connections that go to checked addresses only."""
+"""Connections to checked addresses only: the dialer, the connection pools and the translation of HTTP errors."""
 
 import socket
 import ssl
@@ -17,22 +17,22 @@ from spindle.capabilities.network.handle import check_addresses
 from spindle.errors import NetworkError
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Iterable[str]]]
-"""Gives the addresses of a host name, for a port."""
+"""Resolves a host name and a port to addresses."""
 
 _MAX_ATTEMPTS = 6
 _ATTEMPT_SECONDS = 3.0
-"""How long an address may hold up the next one of the same name."""
+"""How long to try one address before the next one of the same name."""
 
 
 async def system_resolver(host: str, port: int) -> list[str]:
-    """Ask the operating system for the addresses of `host`."""
+    """Resolve `host` with the operating system's resolver."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(sockaddr[0]) for *_, sockaddr in found]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedDialer(httpcore2.AsyncNetworkBackend):
-    """Resolves a name once, checks every answer, and dials one of the answers it checked."""
+    """A network backend that resolves a name once, checks every address, and dials only checked addresses."""
 
     policy: AddressPolicy
     resolver: Resolver
@@ -48,12 +48,12 @@ class CheckedDialer(httpcore2.AsyncNetworkBackend):
         """Connect to `host`.
 
         Raises:
-            HostNotAllowedError: It has an address that may not be dialled.
-            NetworkError: Its name cannot be resolved.
+            HostNotAllowedError: The host has an address that is not allowed.
+            NetworkError: The name cannot be resolved.
         """
         addresses = await self._checked(host, port)
         *first, last = addresses[:_MAX_ATTEMPTS]
-        # Its stubs hide what it is where anyio is missing; anyio serves trio, too.
+        # The cast is needed because its stubs hide the type when anyio is missing; anyio also supports trio.
         dial = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
         for address in first:
             try:
@@ -69,8 +69,10 @@ class CheckedDialer(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,  # noqa: ARG002, ASYNC109 - httpcore2's port
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,  # noqa: ARG002 - httpcore2's port
     ) -> httpcore2.AsyncNetworkStream:
-        """Refuse: a socket on this machine is not the network."""
-        raise NetworkError(f"{path} is a socket file, which is never dialled", host=path, reason="connect")
+        """Reject the connection: local sockets are not part of the network capability."""
+        raise NetworkError(
+            f"{path} is a Unix socket, which the network capability does not allow", host=path, reason="connect"
+        )
 
     async def sleep(self, seconds: float) -> None:
         """Wait between attempts."""
@@ -81,7 +83,7 @@ class CheckedDialer(httpcore2.AsyncNetworkBackend):
             return check_addresses(host, [host], self.policy)
         try:
             answers = list(await self.resolver(host, port))
-        except OSError as error:  # socket.gaierror is one
+        except OSError as error:  # includes socket.gaierror
             raise _unknown(host) from error
         if not answers:
             raise _unknown(host)
@@ -90,7 +92,7 @@ class CheckedDialer(httpcore2.AsyncNetworkBackend):
 
 @dataclass(frozen=True, slots=True)
 class _Dialled(httpcore2.AsyncNetworkStream):
-    """A stream that is also closed when its TLS handshake is cancelled, which the library leaves open."""
+    """A stream that is closed when its TLS handshake is cancelled; the library would leave it open."""
 
     stream: httpcore2.AsyncNetworkStream
 
@@ -121,7 +123,7 @@ class _Dialled(httpcore2.AsyncNetworkStream):
 
 
 def _unknown(host: str) -> NetworkError:
-    return NetworkError(f"the name {host} cannot be resolved; check its spelling", host=host, reason="dns")
+    return NetworkError(f"the host name {host} cannot be resolved; check its spelling", host=host, reason="dns")
 
 
 _IDLE_SECONDS = 15.0
@@ -129,16 +131,16 @@ _IDLE_SECONDS = 15.0
 
 @dataclass(slots=True)
 class _Kept:
-    """A pool that is held open, and how many want it so."""
+    """A pool that is kept open, with the number of its holders."""
 
     pool: httpcore2.AsyncConnectionPool
     holders: int = 0
 
 
 class Connections:
-    """A pool for each event loop.
+    """The connection pools, one for each event loop.
 
-    Connections are kept for reuse only between `keep` and `release`, so that none is left behind.
+    Connections are kept for reuse only between `keep` and `release`, so that none leaks.
     """
 
     def __init__(
@@ -156,7 +158,7 @@ class Connections:
         self._kept: RunVar[_Kept | None] = RunVar("spindle-network-kept", None)
 
     def current(self) -> httpcore2.AsyncConnectionPool:
-        """Give the pool of this event loop."""
+        """Return the pool of this event loop."""
         kept = self._kept.get()
         if kept is not None:
             return kept.pool
@@ -168,13 +170,13 @@ class Connections:
             return pool
 
     def keep(self) -> None:
-        """Keep connections of this event loop for reuse, until `release` is called as often."""
+        """Keep connections of this event loop for reuse; each call must be paired with a `release`."""
         kept = self._kept.get() or _Kept(self._new_pool(max_idle=self._max_connections))
         kept.holders += 1
         self._kept.set(kept)
 
     async def release(self) -> None:
-        """Close what was kept, when nobody wants it any more."""
+        """Release the pool; the last holder closes it."""
         kept = self._kept.get()
         if kept is None:
             return
@@ -185,7 +187,7 @@ class Connections:
                 await kept.pool.aclose()
 
     def _new_pool(self, *, max_idle: int) -> httpcore2.AsyncConnectionPool:
-        # Proxies, cookies, credentials and redirects are the business of libraries above this one, and so are not here.
+        # This low-level library has no proxies, cookies, credentials or redirects, so none can bypass the checks.
         return httpcore2.AsyncConnectionPool(
             ssl_context=self._ssl_context or _default_ssl_context(),
             max_connections=self._max_connections,
@@ -197,35 +199,33 @@ class Connections:
 
 @cache
 def _default_ssl_context() -> ssl.SSLContext:
-    # Reading the authorities of the system takes tens of milliseconds.
+    # Cached: loading the system's certificate authorities takes tens of milliseconds.
     return httpcore2.default_ssl_context()
 
 
 @contextmanager
 def translate_http_errors(host: str) -> Generator[None]:
-    """Turn a failure of the HTTP library into ours.
+    """Translate exceptions of the HTTP library.
 
     Raises:
-        NetworkError: `host` did not answer as it should.
+        NetworkError: The request to `host` failed.
     """
     try:
         yield
     except (TimeoutError, httpcore2.TimeoutException) as error:
         raise NetworkError(
-            f"{host} took too long; try again later, or raise timeout_seconds", host=host, reason="timeout"
+            f"{host} timed out; retry later, or raise timeout_seconds", host=host, reason="timeout"
         ) from error
     except httpcore2.ConnectError as error:
         if _is_tls(error):
             raise NetworkError(
                 f"{host} has no valid certificate for its name: {_first_line(error)}", host=host, reason="tls"
             ) from error
-        raise NetworkError(f"{host} does not take connections; is it up?", host=host, reason="connect") from error
+        raise NetworkError(f"{host} does not accept connections; is it up?", host=host, reason="connect") from error
     except (httpcore2.NetworkError, OSError) as error:
-        raise NetworkError(f"the connection to {host} broke off; try again", host=host, reason="connect") from error
+        raise NetworkError(f"the connection to {host} was lost; retry", host=host, reason="connect") from error
     except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as error:
-        raise NetworkError(
-            f"{host} does not speak proper HTTP: {_first_line(error)}", host=host, reason="protocol"
-        ) from error
+        raise NetworkError(f"{host} sent invalid HTTP: {_first_line(error)}", host=host, reason="protocol") from error
 
 
 def _is_tls(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""One request and its answer, redirects included."""
+"""One HTTP request with its redirects, and the limits on its response body."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
@@ -15,16 +15,16 @@ from spindle.errors import NetworkError
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """What one body may take."""
+    """The limits of one response body."""
 
     host: str
     max_bytes: int
     deadline: float
-    """On the event loop's clock."""
+    """In seconds of the event loop's clock."""
 
 
 class HttpBody:
-    """Decoded bytes of one answer; its connection is let go at the end, on any failure, and on `aclose`."""
+    """The decoded body of one response; its connection is released at the end, on any failure and by `aclose`."""
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class HttpBody:
         return piece
 
     async def aclose(self) -> None:
-        """Close the answer, also when the caller is being cancelled."""
+        """Close the response, even while the caller is being cancelled."""
         if self._closed:
             return
         self._closed = True
         self._pieces = iter(())
         with anyio.CancelScope(shield=True):
-            with suppress(RuntimeError):  # another task is reading; closing the answer ends that
+            with suppress(RuntimeError):  # another task is reading; closing the response ends that
                 await self._chunks.aclose()
             await self._answer.aclose()
             self._on_closed(self)
@@ -108,14 +108,14 @@ class HttpBody:
 
     def _damaged(self, error: ValueError) -> NetworkError:
         host = self._limits.host
-        return NetworkError(f"the answer of {host} cannot be decoded: {error}", host=host, reason="decoding")
+        return NetworkError(f"the response of {host} cannot be decoded: {error}", host=host, reason="decoding")
 
 
 def too_large(limits: BodyLimits) -> NetworkError:
-    """Say that a body is over its limit."""
+    """Build the error for a body over its limit."""
     return NetworkError(
-        f"the answer of {limits.host} is larger than {limits.max_bytes} bytes; "
-        "ask for less, or raise max_response_bytes",
+        f"the response of {limits.host} is larger than {limits.max_bytes} bytes; "
+        "request less, or raise max_response_bytes",
         host=limits.host,
         reason="too_large",
     )
@@ -126,7 +126,7 @@ MAX_HEADER_BYTES = 65_536
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one request may take."""
+    """The limits of one request."""
 
     max_response_bytes: int
     timeout_seconds: float
@@ -134,7 +134,7 @@ class Limits:
 
 
 class Exchange:
-    """The requests of one handle, and the answers that are still open."""
+    """The requests of one handle and their open responses."""
 
     def __init__(self, connections: Connections, reach: Reach, limits: Limits) -> None:
         self._connections = connections
@@ -143,11 +143,11 @@ class Exchange:
         self._open: set[HttpBody] = set()
 
     async def ask(self, request: Outgoing, *, same_origin: bool = False) -> Response:
-        """Send `request` and follow its redirects, judging each hop; with `same_origin` only those that stay there.
+        """Send a request and follow its redirects, checking each target; with `same_origin`, only within the origin.
 
         Raises:
-            CapabilityError: A hop is out of reach.
-            NetworkError: There is no proper answer in time.
+            CapabilityError: A target is not allowed.
+            NetworkError: The request failed, timed out or its response is invalid.
         """
         deadline = anyio.current_time() + self._limits.timeout_seconds
         for _ in range(self._limits.max_redirects + 1):
@@ -172,7 +172,7 @@ class Exchange:
         )
 
     async def aclose(self) -> None:
-        """Close every answer that was not read to its end."""
+        """Close every response that was not read to its end."""
         for body in list(self._open):
             await body.aclose()
 
@@ -203,7 +203,7 @@ class Exchange:
             decoder = decoder_for(headers.get_list("content-encoding"))
         except ValueError as error:
             raise NetworkError(
-                f"the answer of {host} cannot be decoded: {error}", host=host, reason="decoding"
+                f"the response of {host} cannot be decoded: {error}", host=host, reason="decoding"
             ) from error
         body = HttpBody(answer, decoder, limits, self._open.discard)
         self._open.add(body)
@@ -228,7 +228,7 @@ def _location(status: int, headers: Headers, host: str) -> str | None:
     if status not in REDIRECTS or not found:
         return None
     if len(found) > 1:
-        raise NetworkError(f"{host} redirects to several places at once", host=host, reason="protocol")
+        raise NetworkError(f"{host} sent several different Location headers", host=host, reason="protocol")
     (location,) = found
     try:
         return location.encode("latin-1").decode("utf-8")

@@ -1,4 +1,4 @@
-"""Content codings, undone in small pieces so that a small body cannot become a large one unseen. No I/O."""
+"""Decoders of content codings that emit small pieces, so that size limits stop decompression bombs. No I/O."""
 
 import zlib
 from collections.abc import Iterable, Iterator
@@ -9,27 +9,35 @@ _MAX_LAYERS = 2
 
 
 class Decoder(Protocol):
-    """Undoes one coding."""
+    """An incremental decoder of one content coding."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Give what `data` decodes to, in pieces; raises `ValueError` when it is damaged."""
+        """Decode `data` and yield the result in pieces.
+
+        Raises:
+            ValueError: The data is damaged.
+        """
         ...
 
     def finish(self) -> None:
-        """Raise `ValueError` if the end is missing."""
+        """Check that the stream is complete.
+
+        Raises:
+            ValueError: The end of the stream is missing.
+        """
         ...
 
 
 def decoder_for(content_encoding: Iterable[str]) -> Decoder | None:
-    """Give what undoes the codings of a Content-Encoding header, or `None` where there are none.
+    """Return a decoder for a Content-Encoding header, or None if it names no coding.
 
     Raises:
-        ValueError: One is unknown to us, or there are too many.
+        ValueError: A coding is not supported, or there are too many.
     """
     names = [name.strip().lower() for value in content_encoding for name in value.split(",")]
     codings = [name for name in names if name not in {"", "identity"}]
     if len(codings) > _MAX_LAYERS:
-        raise ValueError(f"it has {len(codings)} content codings; at most {_MAX_LAYERS} are taken")
+        raise ValueError(f"it has {len(codings)} content codings; at most {_MAX_LAYERS} are supported")
     layers: list[Decoder] = []
     for name in reversed(codings):
         if name in {"gzip", "x-gzip"}:
@@ -37,14 +45,14 @@ def decoder_for(content_encoding: Iterable[str]) -> Decoder | None:
         elif name == "deflate":
             layers.append(_Deflate())
         else:
-            raise ValueError(f"the content coding {name!r} was not asked for")
+            raise ValueError(f"the content coding {name!r} is not supported and was not requested")
     if len(layers) == _MAX_LAYERS:
         return _Both(*layers)
     return layers[0] if layers else None
 
 
 class _Inflater(Protocol):
-    """What `zlib.decompressobj` gives."""
+    """The part of a `zlib.decompressobj()` object that is used here."""
 
     @property
     def eof(self) -> bool: ...
@@ -56,7 +64,7 @@ class _Inflater(Protocol):
 
 
 class _Gzip:
-    """One or more gzip members; zero bytes between and after them are padding."""
+    """A decoder for one or more gzip members; zero bytes between and after them are padding."""
 
     def __init__(self) -> None:
         self._member = _new_member()
@@ -79,7 +87,7 @@ class _Gzip:
 
 
 class _Deflate:
-    """A zlib stream, or a bare one as some servers send it."""
+    """A decoder for a zlib stream, or a raw deflate stream as some servers send it."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -103,7 +111,7 @@ class _Deflate:
 
 
 class _Both:
-    """One coding inside another."""
+    """A decoder for two nested codings."""
 
     def __init__(self, outer: Decoder, inner: Decoder) -> None:
         self._outer, self._inner = outer, inner
@@ -123,7 +131,7 @@ def _new_member() -> _Inflater:
 
 def _inflated(stream: _Inflater, data: bytes) -> Iterator[bytes]:
     full = True
-    # A full piece may leave more inside the stream, also when it has taken all of its input.
+    # After a full piece the stream may hold more output even if all input is consumed.
     while (data or full) and not stream.eof:
         try:
             piece = stream.decompress(data, PIECE_BYTES)

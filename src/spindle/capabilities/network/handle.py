@@ -1,4 +1,4 @@
-"""The network capability: where a tool may go, and what it is given back. No I/O."""
+"""The network handle: host checks, validated requests, redirects and responses. No I/O."""
 
 import json
 import re
@@ -12,37 +12,37 @@ from spindle.capabilities.secrets.secret import Secret
 from spindle.errors import CapabilityError, HostNotAllowedError, NetworkError
 
 Data: TypeAlias = bytes
-"""`Response.bytes` hides the builtin inside its class."""
+"""An alias of `bytes`, which the method `Response.bytes` shadows inside its class."""
 
 _NOT_FOR_TEXT = {"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "mbcs", "oem"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one tool may reach: declared by it, granted by the caller, and at an address that is not forbidden."""
+    """The hosts one tool may reach: declared by the tool, granted by the caller, at an allowed address."""
 
     declared: HostList
     granted: HostList
     addresses: AddressPolicy
 
     def check(self, target: Target) -> None:
-        """Judge a request before it is made, the first one and every redirect alike.
+        """Check the target of a request; called for the first request and for every redirect.
 
         Raises:
-            HostNotAllowedError: The target is out of reach.
+            HostNotAllowedError: The target is not allowed.
         """
         host = target.host
         if host in METADATA_NAMES:
             raise HostNotAllowedError(f"{host} is a cloud metadata service, which can never be granted", host=host)
         if not self.declared.matches(host):
             raise HostNotAllowedError(
-                f"{host} is not among the hosts this tool declared ({self.declared}); "
+                f"{host} is not one of the hosts this tool declared ({self.declared}); "
                 "declare it with Capabilities(network=[…])",
                 host=host,
             )
         if not self.granted.matches(host):
             raise HostNotAllowedError(
-                f"{host} is not among the hosts that were granted ({self.granted}); "
+                f"{host} is not one of the granted hosts ({self.granted}); "
                 "grant it with hosts=[…] on the network backend",
                 host=host,
             )
@@ -52,10 +52,10 @@ class Reach:
 
 
 def check_addresses(host: str, answers: Iterable[str], policy: AddressPolicy) -> list[str]:
-    """Give the addresses of `host`, if every one of them may be dialled.
+    """Return the addresses of `host` after checking that every one may be dialled.
 
     Raises:
-        HostNotAllowedError: One of them may not: then a name is not to be trusted with the others either.
+        HostNotAllowedError: An address is not allowed; then the name's other addresses are not trusted either.
     """
     checked: dict[str, None] = {}
     for answer in answers:
@@ -69,7 +69,7 @@ def check_addresses(host: str, answers: Iterable[str], policy: AddressPolicy) ->
 
 
 class Headers(Mapping[str, str]):
-    """Headers of a response: names in any case; values of a repeated header are joined by commas."""
+    """The headers of a response: names are case-insensitive, values of a repeated header are joined by commas."""
 
     __slots__ = ("_items",)
 
@@ -88,41 +88,41 @@ class Headers(Mapping[str, str]):
         return len(self._items)
 
     def get_list(self, name: str) -> list[str]:
-        """Give each value of a header by itself."""
+        """Return the values of a header as a list."""
         return list(self._items.get(name.lower(), ()))
 
     def __repr__(self) -> str:
-        # Values may be cookies and keys.
+        # Values are omitted: they may be cookies or API keys.
         return f"Headers({', '.join(self._items)})"
 
 
 class Body(Protocol):
-    """The bytes of a response, as they come in."""
+    """The body of a response as an async iterator of bytes."""
 
     def __aiter__(self) -> AsyncIterator[Data]: ...
 
     async def aclose(self) -> None:
-        """Let go of the connection; doing so twice is fine."""
+        """Release the connection; safe to call twice."""
         ...
 
 
 class Response:
-    """An answer: its status and headers at once, its body when asked for."""
+    """An HTTP response: status and headers are available at once, the body is read on demand."""
 
     def __init__(self, status: int, headers: Headers, url: str, body: Body) -> None:
         self.status = status
         self.headers = headers
         self.url = url
-        """Where the answer came from, after redirects."""
+        """The final URL, after redirects."""
         self._body = body
         self._taken = False
         self._content: Data | None = None
 
     async def bytes(self) -> Data:
-        """Read the whole body; a second time it is there already.
+        """Read the whole body and cache it.
 
         Raises:
-            NetworkError: It did not arrive whole, in time and within the limits.
+            NetworkError: The body is incomplete, late or over the limits.
         """
         if self._content is None:
             chunks = [chunk async for chunk in self.stream()]
@@ -130,10 +130,10 @@ class Response:
         return self._content
 
     async def text(self) -> str:
-        """Read the whole body as text, in the charset the headers name or else UTF-8.
+        """Read the whole body as text, decoded by the charset in the headers or else UTF-8.
 
         Raises:
-            NetworkError: As `bytes`.
+            NetworkError: As for `bytes`.
         """
         data = await self.bytes()
         charset = _charset(self.headers.get("content-type", ""))
@@ -146,29 +146,29 @@ class Response:
         """Read the whole body as JSON.
 
         Raises:
-            NetworkError: As `bytes`, or it is not JSON.
+            NetworkError: As for `bytes`, or the body is not JSON.
         """
         data = await self.bytes()
         try:
             return json.loads(data, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
             raise NetworkError(
-                f"the answer of {self._host} is not JSON; look at its status ({self.status}) and text()",
+                f"the response of {self._host} is not JSON; check its status ({self.status}) and text()",
                 host=self._host,
                 reason="decoding",
             ) from error
 
     def stream(self) -> AsyncIterator[Data]:
-        """Give the body as it comes in, decoded; it can be taken once.
+        """Return an iterator over the decoded body as it arrives; the body can be streamed once.
 
         Raises:
-            NetworkError: It was taken before.
+            NetworkError: The body has already been consumed.
         """
         if self._content is not None:
             return _Kept(self._content)
         if self._taken:
             raise NetworkError(
-                f"the body of the answer of {self._host} was already taken; call bytes() or text() to use it twice",
+                f"the response body of {self._host} was already consumed; call bytes() or text() to use it twice",
                 host=self._host,
                 reason="consumed",
             )
@@ -176,7 +176,7 @@ class Response:
         return self._body.__aiter__()
 
     async def aclose(self) -> None:
-        """Leave the rest of the body unread, and let go of the connection."""
+        """Discard the rest of the body and release the connection."""
         self._taken = True
         await self._body.aclose()
 
@@ -191,11 +191,11 @@ class Response:
         return self.url.split("/")[2]
 
     def __repr__(self) -> str:
-        return f"<Response {self.status} from {self._host}>"  # the rest of the URL may hold a key
+        return f"<Response {self.status} from {self._host}>"  # the rest of the URL may contain an API key
 
 
 class Network(Protocol):
-    """The handle a tool has as `ctx.network`."""
+    """The network handle of a call, available to the tool as `ctx.network`."""
 
     async def request(
         self,
@@ -207,18 +207,18 @@ class Network(Protocol):
         json: Any = None,
         same_origin: bool = False,
     ) -> Response:
-        """Ask `url`, following redirects that stay within reach.
+        """Send a request and follow redirects to allowed hosts.
 
-        With `same_origin` a redirect to another origin is not followed: it is the answer.
+        With `same_origin`, a redirect to another origin is returned as the response instead of followed.
 
         Raises:
-            CapabilityError: The request may not be made.
-            NetworkError: There is no proper answer.
+            CapabilityError: The request is not allowed.
+            NetworkError: The request failed or its response is invalid.
         """
         ...
 
     async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Response:
-        """Ask with GET."""
+        """Send a GET request."""
         ...
 
     async def post(
@@ -229,12 +229,12 @@ class Network(Protocol):
         content: Data | str | None = None,
         json: Any = None,
     ) -> Response:
-        """Ask with POST."""
+        """Send a POST request."""
         ...
 
 
 class _Kept:
-    """A body that has been read already."""
+    """An iterator over a body that has already been read."""
 
     def __init__(self, content: Data) -> None:
         self._left = content
@@ -268,8 +268,8 @@ ACCEPTED_CODINGS = "gzip, deflate"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _FORBIDDEN_METHODS = {"CONNECT", "TRACE", "TRACK"}
-# Who is asked and how the message is framed is not the caller's to say: a Host of its own would reach another site
-# behind the same address.
+# The caller may not set the headers that select the site or frame the message: a custom Host header would reach
+# another site behind the same address.
 _OWN_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection"} | {
     "te",
     "trailer",
@@ -282,16 +282,16 @@ _BODY_HEADERS = {"content-type", "content-encoding", "content-language", "conten
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One request, as it goes over the wire."""
+    """A validated request, as it is sent."""
 
     method: str
     target: Target
     headers: tuple[tuple[str, str], ...]
-    """What the caller set, names in lower case."""
+    """The headers set by the caller, names in lower case."""
     content: bytes | None
 
     def wire_headers(self) -> list[tuple[bytes, bytes]]:
-        """Give the headers of the message."""
+        """Return the encoded headers of the message, defaults included."""
         set_by_caller = {name for name, _ in self.headers}
         lines = [("host", self.target.authority)]
         defaults = (("accept", "*/*"), ("accept-encoding", ACCEPTED_CODINGS), ("user-agent", "spindle"))
@@ -305,14 +305,16 @@ class Outgoing:
 def outgoing(
     method: str, url: str, headers: Mapping[str, str] | None, content: bytes | str | None, json_value: Any
 ) -> Outgoing:
-    """Check what a caller wants to send.
+    """Validate the parts of a request and build it.
 
     Raises:
-        CapabilityError: It cannot be sent.
+        CapabilityError: A part is invalid.
     """
     method = str(method).upper()
     if not _TOKEN.fullmatch(method) or method in _FORBIDDEN_METHODS:
-        raise CapabilityError(f"the method {method!r} cannot be sent; use GET, POST or the like", field="method")
+        raise CapabilityError(
+            f"the method {method!r} is not allowed; use GET, POST or another standard method", field="method"
+        )
     target = parse_url(url)
     lines = [_header(name, value) for name, value in (headers or {}).items()]
     data, kind = _body(content, json_value)
@@ -322,10 +324,10 @@ def outgoing(
 
 
 def redirected(sent: Outgoing, status: int, location: str) -> Outgoing:
-    """Give the request that follows a redirect; its target is not judged yet.
+    """Return the request that follows a redirect; its target is not checked yet.
 
     Raises:
-        CapabilityError: The redirect leads to no URL that can be fetched, or would send a body in the clear.
+        CapabilityError: The redirect's URL is invalid, or following it would send a body unencrypted.
     """
     target = join_url(sent.target, location)
     rewritten = (status in {301, 302} and sent.method == "POST") or (
@@ -339,7 +341,7 @@ def redirected(sent: Outgoing, status: int, location: str) -> Outgoing:
         following = replace(following, headers=kept)
     if following.content is not None and (sent.target.scheme, target.scheme) == ("https", "http"):
         raise CapabilityError(
-            f"{sent.target.host} redirects to http, which would send the body in the clear; ask the new place by https",
+            f"{sent.target.host} redirects to http, which would send the body unencrypted; use an https URL",
             field="url",
         )
     return following
@@ -350,28 +352,30 @@ def _without(headers: tuple[tuple[str, str], ...], names: set[str]) -> tuple[tup
 
 
 def _header(name: str, value: object) -> tuple[str, str]:
-    if isinstance(value, Secret):  # as text it is a mask, and that would be sent
+    if isinstance(value, Secret):  # its text is a mask, which would be sent instead of the value
         raise CapabilityError(
-            f"the value of the header {name!r} is a Secret: give its reveal() where it belongs", field="headers"
+            f"the value of the header {name!r} is a Secret; pass its reveal() instead", field="headers"
         )
     name, text = str(name), str(value)
     if not _TOKEN.fullmatch(name) or name.lower() in _OWN_HEADERS:
         raise CapabilityError(f"the header {name!r} cannot be set; leave it out", field="headers")
     if not _VALUE.fullmatch(text):
-        # Not the value itself: it may be a key.
-        raise CapabilityError(f"the value of the header {name!r} has line breaks or other controls", field="headers")
+        # The message omits the value: it may be an API key.
+        raise CapabilityError(
+            f"the value of the header {name!r} has line breaks or other control characters", field="headers"
+        )
     return name.lower(), text.strip(" \t")
 
 
 def _body(content: bytes | str | None, json_value: Any) -> tuple[bytes | None, str | None]:
     if json_value is not None:
         if content is not None:
-            raise CapabilityError("a request has either content or json; leave one out", field="content")
+            raise CapabilityError("expected either content or json, got both; leave one out", field="content")
         try:
             text = json.dumps(json_value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
             return text.encode(), "application/json"
         except (TypeError, ValueError, RecursionError) as error:
-            raise CapabilityError(f"json: that value cannot be written as JSON: {error}", field="json") from error
+            raise CapabilityError(f"json: the value cannot be serialized as JSON: {error}", field="json") from error
     if isinstance(content, str):
         return content.encode(errors="replace"), "text/plain; charset=utf-8"
     if content is not None and not isinstance(content, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped

@@ -1,4 +1,4 @@
-"""One spelling for each host, and the one matcher of hosts. No I/O."""
+"""Hosts and URLs: normalising hosts, matching host patterns and parsing URLs into targets. No I/O."""
 
 import re
 from collections.abc import Iterable
@@ -13,19 +13,19 @@ from spindle.errors import CapabilityError
 
 _MAX_NAME = 253
 _MAX_SPELLING = 1000
-"""Before normalising: longer texts are not worth the work."""
+"""Length limit before normalisation, which bounds its cost."""
 
 _NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
 
 def normalise_host(text: str) -> str:
-    """Give the one spelling of a host: a lower-case ASCII name without trailing dot, or a canonical address.
+    """Return the canonical form of a host: a lower-case ASCII name without trailing dot, or a canonical address.
 
-    IPv4 addresses are read as browsers read them: parts may be decimal, octal or hexadecimal, and be left out.
+    IPv4 addresses are parsed as browsers do: parts may be decimal, octal or hexadecimal, and may be omitted.
 
     Raises:
-        CapabilityError: That is no host.
+        CapabilityError: The text is not a valid host.
     """
     if text.startswith("[") and text.endswith("]"):
         return _ipv6(text[1:-1], text)
@@ -46,7 +46,7 @@ def _ascii(text: str) -> str:
         return text.lower()
     try:
         name = idna.uts46_remap(text, std3_rules=False, transitional=False)
-        # Digits and dots of other scripts have now become plain ones, and may spell an address.
+        # Digits and dots of other scripts are now ASCII and may form an address.
         return name if name.isascii() else idna.encode(name.removesuffix(".")).decode("ascii")
     except (idna.IDNAError, UnicodeError) as error:
         raise _no_host(text) from error
@@ -66,7 +66,7 @@ def _ipv4(name: str, text: str) -> IPv4Address:
 
 
 def _number(part: str) -> int:
-    if len(part) > 64:  # int() refuses very long ones in its own words
+    if len(part) > 64:  # int() raises an unrelated error for very long numbers
         raise ValueError(part)
     if part.startswith("0x"):
         return int(part[2:] or "0", 16)
@@ -88,18 +88,18 @@ def _no_host(text: str) -> CapabilityError:
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """One host, the subdomains of one (`*.example.com`), or any (`*`)."""
+    """A pattern for one host, the subdomains of one (`*.example.com`), or any host (`*`)."""
 
     suffix: str
-    """The host itself; the parent of the subdomains; empty for any."""
+    """The host itself, or the parent of the subdomains, or empty for any host."""
     wild: bool
 
     @classmethod
     def parse(cls, text: str) -> "HostPattern":
-        """Read a pattern.
+        """Parse a pattern.
 
         Raises:
-            CapabilityError: It is none.
+            CapabilityError: The text is not a host pattern.
         """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
             raise _no_pattern(text)
@@ -115,13 +115,13 @@ class HostPattern:
         return cls(suffix, wild=wild)
 
     def matches(self, host: str) -> bool:
-        """Whether a normalised `host` is one of these."""
+        """Return True if a normalised `host` matches."""
         if not self.wild:
             return host == self.suffix
         return not self.suffix or (host.endswith("." + self.suffix) and parse_address(host) is None)
 
     def covers(self, other: "HostPattern") -> bool:
-        """Whether every host of `other` is one of these."""
+        """Return True if every host that matches `other` matches this pattern too."""
         if not other.wild:
             return self.matches(other.suffix)
         if not self.wild:
@@ -136,15 +136,15 @@ class HostPattern:
 
 @dataclass(frozen=True, slots=True, init=False)
 class HostList:
-    """Host patterns; an empty list matches nothing."""
+    """A list of host patterns; an empty list matches nothing."""
 
     patterns: tuple[HostPattern, ...]
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
-        """Read the patterns.
+        """Parse the patterns.
 
         Raises:
-            CapabilityError: One of them is none, or they are no list.
+            CapabilityError: A pattern is invalid, or `patterns` is a string instead of a list.
         """
         if isinstance(patterns, (str, bytes)):
             raise CapabilityError(
@@ -153,11 +153,11 @@ class HostList:
         object.__setattr__(self, "patterns", tuple(HostPattern.parse(text) for text in patterns))
 
     def matches(self, host: str) -> bool:
-        """Whether a normalised `host` is one of these."""
+        """Return True if a normalised `host` matches."""
         return any(pattern.matches(host) for pattern in self.patterns)
 
     def uncovered(self, declared: "HostList") -> list[str]:
-        """Name the patterns of `declared` that are not wholly granted here; `*` asks for whatever is granted."""
+        """Return the patterns of `declared` that are not fully granted here; `*` means whatever is granted."""
         return [
             str(need)
             for need in declared.patterns
@@ -190,48 +190,48 @@ BAD_PORTS = frozenset(
     | {532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190}
     | {5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080}
 )
-"""Ports of mail, chat, name and file services, where an HTTP request could pass for a command; browsers refuse them."""
+"""Ports of other services (mail, chat, DNS, files) that could misread an HTTP request; browsers block them too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes: every part in its one spelling."""
+    """The target of a request, with every part normalised."""
 
     scheme: str
     host: str
-    """A normalised host; an IPv6 address is without brackets."""
+    """A normalised host; IPv6 addresses have no brackets."""
     port: int
     path: str
-    """Path and query, in ASCII."""
+    """Path and query, percent-encoded to ASCII."""
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What must not change for a redirect to stay at home."""
+        """The scheme, host and port."""
         return self.scheme, self.host, self.port
 
     @property
     def authority(self) -> str:
-        """The host as a URL or the Host header writes it, with the port where it is not the scheme's own."""
+        """The host as in a URL or a Host header, with the port unless it is the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The URL, without a fragment."""
+        """The URL without a fragment."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
 def parse_url(text: str) -> Target:
-    """Read an absolute http or https URL.
+    """Parse an absolute http or https URL.
 
     Raises:
-        CapabilityError: It is none, or has user info, a port that is not for HTTP, or doubtful characters.
+        CapabilityError: The URL is invalid, or has user info, a blocked port or forbidden characters.
     """
     if not isinstance(text, str) or len(text) > MAX_URL_CHARS:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-        raise _refused(f"expected a text of at most {MAX_URL_CHARS} characters")
+        raise _refused(f"expected a string of at most {MAX_URL_CHARS} characters")
     found = _URL.fullmatch(text)
     if found is None or _CONTROL.search(text):
-        raise _refused("expected an absolute one without control characters, such as 'https://api.example.com/v1'")
+        raise _refused("expected an absolute URL without control characters, such as 'https://api.example.com/v1'")
     scheme, authority, path, query = found[1].lower(), found[2], found[3], found[4] or ""
     if scheme not in _PORTS:
         raise _refused(f"the scheme {scheme!r} is not allowed; use http or https")
@@ -244,17 +244,17 @@ def parse_url(text: str) -> Target:
 
 
 def join_url(base: Target, reference: str) -> Target:
-    """Read a URL that may be relative to `base`, as in a Location header.
+    """Parse a URL that may be relative to `base`, as in a Location header.
 
     Raises:
-        CapabilityError: As `parse_url`.
+        CapabilityError: As for `parse_url`.
     """
     if len(reference) > MAX_URL_CHARS or "\\" in reference or _CONTROL.search(reference):
-        raise _refused("a redirect leads to one with doubtful characters")
+        raise _refused("the redirect's URL is too long or has forbidden characters")
     try:
         return parse_url(urljoin(base.url, reference))
     except ValueError as error:
-        raise _refused("a redirect leads to one that cannot be read") from error
+        raise _refused("the redirect's URL cannot be parsed") from error
 
 
 def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
@@ -263,10 +263,10 @@ def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
         raise _refused("expected 'host' or 'host:port' after '://'")
     port = int(found[2]) if found[2] else _PORTS[scheme]
     if not 0 < port < 65_536 or port in BAD_PORTS:
-        raise _refused(f"port {port} is not one for HTTP")
+        raise _refused(f"port {port} is not allowed for HTTP")
     host = normalise_host(found[1])
     if found[1].startswith("[") and parse_address(host) is None:
-        raise _refused("what stands in brackets is no IPv6 address")
+        raise _refused("expected an IPv6 address in the brackets")
     return host, port
 
 
@@ -274,9 +274,9 @@ def _quoted(text: str) -> str:
     try:
         return quote(text, safe=_KEPT)
     except UnicodeEncodeError as error:
-        raise _refused("it has characters that are not text") from error
+        raise _refused("it has lone surrogates, which cannot be encoded") from error
 
 
 def _refused(why: str) -> CapabilityError:
-    # Never the URL itself: its query may hold a key.
+    # The message omits the URL: its query may contain an API key.
     return CapabilityError(f"this URL cannot be fetched: {why}", field="url")

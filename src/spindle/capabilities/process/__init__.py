@@ -1,4 +1,4 @@
-"""The process capability: which programs a tool may run, and the sandbox they run in."""
+"""The process capability: the programs a tool may run and the sandbox they run in; open `policy.py` first."""
 
 from spindle.doors import open_door
 

@@ -1,4 +1,4 @@
-"""The process capability on this machine: one launcher for each command."""
+"""The process backend of this machine: finds programs and runs each command through a launcher process."""
 
 import errno
 import os
@@ -47,19 +47,19 @@ from spindle.errors import (
 
 
 class Programs:
-    """Finds each program once, on a search path that is not the host's."""
+    """A cached lookup of programs on a search path that is independent of the host's `PATH`."""
 
     def __init__(self, search_path: str) -> None:
-        # A relative folder on the path would make the answer depend on where we stand.
+        # A relative folder would make the result depend on the current working directory.
         self._folders = [folder for folder in search_path.split(os.pathsep) if folder.startswith("/")]
         self._found: dict[str, str] = {}
 
     def find(self, command: str) -> str:
-        """Give the absolute path of a command's program.
+        """Return the absolute path of a command's program.
 
         Raises:
-            ProgramNotFoundError: There is none.
-            ProgramNotExecutableError: There is one, which cannot be run.
+            ProgramNotFoundError: No such program exists.
+            ProgramNotExecutableError: The file exists, but is not an executable program.
         """
         if command not in self._found:
             self._found[command] = self._search(command)
@@ -74,18 +74,18 @@ class Programs:
             if place.exists():
                 unusable = unusable or place
         if unusable is not None:
-            raise ProgramNotExecutableError(f"{command}: {unusable} is no program that may be run", command=command)
+            raise ProgramNotExecutableError(f"{command}: {unusable} is not an executable file", command=command)
         looked = "there" if "/" in command else ":".join(self._folders)
         raise ProgramNotFoundError(f"{command}: no such program ({looked}); is it installed?", command=command)
 
 
 class ProcessBackend:
-    """Runs the granted commands, each confined to `root` and the paths granted here.
+    """A backend that runs the granted commands, each confined to `root` and the paths granted here.
 
     `commands` are bare names, looked up on a fixed search path (or on `env["PATH"]`), absolute paths, or `*` for every
-    bare name. A line for a shell needs `shell=True`. `sandbox` is "auto" (what can be had here), "required" (files and
-    network are enforced, or nothing runs) or "off"; `sandbox_kinds` are tried in their order. A command that is to end
-    has `grace_seconds` after the request, then it is killed.
+    bare name. Shell command lines need `shell=True`. `sandbox` is "auto" (the best available), "required" (files and
+    network are enforced, or nothing runs) or "off"; `sandbox_kinds` are tried in order. A command that is asked to
+    terminate is killed after `grace_seconds`.
     """
 
     def __init__(
@@ -103,10 +103,10 @@ class ProcessBackend:
         grace_seconds: float = 1.0,
         sandbox_kinds: Iterable[SandboxKind] = SANDBOX_KINDS,
     ) -> None:
-        """Check the grants; the sandbox is looked for when the first command runs.
+        """Validate the grants; the sandbox is detected when the first command runs.
 
         Raises:
-            CapabilityError: A grant is not of its kind, or the platform has no processes of this kind.
+            CapabilityError: A grant is invalid, or the platform is not a POSIX system.
         """
         if sys.platform == "win32":
             raise CapabilityError("the process capability needs Linux, or another POSIX system", field="process")
@@ -127,19 +127,19 @@ class ProcessBackend:
         self._finding = Lock()
 
     def lacking(self, need: Iterable[str]) -> list[str]:
-        """Name the declared commands that are not granted."""
+        """Return the declared commands that are not granted."""
         wild = "*" in self.commands
         return [name for name in need if name not in self.commands and ("/" in name or not wild)]
 
     def open(self, need: Iterable[str], scope: CallScope) -> "LocalProcess":
-        """Give the handle of one call."""
+        """Return the handle of one call."""
         return LocalProcess(self, CommandRules(frozenset(need), self.commands, scope.tool), scope)
 
     def sandbox(self) -> Sandbox:
-        """Give the sandbox commands run in; the first time, what the machine offers is tried.
+        """Return the sandbox that commands run in; the first call probes what this machine supports.
 
         Raises:
-            SandboxUnavailableError: One was required, and there is none.
+            SandboxUnavailableError: A sandbox is required, but none is available.
         """
         with self._finding:
             if self._sandbox is None:
@@ -147,7 +147,7 @@ class ProcessBackend:
             return self._sandbox
 
     def enforcement(self) -> dict[str, Any]:
-        """Tell what is enforced here, by what, and what is not; this tries it out, and blocks for that moment."""
+        """Return what is enforced, by which mechanism, and what is missing; the first call probes it and blocks."""
         try:
             sandbox = self.sandbox()
         except SandboxUnavailableError as error:
@@ -155,14 +155,15 @@ class ProcessBackend:
         missing = dict(sandbox.missing)
         processes = "rlimit" if os.getuid() else self._cgroup_or_none()
         if processes is None and self.limits.processes is not None:
-            missing["processes"] = "root is bound by no rlimit, and no pids cgroup can be made here"
+            missing["processes"] = "root is not bound by rlimits, and no pids cgroup can be created here"
         if "files" in sandbox.enforced and "root" not in sandbox.enforced:
             missing["unix_sockets"] = (
-                "Landlock alone lets a command connect to sockets in the file system; without a root of its own they "
-                "are not absent"
+                "Landlock alone lets a command connect to sockets in the file system; only a private root hides them"
             )
         if "pids" not in sandbox.enforced:
-            missing["daemons"] = "no pid namespace; what leaves the process group is adopted and killed by the launcher"
+            missing["daemons"] = (
+                "no pid namespace; processes that leave the process group are adopted and killed by the launcher"
+            )
         return {
             "sandbox": sandbox.kind,
             "enforced": sorted(sandbox.enforced),
@@ -196,13 +197,13 @@ class LocalProcess:
         stdin: str | bytes | None = None,
         timeout_seconds: float | None = None,
     ) -> Finished:
-        """Run one command to its end, and leave nothing of it behind.
+        """Run one command to its end, and end every process it started.
 
         Raises:
-            CommandNotAllowedError: The tool did not declare it, or it was not granted.
-            SandboxUnavailableError: A sandbox was required, and this machine has none.
-            ProcessStartError: It did not start: no such program, not executable, arguments too long.
-            CapabilityError: An argument is not of its kind, or `cwd` is outside the root.
+            CommandNotAllowedError: The tool did not declare the command, or it is not granted.
+            SandboxUnavailableError: A sandbox is required, but this machine has none.
+            ProcessStartError: The command did not start: no such program, not executable, arguments too long.
+            CapabilityError: An argument has the wrong type, or `cwd` is outside the root.
         """
         backend, tool = self._backend, self._scope.tool
         words = check_argv(argv, shell=backend.shell, tool=tool)
@@ -244,15 +245,15 @@ class LocalProcess:
         if story.failed is None:
             if story.has_ended:
                 return
-            why = f"was not let go: {run.refused}" if run.refused else "was killed before it ended"
+            why = f"was not released: {run.refused}" if run.refused else "was killed before it ended"
             raise ProcessStartError(f"{command}: its launcher {why}", command=command, tool=tool)
         stage, number, words = story.failed
         if stage == "sandbox":
             raise SandboxUnavailableError(
-                f"a sandbox is required, and {words} could not be enforced", missing=words.split(), tool=tool
+                f"a sandbox is required, but {words} could not be enforced", missing=words.split(), tool=tool
             )
         if stage in {"cwd", "outside"}:
-            why = "is outside the granted root" if stage == "outside" else f"is no folder to start in: {words}"
+            why = "is outside the granted root" if stage == "outside" else f"cannot be entered: {words}"
             raise CapabilityError(f"cwd: {cwd!r} {why}", tool=tool, field="cwd")
         raise _START_ERRORS.get(number if stage == "start" else 0, ProcessStartError)(
             f"{command} did not start: {words}", command=command, errno=number or None, tool=tool
@@ -271,7 +272,7 @@ _START_ERRORS: dict[int, type[ProcessStartError]] = {
 def _finished(run: Run, stdout: Captured, stderr: Captured) -> Finished:
     notes = [*stdout.notes, *stderr.notes]
     if run.story.has_survivors:
-        notes.append("some process it started hangs in the kernel and could not be ended")
+        notes.append("a process it started is stuck in the kernel and could not be killed")
     return Finished(
         exit_code=run.story.exit_code,
         signal=run.story.signal,

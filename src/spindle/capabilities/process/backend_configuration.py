@@ -1,7 +1,6 @@
-"""Configuration files outside the view: which of them may be read after all, and how programs skip the others.
+"""Configuration files outside the visible paths: which may still be read, and how programs skip the others.
 
-Where Landlock alone confines a command, a forbidden file cannot be made absent, and git fails if it may not read one
-that is there.
+Landlock can deny access to a file but not hide it, and git fails if it may not read a configuration file that exists.
 """
 
 import os
@@ -23,20 +22,20 @@ _HARMLESS_SECTIONS = {
 _SUSPECT = re.compile(
     r"pass|token|secret|key|auth|cookie|credential|helper|header|command"
     r"|//[^/\s]*@"  # a URL with a user or a password
-    r"|[a-z0-9+_=-]{32}"  # long enough for a token, whatever it is called
-    r"|include|hookspath"  # names other files, without which git fails as well
+    r"|[a-z0-9+_=-]{32}"  # long enough for a token, whatever its key
+    r"|include|hookspath"  # refers to other files, which git must be able to read too
 )
 
 
 def add_configuration(view: VisiblePaths) -> VisiblePaths:
-    """See the system's configuration of git too, if there is nothing secret in it."""
+    """Add the system's git configuration to the visible paths, if it contains no secrets."""
     if not _is_harmless(SYSTEM_GIT_CONFIG):
         return view
     return view.with_read(SYSTEM_GIT_CONFIG, os.path.realpath(SYSTEM_GIT_CONFIG))
 
 
 def skip_configuration(view: VisiblePaths, env: Mapping[str, str], scratch: str) -> dict[str, str]:
-    """Return variables that make programs skip files which exist outside the view."""
+    """Return environment variables that make programs skip files outside the visible paths."""
     variables: dict[str, str] = {}
     if os.path.lexists(SYSTEM_GIT_CONFIG) and not view.sees(SYSTEM_GIT_CONFIG):
         variables["GIT_CONFIG_NOSYSTEM"] = "1"
@@ -49,7 +48,7 @@ def skip_configuration(view: VisiblePaths, env: Mapping[str, str], scratch: str)
 
 
 def _is_harmless(path: str) -> bool:
-    """Tell whether a configuration file of git is meant for everybody and holds nothing but known, plain settings."""
+    """Return True if a git configuration file is world-readable and has only known, harmless settings."""
     try:
         with open(path, "rb", opener=_open_without_waiting) as file:
             mode = os.fstat(file.fileno()).st_mode

@@ -1,4 +1,4 @@
-"""Starting the launcher, and understanding what it says."""
+"""Starting the launcher process and parsing its report."""
 
 import marshal
 import os
@@ -20,7 +20,7 @@ _PACKAGES = {
     "spindle.capabilities.process": _HERE,
     "spindle.capabilities.process.backend_launcher": _HERE / "backend_launcher",
 }
-# Empty stand-ins for our packages: the launcher's files import each other by their names, and nothing else of ours.
+# Empty stand-ins for the packages: the launcher's modules import each other by full name and nothing else of spindle.
 _BOOT = """\
 import sys
 for word in sys.argv[1:5]:
@@ -34,14 +34,14 @@ main(*map(int, sys.argv[5:]))
 
 @dataclass(slots=True)
 class LauncherReport:
-    """What the launcher said so far."""
+    """The facts the launcher has reported so far."""
 
     is_ready: bool = False
     started_pid: int | None = None
     enforced: tuple[str, ...] = ()
     missing: dict[str, str] = field(default_factory=dict[str, str])
     failed: tuple[str, int, str] | None = None
-    """The stage, the error number, and the words of the system."""
+    """The stage, the error number and the system's error message."""
     has_ended: bool = False
     exit_code: int | None = None
     signal: int | None = None
@@ -49,7 +49,7 @@ class LauncherReport:
     _rest: bytes = b""
 
     def take(self, data: bytes) -> None:
-        """Add what was read."""
+        """Parse more data of the report; an incomplete line is kept for the next call."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             word, *facts = line.decode("utf-8", "replace").split("\t")
@@ -79,7 +79,7 @@ class LauncherReport:
 
 @dataclass(slots=True)
 class Launched:
-    """A launcher that runs, and our ends of its pipes; the ends belong to whoever called `launch`."""
+    """A running launcher and the local ends of its pipes, which the caller of `launch` must close."""
 
     process: "subprocess.Popen[bytes]"
     report: int
@@ -90,45 +90,47 @@ class Launched:
     is_closed: bool = False
 
     def order(self, word: bytes) -> None:
-        """Give the launcher an order; it may be gone already."""
+        """Send the launcher a command; a launcher that has already ended is ignored."""
         with suppress(OSError):
             os.write(self.control, word)
 
     def close(self) -> None:
-        """Close our ends; the launcher takes the end of its orders for an order to kill."""
+        """Close the local ends of the pipes; the launcher treats a closed control pipe as a kill command."""
         self.is_closed = True
         for descriptor in (self.control, self.report, self.stdout, self.stderr):
             os.close(descriptor)
         self.close_stdin()
 
     def close_stdin(self) -> None:
-        """Tell the command that its input has ended."""
+        """Close the command's stdin."""
         if self.stdin is not None:
             os.close(self.stdin)
             self.stdin = None
 
 
 def interpreter() -> str:
-    """Find the Python that runs the launcher.
+    """Return the path of the Python interpreter that runs the launcher.
 
     Raises:
-        ProcessStartError: This program has none, as when it is frozen into one file.
+        ProcessStartError: There is no interpreter, for example because this program is frozen into one file.
     """
     if not sys.executable or getattr(sys, "frozen", False):
-        raise ProcessStartError("commands are started by a Python interpreter, and this program has none", command="")
+        raise ProcessStartError(
+            "running commands requires a Python interpreter, but this program has none (frozen executable?)", command=""
+        )
     return os.path.realpath(sys.executable)
 
 
 def interpreter_paths() -> list[str]:
-    """Name what the launcher reads: its interpreter with the standard library, and its own files."""
+    """Return the paths the launcher reads: the interpreter, the standard library and its own modules."""
     return [os.path.realpath(sys.base_prefix), interpreter(), str(_HERE)]
 
 
 def launch(front: Sequence[str], plan: dict[str, Any], *, feed: bool) -> Launched:
-    """Start the launcher with its plan, behind `front`; it leads its own session and has no environment of ours.
+    """Start the launcher in its own session with an empty environment, its command line prefixed by `front`.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The launcher cannot be started.
     """
     words = [*front, interpreter(), "-I", "-S", "-c", _BOOT, *(f"{name}={place}" for name, place in _PACKAGES.items())]
     theirs: list[int] = []
@@ -161,7 +163,7 @@ def launch(front: Sequence[str], plan: dict[str, Any], *, feed: bool) -> Launche
 
 
 def _pipe(theirs: list[int], ours: list[int], *, to_them: bool) -> tuple[int, int]:
-    """Make a pipe; give our end, which never blocks, and theirs."""
+    """Create a pipe; return the local, non-blocking end and the launcher's end."""
     reading, writing = os.pipe()
     our_end, their_end = (writing, reading) if to_them else (reading, writing)
     os.set_blocking(our_end, False)
@@ -171,7 +173,7 @@ def _pipe(theirs: list[int], ours: list[int], *, to_them: bool) -> tuple[int, in
 
 
 def _plan_file(plan: dict[str, Any]) -> int:
-    """A file without a name: arguments may be longer than a pipe holds or a command line takes."""
+    """Write the plan to an unnamed file: arguments may exceed the capacity of a pipe or a command line."""
     content = marshal.dumps(plan)
     with (
         tempfile.TemporaryFile()

@@ -1,4 +1,4 @@
-"""One command from its start to the end of all that it started."""
+"""One run of a command: starting it, capturing its output, and ending every process it started."""
 
 import codecs
 import os
@@ -26,7 +26,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class Captured:
-    """One output stream of a command."""
+    """The captured output of one stream of a command; output beyond the kept bytes goes to the spool."""
 
     def __init__(
         self, name: str, *, keep_bytes: int, spool_bytes: int, spool: Any, id: str, turn_id: str | None
@@ -45,21 +45,21 @@ class Captured:
 
     @property
     def is_truncated(self) -> bool:
-        """Whether there was more than is kept in memory."""
+        """Whether the stream was longer than the part kept in memory."""
         return self.total_bytes > self._keep_bytes
 
     @property
     def raw(self) -> bytes:
-        """The beginning, as it was written."""
+        """The kept beginning of the output, as bytes."""
         return bytes(self._head)
 
     @property
     def text(self) -> str:
-        """The beginning as text; a character that the cut went through is left out."""
+        """The kept beginning as text; a character split by the truncation is left out."""
         return codecs.getincrementaldecoder("utf-8")("replace").decode(self.raw, final=not self.is_truncated)
 
     async def pump(self, descriptor: int) -> None:
-        """Read until the end, keeping what there is room for."""
+        """Read the stream to its end, keeping the first bytes and spooling the rest."""
         async with anyio.create_task_group() as tasks:
             try:
                 async for chunk in _chunks(descriptor):
@@ -107,7 +107,7 @@ class Captured:
         async with receiving:
             try:
                 await self._spool.write(self._id, _pieces(receiving), turn_id=self._turn_id)
-            except Exception as error:  # noqa: BLE001 - the command's answer is worth more than what found no place
+            except Exception as error:  # noqa: BLE001 - a failing spool must not lose the command's result
                 self.notes.append(f"{self.name}: the spool failed ({type(error).__name__})")
             else:
                 self.artifact = self._id
@@ -115,7 +115,9 @@ class Captured:
     def _say_what_is_lost(self) -> None:
         kept = self._spooled if self.artifact else len(self._head)
         if kept < self.total_bytes:
-            self.notes.append(f"{self.name}: {self.total_bytes} bytes in all, those after {kept} were dropped")
+            self.notes.append(
+                f"{self.name}: {self.total_bytes} bytes in total, those after the first {kept} were dropped"
+            )
 
 
 async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
@@ -136,13 +138,13 @@ async def _pieces(receiving: MemoryObjectReceiveStream[bytes]) -> AsyncIterator[
 
 
 _WATCHDOG_SECONDS = 8.0
-"""Beyond the grace: how long the launcher may take to end what it started, before we end the launcher."""
+"""How long after the grace period the launcher may take to end its processes before it is killed."""
 _LAST_WORDS_SECONDS = 1.0
-"""How long a pipe may stay open after the last process we know of has ended."""
+"""How long to keep reading a pipe after the last known process has ended."""
 
 
 class Run:
-    """A started command under way."""
+    """A command in progress."""
 
     def __init__(self, launched: Launched, *, grace_seconds: float) -> None:
         self.story = LauncherReport()
@@ -151,7 +153,7 @@ class Run:
         self._grace = grace_seconds
         self._report_closed = False
         self.refused: OSError | None = None
-        """Why the launcher was not told to go."""
+        """Why the launcher was not released to start the command."""
 
     async def to_end(
         self,
@@ -161,7 +163,7 @@ class Run:
         timeout_seconds: float | None,
         on_ready: Callable[[], None],
     ) -> None:
-        """Feed, listen and wait, until nothing of the command is left, however this ends."""
+        """Feed stdin, read the outputs and wait until every process of the command has ended, even if cancelled."""
         launched = self._launched
         try:
             async with anyio.create_task_group() as tasks:
@@ -194,7 +196,7 @@ class Run:
             await self._listen(on_ready)
 
     async def _listen(self, on_ready: Callable[[], None]) -> None:
-        """Hear the launcher out; it closes its line when all is done."""
+        """Read the launcher's report until it closes the pipe, which it does when all is done."""
         while not self._report_closed:
             await anyio.wait_readable(self._launched.report)
             try:
@@ -225,7 +227,7 @@ class Run:
         self._launched.close_stdin()
 
     async def _end(self) -> None:
-        """See the launcher off: it was asked, or is asked now; if it does not obey, it is killed."""
+        """End the launcher: terminate it unless it has finished, and kill it if it does not exit in time."""
         if not self._report_closed:
             self._launched.order(b"t")
             with anyio.move_on_after(self._grace + _WATCHDOG_SECONDS):
@@ -240,13 +242,13 @@ class Run:
         except subprocess.TimeoutExpired:
             _kill_group(process.pid)
             process.wait()
-        # A launcher that could not say how the command ended was killed, perhaps by the command itself.
+        # A launcher that did not report the end of the command was killed, perhaps by the command itself.
         if not self.story.has_ended and self.story.started_pid and "pids" not in self.story.enforced:
             _kill_group(self.story.started_pid)
 
 
 class _Finishing:
-    """A pump that tells when it is done."""
+    """A pump with an event that is set when it is done."""
 
     def __init__(self, output: Captured, descriptor: int) -> None:
         self.done = anyio.Event()
@@ -263,7 +265,7 @@ def _kill_group(leader: int) -> None:
 
 
 class Settings(Protocol):
-    """The part of a backend that a start looks at."""
+    """The part of a backend that `Start` reads."""
 
     view: VisiblePaths
     limits: ProcessLimits
@@ -271,12 +273,12 @@ class Settings(Protocol):
     grace_seconds: float
 
     def sandbox(self) -> Sandbox:
-        """Give the sandbox commands run in."""
+        """Return the sandbox that commands run in."""
         ...
 
 
 class Start:
-    """The start of one command. `launch` and `clear` block, and run in threads."""
+    """The start of one command; `launch` and `clear` block and are run in threads."""
 
     def __init__(self, settings: Settings, path: str, words: list[str], variables: dict[str, str], folder: str) -> None:
         self._settings = settings
@@ -291,16 +293,16 @@ class Start:
         """Start the launcher.
 
         Raises:
-            OSError: It cannot be started.
-            SandboxUnavailableError: A sandbox was required, and there is none.
+            OSError: The launcher cannot be started.
+            SandboxUnavailableError: A sandbox is required, but none is available.
         """
         sandbox = self._settings.sandbox()
-        # Looked at for every command: a file that holds no secret now may hold one later.
+        # Checked for every command: a file without secrets now may contain one later.
         view = add_configuration(self._settings.view.with_program(self._path))
         with self._lock:
             if self._is_over:
-                raise ProcessLookupError("it was cancelled before it started")
-            # Right below the root, under a name nobody can know beforehand: no link can wait for it there.
+                raise ProcessLookupError("the command was cancelled before it started")
+            # Directly below the root, under an unpredictable name, so that no symbolic link can be planted there.
             self._scratch = tempfile.mkdtemp(prefix=".spindle-", dir=view.root)
             if os.getuid() == 0 and self._settings.limits.processes is not None:
                 self._group = PidsCgroup.create()
@@ -321,16 +323,16 @@ class Start:
         }
 
     def bound_processes(self) -> None:
-        """Put the launcher, which waits for it, and all it will start under a bound that holds for root too.
+        """Put the waiting launcher and everything it will start into a pids cgroup, which binds root too.
 
         Raises:
-            OSError: The system refuses.
+            OSError: The system refuses the cgroup.
         """
         if self._group is not None and self._launched is not None and self._settings.limits.processes is not None:
             self._group.hold(self._launched.process.pid, self._settings.limits.processes)
 
     def clear(self) -> None:
-        """Remove what is left; also end a launcher that nobody took over because its caller was cancelled."""
+        """Remove the scratch folder and the cgroup; end a launcher whose caller was cancelled before taking it over."""
         with self._lock:
             self._is_over = True
             if self._launched is not None and not self._launched.is_closed:
@@ -346,5 +348,5 @@ class Start:
 def _remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):
-        # What the command put in its place, if it did.
+        # The command may have replaced the folder by a file or a link.
         Path(folder).unlink(missing_ok=True)

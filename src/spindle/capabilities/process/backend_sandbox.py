@@ -1,4 +1,4 @@
-"""Which sandbox can be had here, found by trying it."""
+"""Sandboxes: the paths a command may see, the detection of what this machine enforces, and pids cgroups."""
 
 import glob
 import os
@@ -25,31 +25,31 @@ SYSTEM_PATHS = (
     *("/etc/mime.types", "/etc/magic", "/etc/terminfo", "/etc/protocols", "/etc/services"),
     *("/etc/locale.alias", "/etc/gitattributes"),
 )
-"""What programs need to start at all; no configuration that could hold a secret."""
+"""Paths that programs need to start; no configuration that could contain secrets."""
 
 SYSTEM_PATTERNS = ("/etc/python3*", "/etc/*-release", "/etc/*_version")
-"""More of the same, under names that differ between systems: pip, for one, fails if it may not read them."""
+"""More such paths, whose names differ between systems; pip, for example, fails if it may not read them."""
 
 NETWORK_PATHS = ("/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 OWN_PROC = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/version")
-"""Of /proc, when it shows the whole machine's processes."""
+"""The visible part of /proc where it shows the processes of the whole machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VisiblePaths:
-    """The granted part of the machine; the paths in `root`, `write` and the grants in `read` are absolute and real."""
+    """The paths a command may read and write; `root`, `write` and the granted part of `read` are absolute and real."""
 
     root: str
     read: tuple[str, ...]
     write: tuple[str, ...]
     network: bool
     aliases: tuple[str, ...] = ()
-    """Granted paths as they were given, where symbolic links lead to them."""
+    """Granted paths as the caller wrote them, where they are symbolic links to real ones."""
 
     @classmethod
     def of(cls, root: str, read_paths: Iterable[str], write_paths: Iterable[str], *, network: bool) -> "VisiblePaths":
-        """Add what every command needs to what was granted.
+        """Build the visible paths from the grants and the paths every command needs.
 
         Raises:
             CapabilityError: A path is not absolute.
@@ -62,7 +62,7 @@ class VisiblePaths:
         view = cls(
             root=os.path.realpath(root),
             read=(*SYSTEM_PATHS, *found, *(NETWORK_PATHS if network else ())),
-            # As in `with_read`: a path within another one to write may be a link tomorrow.
+            # As in `with_read`: a path within a writable one may be replaced by a link later.
             write=tuple(path for path in write if not _is_beneath(path, write.keys() - {path})),
             network=network,
             aliases=tuple(path for path in (*given_read, *given_write) if path != os.path.realpath(path)),
@@ -70,23 +70,23 @@ class VisiblePaths:
         return view.with_read(*map(os.path.realpath, given_read))
 
     def with_read(self, *paths: str) -> "VisiblePaths":
-        """See these paths too.
+        """Return a copy with more readable paths.
 
-        Those that may be written are left out: they are seen already, and where a command can put a symbolic link in
-        place of a path, the next command would see what the link points to.
+        Paths within writable ones are left out: they are visible already, and a command could replace such a path by a
+        symbolic link whose target the next command would then see.
         """
         return replace(self, read=(*self.read, *(path for path in paths if not _is_beneath(path, self.write))))
 
     def with_program(self, path: str) -> "VisiblePaths":
-        """See one program too, wherever it lies."""
+        """Return a copy in which one program is readable, wherever it is."""
         return self if _is_beneath(path, self.write) else self.with_read(path, os.path.realpath(path))
 
     def sees(self, path: str) -> bool:
-        """Tell whether a path can be read."""
+        """Return True if a path can be read."""
         return _is_beneath(os.path.realpath(path), (*self.read, *self.write))
 
     def can_write(self, path: str) -> bool:
-        """Tell whether a path can be written."""
+        """Return True if a path can be written."""
         return _is_beneath(os.path.realpath(path), self.write)
 
 
@@ -105,40 +105,40 @@ def _check_absolute(paths: Iterable[str], field: str) -> list[str]:
 
 
 def program() -> str | None:
-    """Find bubblewrap in the places of the system, never through the host's own PATH."""
+    """Find bubblewrap on the fixed search path, never through the host's PATH."""
     return shutil.which("bwrap", path=SEARCH_PATH)
 
 
 def command_line(bwrap: str, view: VisiblePaths, interpreter_paths: list[str]) -> list[str]:
-    """Give what is put before the launcher's own command line; the launcher runs inside, so it must be seen there."""
+    """Return the bubblewrap prefix of the launcher's command line; the launcher's own files must be visible inside."""
     words = [bwrap, "--unshare-all", "--cap-drop", "ALL"]
     if view.network:
         words.append("--share-net")
     words += ["--proc", "/proc", "--dev", "/dev"]
     read, write = [*view.read, *interpreter_paths], view.write
-    # Parents first: what is mounted later covers what is below it.
+    # Parents first: a later mount covers the earlier ones below it.
     for path in sorted({*read, *write}, key=lambda path: (path.count(os.sep), path)):
         words += ["--bind-try" if path in write else "--ro-bind-try", path, path]
-    # The rest of the view is an empty folder in memory, which is not for writing either.
+    # The rest is an empty folder in memory, made read-only as well.
     return [*words, "--remount-ro", "/", "--"]
 
 
 SandboxKind: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none", "off"]
 
 SANDBOX_KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "namespaces", "landlock")
-"""What is tried, the strongest first."""
+"""The sandbox kinds to try, strongest first."""
 
 _PROBE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sandbox:
-    """A way to confine a command that was tried and works."""
+    """A sandbox kind, what it enforces on this machine and what is missing."""
 
     kind: SandboxKind
     enforced: frozenset[str] = frozenset()
     missing: dict[str, str] = field(default_factory=dict[str, str])
-    """What could not be had, and why."""
+    """What is not available, and why."""
 
     @property
     def is_confining(self) -> bool:
@@ -146,12 +146,12 @@ class Sandbox:
         return self.kind not in {"off", "none"}
 
     def front(self, view: VisiblePaths) -> list[str]:
-        """Give the command line that stands before the launcher's."""
+        """Return the prefix of the launcher's command line; empty except for bubblewrap."""
         bwrap = program() if self.kind == "bubblewrap" else None
         return command_line(bwrap, view, interpreter_paths()) if bwrap else []
 
     def plan(self, view: VisiblePaths, *, cwd: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Give the launcher's plan, still without a command."""
+        """Return the launcher's plan, without a command."""
         given = ("root", "files", "pids", "proc", *(() if view.network else ("network",)))
         files = {
             "read": view.read,
@@ -181,15 +181,15 @@ class Sandbox:
 
 
 def needed(view: VisiblePaths) -> tuple[str, ...]:
-    """Name what a sandbox must enforce to be one."""
+    """Return the names of what a sandbox must enforce."""
     return ("files",) if view.network else ("files", "network")
 
 
 def find_sandbox(mode: SandboxMode, view: VisiblePaths, kinds: Iterable[SandboxKind] = SANDBOX_KINDS) -> Sandbox:
-    """Try each way, in order; give the first that enforces what is needed, or else the best there is.
+    """Probe each kind in order; return the first that enforces what is needed, or else the best one.
 
     Raises:
-        SandboxUnavailableError: One was required, and there is none.
+        SandboxUnavailableError: A sandbox is required, but none is available.
     """
     if mode == "off":
         return Sandbox(kind="off", missing={"files": "sandbox is off", "network": "sandbox is off"})
@@ -209,7 +209,7 @@ def find_sandbox(mode: SandboxMode, view: VisiblePaths, kinds: Iterable[SandboxK
     lacking = {name: "; ".join(missing.values()) for name in needed(view) if name not in best.enforced}
     if mode == "required":
         raise SandboxUnavailableError(
-            f"a sandbox is required, and this machine cannot enforce {', '.join(lacking)}: {missing}; "
+            f"a sandbox is required, but this machine cannot enforce {', '.join(lacking)}: {missing}; "
             "install bubblewrap, or allow user namespaces or Landlock",
             missing=tuple(lacking),
         )
@@ -221,7 +221,7 @@ def _unmet(view: VisiblePaths, enforced: frozenset[str]) -> str:
 
 
 def _probe(sandbox: Sandbox, view: VisiblePaths) -> LauncherReport:
-    """Confine a launcher that has no command to start, and hear what became of it."""
+    """Start a confined launcher without a command and return its report."""
     story = LauncherReport()
     try:
         launched = launch(sandbox.front(view), sandbox.plan(view, cwd=view.root), feed=False)
@@ -235,7 +235,7 @@ def _probe(sandbox: Sandbox, view: VisiblePaths) -> LauncherReport:
         launched.close()
         _end(launched.process)
     if not story.has_ended and story.failed is None:
-        story.failed = ("launcher", 0, complaint or "it ended without a word")
+        story.failed = ("launcher", 0, complaint or "it ended without a report")
     return story
 
 
@@ -277,14 +277,14 @@ _MOUNTS = Path("/sys/fs/cgroup")
 
 
 class PidsCgroup:
-    """A group of processes that cannot grow beyond a number."""
+    """A cgroup that limits its number of processes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @classmethod
     def create(cls) -> "PidsCgroup | None":
-        """Make one below our own, if the system lets us."""
+        """Create a cgroup below the current one; return None if the system does not allow it."""
         for parent in _own_groups():
             folder = parent / f"spindle-{os.getpid()}-{uuid4().hex[:12]}"
             try:
@@ -298,10 +298,10 @@ class PidsCgroup:
         return None
 
     def hold(self, leader: int, processes: int) -> None:
-        """Put a process and its descendants in, and let them start so many more.
+        """Move a process and its descendants into the cgroup, and let them start at most `processes` more.
 
         Raises:
-            OSError: The system refuses.
+            OSError: The system refuses the change.
         """
         pids = _tree(leader)
         for pid in pids:
@@ -310,7 +310,7 @@ class PidsCgroup:
         (self._folder / "pids.max").write_text(f"{processes + len(pids)}\n", encoding="ascii")
 
     def remove(self) -> None:
-        """Take it away, once the last process has left."""
+        """Remove the cgroup, waiting up to a second for its last process to end."""
         until = time.monotonic() + 1
         while time.monotonic() < until:
             try:
@@ -318,13 +318,13 @@ class PidsCgroup:
             except FileNotFoundError:
                 return
             except OSError:
-                time.sleep(0.005)  # the kernel is still burying the last of them
+                time.sleep(0.005)  # the kernel has not removed the last process yet
             else:
                 return
 
 
 def _own_groups() -> list[Path]:
-    """Folders of the groups this process is in, where processes can be counted."""
+    """Return the folders of this process's cgroups whose controller can count processes."""
     try:
         lines = (_PROC / "self" / "cgroup").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -341,7 +341,7 @@ def _own_groups() -> list[Path]:
 
 
 def _clear_after_the_dead(parent: Path) -> None:
-    """Remove the groups of programs that were killed before they could; one with a process in it stays by itself."""
+    """Remove cgroups left by killed programs; the kernel keeps one that still has a process in it."""
     for folder in parent.glob("spindle-*-*"):
         pid = folder.name.split("-")[1]
         if not (_PROC / pid).exists():

@@ -1,4 +1,4 @@
-"""The process capability: which commands a tool may run, within which limits, and what it is told. No I/O."""
+"""The process capability: the allowed commands, the limits, argument checks and the result of a run. No I/O."""
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,15 +14,15 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _PINNED = frozenset({"PATH", "HOME", "TMPDIR"})
 _LOADERS = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "BASH_ENV", "ENV", "BASH_FUNC_")
-"""Variables through which an allowed program is made to run code of somebody else's choice before its own."""
+"""Variables that make an allowed program load and run other code before its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finished:
-    """How a command ended, and what it wrote."""
+    """The result of a command: how it ended and what it wrote."""
 
     exit_code: int | None
-    """`None` when a signal ended it."""
+    """`None` if the command was ended by a signal."""
     signal: int | None = None
     timed_out: bool = False
     stdout: str
@@ -31,41 +31,41 @@ class Finished:
     stdout_truncated: bool = False
     stderr_truncated: bool = False
     stdout_bytes: int = 0
-    """How much it wrote in all."""
+    """Total number of bytes written to stdout."""
     stderr_bytes: int = 0
     stdout_artifact: str | None = None
-    """The spool's id of the whole output, when it was more than is shown here."""
+    """Spool id of the full output, if the output was truncated."""
     stderr_artifact: str | None = None
     raw_stdout: bytes = field(default=b"", repr=False)
     raw_stderr: bytes = field(default=b"", repr=False)
     notes: tuple[str, ...] = ()
-    """What else a reader should know: output that was dropped, descendants that were left behind."""
+    """Remarks on the run, such as dropped output or descendants that could not be killed."""
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself, in time, with exit code 0."""
+        """Whether the command exited in time with exit code 0."""
         return self.exit_code == 0 and not self.timed_out
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessLimits:
-    """What one command may use; `None` is no limit of ours.
+    """The resources one command may use; `None` sets no limit.
 
-    CPU time, memory and the number of open files count for each process by itself, as the kernel's limits do.
+    CPU time, memory and the number of open files are counted per process, as the kernel's limits are.
     """
 
     cpu_seconds: int | None = 300
     memory_bytes: int | None = 4 << 30
-    """Address space; programs that reserve much and use little (Node.js, Go, Java) need a large one."""
+    """Address space; programs that reserve far more than they use (Node.js, Go, Java) need a large value."""
     file_bytes: int | None = 1 << 30
-    """The largest file it may write."""
+    """Size of the largest file it may write."""
     processes: int | None = 256
-    """Processes and threads of the command, all together."""
+    """Total number of processes and threads of the command."""
     open_files: int | None = 1024
     output_bytes: int = 1 << 20
-    """How much of stdout, and of stderr, is given back; the rest goes to the spool."""
+    """Bytes of stdout, and of stderr, that are returned; the rest goes to the spool."""
     spool_bytes: int = 64 << 20
-    """How much of each goes to the spool; the rest is counted and dropped."""
+    """Bytes of each stream that are spooled; the rest is counted and dropped."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -82,7 +82,7 @@ _MAY_BE_NOTHING = {"output_bytes", "spool_bytes"}
 
 
 class Process(Protocol):
-    """The handle a tool finds at `ctx.process`."""
+    """The process handle of a call, available to the tool as `ctx.process`."""
 
     async def run(
         self,
@@ -93,51 +93,51 @@ class Process(Protocol):
         stdin: str | bytes | None = None,
         timeout_seconds: float | None = None,
     ) -> Finished:
-        """Run one command to its end, and leave nothing of it behind."""
+        """Run one command to its end, and end every process it started."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRules:
-    """Which commands run: those the tool declared and the caller granted; `*` is any that has no slash."""
+    """The allowed commands: declared by the tool and granted by the caller; `*` is any name without a slash."""
 
     declared: frozenset[str]
     granted: frozenset[str]
     tool: str | None = None
 
     def check(self, command: str) -> None:
-        """Judge a command's name.
+        """Check that a command may run.
 
         Raises:
-            CommandNotAllowedError: It was not declared, or not granted.
+            CommandNotAllowedError: The command is not declared, or not granted.
         """
         if command not in self.declared and "*" not in self.declared:
             raise self._refusal(command, "declared by this tool", self.declared, "Capabilities(process=[…])")
-        # `*` speaks of names on the search path; a file somewhere else is a grant of its own.
+        # `*` covers names on the search path only; a path to another file must be granted explicitly.
         if command not in self.granted and ("/" in command or "*" not in self.granted):
             raise self._refusal(command, "granted", self.granted, "commands=[…] on the process backend")
 
     def _refusal(self, command: str, verb: str, names: frozenset[str], place: str) -> CommandNotAllowedError:
         known = ", ".join(sorted(names)) or "none"
         return CommandNotAllowedError(
-            f"command {command!r} was not {verb} ({known}); name it exactly so in {place}",
+            f"command {command!r} was not {verb} ({known}); add exactly this name to {place}",
             command=command,
             tool=self.tool,
         )
 
 
 def check_commands(commands: Iterable[str]) -> frozenset[str]:
-    """Give the granted names, if each is `*`, a bare name or an absolute path.
+    """Return the granted names after checking that each is `*`, a bare name or an absolute path.
 
     Raises:
-        CapabilityError: One of them is none of these.
+        CapabilityError: A name is none of these.
     """
     if isinstance(commands, (str, bytes)):
         raise CapabilityError(f"commands: expected a list of names, got {commands!r}", field="process")
     names = frozenset(commands)
     for name in names:
         if not isinstance(name, str) or not name or "\0" in name or name in {".", ".."}:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise CapabilityError(f"commands: expected the names of programs, got {name!r}", field="process")
+            raise CapabilityError(f"commands: expected program names, got {name!r}", field="process")
         if "/" in name and not name.startswith("/"):
             raise CapabilityError(
                 f"commands: {name!r} depends on the current folder; grant a bare name or an absolute path",
@@ -147,45 +147,45 @@ def check_commands(commands: Iterable[str]) -> frozenset[str]:
 
 
 def check_argv(argv: object, *, shell: bool, tool: str | None = None) -> list[str]:
-    """Give the argument list; a line of text becomes one for the shell, where that was granted.
+    """Return the argument list; a string becomes a shell command line if a shell is granted.
 
     Raises:
-        CommandNotAllowedError: It is a line for a shell, and no shell was granted.
-        CapabilityError: It is no list of texts a program can be given.
+        CommandNotAllowedError: `argv` is a string and no shell is granted.
+        CapabilityError: `argv` is not a list of strings that can be passed to a program.
     """
     if isinstance(argv, str):
         if not shell:
             raise CommandNotAllowedError(
-                "expected a list of arguments such as ['git', 'status'], got one string; a line for a shell "
-                "needs shell=True on the process backend",
+                "expected a list of arguments such as ['git', 'status'], got one string; a shell "
+                "command line needs shell=True on the process backend",
                 command=argv,
                 tool=tool,
             )
         argv = [SHELL, "-c", argv]
     if not isinstance(argv, (list, tuple)) or not argv:
-        raise CapabilityError(f"argv: expected a list of at least one text, got {argv!r}", tool=tool, field="argv")
+        raise CapabilityError(f"argv: expected a non-empty list of strings, got {argv!r}", tool=tool, field="argv")
     words: list[str] = []
-    for index, word in enumerate(argv):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  that is what is checked here
+    for index, word in enumerate(argv):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  checked here
         words.append(_system_text(word, f"argv[{index}]", tool))
     if not words[0]:
-        raise CapabilityError("argv[0]: expected the name of a command, got an empty text", tool=tool, field="argv")
+        raise CapabilityError("argv[0]: expected a command name, got an empty string", tool=tool, field="argv")
     return words
 
 
 def check_env(env: Mapping[str, str] | None, *, pinned: bool, tool: str | None = None) -> dict[str, str]:
-    """Give the variables, if each may be set; the caller of the backend sets any, a tool not the `pinned` ones.
+    """Return the variables after checking them; with `pinned`, those that steer which code runs are rejected.
 
     Raises:
-        CapabilityError: A name or a value is none, or it would change which code runs.
+        CapabilityError: A name or a value is invalid, or a tool may not set the variable.
     """
     checked: dict[str, str] = {}
     for name, value in (env or {}).items():
         key = _system_text(name, "env", tool)
         if not key or "=" in key:
-            raise CapabilityError(f"env: expected the name of a variable, got {key!r}", tool=tool, field="env")
+            raise CapabilityError(f"env: expected a variable name, got {key!r}", tool=tool, field="env")
         if pinned and (key in _PINNED or _steers_the_loader(key)):
             raise CapabilityError(
-                f"env: {key} is not for a tool to set; the process backend takes it as env={{…}}",
+                f"env: a tool may not set {key}; set it with env={{…}} on the process backend",
                 tool=tool,
                 field="env",
             )
@@ -194,10 +194,10 @@ def check_env(env: Mapping[str, str] | None, *, pinned: bool, tool: str | None =
 
 
 def check_cwd(root: str, cwd: object, tool: str | None = None) -> str:
-    """Give the folder a command starts in: `cwd` relative to the root, which no `..` leaves.
+    """Return the folder a command starts in: `cwd` relative to the root.
 
     Raises:
-        CapabilityError: It is outside.
+        CapabilityError: The folder is outside the root.
     """
     if cwd is None:
         return root
@@ -209,10 +209,10 @@ def check_cwd(root: str, cwd: object, tool: str | None = None) -> str:
 
 
 def check_timeout(timeout_seconds: object, tool: str | None = None) -> float | None:
-    """Give the seconds a command may take.
+    """Return the timeout as a float, or None for no timeout.
 
     Raises:
-        CapabilityError: It is no number above 0.
+        CapabilityError: The timeout is not a number above 0.
     """
     if timeout_seconds is None:
         return None
@@ -224,10 +224,10 @@ def check_timeout(timeout_seconds: object, tool: str | None = None) -> float | N
 
 
 def check_stdin(stdin: object, tool: str | None = None) -> bytes | None:
-    """Give the bytes to feed; text is UTF-8, and `None` is an input that is closed from the start.
+    """Return stdin as bytes; text is encoded as UTF-8, and `None` means no input.
 
     Raises:
-        CapabilityError: It is neither text nor bytes.
+        CapabilityError: `stdin` is neither text nor bytes.
     """
     if stdin is None or isinstance(stdin, bytes):
         return stdin
@@ -237,7 +237,9 @@ def check_stdin(stdin: object, tool: str | None = None) -> bytes | None:
         try:
             return stdin.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            raise CapabilityError("stdin: a lone surrogate has no bytes", tool=tool, field="stdin") from None
+            raise CapabilityError(
+                "stdin: a lone surrogate cannot be encoded as UTF-8", tool=tool, field="stdin"
+            ) from None
     raise CapabilityError(f"stdin: expected text or bytes, got {type(stdin).__name__}", tool=tool, field="stdin")
 
 
@@ -246,7 +248,7 @@ def _steers_the_loader(name: str) -> bool:
 
 
 def _system_text(value: object, field: str, tool: str | None) -> str:
-    """A text the system can be handed: no NUL ends it early, and it has an encoding."""
+    """Return a string that can be passed to the system: without NUL characters and encodable."""
     if not isinstance(value, str):
         raise CapabilityError(f"{field}: expected text, got {type(value).__name__}", tool=tool, field=field)
     if "\0" in value:

@@ -1,4 +1,4 @@
-"""The secrets capability: secrets by name, and the redactor that masks them in every output."""
+"""The secrets capability: secrets by name and the redactor that masks them; open `secret.py` first."""
 
 from spindle.doors import open_door
 

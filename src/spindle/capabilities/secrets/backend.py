@@ -1,4 +1,4 @@
-"""Where secrets come from: a mapping, a function, the environment, a file, a keyring."""
+"""The secrets backend and its sources: a mapping, a function, the environment, a file or a keyring."""
 
 import json
 import os
@@ -26,13 +26,13 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\n": ""}
 
 
 def parse_secrets(text: str, *, place: str) -> Mapping[str, str]:
-    """Read names and values; a text that begins with `{` is JSON, every other one is lines.
+    """Parse names and values: text that begins with `{` as JSON, any other as `KEY=value` lines.
 
-    In lines, `'…'` is taken as it is, `"…"` knows the escapes of JSON's kind (`\\n`, `\\"`), both may span lines; a
-    bare value ends at the line's end or at ` #`. Nothing is substituted.
+    In lines, `'…'` is literal and `"…"` may contain escapes (`\\n`, `\\"`); both may span lines. An unquoted value
+    ends at the end of the line or at ` #`. Variables are not substituted.
 
     Raises:
-        SecretError: It is neither; says where, never what.
+        SecretError: The text is neither; the message names the position, never the content.
     """
     return _from_json(text, place) if text.lstrip().startswith("{") else _from_lines(text, place)
 
@@ -44,15 +44,17 @@ def _from_json(text: str, place: str) -> Mapping[str, str]:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
     else:
         return _only_texts(found, place)
-    # Outside the handler: the error of the parser carries the whole text.
-    raise SecretError(f"the file {place} begins like JSON and is none: look at {where}")
+    # Raised outside the except block, because the parser's error carries the whole text.
+    raise SecretError(f"the file {place} begins with '{{' but is not valid JSON: check {where}")
 
 
 def _only_texts(found: Any, place: str) -> Mapping[str, str]:
-    values = cast("dict[str, object]", found)  # it begins with a brace
+    values = cast("dict[str, object]", found)  # the text begins with a brace
     wrong = sorted(name for name, value in values.items() if not isinstance(value, str))
     if wrong:
-        raise SecretError(f"the file {place} must map names to texts; these are none: {', '.join(wrong)}")
+        raise SecretError(
+            f"the file {place} must map names to strings; these values are not strings: {', '.join(wrong)}"
+        )
     return cast("Mapping[str, str]", values)
 
 
@@ -64,7 +66,7 @@ def _from_lines(text: str, place: str) -> Mapping[str, str]:
         value, end = (None, at) if named is None else _value(text, named.end())
         if named is None or value is None:
             line = text.count("\n", 0, at) + 1
-            raise SecretError(f"the file {place} is not understood in line {line}: expected KEY=value")
+            raise SecretError(f"the file {place} cannot be parsed at line {line}: expected KEY=value")
         found[named[1]] = value
         at = _skip(text, end)
     return found
@@ -83,7 +85,7 @@ def _value(text: str, at: int) -> tuple[str | None, int]:
             after = _AFTER.match(text, match.end())
             return (None, at) if after is None else (value, after.end())
     if text[at : at + 1] in {"'", '"'}:
-        return None, at  # a quote that nobody closes
+        return None, at  # an unclosed quote
     bare = _BARE.match(text, at)
     raw = "" if bare is None else bare[0]
     return re.split(r"(?:^|[ \t])#", raw, maxsplit=1)[0].strip(), at + len(raw)
@@ -91,14 +93,14 @@ def _value(text: str, at: int) -> tuple[str | None, int]:
 
 Lookup: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
 Source: TypeAlias = Mapping[str, str] | Lookup
-"""Names and their values, or a function that gives a name's value or `None`; a blocking one runs in a thread."""
+"""A mapping of names to values, or a function from a name to its value or None; a sync function runs in a thread."""
 
 MAX_FILE_BYTES = 1 << 20
 _LONG_CHARS = 256
 
 
 class SecretsBackend:
-    """Serves secrets from `source`, each tool only those it declared.
+    """A backend that serves secrets from `source`, to each tool only those it declared.
 
     Raises:
         UsageError: `source` is neither a mapping nor a function.
@@ -113,26 +115,26 @@ class SecretsBackend:
             self._look_up = source
         else:
             raise UsageError(
-                f"secrets: expected a mapping or a function of a name, got {type(source).__name__}; "
-                "from_env() and from_file(path) make such functions",
+                f"secrets: expected a mapping or a function that takes a name, got {type(source).__name__}; "
+                "from_env() and from_file(path) return such functions",
                 field="secrets",
             )
 
     def lacking(self, need: Iterable[str]) -> list[str]:
-        """Name the declared secrets that a mapping does not hold; a function is not asked, for it may be slow."""
+        """Return the declared secrets that the mapping lacks; a function is not called, because it may be slow."""
         if self._names is None:
             return []
         known = [*self._names()]
         return [repr(entry) for entry in need if not any(may_read((entry,), name) for name in known)]
 
     def open(self, need: tuple[str, ...], scope: CallScope) -> "Secrets":
-        """Give the handle of one call."""
+        """Return the handle of one call."""
         redactor = Redactor() if scope.redactor is None else scope.redactor
         return Secrets(self._look_up, declared=need, tool=scope.tool, redactor=redactor)
 
 
 class Secrets:
-    """One call's way to the secrets its tool declared."""
+    """The secrets handle of one call, limited to the secrets its tool declared."""
 
     __slots__ = ("_declared", "_look_up", "_tool", "redactor")
 
@@ -141,19 +143,19 @@ class Secrets:
         self._declared = declared
         self._tool = tool
         self.redactor = redactor
-        """Knows every value that was handed out."""
+        """Masks every value that was handed out."""
 
     async def get(self, name: str) -> Secret:
-        """Give the secret called `name`; its value is masked from now on wherever it turns up.
+        """Return the secret called `name`; from now on its value is masked wherever it appears.
 
         Raises:
-            CapabilityError: The tool did not declare it.
-            SecretError: It is not there, is no fit text, or its source failed.
+            CapabilityError: The tool did not declare the secret.
+            SecretError: The secret is not set, is not usable text, or its source failed.
         """
         if not may_read(self._declared, name):
-            # Not the name: it may itself have been made of a secret. The source is not asked either.
+            # The message omits the name, which may itself contain a secret; the source is not called either.
             raise CapabilityError(
-                "the requested secret is not among those this tool declares: add its name to "
+                "this tool did not declare the requested secret: add its name to "
                 "capabilities=Capabilities(secrets=[…])",
                 tool=self._tool,
                 field="secrets",
@@ -169,10 +171,10 @@ class Secrets:
             return await _answer(self._look_up, name)
         except SecretError as error:
             failure = str(error)
-        except Exception as error:  # noqa: BLE001 - a source may raise anything
-            failure = f"its source failed with {type(error).__name__}; call the source by itself to see why"
-        # Raised here, outside, so that it holds on to nothing that the source said: that may be a secret.
-        raise SecretError(f"the secret {name!r} cannot be had: {failure}", secret=name, tool=self._tool)
+        except Exception as error:  # noqa: BLE001 - a source is user code
+            failure = f"its source raised {type(error).__name__}; call the source directly to see why"
+        # Raised outside the except block, so that it does not chain the source's error, which may contain a secret.
+        raise SecretError(f"the secret {name!r} is not available: {failure}", secret=name, tool=self._tool)
 
     def _checked(self, name: str, value: object) -> str:
         if isinstance(value, Secret):
@@ -180,7 +182,7 @@ class Secrets:
         if not isinstance(value, str) or not value.strip():
             what = "is not set" if value is None or isinstance(value, str) else f"is {type(value).__name__}, not text"
             raise SecretError(
-                f"the secret {name!r} {what}: give it a value where this program's secrets come from",
+                f"the secret {name!r} {what}: set it in this program's secrets source",
                 secret=name,
                 tool=self._tool,
             )
@@ -196,7 +198,7 @@ class Secrets:
 async def _answer(look_up: Lookup, name: str) -> object:
     if iscoroutinefunction(look_up) or iscoroutinefunction(getattr(look_up, "__call__", None)):  # noqa: B004
         return await cast("Any", look_up)(name)
-    # In a tuple, because trio takes a coroutine that a thread gives for a mistake.
+    # Wrapped in a tuple, because trio rejects a coroutine returned from a thread.
     [answer] = await anyio.to_thread.run_sync(lambda: (look_up(name),), abandon_on_cancel=True)
     return await answer if isawaitable(answer) else answer
 
@@ -209,25 +211,25 @@ def _of_mapping(values: Mapping[str, str]) -> Lookup:
 
 
 def from_env(prefix: str = "") -> Lookup:
-    """Make a source of the environment: the secret `KEY` is the variable `<prefix>KEY`, read when it is asked for."""
+    """Return a source that reads the secret `KEY` from the environment variable `<prefix>KEY` on each request."""
     return lambda name: os.environ.get(f"{prefix}{name}")
 
 
 def from_keyring(service: str, get_password: Callable[[str, str], str | None]) -> Lookup:
-    """Make a source of a keyring, by a function of service and name such as `keyring.get_password`."""
+    """Return a source that reads a keyring through a function such as `keyring.get_password`."""
     return lambda name: get_password(service, name)
 
 
 def from_file(path: str | os.PathLike[str], *, private: bool = True) -> Lookup:
-    """Make a source of a file of `KEY=value` lines, or of one JSON object; it is read anew for each secret.
+    """Return a source that reads a file of `KEY=value` lines or one JSON object; it is read again for each secret.
 
-    With `private` it must be a regular file that only its owner can read, and its owner this user or root.
+    With `private`, the file must be accessible only by its owner, which must be this user or root.
 
     Raises:
-        SecretError: It cannot be read, is not private, or is neither; the message never shows its content.
+        SecretError: The file cannot be read, is not private, or has another format; the content is never shown.
     """
     place = Path(path).absolute()
-    _read(place, private=private)  # a wrong file is told while setting up, not at the first call
+    _read(place, private=private)  # fail during setup, not at the first call
     return lambda name: _read(place, private=private).get(name)
 
 
@@ -249,19 +251,23 @@ def _text_of(path: Path, *, private: bool) -> str:
         _check(os.fstat(handle), path, private=private)
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
-        raise SecretError(f"the file {path} has more than {MAX_FILE_BYTES} bytes; that is no file of secrets")
+        raise SecretError(
+            f"the file {path} has more than {MAX_FILE_BYTES} bytes, which is too large for a secrets file"
+        )
     return data.decode("utf-8-sig")
 
 
 def _check(found: os.stat_result, path: Path, *, private: bool) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise SecretError(f"{path} is no regular file; secrets are read from files only")
+        raise SecretError(f"{path} is not a regular file; secrets are read from regular files only")
     if not private or os.name != "posix":
         return
     if found.st_mode & 0o077:
         raise SecretError(
-            f"others than its owner may use the file {path} (mode {stat.S_IMODE(found.st_mode):03o}): "
-            f"run chmod 600 on it, or say private=False if that is meant"
+            f"the file {path} is accessible by others than its owner (mode {stat.S_IMODE(found.st_mode):03o}): "
+            f"run chmod 600 on it, or pass private=False if that is intended"
         )
     if found.st_uid not in {0, os.geteuid()}:
-        raise SecretError(f"the file {path} belongs to another user ({found.st_uid}); make it yours")
+        raise SecretError(
+            f"the file {path} belongs to another user ({found.st_uid}); change its owner to the user of this process"
+        )

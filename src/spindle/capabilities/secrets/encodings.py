@@ -1,7 +1,8 @@
-r"""The forms in which one text may turn up, as patterns over bytes: plain, escaped, percent-encoded, hex, base64.
+r"""Patterns for the encodings in which a secret may appear, and rebuilding of values leaf by leaf.
 
-The patterns are for RE2 in Latin-1, over UTF-8: each costs one pass, whatever it holds. Escapes may be nested (JSON
-inside JSON) and mixed, because every character is matched in each of its spellings.
+A text is matched plain, escaped, percent-encoded, in hex and in base64. The patterns are for RE2 in Latin-1 mode over
+UTF-8 bytes, so that each takes one linear pass. Escapes may be nested (JSON inside JSON) and mixed, because every
+character is matched in each of its spellings.
 """
 
 import json
@@ -14,13 +15,13 @@ from typing import Any, TypeAlias, cast
 from urllib.parse import quote, quote_plus
 
 MIN_CHARS = 4
-"""A shorter text is looked for only where it stands alone, and only plain: it is a part of too many words."""
+"""A shorter text is matched only as a whole word and unencoded, because it is part of too many words."""
 MIN_LINE_CHARS = 8
-"""A line of a text of several lines is looked for by itself when it is at least so long."""
+"""Minimum length for matching a single line of a multi-line text by itself."""
 MAX_SPELLED_CHARS = 256
-"""In a longer text, and in lines, escapes are looked for as one encoder writes them, not mixed: patterns stay small."""
+"""In longer texts, and in lines, only the output of single encoders is matched, not mixed: patterns stay small."""
 MAX_PATTERN_BYTES = 64 << 10
-"""RE2 is quick as long as a pattern is small: several small ones are much faster than a large one."""
+"""RE2 is fast for small patterns: several small patterns are much faster than one large pattern."""
 
 _SHORT_ESCAPES = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v", "\0": "0"}
 _SELF_ESCAPED = frozenset("\"'/`$&<>")
@@ -29,7 +30,7 @@ _ENTITIES = {"&": "&(?:amp|#38|#x26);", "<": "&(?:lt|#60|#x3[cC]);", ">": "&(?:g
     "'": "&(?:apos|#39|#0?39|#x27);",
 }
 _WRAP = rb"(?:\r?\n|(?:\\+r)?\\+n)?"
-"""Long base64 is broken into lines, and a broken line may be escaped."""
+"""Long base64 is wrapped into lines, and the line breaks may be escaped."""
 _PADDING = rb"(?:=|%(?:25)*3[dD]){0,2}"
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _LITERALS = [re.escape(bytes([byte])) if 0x20 <= byte < 0x7F else b"\\x%02x" % byte for byte in range(256)]
@@ -37,7 +38,7 @@ _BASE64_SPELLINGS = {"+": rb"(?:[+-]|%(?:25)*2[bB])", "/": rb"(?:\\*/|_|%(?:25)*
 
 
 def patterns_of(text: str) -> Iterator[bytes]:
-    """Give the patterns that together find `text` in all its forms; none for a text of nothing but blanks."""
+    """Yield patterns that together match `text` in all its encodings; a blank text has none."""
     group: list[bytes] = []
     for form in _forms(text.strip()):
         if group and sum(map(len, group)) + len(form) > MAX_PATTERN_BYTES:
@@ -80,7 +81,7 @@ def _spelled(text: str) -> Iterator[bytes]:
 
 
 def _written(text: str) -> Iterator[bytes]:
-    """Match a long text as the usual encoders write it."""
+    """Yield patterns for a long text as common encoders write it."""
     data = _utf8(text)
     plain = {text, text.replace("\r\n", "\n"), text.replace("\r\n", "\n").replace("\n", "\r\n")}
     quoted = {json.dumps(one, ensure_ascii=is_ascii)[1:-1] for one in plain for is_ascii in (True, False)}
@@ -94,9 +95,9 @@ def _written(text: str) -> Iterator[bytes]:
         yield _base64_core(data, shift, wrap=b"")
 
 
-@lru_cache(maxsize=1024)  # of characters, which are no secrets; most texts share them
+@lru_cache(maxsize=1024)  # caches single characters, which are not secret
 def _spellings(character: str) -> bytes:
-    """Match one character however it is written."""
+    """Return a pattern for one character in each of its spellings."""
     data = _utf8(character)
     options = [_literal(data), b"".join(b"%(?:25)*" + _hex_byte(byte) for byte in data), _numbered(character, data)]
     if character == " ":
@@ -115,7 +116,7 @@ def _spellings(character: str) -> bytes:
 
 
 def _numbered(character: str, data: bytes) -> bytes:
-    r"""Match `\u00e9` (a pair beyond the first plane), `\xe9` and `\xc3\xa9`, with any number of backslashes."""
+    r"""Return a pattern for `\u00e9` (or a surrogate pair), `\xe9` and `\xc3\xa9`, with any number of backslashes."""
     code = ord(character)
     if code < 0x80:
         return rb"\\+(?:u00|x|U000000)" + _hex_byte(code)
@@ -133,9 +134,9 @@ def _units(character: str) -> list[int]:
 
 
 def _base64_core(data: bytes, shift: int, *, wrap: bytes) -> bytes:
-    """Match base64 of anything that holds `data`, when `shift` bytes more than whole groups stand before it.
+    """Return a pattern for the base64 of any text that contains `data` at an offset of `shift` modulo 3.
 
-    The letters at both ends that also carry bits of a neighbour are taken along where they are there.
+    The characters at both ends that share bits with neighbouring bytes are matched optionally.
     """
     letters = b64encode(bytes(shift) + data).decode()
     first, last = (0, 2, 3)[shift], (shift + len(data)) * 8 // 6
@@ -184,9 +185,9 @@ Leaf: TypeAlias = Callable[[Any], Any]
 
 
 def map_leaves(value: Any, leaf: Leaf, unreachable: Any) -> Any:
-    """Give `value` with `leaf` of every leaf; a part that holds itself or is nested too deeply becomes `unreachable`.
+    """Return `value` with `leaf` applied to every leaf; recursive or too deeply nested parts become `unreachable`.
 
-    Reaches into mappings (keys too), lists, tuples, sets, dataclasses and pydantic models; nothing given is changed.
+    Descends into mappings (keys too), lists, tuples, sets, dataclasses and pydantic models; `value` is not modified.
     """
     return _Rebuilding(leaf, unreachable).part(value)
 
@@ -249,7 +250,7 @@ def _dataclass(value: Any, part: Leaf) -> Any:
     new = {name: part(child) for name, child in old.items()}
     if _same(new.values(), old.values()):
         return value
-    # Neither its constructor, which may refuse or have other parameters, nor `copy`, which may give the same object.
+    # The constructor may reject the values or have other parameters, and `copy` may return the same object.
     twin = object.__new__(cast("type[Any]", type(value)))
     for name, child in {**_attributes(value), **new}.items():
         object.__setattr__(twin, name, child)

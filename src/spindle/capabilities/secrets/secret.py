@@ -1,4 +1,4 @@
-"""Secrets: a value that does not show itself, which of them a tool may ask for, and masking them in what leaves."""
+"""Secrets: the masked value, the check of declared names, and the redactor that masks secrets in output."""
 
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
@@ -10,29 +10,29 @@ from spindle.capabilities.secrets.encodings import map_leaves, patterns_of
 
 MASK: Final = "***"
 MAX_SECRET_CHARS: Final = 8192
-"""A longer value is not handed out: looking for all its forms would cost too much."""
+"""Longer values are rejected, because matching all their encodings would cost too much."""
 
 _PATTERN_BYTES = 128 << 20
 
 
 @final
 class Secret:
-    """A text that shows itself only to `reveal()`: printed, formatted and represented it is a mask.
+    """A secret text that only `reveal()` returns; `str`, `repr` and formatting return a mask.
 
-    It equals itself alone, so that comparing tells nothing; it cannot be pickled or written as JSON.
+    It is equal only to itself, so that comparisons reveal nothing; it cannot be pickled or serialized as JSON.
     """
 
     __slots__ = ("_text", "name")
 
     name: str
-    """What it was asked for as."""
+    """The name under which it was requested."""
 
     def __init__(self, text: str, *, name: str = "") -> None:
         object.__setattr__(self, "_text", text)
         object.__setattr__(self, "name", name)
 
     def reveal(self) -> str:
-        """Give the text itself; hand it to whatever needs it and keep it nowhere."""
+        """Return the text itself; pass it on directly and do not store it."""
         return cast("str", object.__getattribute__(self, "_text"))
 
     @override
@@ -49,11 +49,11 @@ class Secret:
 
     @override
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("a Secret cannot be changed")
+        raise AttributeError("a Secret is immutable")
 
     @override
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError("a Secret cannot be changed")
+        raise AttributeError("a Secret is immutable")
 
     def __copy__(self) -> "Secret":
         return self
@@ -63,15 +63,15 @@ class Secret:
 
     @override
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a Secret cannot be pickled: hand over its name, and ask for it where it is needed")
+        raise TypeError("a Secret cannot be pickled: pass its name, and get the secret where it is needed")
 
     @override
     def __getstate__(self) -> NoReturn:
-        raise TypeError("a Secret has no state to take out")
+        raise TypeError("a Secret does not expose its state")
 
 
 def may_read(declared: Iterable[str], name: object) -> bool:
-    """Say whether a tool that declared these names may ask for `name`.
+    """Return True if a tool that declared these names may read `name`.
 
     `shop/*` covers every name below `shop/`, at any depth, whose parts are neither empty nor `.` nor `..`.
     """
@@ -99,10 +99,10 @@ class _Regex(Protocol):
 
 
 class Redactor:
-    """Masks the secrets it was told of, plain or in disguise, in whatever is about to leave.
+    """A redactor that masks its secrets, plain or encoded, in outgoing data.
 
-    It looks for each value as it is, as JSON and Python escape it, percent-encoded, in hex, and in base64 (both
-    alphabets, at every alignment). An empty one gives everything back at once. May be used from any thread.
+    It matches each value as it is, as escaped by JSON and Python, percent-encoded, in hex, and in base64 (both
+    alphabets, at every alignment). An empty redactor returns its input at once. Thread-safe.
     """
 
     __slots__ = ("_known", "_lock", "_regexes", "_waiting")
@@ -116,7 +116,7 @@ class Redactor:
             self.add(value)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to mask."""
+        """Return True if there is anything to mask."""
         return bool(self._known)
 
     @override
@@ -124,15 +124,15 @@ class Redactor:
         return f"<Redactor of {len(self._known)} values>"
 
     def add(self, value: "str | Secret") -> None:
-        """Mask `value` from now on; one of nothing but blanks is no secret."""
+        """Register a value to be masked from now on; blank values are ignored."""
         text = value.reveal() if isinstance(value, Secret) else value
         with self._lock:
             if text.strip() and text not in self._known:
-                self._waiting.append(text)  # its patterns are made when something is about to leave
+                self._waiting.append(text)  # its patterns are compiled when they are first needed
                 self._known.add(text)
 
     def prepare(self) -> None:
-        """Make the patterns of what was added now, rather than when something leaves; long values take a while."""
+        """Compile the patterns of added values now instead of on first use; long values take a while."""
         if not self._waiting:
             return
         with self._lock:
@@ -141,7 +141,7 @@ class Redactor:
             self._waiting.clear()
 
     def redact(self, text: str) -> str:
-        """Give `text` with every secret masked; the same object when there is none in it."""
+        """Return `text` with every secret masked; the same object if it contains none."""
         if not self._known:
             return text
         data = text.encode("utf-8", "surrogatepass")
@@ -149,7 +149,7 @@ class Redactor:
         return text if clean is data else clean.decode("utf-8", "surrogatepass")
 
     def redact_bytes(self, data: bytes) -> bytes:
-        """Give `data`, which is UTF-8 where it is text, with every secret masked."""
+        """Return `data`, whose text is expected to be UTF-8, with every secret masked."""
         spans = self._spans(data) if self._known else []
         if not spans:
             return data
@@ -161,16 +161,16 @@ class Redactor:
         return b"".join([*pieces, data[place:]])
 
     def redact_value(self, value: Any) -> Any:
-        """Give a JSON value, a dataclass or a model with every secret in it masked; the same object if there is none.
+        """Return a JSON value, dataclass or model with every secret masked; the same object if it contains none.
 
-        A number that is a secret becomes a mask, and so does a part that holds itself or is nested beyond 200.
+        A number that is a secret becomes a mask, and so does a recursive part or one nested beyond 200 levels.
         """
         return map_leaves(value, self._leaf, MASK) if self._known else value
 
     def redact_error(self, error: BaseException) -> bool:
-        """Mask the secrets in an exception and in those it was raised from; gives whether none shows any more.
+        """Mask the secrets in an exception and its causes; return True if no secret is visible any more.
 
-        Some keep what they show where nobody can change it, a model's `ValidationError` for one.
+        Some exceptions keep their text where it cannot be changed, such as pydantic's `ValidationError`.
         """
         seen: dict[int, BaseException] = {}
         waiting: list[BaseException | None] = [error] if self._known else []
@@ -206,14 +206,14 @@ class Redactor:
     def _is_clean(self, number: float) -> bool:
         try:
             text = repr(number)
-        except ValueError:  # more digits than Python writes
+        except ValueError:  # more digits than Python converts
             return True
         return self.redact(text) is text
 
     def _shows(self, error: BaseException) -> bool:
         try:
             told = f"{error}\n{error!r}"
-        except Exception:  # noqa: BLE001  what cannot be told tells nothing
+        except Exception:  # noqa: BLE001  an exception that cannot be printed shows nothing
             return False
         return self.redact(told) is not told
 
@@ -225,7 +225,7 @@ class Redactor:
             clean = MASK if value is error else self.redact_value(value)
             if clean is not value:
                 vars(error)[name] = clean
-        if isinstance(error, OSError):  # these keep what they show beside `args`
+        if isinstance(error, OSError):  # OSError keeps its visible fields outside `args`
             for name in ("strerror", "filename", "filename2"):
                 setattr(error, name, self.redact_value(getattr(error, name)))
 
@@ -247,7 +247,7 @@ def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _compiled(pattern: bytes) -> _Regex:
-    import re2  # noqa: PLC0415 - 20 ms that only a program with secrets should pay
+    import re2  # noqa: PLC0415 - takes 20 ms, and only programs with secrets need it
 
     module = cast("Any", re2)
     options = module.Options()
@@ -259,4 +259,4 @@ def _compiled(pattern: bytes) -> _Regex:
     try:
         return cast("Callable[[bytes, Any], _Regex]", module.compile)(pattern, options)
     finally:
-        module.purge()  # its cache would keep the secrets beyond their redactor
+        module.purge()  # its cache would keep the secrets after the redactor is gone

@@ -1,4 +1,4 @@
-"""The storage capability: small values that a tool keeps between calls."""
+"""The storage capability: small values that a tool stores between calls; open `store.py` first."""
 
 from spindle.doors import open_door
 

@@ -1,4 +1,4 @@
-"""Storage in this process's memory, shared by all its threads and event loops."""
+"""Stores on this machine: in memory, shared by all threads and event loops of the process, and in a SQLite file."""
 
 import os
 import sqlite3
@@ -13,7 +13,7 @@ from spindle.concurrency import storage_threads
 from spindle.errors import StorageError
 
 SWEEP_SECONDS = 60.0
-"""How often namespaces that nobody writes to any more are cleared of what has expired."""
+"""How often all namespaces are cleared of expired entries; a write clears its own namespace."""
 
 
 class _Entry(NamedTuple):
@@ -25,7 +25,7 @@ class _Entry(NamedTuple):
 
 
 class MemoryStore:
-    """Keeps entries in dicts."""
+    """A store that keeps entries in dicts."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -33,13 +33,13 @@ class MemoryStore:
         self._swept_at = float("-inf")
 
     async def get(self, namespace: str, key: bytes, now: float) -> bytes | None:
-        """Give the value, or `None` when there is none."""
+        """Return the value, or None if there is none."""
         with self._lock:
             entry = self._spaces.get(namespace, {}).get(key)
         return entry.value if entry is not None and entry.is_there(now) else None
 
     async def set(self, namespace: str, write: Write, quota: StorageQuota) -> None:
-        """Keep the value if it fits."""
+        """Store the value if it fits the quota."""
         with self._lock:
             self._sweep(namespace, write.now)
             space = self._spaces.get(namespace, {})
@@ -49,7 +49,7 @@ class MemoryStore:
             self._spaces.setdefault(namespace, space)[write.key] = _Entry(write.value, write.expires_at)
 
     async def delete(self, namespace: str, key: bytes, now: float) -> bool:
-        """Remove the entry; says whether it was there."""
+        """Remove the entry; return True if it existed."""
         with self._lock:
             space = self._spaces.get(namespace, {})
             entry = space.pop(key, None)
@@ -58,7 +58,7 @@ class MemoryStore:
         return entry is not None and entry.is_there(now)
 
     async def keys(self, namespace: str, prefix: bytes, now: float) -> list[bytes]:
-        """Give the keys that begin with `prefix`."""
+        """Return the keys that begin with `prefix`."""
         with self._lock:
             entries = list(self._spaces.get(namespace, {}).items())
         return [key for key, entry in entries if key.startswith(prefix) and entry.is_there(now)]
@@ -77,10 +77,10 @@ class MemoryStore:
 T = TypeVar("T")
 
 APPLICATION_ID = 0x53505354
-"""Marks a file as a storage of ours, in the file's header."""
+"""Identifies a storage file, in the header of the SQLite file."""
 VERSION = 1
 BUSY_SECONDS = 10.0
-"""How long to wait for other processes."""
+"""How long to wait for locks of other processes."""
 
 _TABLES = (
     """
@@ -109,16 +109,16 @@ _SET = "INSERT OR REPLACE INTO entries (namespace, key, value, expires_at) VALUE
 _DELETE = "DELETE FROM entries WHERE namespace = ? AND key = ?"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full: free some space",
-    sqlite3.SQLITE_BUSY: "other processes keep it busy: try again",
-    sqlite3.SQLITE_CORRUPT: "it is damaged: put a sound copy in its place, or move it away to begin anew",
-    sqlite3.SQLITE_NOTADB: "it is no SQLite file: move it away, or give another path",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that its folder is there and is yours",
-    sqlite3.SQLITE_READONLY: "it may not be written: check whose the file and its folder are",
+    sqlite3.SQLITE_BUSY: "other processes keep it locked: retry",
+    sqlite3.SQLITE_CORRUPT: "it is damaged: restore a backup, or move it away to start with an empty one",
+    sqlite3.SQLITE_NOTADB: "it is not a SQLite file: move it away, or pass another path",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that its folder exists and is accessible",
+    sqlite3.SQLITE_READONLY: "it is read-only: check the permissions of the file and its folder",
 }
 
 
 class SqliteStore:
-    """Keeps entries in the file at `path`, which is made, readable by its owner alone, when it is first written."""
+    """A store in the SQLite file at `path`, which is created on first use and readable only by its owner."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path).absolute()
@@ -126,15 +126,15 @@ class SqliteStore:
         self._pid = os.getpid()
 
     async def get(self, namespace: str, key: bytes, now: float) -> bytes | None:
-        """Give the value, or `None` when there is none."""
+        """Return the value, or None if there is none."""
         return await self._in_thread(lambda db: _first(db.execute(_GET, (_name(namespace), key, now)).fetchone()))
 
     async def set(self, namespace: str, write: Write, quota: StorageQuota) -> None:
-        """Keep the value if it fits."""
+        """Store the value if it fits the quota."""
         await self._in_thread(lambda db: _write(db, _name(namespace), write, quota))
 
     async def delete(self, namespace: str, key: bytes, now: float) -> bool:
-        """Remove the entry; says whether it was there."""
+        """Remove the entry; return True if it existed."""
 
         def remove(db: sqlite3.Connection) -> bool:
             db.execute(_FORGET, (now,))
@@ -143,12 +143,12 @@ class SqliteStore:
         return await self._in_thread(remove)
 
     async def keys(self, namespace: str, prefix: bytes, now: float) -> list[bytes]:
-        """Give the keys that begin with `prefix`."""
+        """Return the keys that begin with `prefix`."""
         wanted = (_name(namespace), len(prefix), prefix, now)
         return await self._in_thread(lambda db: [row[0] for row in db.execute(_KEYS, wanted)])
 
     async def _in_thread(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        # Not abandoned when cancelled: a step is short, and whole.
+        # Not abandoned on cancellation: a transaction is short and atomic.
         return await storage_threads.run(lambda: self._run(work))
 
     def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -166,9 +166,12 @@ class SqliteStore:
 
     @contextmanager
     def _turn(self) -> Generator[None]:
-        """One step at a time in this process: SQLite lets those who wait for a lock sleep, in no order."""
+        """Serialize transactions in this process: SQLite's own lock waiting sleeps and is not fair."""
         if self._pid != os.getpid():
-            self._pid, self._lock = os.getpid(), Lock()  # a forked child has the lock, but not the thread that holds it
+            self._pid, self._lock = (
+                os.getpid(),
+                Lock(),
+            )  # a forked child inherits the lock, but not the thread that holds it
         with self._lock:
             yield
 
@@ -192,7 +195,8 @@ def _bring_up(db: sqlite3.Connection, path: Path) -> None:
         return
     if mark or version or db.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
         raise StorageError(
-            f"the file {path} is no storage of this version; give another path, it was left as it is", field="storage"
+            f"the file {path} is not a storage file of this version and was left unchanged; pass another path",
+            field="storage",
         )
     for statement in _TABLES:
         db.execute(statement)
@@ -215,7 +219,7 @@ def _name(namespace: str) -> bytes:
 
 @contextmanager
 def _told(path: Path) -> Generator[None]:
-    """Say SQLite's and the disk's failures as ours."""
+    """Translate exceptions of SQLite and the operating system into StorageError."""
     try:
         yield
     except sqlite3.Error as error:
@@ -224,6 +228,6 @@ def _told(path: Path) -> Generator[None]:
         raise StorageError(f"the storage {path} failed: {error}; {advice}", field="storage") from error
     except OSError as error:
         raise StorageError(
-            f"the storage {path} cannot be opened: {error.strerror or error}; check that its folder is yours",
+            f"the storage {path} cannot be opened: {error.strerror or error}; check the permissions of its folder",
             field="storage",
         ) from error

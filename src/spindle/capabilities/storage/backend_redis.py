@@ -1,8 +1,8 @@
-"""Storage in a Redis server (the extra `redis`), which several machines may share.
+"""A store in a Redis server (extra `redis`), which several machines may share.
 
-A namespace is a hash of values, a sorted set of expiry times, and a count of bytes; each step is one script, so that
-no other step comes between its parts. Times are the caller's, as with every other store; the server itself forgets a
-namespace a minute after its last entry expired.
+A namespace is a hash of values, a sorted set of expiry times and a byte count; each operation is one script and thus
+atomic. Times are the caller's, as in every other store; the server itself deletes a namespace a minute after its last
+entry has expired.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ if redis.call('HLEN', KEYS[1]) == 0 then redis.call('DEL', KEYS[1], KEYS[2], KEY
 return was
 """
 # ARGV: now, key, value, expires_at or '', max_keys, max_total_bytes.
-# Gives the number of the other keys, their bytes, and whether the value was kept.
+# Returns the number of other keys, their bytes, and whether the value was stored.
 _SET = f"""{_FORGET}
 local keys, bytes = redis.call('HLEN', KEYS[1]), tonumber(redis.call('GET', KEYS[3]) or '0')
 if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then
@@ -69,7 +69,7 @@ return {{keys, bytes, 1}}
 
 
 class RedisStore:
-    """Keeps entries in Redis through a client of the `redis` package, whose calls run in threads."""
+    """A store in Redis that uses a client of the `redis` package, whose calls run in threads."""
 
     def __init__(self, client: Any, *, prefix: str = "spindle") -> None:
         self.client = client
@@ -78,7 +78,7 @@ class RedisStore:
 
     @classmethod
     def from_url(cls, url: str, *, prefix: str = "spindle", **options: Any) -> "RedisStore":
-        """Reach the server that a url names; `options` go to its client.
+        """Build a store for a server by its URL; `options` are passed to the client.
 
         Raises:
             MissingExtraError: The extra `redis` is not installed.
@@ -88,11 +88,11 @@ class RedisStore:
         return cls(redis.Redis.from_url(url, **settings, **options), prefix=prefix)
 
     async def get(self, namespace: str, key: bytes, now: float) -> bytes | None:
-        """Give the value, or `None` when there is none."""
+        """Return the value, or None if there is none."""
         return await self._in_thread(lambda: self._get(self.names_of(namespace), [repr(now), key]))
 
     async def set(self, namespace: str, write: Write, quota: StorageQuota) -> None:
-        """Keep the value if it fits."""
+        """Store the value if it fits the quota."""
         expires = "" if write.expires_at is None else repr(write.expires_at)
         given = [repr(write.now), write.key, write.value, expires, quota.max_keys, quota.max_total_bytes]
         keys, size, is_kept = await self._in_thread(lambda: self._set(self.names_of(namespace), given))
@@ -100,21 +100,21 @@ class RedisStore:
             admit(quota, write, other_keys=keys, other_bytes=size)
 
     async def delete(self, namespace: str, key: bytes, now: float) -> bool:
-        """Remove the entry; says whether it was there."""
+        """Remove the entry; return True if it existed."""
         return await self._in_thread(lambda: self._delete(self.names_of(namespace), [repr(now), key])) == 1
 
     async def keys(self, namespace: str, prefix: bytes, now: float) -> list[bytes]:
-        """Give the keys that begin with `prefix`."""
+        """Return the keys that begin with `prefix`."""
         found: list[bytes] = await self._in_thread(lambda: self._keys(self.names_of(namespace), [repr(now)]))
         return [key for key in found if key.startswith(prefix)]
 
     async def aclose(self) -> None:
-        """Close the connections; they open again when the store is used again."""
+        """Close the connections; they are reopened when the store is used again."""
         await self._in_thread(self.client.close)
 
     def names_of(self, namespace: str) -> list[str]:
-        """Give the names in Redis of a namespace's values, expiry times and count of bytes."""
-        # Braces keep the three together in a cluster.
+        """Return the Redis keys of a namespace's values, expiry times and byte count."""
+        # The braces are a hash tag, which keeps the three keys in one slot of a cluster.
         digest = hashlib.sha256(namespace.encode("utf-8", "surrogatepass")).hexdigest()
         return [f"{self._prefix}:storage:{{{digest}}}:{part}" for part in ("values", "expiries", "bytes")]
 
@@ -131,11 +131,11 @@ def _redis() -> Any:
 
 @contextmanager
 def _told() -> Generator[None]:
-    """Say the client's failures as ours; never the url, which may hold a password."""
+    """Translate exceptions of the client into StorageError; the message omits the URL, which may contain a password."""
     try:
         yield
     except _redis().RedisError as error:
         raise StorageError(
-            f"the Redis server failed ({type(error).__name__}): check that it is running and reachable, and try again",
+            f"the Redis server failed ({type(error).__name__}): check that it is running and reachable, then retry",
             field="storage",
         ) from error

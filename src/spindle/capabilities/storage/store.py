@@ -1,4 +1,4 @@
-"""A tool's own key-value store: what may be kept, under which name, how much and how long. No I/O."""
+"""The storage handle and backend: JSON values, quotas, namespaces and expiry. No I/O."""
 
 import json
 import time
@@ -18,31 +18,31 @@ MAX_PARTS = 1_000_000
 
 
 def encode_json(value: Any) -> bytes:
-    """Write a JSON value as bytes; a tuple becomes a list.
+    """Serialize a JSON value to bytes; a tuple becomes a list.
 
     Raises:
-        StorageError: It holds something else, holds itself, or is nested beyond 200.
+        StorageError: The value is not JSON, contains itself, or is nested beyond 200 levels.
     """
     problem = _problem(value)
     if problem is None:
         try:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
             return text.encode("utf-8", "surrogatepass")
-        except ValueError as error:  # an integer of more digits than Python writes
+        except ValueError as error:  # an integer with more digits than Python converts
             problem = str(error)
     raise StorageError(
-        f"storage keeps JSON values, and this is none: {problem}; give None, bool, int, float, str, list or dict",
+        f"expected a JSON value (None, bool, int, float, str, list or dict): {problem}",
         field="value",
     )
 
 
 def decode_json(data: bytes) -> Any:
-    """Read what `encode_json` wrote; every time a new value."""
+    """Parse the output of `encode_json`; each call returns a new value."""
     return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
 def _problem(value: Any) -> str | None:
-    """Walk level by level, so that depth is no danger; a value that holds itself is found by its depth."""
+    """Return why a value is not JSON, or None; the walk is level by level, so recursion ends at the depth limit."""
     level: list[Any] = [value]
     parts = 0
     for _ in range(MAX_DEPTH + 1):
@@ -51,20 +51,20 @@ def _problem(value: Any) -> str | None:
             return problem
         parts += len(level)
         level = list(islice((child for one in level for child in _children(one)), MAX_PARTS))
-        if parts + len(level) > MAX_PARTS:  # the same list many times over, perhaps
+        if parts + len(level) > MAX_PARTS:  # possibly one list that is contained many times
             return f"it has more than {MAX_PARTS} parts"
-    return f"it is nested beyond {MAX_DEPTH}, or holds itself"
+    return f"it is nested beyond {MAX_DEPTH} levels, or contains itself"
 
 
 def _wrong(value: object) -> str | None:
     if value is None or isinstance(value, (bool, int, str, list, tuple)):
         return None
     if isinstance(value, float):
-        return None if isfinite(value) else f"{value!r} is no JSON number"
+        return None if isfinite(value) else f"{value!r} is not a JSON number"
     if isinstance(value, Mapping):
         keys = cast("Mapping[object, object]", value)
         return next((f"a key is {type(key).__name__}" for key in keys if not isinstance(key, str)), None)
-    return f"it holds {type(value).__name__}"
+    return f"it contains a {type(value).__name__}"
 
 
 def _children(value: object) -> Iterator[Any]:
@@ -76,12 +76,12 @@ def _children(value: object) -> Iterator[Any]:
 
 MAX_TTL_SECONDS = 100 * 365 * 86_400.0
 TTL_SECONDS: Mapping[StorageScope, float | None] = {"tool": None, "session": None, "turn": 86_400.0}
-"""How long values are kept at most, unless the backend is told otherwise."""
+"""Default for how long values of each scope are kept at most."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StorageQuota:
-    """How much one tool may keep in one namespace; a byte is one of UTF-8, of keys and of values as JSON."""
+    """The limits of one namespace; bytes are those of UTF-8 keys and values serialized as JSON."""
 
     max_keys: int = 1_000
     max_key_bytes: int = 1_024
@@ -89,10 +89,10 @@ class StorageQuota:
     max_total_bytes: int = 8 << 20
 
     def __post_init__(self) -> None:
-        """Refuse a quota that is no count.
+        """Validate the limits.
 
         Raises:
-            UsageError: One is not a whole number of at least 1.
+            UsageError: A limit is not a whole number of at least 1.
         """
         for name in self.__slots__:
             value = getattr(self, name)
@@ -102,7 +102,7 @@ class StorageQuota:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """A value on its way into a store."""
+    """A write operation: the key, the value and its expiry."""
 
     key: bytes
     value: bytes
@@ -111,40 +111,40 @@ class Write:
 
 
 class Store(Protocol):
-    """Where entries are kept; an entry is there as long as it does not expire or `expires_at > now`."""
+    """The port of a store; an entry exists while it has no `expires_at` or `expires_at > now`."""
 
     async def get(self, namespace: str, key: bytes, now: float) -> bytes | None:
-        """Give the value, or `None` when there is none."""
+        """Return the value, or None if there is none."""
         ...
 
     async def set(self, namespace: str, write: Write, quota: StorageQuota) -> None:
-        """Keep the value if `admit` lets it in, in one step that no other write comes between."""
+        """Store the value if `admit` accepts it; the check and the write must be atomic."""
         ...
 
     async def delete(self, namespace: str, key: bytes, now: float) -> bool:
-        """Remove the entry; says whether it was there."""
+        """Remove the entry; return True if it existed."""
         ...
 
     async def keys(self, namespace: str, prefix: bytes, now: float) -> list[bytes]:
-        """Give the keys that begin with `prefix`, in any order."""
+        """Return the keys that begin with `prefix`, in any order."""
         ...
 
 
 def admit(quota: StorageQuota, write: Write, *, other_keys: int, other_bytes: int) -> None:
-    """Pass a write that fits beside the other entries of its namespace.
+    """Check that a write fits the quota together with the other entries of its namespace.
 
     Raises:
-        StorageQuotaError: It does not.
+        StorageQuotaError: The write would exceed the quota.
     """
     _within("max_keys", quota.max_keys, other_keys + 1, "delete some keys first")
     total = other_bytes + len(write.key) + len(write.value)
-    _within("max_total_bytes", quota.max_total_bytes, total, "delete some keys, or keep smaller values")
+    _within("max_total_bytes", quota.max_total_bytes, total, "delete some keys, or store smaller values")
 
 
 def _within(name: str, limit: int, asked: int, remedy: str) -> None:
     if asked > limit:
         raise StorageQuotaError(
-            f"storage is limited to {name}={limit}, and this would make {asked}: {remedy}",
+            f"storage is limited to {name}={limit}, but this needs {asked}: {remedy}",
             quota=name,
             limit=limit,
             asked=asked,
@@ -152,10 +152,9 @@ def _within(name: str, limit: int, asked: int, remedy: str) -> None:
 
 
 class StorageBackend:
-    """Serves every tool a namespace of its own in one store.
+    """A backend that gives every tool its own namespace in one store.
 
-    `ttl_seconds` says for each scope how long a value is kept at most, and so if its tool says nothing. `clock` gives
-    the seconds since the epoch.
+    `ttl_seconds` is, for each scope, the maximum and default time to live. `clock` returns the seconds since the epoch.
     """
 
     def __init__(
@@ -173,34 +172,34 @@ class StorageBackend:
 
     @classmethod
     def memory(cls, **settings: Any) -> "StorageBackend":
-        """Keep everything in this process, as long as it lives."""
-        from spindle.capabilities.storage.backend_local import MemoryStore  # noqa: PLC0415 - a factory names its backend
+        """Store values in the memory of this process."""
+        from spindle.capabilities.storage.backend_local import MemoryStore  # noqa: PLC0415 - a factory of a backend
 
         return cls(MemoryStore(), **settings)
 
     @classmethod
     def sqlite(cls, path: str | PathLike[str], **settings: Any) -> "StorageBackend":
-        """Keep everything in a SQLite file, which several processes of one machine may share."""
-        from spindle.capabilities.storage.backend_local import SqliteStore  # noqa: PLC0415 - a factory names its backend
+        """Store values in a SQLite file, which several processes of one machine may share."""
+        from spindle.capabilities.storage.backend_local import SqliteStore  # noqa: PLC0415 - a factory of a backend
 
         return cls(SqliteStore(path), **settings)
 
     @classmethod
     def redis(cls, url: str, *, prefix: str = "spindle", **settings: Any) -> "StorageBackend":
-        """Keep everything in a Redis server, which several machines may share.
+        """Store values in a Redis server, which several machines may share.
 
         Raises:
             MissingExtraError: The extra `redis` is not installed.
         """
-        from spindle.capabilities.storage.backend_redis import RedisStore  # noqa: PLC0415 - a factory names its backend
+        from spindle.capabilities.storage.backend_redis import RedisStore  # noqa: PLC0415 - a factory of a backend
 
         return cls(RedisStore.from_url(url, prefix=prefix), **settings)
 
     def open(self, need: StorageScope, scope: CallScope) -> "Storage":
-        """Give the handle of one call.
+        """Return the handle of one call.
 
         Raises:
-            CapabilityError: The tool wants storage for a turn, and the call is in none.
+            CapabilityError: The tool declares storage for a turn, but the call has no turn.
         """
         return Storage(
             self._store,
@@ -213,10 +212,10 @@ class StorageBackend:
 
 
 def namespace_of(need: StorageScope, scope: CallScope) -> str:
-    """Name the one place of a tool in its scope, shared with the tools of its toolset; no two places have one name.
+    """Return the unique namespace of a tool, or of its toolset, in a scope.
 
     Raises:
-        CapabilityError: There is no such place.
+        CapabilityError: The scope is a turn, but the call has none.
     """
     owner = [scope.tool] if scope.toolset is None else ["toolset", scope.toolset]
     if need == "tool":
@@ -227,7 +226,7 @@ def namespace_of(need: StorageScope, scope: CallScope) -> str:
         parts = [need, *owner, scope.session_id, scope.turn_id]
     else:
         raise CapabilityError(
-            f"storage of the scope {need!r} needs a turn, and this call has no turn id: run it in a turn, or give "
+            f"storage of the scope {need!r} needs a turn, but this call has no turn id: run it in a turn, or pass "
             "ToolContext(turn_id=…)",
             tool=scope.tool,
             field="storage",
@@ -236,7 +235,7 @@ def namespace_of(need: StorageScope, scope: CallScope) -> str:
 
 
 class Storage:
-    """One call's key-value store: text keys, JSON values. What goes in and comes out is copied."""
+    """The storage handle of one call: a key-value store with text keys and JSON values, which are copied."""
 
     __slots__ = ("_clock", "_max_ttl_seconds", "_namespace", "_quota", "_store", "_tool")
 
@@ -254,40 +253,40 @@ class Storage:
         self._max_ttl_seconds, self._clock, self._tool = max_ttl_seconds, clock, tool
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """Give the value at `key`, or `default` when there is none."""
+        """Return the value at `key`, or `default` if there is none."""
         with self._named():
             data = await self._store.get(self._namespace, self._key(key), self._clock())
         return default if data is None else decode_json(data)
 
     async def set(self, key: str, value: Any, *, ttl_seconds: float | None = None) -> None:
-        """Keep `value` at `key`, in the place of what was there; after `ttl_seconds` it is gone.
+        """Store `value` at `key`, replacing an earlier value; it expires after `ttl_seconds`.
 
         Raises:
-            StorageError: The key, the value or the time to live is unfit, or the place failed; nothing was changed.
-            StorageQuotaError: It is more than this tool may keep; nothing was changed.
+            StorageError: The key, the value or the time to live is invalid, or the store failed.
+            StorageQuotaError: The value would exceed the quota.
         """
         now = self._clock()
         with self._named():
             ttl = self._ttl(ttl_seconds)
             expires_at = None if ttl is None else now + ttl
             write = Write(key=self._key(key), value=encode_json(value), expires_at=expires_at, now=now)
-            _within("max_value_bytes", self._quota.max_value_bytes, len(write.value), "keep less under one key")
+            _within("max_value_bytes", self._quota.max_value_bytes, len(write.value), "store less under one key")
             await self._store.set(self._namespace, write, self._quota)
 
     async def delete(self, key: str) -> bool:
-        """Remove what is at `key`; says whether anything was there."""
+        """Remove the value at `key`; return True if it existed."""
         with self._named():
             return await self._store.delete(self._namespace, self._key(key), self._clock())
 
     async def keys(self, prefix: str = "") -> list[str]:
-        """Give the keys that begin with `prefix`, sorted."""
+        """Return the keys that begin with `prefix`, sorted."""
         with self._named():
             found = await self._store.keys(self._namespace, _encoded(prefix), self._clock())
         return sorted(key.decode("utf-8", "surrogatepass") for key in found)
 
     @contextmanager
     def _named(self) -> Generator[None]:
-        """Have every error say whose call it was."""
+        """Set the tool's name on every storage error."""
         try:
             yield
         except StorageError as error:
@@ -296,9 +295,9 @@ class Storage:
 
     def _key(self, key: str) -> bytes:
         if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise StorageError(f"expected a key that is text and not empty, got {key!r}", field="key")
+            raise StorageError(f"expected a non-empty string as the key, got {key!r}", field="key")
         data = _encoded(key)
-        _within("max_key_bytes", self._quota.max_key_bytes, len(data), "take a shorter key")
+        _within("max_key_bytes", self._quota.max_key_bytes, len(data), "use a shorter key")
         return data
 
     def _ttl(self, asked: float | None) -> float | None:

@@ -1,1 +1,1 @@
-"""The program that confines a command and then starts it. Imports nothing but itself, to start fast."""
+"""The program that confines a command and then starts it; it imports no other module of spindle, to start fast."""

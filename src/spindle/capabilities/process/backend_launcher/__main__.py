@@ -1,8 +1,8 @@
-"""The launcher: a small interpreter that confines itself, starts the command, and leaves nothing of it behind.
+"""The launcher: a small program that confines itself, starts the command and ends every process it started.
 
-It is a program of its own, started fresh for each command, because the alternative, Python code between fork and exec
-of a threaded program, may hang on a lock that nobody holds any more. It says what happens on one pipe, a line each, and
-takes orders on another: `t` for terminate, `k` for kill; the end of that pipe is the death of whoever gave the orders.
+It is a separate program, started for each command, because Python code between fork and exec in a threaded program
+may deadlock on a lock whose owner thread does not exist in the child. It reports events on one pipe, one line each, and
+reads commands from another: `g` to start, `t` to terminate, `k` to kill; a closed control pipe means kill.
 """
 
 import marshal
@@ -12,7 +12,7 @@ import sys
 from spindle.capabilities.process.backend_launcher import confine, private_root
 from spindle.capabilities.process.backend_launcher.supervisor import Supervisor
 
-TYPE_CHECKING = False  # pyright takes it for true; typing would cost more than the rest of the imports together
+TYPE_CHECKING = False  # pyright reads it as true; importing typing would cost more than all other imports together
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
@@ -22,11 +22,11 @@ NOT_STARTED = 126
 
 
 class _RefusedError(Exception):
-    """A step before the start failed; the report says which."""
+    """A step before the start failed; it has already been reported."""
 
 
 class Report:
-    """The line to whoever started us."""
+    """The report pipe to the parent process."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -34,18 +34,18 @@ class Report:
     def say(self, *words: object) -> None:
         """Send one line."""
         line = "\t".join(str(word).replace("\n", " ").replace("\t", " ") for word in words) + "\n"
-        try:  # noqa: SIM105 - the launcher does not pay for importing contextlib
+        try:  # noqa: SIM105 - importing contextlib would slow down the launcher
             os.write(self._descriptor, line.encode("utf-8", "replace"))
         except OSError:
-            pass  # who started us is gone, and what the command left behind must still be ended
+            pass  # the parent is gone, but the processes of the command must still be ended
 
     def close(self) -> None:
-        """Send no more."""
+        """Close the report pipe."""
         os.close(self._descriptor)
 
 
 def main(plan_fd: int, report_fd: int, control_fd: int) -> "NoReturn":
-    """Do what the plan says; never come back."""
+    """Run the plan and exit; never return."""
     for descriptor in (report_fd, control_fd):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - its signature
     report = Report(report_fd)
@@ -54,14 +54,14 @@ def main(plan_fd: int, report_fd: int, control_fd: int) -> "NoReturn":
         _live(plan, report, control_fd)
     except _RefusedError:
         pass
-    except BaseException as error:  # noqa: BLE001 - whatever it is, silence would be the worst answer
+    except BaseException as error:  # noqa: BLE001 - every failure must be reported
         report.say("failed", "launcher", getattr(error, "errno", None) or 0, f"{type(error).__name__}: {error}")
     os._exit(NOT_STARTED)
 
 
 def _read_plan(descriptor: int) -> "Plan":
     with open(descriptor, "rb") as file:
-        return marshal.loads(file.read())  # noqa: S302 - written by the program that started us
+        return marshal.loads(file.read())  # noqa: S302 - written by the parent process
 
 
 def _live(plan: "Plan", report: Report, control: int) -> None:
@@ -86,7 +86,7 @@ def _live(plan: "Plan", report: Report, control: int) -> None:
 
 
 def _become_first_process(report: Report, control: int) -> None:
-    """Fork: the child goes on as the first process of its namespace, the parent only waits for its end."""
+    """Fork: the child continues as the first process of its pid namespace, the parent only waits for it."""
     first = os.fork()
     if first == 0:
         confine.die_with_parent()
@@ -133,10 +133,10 @@ def _become_the_command(plan: "Plan", report: Report, enforced: list[str]) -> No
         confine.default_signals()
         confine.apply_limits(plan["limits"])
         stage = "start"
-        os.execve(plan["path"], plan["argv"], plan["env"])  # noqa: S606 - this is what it is for
+        os.execve(plan["path"], plan["argv"], plan["env"])  # noqa: S606 - the purpose of the launcher
     except _RefusedError:
         pass
-    except Exception as error:  # noqa: BLE001 - whatever it is, silence would be the worst answer
+    except Exception as error:  # noqa: BLE001 - every failure must be reported
         report.say("failed", stage, getattr(error, "errno", None) or 0, error)
 
 
@@ -146,8 +146,8 @@ def _enter_folder(plan: "Plan", report: Report) -> None:
     except OSError as error:
         report.say("failed", "cwd", error.errno or 0, error.strerror)
         raise _RefusedError from error
-    # Asked after the move, so that no link put in the way between a check and the move can matter.
-    here = os.getcwd()  # noqa: PTH109 - the launcher does not pay for importing pathlib
+    # Checked after chdir, so that a link planted between a check and the chdir has no effect.
+    here = os.getcwd()  # noqa: PTH109 - importing pathlib would slow down the launcher
     if here != plan["root"] and not here.startswith(plan["root"].rstrip("/") + "/"):
         report.say("failed", "outside", 0, here)
         raise _RefusedError
@@ -156,7 +156,7 @@ def _enter_folder(plan: "Plan", report: Report) -> None:
 def _confine(plan: "Plan", report: Report, enforced: list[str]) -> None:
     files = plan["files"]
     processes = plan["limits"].get("processes")
-    # First of all: to count the user's processes, /proc must still be in sight.
+    # Must come first: counting the user's processes needs access to /proc.
     if processes is not None and confine.limit_processes(processes, own_user_namespace=_has_own_user_namespace(plan)):
         enforced.append("processes")
     if confine.IS_LINUX:
@@ -191,7 +191,7 @@ def _has_own_user_namespace(plan: "Plan") -> bool:
 
 
 def _let_go_of_streams() -> None:
-    """Hold the command's pipes no longer, so that their end is the end of its own processes."""
+    """Release the command's pipes, so that they close as soon as its own processes have ended."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(null, descriptor)

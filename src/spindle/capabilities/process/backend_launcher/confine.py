@@ -1,4 +1,4 @@
-"""Landlock: a process gives up every file but those it names; no privilege needed. Used by the launcher."""
+"""Confinement of the launcher's process: system calls, Landlock, namespaces and resource limits."""
 
 import ctypes
 import os
@@ -7,7 +7,7 @@ import stat
 import sys
 from errno import ENOSYS
 
-TYPE_CHECKING = False  # pyright takes it for true; typing would cost more than the rest of the imports together
+TYPE_CHECKING = False  # pyright reads it as true; importing typing would cost more than all other imports together
 if TYPE_CHECKING:
     from typing import Any
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ _CAPABILITY_VERSION_3 = 0x20080522
 MS_READ_ONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 _MS_RECURSIVE, _MS_PRIVATE = 1 << 14, 1 << 18
 READ_ONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8
-"""Attributes of a mount; the flags of `mount` are other numbers, although these four agree."""
+"""Attributes for `mount_setattr`; a different set of numbers than the flags of `mount`, although these four agree."""
 HERE = -100
-"""In place of a directory's descriptor: relative to the working directory."""
+"""AT_FDCWD: stands for the working directory where a directory descriptor is expected."""
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _OPEN_TREE_CLONE, _RECURSIVE, _EMPTY_PATH, _MOVE_EMPTY_PATH = 1, 0x8000, 0x1000, 4
 _MNT_DETACH = 2
@@ -42,7 +42,11 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 
 
 def checked(result: int) -> int:
-    """Raise what a call of the C library complained about."""
+    """Return the result of a C library call.
+
+    Raises:
+        OSError: The call failed.
+    """
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -50,28 +54,28 @@ def checked(result: int) -> int:
 
 
 def syscall(number: int, *arguments: "Any") -> int:
-    """Call the kernel by number."""
+    """Make a system call by number."""
     return checked(_libc.syscall(ctypes.c_long(number), *arguments))
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces that `flags` name, for new ones."""
+    """Move to new namespaces of the kinds in `flags`."""
     checked(_libc.unshare(ctypes.c_int(flags)))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int) -> None:
-    """Mount something, or change how it is mounted."""
+    """Mount a file system, or change an existing mount."""
     kind_name = None if kind is None else kind.encode()
     checked(_libc.mount(source.encode(), os.fsencode(target), kind_name, ctypes.c_ulong(flags), None))
 
 
 def make_mounts_private() -> None:
-    """Neither send mounts to other namespaces nor receive theirs."""
+    """Stop propagating mounts to and from other namespaces."""
     mount("none", "/", None, _MS_RECURSIVE | _MS_PRIVATE)
 
 
 def unmount(target: str) -> None:
-    """Take a mount, and those below it, out of sight; it goes away when nobody uses it."""
+    """Detach a mount and those below it; the kernel removes it when it is no longer in use."""
     checked(_libc.umount2(os.fsencode(target), ctypes.c_int(_MNT_DETACH)))
 
 
@@ -83,13 +87,13 @@ def pivot_root(new_root: str, put_old: str) -> None:
 
 
 def clone_tree(path: str) -> int:
-    """Clone a file or folder with the mounts below it; return a descriptor of the copy, which is mounted nowhere."""
+    """Clone a file or folder with the mounts below it; return a descriptor of the unattached copy."""
     flags = _OPEN_TREE_CLONE | _RECURSIVE | os.O_CLOEXEC
     return syscall(_OPEN_TREE, ctypes.c_int(HERE), os.fsencode(path), ctypes.c_uint(flags))
 
 
 def move_tree(tree: int, target: str) -> None:
-    """Mount what `clone_tree` returned."""
+    """Mount a tree returned by `clone_tree`."""
     flags = ctypes.c_uint(_MOVE_EMPTY_PATH)
     syscall(_MOVE_MOUNT, ctypes.c_int(tree), b"", ctypes.c_int(HERE), os.fsencode(target), flags)
 
@@ -103,7 +107,7 @@ def set_mount_attributes(folder: int, path: str, attributes: int) -> None:
 
 
 def no_new_privileges() -> None:
-    """Take away, for good, what set-user-ID programs and file capabilities would give."""
+    """Disable, irrevocably, the privileges that set-user-ID programs and file capabilities grant."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -113,20 +117,20 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent dies."""
+    """Ask the kernel to kill this process when its parent dies."""
     _prctl(_PR_SET_PDEATHSIG, SIGKILL)
 
 
 def hide_memory() -> None:
-    """Let no process of the same user look into this one."""
+    """Prevent other processes of the same user from reading this one's memory."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def drop_capabilities() -> None:
-    """Give up every privilege of root, also for programs started later."""
+    """Drop every privilege of root, also for programs started later."""
     for number in range(_CAPABILITIES):
         if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) < 0:
-            break  # past the last one, or not ours to drop: then there is none to gain either
+            break  # past the last capability, or not permitted: then none can be gained either
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     checked(_libc.capset(header, (ctypes.c_uint32 * 6)()))
 
@@ -140,7 +144,7 @@ def ignore_signals(*numbers: int) -> None:
 
 
 def default_signals() -> None:
-    """Undo what this interpreter, and whoever started it, made of the signals; an ignored one would be inherited."""
+    """Reset all signal handlers and the signal mask; the command would inherit ignored signals otherwise."""
     _libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
     _libc.signal.restype = ctypes.c_void_p
     for number in range(1, _SIGNALS):
@@ -176,7 +180,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def landlock_version() -> int:
-    """Tell which Landlock the kernel has; 0 is none."""
+    """Return the Landlock version of the kernel, or 0 if it has none."""
     try:
         return syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
     except OSError:
@@ -186,7 +190,7 @@ def landlock_version() -> int:
 def restrict_with_landlock(
     *, read: "Iterable[str]", write: "Iterable[str]", devices: "Iterable[str]", network: bool
 ) -> list[str]:
-    """Give up, for good, all files but these; tell what is enforced.
+    """Restrict this process, irrevocably, to these files; return the names of what is enforced.
 
     Raises:
         OSError: The kernel has no Landlock, or refuses.
@@ -216,7 +220,7 @@ def restrict_with_landlock(
 
 
 def _rights(known: int) -> int:
-    """Every right on files that this version knows."""
+    """Return all file access rights that a Landlock version knows."""
     bits = 13 if known < 2 else 14 if known < 3 else 15 if known < 5 else 16
     return (1 << bits) - 1
 
@@ -226,7 +230,7 @@ def _allow(ruleset: int, paths: "Iterable[str]", rights: int) -> None:
         try:
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            continue  # what is not there, or not ours to open, needs no rule
+            continue  # a path that is missing or cannot be opened needs no rule
         try:
             is_folder = stat.S_ISDIR(os.fstat(opened).st_mode)
             rule = _PathBeneath(rights=rights if is_folder else rights & _ON_FILES, folder=opened)
@@ -246,13 +250,13 @@ _USER, _PIDS, _NETWORK = 0x10000000, 0x20000000, 0x40000000
 
 
 def enter_namespaces(*, network: bool) -> list[str]:
-    """Move to new namespaces, as many as the kernel lets us have; tell which.
+    """Move to new namespaces, as far as the kernel permits; return their names.
 
-    Processes count as moved for children only: the next fork is the first process of its own world.
+    The pid namespace applies to children only: the next fork creates its first process.
     """
     mine = _PIDS | _MOUNTS | _IPC | _HOSTNAME | (0 if network else _NETWORK)
     names = ["pids", "mounts"] + ([] if network else ["network"])
-    # A user namespace lets anybody have the others, and takes root's privileges over the machine away.
+    # A user namespace permits the others without privileges, and removes root's privileges over the machine.
     for flags, entered in ((_USER | mine, ["user", *names]), (mine, names)):
         if _try_to_enter(flags):
             return entered
@@ -273,7 +277,7 @@ def _try_to_enter(flags: int) -> bool:
 
 
 def own_proc() -> bool:
-    """Show only the namespace's own processes under /proc; to be called by its first process."""
+    """Mount a /proc that shows only the namespace's processes; must be called by its first process."""
     try:
         make_mounts_private()
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -291,11 +295,11 @@ def _write(path: str, text: str) -> None:
 
 
 _CPU_GRACE_SECONDS = 1
-"""Between the signal that tells a program its time is up, and the one it cannot ignore."""
+"""Time between SIGXCPU and SIGKILL when the CPU limit is reached."""
 
 
 def apply_limits(limits: "Mapping[str, int | None]") -> None:
-    """Set every limit but that on processes, and write no core files."""
+    """Apply every resource limit except the number of processes, and disable core files."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_CPU, limits.get("cpu_seconds"), extra=_CPU_GRACE_SECONDS)
     _limit(resource.RLIMIT_AS, limits.get("memory_bytes"))
@@ -304,9 +308,9 @@ def apply_limits(limits: "Mapping[str, int | None]") -> None:
 
 
 def limit_processes(processes: int, *, own_user_namespace: bool) -> bool:
-    """Bound the number of processes and threads; tell whether that binds this user.
+    """Limit the number of processes and threads; return False for root, which the limit does not bind.
 
-    The kernel counts all that the user has: in a user namespace those inside it, elsewhere those of the whole machine.
+    The kernel counts all processes of the user: in a user namespace those inside it, otherwise those of the machine.
     """
     if os.getuid() == 0:
         return False
@@ -315,7 +319,7 @@ def limit_processes(processes: int, *, own_user_namespace: bool) -> bool:
 
 
 _WITH_US = 3
-"""The launcher and the first processes of the namespace count too."""
+"""The launcher and the first processes of the namespace are counted too."""
 
 
 def _limit(kind: int, value: int | None, *, extra: int = 0) -> None:
@@ -330,12 +334,12 @@ def _limit(kind: int, value: int | None, *, extra: int = 0) -> None:
 
 def _tasks_of(user: int) -> int:
     count = 0
-    for name in os.listdir("/proc"):  # noqa: PTH208 - the launcher does not pay for importing pathlib
+    for name in os.listdir("/proc"):  # noqa: PTH208 - importing pathlib would slow down the launcher
         if not name.isdigit():
             continue
         try:
             if os.stat(f"/proc/{name}").st_uid == user:  # noqa: PTH116 - as above
                 count += len(os.listdir(f"/proc/{name}/task"))  # noqa: PTH208 - as above
         except OSError:
-            continue  # it ended meanwhile
+            continue  # the process has ended meanwhile
     return count

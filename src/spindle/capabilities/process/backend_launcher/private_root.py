@@ -1,7 +1,7 @@
-"""A root of the command's own: the granted paths under their usual names, and nothing else. Used by the launcher.
+"""A private root directory for the command that contains only the granted paths, under their usual names.
 
-Files that were not granted are absent, so programs skip them; Landlock alone answers "permission denied", which some
-programs take for a broken system.
+Files that are not granted do not exist there, so programs skip them; Landlock alone answers "permission denied", which
+some programs treat as a fatal error.
 """
 
 import os
@@ -11,26 +11,26 @@ from errno import EACCES, EINVAL, ENOENT, ENOTDIR
 from spindle.capabilities.process.backend_launcher import confine
 from spindle.capabilities.process.backend_launcher.confine import NODEV, NOEXEC, NOSUID, READ_ONLY
 
-TYPE_CHECKING = False  # pyright takes it for true; typing would cost more than the rest of the imports together
+TYPE_CHECKING = False  # pyright reads it as true; importing typing would cost more than all other imports together
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
     Files = dict[str, Any]
-    """The `files` of the plan: the paths to read, to write, and to use as devices, and other names of them."""
+    """The `files` of the plan: readable and writable paths, devices, and aliases of them."""
 
 _STREAMS = {"/dev/fd": "", "/dev/stdin": "/0", "/dev/stdout": "/1", "/dev/stderr": "/2"}
 _MAX_LINKS = 40
 
 
 def enter_private_root(root: str, files: "Files") -> list[str]:
-    """Replace the root directory of this mount namespace; return what that enforces.
+    """Replace the root directory of this mount namespace; return the names of what that enforces.
 
-    The caller is the first process of a pid namespace and may mount. `root` must be among the paths to write, or in
-    one of them.
+    The caller must be the first process of a pid namespace and permitted to mount. `root` must be one of the writable
+    paths, or within one.
 
     Raises:
-        OSError: The kernel refuses, or all of "/" was granted. The root is the old one then.
+        OSError: The kernel refuses, or all of "/" is granted. The old root stays in place then.
     """
     links: dict[str, str] = {}
     mounts = _choose_mounts(files, links)
@@ -38,7 +38,7 @@ def enter_private_root(root: str, files: "Files") -> list[str]:
     trees = _clone(mounts, root)
     umask = os.umask(0o022)
     try:
-        # On top of a folder that is surely there; what it holds has been cloned already.
+        # Mounted over a folder that certainly exists; its content has been cloned already.
         confine.mount("tmpfs", root, "tmpfs", confine.MS_NOSUID | confine.MS_NODEV)
         os.chdir(root)
         try:
@@ -46,19 +46,19 @@ def enter_private_root(root: str, files: "Files") -> list[str]:
             confine.set_mount_attributes(confine.HERE, ".", READ_ONLY)
             confine.pivot_root(".", ".")
         finally:
-            # Here is the old root, which pivot_root puts on top of the new one; or, after a failure, the new one.
+            # The old root, which pivot_root mounts on top of the new one; or, after a failure, the new one.
             confine.unmount(".")
     finally:
         for tree in trees.values():
             os.close(tree)
         os.chdir("/")
         os.umask(umask)
-    # With the /proc of all processes there are files in sight that nobody granted, until Landlock forbids them.
+    # The shared /proc exposes files that were not granted, until Landlock forbids them.
     return ["root", "files", "proc"] if has_own_proc else ["root"]
 
 
 def _choose_mounts(files: "Files", links: dict[str, str]) -> dict[str, int]:
-    """Map each path to mount, parents first, to its attributes; add the links on the way to them to `links`."""
+    """Map each path to mount, parents first, to its attributes; add the symbolic links that lead there to `links`."""
     for alias in files["aliases"]:
         _resolve(alias, links)
     write = _outermost({_resolve(path, links) for path in files["write"]})
@@ -68,16 +68,16 @@ def _choose_mounts(files: "Files", links: dict[str, str]) -> dict[str, int]:
     chosen |= dict.fromkeys(write, NOSUID)
     chosen |= {path: NOSUID | NOEXEC for path in devices if not _is_beneath(path, chosen)}
     if "/" in chosen:
-        raise OSError(EINVAL, "all of / was granted")
+        raise OSError(EINVAL, "all of / is granted")
     return {
         path: attributes if _is_beneath(path, ("/dev",)) else attributes | NODEV
         for path, attributes in sorted(chosen.items())
-        if path and not _is_beneath(path, ("/proc",))  # which is mounted anew
+        if path and not _is_beneath(path, ("/proc",))  # /proc is mounted separately
     }
 
 
 def _resolve(path: str, links: dict[str, str]) -> str:
-    """Return the real path, or "" if there is none; note each symbolic link that leads to it."""
+    """Return the real path, or "" if it does not exist; add each symbolic link on the way to `links`."""
     here, names = "", path.split("/")[::-1]
     followed = 0
     while names:
@@ -88,7 +88,7 @@ def _resolve(path: str, links: dict[str, str]) -> str:
             here = here.rpartition("/")[0]
             continue
         try:
-            target = os.readlink(f"{here}/{name}")  # noqa: PTH115 - the launcher does not pay for importing pathlib
+            target = os.readlink(f"{here}/{name}")  # noqa: PTH115 - importing pathlib would slow down the launcher
         except OSError as error:
             if error.errno != EINVAL:
                 return ""
@@ -109,7 +109,7 @@ def _outermost(paths: set[str]) -> set[str]:
 
 
 def _is_beneath(path: str, folders: "Iterable[str]") -> bool:
-    """Tell whether a path is one of these, or lies in one of them."""
+    """Return True if a path is one of these folders, or lies within one."""
     while path:
         if path in folders:
             return True
@@ -118,18 +118,18 @@ def _is_beneath(path: str, folders: "Iterable[str]") -> bool:
 
 
 def _clone(mounts: dict[str, int], root: str) -> dict[str, int]:
-    """Clone each path with the mounts below it; return a descriptor for each that exists and may be opened."""
+    """Clone each path with the mounts below it; return a descriptor for each that exists and can be opened."""
     trees: dict[str, int] = {}
     try:
         for path, attributes in mounts.items():
             try:
                 trees[path] = confine.clone_tree(path)
             except OSError as error:
-                # Without its root no command runs: rather than absent, it is refused.
+                # A command cannot run without its root, so a failure there is an error.
                 if error.errno not in {ENOENT, ENOTDIR, EACCES} or _is_beneath(root, (path,)):
                     raise
                 continue
-            # Attributes are only added: those of the original mounts are locked in a user namespace.
+            # Attributes can only be added: those of the original mounts are locked in a user namespace.
             confine.set_mount_attributes(trees[path], "", attributes)
     except OSError:
         for tree in trees.values():
@@ -139,7 +139,7 @@ def _clone(mounts: dict[str, int], root: str) -> dict[str, int]:
 
 
 def _fill(trees: dict[str, int], links: dict[str, str]) -> bool:
-    """Mount everything below the working directory; tell whether /proc shows the own processes only."""
+    """Mount everything below the working directory; return True if /proc shows only the namespace's processes."""
     made = {""}
     for path, tree in trees.items():
         _make_mount_point(path, made, is_folder=stat.S_ISDIR(os.fstat(tree).st_mode))
@@ -158,7 +158,7 @@ def _fill(trees: dict[str, int], links: dict[str, str]) -> bool:
             "proc", "proc", "proc", confine.MS_NOSUID | confine.MS_NODEV | confine.MS_NOEXEC | confine.MS_READ_ONLY
         )
     except OSError:
-        # Inside a container that masks parts of its own /proc: then the same parts are masked here.
+        # In a container that masks parts of its /proc; the clone has the same parts masked.
         tree = confine.clone_tree("/proc")
         confine.set_mount_attributes(tree, "", READ_ONLY | NOSUID | NODEV | NOEXEC)
         confine.move_tree(tree, "proc")
@@ -172,10 +172,10 @@ def _make_mount_point(path: str, made: set[str], *, is_folder: bool) -> None:
         _make_folder(path, made)
         return
     _make_folder(path.rpartition("/")[0], made)
-    try:  # noqa: SIM105 - the launcher does not pay for importing contextlib
+    try:  # noqa: SIM105 - importing contextlib would slow down the launcher
         os.close(os.open(path[1:], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
     except OSError:
-        pass  # below what is mounted already, where it exists; otherwise the mount itself says what is wrong
+        pass  # it exists below an earlier mount; if not, the mount that follows raises the error
 
 
 def _make_folder(path: str, made: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for a command under orders, and ending all that it started. Used by the launcher."""
+"""The launcher's supervisor: waits for the command, handles control messages and ends leftover processes."""
 
 import os
 import select
@@ -8,11 +8,11 @@ from spindle.capabilities.process.backend_launcher.confine import IS_LINUX, SIGK
 
 _LOOK_AGAIN_MS = 10
 _PATIENCE_SECONDS = 5.0
-"""How long to wait for processes that were killed; only one that hangs in the kernel takes longer."""
+"""How long to wait for killed processes; only one that is stuck in the kernel takes longer."""
 
 
 class Supervisor:
-    """The parent of one command, and of everything that its descendants leave behind."""
+    """The parent process of one command and of its orphaned descendants."""
 
     def __init__(self, control: int, *, grace_seconds: float) -> None:
         self._control = control
@@ -21,14 +21,14 @@ class Supervisor:
         self._orders = select.poll()
         self._orders.register(control, select.POLLIN)
         self._child = 0
-        """The command's number as long as it is its own, which is until it is reaped."""
+        """The command's pid, or 0 once it may have been reaped and the pid reused."""
 
     def may_go(self) -> bool:
-        """Wait for the order to begin."""
+        """Wait for a control message; return True if it says to start."""
         return os.read(self._control, 1) == b"g"
 
     def wait_for(self, child: int) -> tuple[int | None, int | None]:
-        """Wait for the command's end, obeying orders meanwhile; give its exit code, or the signal that ended it."""
+        """Wait for the command while handling control messages; return its exit code and the signal that ended it."""
         self._child = child
         ended = _ChildEnd(child)
         if ended.descriptor is not None:
@@ -43,7 +43,7 @@ class Supervisor:
         return status
 
     def sweep(self) -> bool:
-        """End whatever the command left behind, gently first; tell whether all is gone."""
+        """Terminate, then kill, all remaining processes of the command; return True if none is left."""
         self._signal_all(SIGKILL if self._kill_at is not None or not IS_LINUX else SIGTERM)
         self._child = 0
         started = time.monotonic()
@@ -58,7 +58,7 @@ class Supervisor:
         return True
 
     def _pause(self, ended: "_ChildEnd") -> float | None:
-        """Milliseconds until something must be done by itself."""
+        """Return the milliseconds until the next action is due, or None to wait for an event."""
         if ended.descriptor is None:
             return _LOOK_AGAIN_MS
         if self._kill_at is None:
@@ -80,11 +80,11 @@ class Supervisor:
     def _kill_when_due(self) -> None:
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._signal_all(SIGKILL)
-            # Again, should one of them have been forking just then.
+            # Repeated, because a process may have forked at that moment.
             self._kill_at = time.monotonic() + _LOOK_AGAIN_MS / 1000
 
     def _signal_all(self, number: int) -> None:
-        """Signal the command's group, and beyond it all that a namespace or an adoption makes ours."""
+        """Signal the command's process group, and all other processes of the namespace or adopted children."""
         if self._child and not _signal_group(self._child, number):
             _signal(self._child, number)
         if os.getpid() == 1:
@@ -96,7 +96,7 @@ class Supervisor:
 
 
 class _ChildEnd:
-    """The end of a child, noticed without reaping it: its number stays taken while its group is signalled."""
+    """Detects the end of a child without reaping it, so that its pid is not reused while its group is signalled."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -106,7 +106,7 @@ class _ChildEnd:
             self.descriptor = None
 
     def status(self) -> tuple[int | None, int | None] | None:
-        """Give its exit code, or the signal that ended it, if it has ended."""
+        """Return the child's exit code and the signal that ended it, or None while it runs."""
         info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if info is None:
             return None
@@ -114,7 +114,7 @@ class _ChildEnd:
 
 
 def _reap_all() -> bool:
-    """Bury the dead; tell whether none is left alive."""
+    """Reap exited children; return True if none are still running."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -126,7 +126,7 @@ def _reap_all() -> bool:
 def _children() -> list[int]:
     me = os.getpid()
     try:
-        with open(f"/proc/{me}/task/{me}/children", "rb") as file:  # noqa: PTH123 - nor pathlib
+        with open(f"/proc/{me}/task/{me}/children", "rb") as file:  # noqa: PTH123 - importing pathlib would slow down the launcher
             return [int(pid) for pid in file.read().split()]
     except OSError:
         return []
@@ -141,7 +141,7 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def _signal(pid: int, number: int) -> None:
-    try:  # noqa: SIM105 - the launcher does not pay for importing contextlib
+    try:  # noqa: SIM105 - importing contextlib would slow down the launcher
         os.kill(pid, number)
     except OSError:
         pass
