@@ -1,4 +1,4 @@
-"""Large outputs, kept whole in a spool and read in parts; open `artifact.py` first."""
+"""Large outputs, spooled in full and read in parts; open `artifact.py` first."""
 
 from spindle.doors import open_door
 

@@ -1,4 +1,4 @@
-"""A large output, read a part at a time."""
+"""The `Artifact` class: a read-only, line-oriented view of a large output, and its line search."""
 
 from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
@@ -24,12 +24,12 @@ async def search_lines(
     read_lines: Callable[[int, int], Awaitable[list[str]]],
     line_count: int,
 ) -> list[Match]:
-    """Give the lines that match, in order, with their context.
+    """Return the matching lines in order, with their context.
 
     Raises:
-        ArtifactQueryError: The pattern or a flag is not of the dialect.
+        ArtifactQueryError: The pattern or a flag is not supported by the dialect.
     """
-    # Even nothing is searched once, so that a bad pattern is refused whatever the content.
+    # Search an empty block first, so that an invalid pattern is rejected even if there are no lines.
     found = await run_sync(_search_block, wanted, 0, list[str]())
     for part in ranges:
         found += await run_sync(_search_block, wanted, part.start, await read_lines(part.start, part.stop))
@@ -47,7 +47,7 @@ async def search_lines(
 
 
 def _search_block(wanted: Search, start: int, lines: list[str]) -> list[Match]:
-    # The last newline keeps a block of one empty line from being no line at all; what it adds is dropped below.
+    # The trailing newline makes a block of one empty line count as one; the extra line it adds is dropped below.
     data = encode_text("\n".join(lines) + "\n") if lines else b""
     search = LineSearch(wanted, index_of(data), lambda begin, end: data[begin:end])
     while not search.is_done:
@@ -71,7 +71,7 @@ def _clamp_count(args: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
 
 
 def clamp_range(args: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
-    """Let a range from `start` to `end` reach one item further than an answer can show."""
+    """Limit the range `start` to `end` to one item more than an answer can show."""
     furthest = (args["start"] or 0) + bounds.max_items + 1
     return args | {"end": furthest if args["end"] is None else min(args["end"], furthest)}
 
@@ -82,65 +82,67 @@ def _clamp_grep(args: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
 
 
 class Artifact:
-    """A lazy, read-only, line-oriented view of what a reader holds; lines count from 0.
+    """A lazy, read-only, line-oriented view of a reader's content; lines are numbered from 0.
 
     Raises:
         NotASpoolReaderError: The reader lacks one of the four methods of `SpoolReader`.
     """
 
     machine_text: ClassVar[bool] = False
-    """Whether the content is known not to be prose, for the token estimate."""
+    """Whether the content is code or data rather than prose; used by the token estimate."""
 
     def __init__(self, reader: SpoolReader) -> None:
         lacking = [name for name in _READER_METHODS if not callable(getattr(reader, name, None))]
         if lacking:
             kind = type(reader).__name__
-            raise NotASpoolReaderError(f"a {kind} is no spool reader, it lacks {', '.join(lacking)}", field="reader")
+            raise NotASpoolReaderError(
+                f"Expected a SpoolReader, got {kind}, which lacks {', '.join(lacking)}", field="reader"
+            )
         self._reader = reader
 
     @classmethod
     def from_text(cls, text: str, **options: Any) -> Self:
-        """Make an artifact of a text in memory; `options` are those of the class.
+        """Create an artifact from text in memory; `options` are passed to the class.
 
         Raises:
-            InvalidArtifactError: It is no text.
+            InvalidArtifactError: `text` is not a string.
         """
         if not isinstance(cast("object", text), str):
             kind = type(text).__name__
-            raise InvalidArtifactError(f"from_text takes text, got {kind}; from_bytes takes bytes", field="text")
+            raise InvalidArtifactError(f"Expected text (str), got {kind}; use from_bytes for bytes", field="text")
         return cls.from_bytes(encode_text(text), **options)
 
     @classmethod
     def from_bytes(cls, data: bytes, **options: Any) -> Self:
-        """Make an artifact of bytes in memory; `options` are those of the class.
+        """Create an artifact from bytes in memory; `options` are passed to the class.
 
         Raises:
-            InvalidArtifactError: They are no bytes.
+            InvalidArtifactError: `data` is not bytes-like.
         """
         if not isinstance(cast("object", data), bytes | bytearray | memoryview):
             kind = type(data).__name__
-            raise InvalidArtifactError(f"from_bytes takes bytes, got {kind}; from_text takes text", field="data")
+            raise InvalidArtifactError(f"Expected bytes, got {kind}; use from_text for text", field="data")
         from spindle.artifacts.backends.memory import BytesReader  # noqa: PLC0415 - a port's factory method
 
         return cls(BytesReader(data), **options)
 
     @staticmethod
     def is_artifact(value: object) -> "TypeGuard[Artifact]":
-        """Say whether something is an artifact, of this class or any other."""
+        """Return whether a value is an artifact of any class."""
         return isinstance(value, Artifact)
 
     @classmethod
     def forge_tools(cls, ctx: ForgeContext, *, bounds: Bounds | None = None) -> ToolRegistry:
-        """Make the tools with which a model reads this turn's artifacts: this class's queries and its bases'."""
+        """Create the reader tools for the turn's artifacts from the queries of this class and its bases."""
         return forge(cls, ctx, bounds or Bounds())
 
     def over(self, reader: SpoolReader) -> Self:
-        """Make the same view of another content."""
+        """Return an artifact of the same type and options for another reader."""
         return type(self)(reader)
 
     @property
     def reader(self) -> SpoolReader:
-        """What the content is read through."""
+        """The reader that supplies the content."""
         return self._reader
 
     def __repr__(self) -> str:
@@ -148,12 +150,12 @@ class Artifact:
 
     @query("artifact_head", "Read the first lines of an artifact.", rest=_PAGING, clamp=_clamp_count)
     async def head(self, n: Count = 10) -> list[str]:
-        """Give the first `n` lines."""
+        """Return the first `n` lines."""
         return await self._lines(0, n)
 
     @query("artifact_tail", "Read the last lines of an artifact.", rest=_PAGING, clamp=_clamp_count, from_end=True)
     async def tail(self, n: Count = 10) -> list[str]:
-        """Give the last `n` lines, in their order."""
+        """Return the last `n` lines, in order."""
         count = await self.line_count()
         return await self._lines(count - n, count) if n > 0 else []
 
@@ -174,10 +176,10 @@ class Artifact:
         after: Annotated[int, Ge(0), Le(50)] = 0,
         limit: Annotated[int | None, Ge(1)] = None,
     ) -> list[Match]:
-        """Give the lines where a pattern matches, with context; at most `limit` matches.
+        """Return the lines that match a pattern, with context; at most `limit` matches.
 
         Raises:
-            ArtifactQueryError: The pattern or a flag is not of the dialect.
+            ArtifactQueryError: The pattern or a flag is not supported by the dialect.
         """
         wanted = Search(pattern=pattern, flags=flags, before=before, after=after, limit=limit)
         native = getattr(self._reader, "search", None)
@@ -192,7 +194,7 @@ class Artifact:
         clamp=clamp_range,
     )
     async def cat(self, start: LineNumber = None, end: LineNumber = None) -> list[str]:
-        """Give the lines `start` to `end` (half-open); what lies outside is clamped, never counted from the end."""
+        """Return lines `start` to `end` (half-open); values out of range are clamped, never counted from the end."""
         first = max(start or 0, 0)
         last = await self.line_count() if end is None else end
         return await self._lines(first, last)
@@ -217,7 +219,7 @@ class Artifact:
         """Estimate the tokens of the whole text, or count them where a counter is registered for `encoding`.
 
         Raises:
-            ArtifactQueryError: Nobody knows that encoding.
+            ArtifactQueryError: The encoding is unknown.
         """
         count = counter_for(encoding)
         if count is None:
@@ -225,22 +227,22 @@ class Artifact:
             return estimate(await self.byte_length(), prose=prose)
         total = 0
         for part in await self._ranges():
-            # The newline between two parts belongs to the text as well.
+            # The newline between two parts is part of the text.
             joint = "\n" if part.start else ""
             total += count(joint + "\n".join(await self._lines(part.start, part.stop)))
         return total
 
     async def as_bytes(self) -> bytes:
-        """Give every byte as it was written."""
+        """Return all bytes as they were written."""
         whole = await settled(cast("bytes | str", self._reader.read_all()))
         return encode_text(whole) if isinstance(whole, str) else bytes(whole)
 
     async def as_text(self) -> str:
-        """Give the whole text; a byte order mark is dropped, bad bytes become U+FFFD."""
+        """Return the whole text; a byte order mark is dropped, invalid bytes become U+FFFD."""
         return decode_text(await self.as_bytes(), at_start=True)
 
     async def first_bytes(self, count: int) -> bytes:
-        """Give the first bytes, without reading the rest where the reader can stream."""
+        """Return the first `count` bytes, without reading the rest if the reader can stream."""
         stream = getattr(self._reader, "chunks", None)
         if not callable(stream):
             return (await self.as_bytes())[:count]
@@ -253,7 +255,7 @@ class Artifact:
         return found[:count]
 
     async def char_count(self) -> int:
-        """Count the characters of `as_text()`, without holding it whole where the reader can stream."""
+        """Count the characters of `as_text()`, without loading all of it if the reader can stream."""
         stream = getattr(self._reader, "chunks", None)
         if not callable(stream):
             return len(await self.as_text())
@@ -266,7 +268,7 @@ class Artifact:
         return count + len(decoder.decode(b"", final=True)) - is_marked
 
     async def _lines(self, start: int, end: int) -> list[str]:
-        """Read lines `start` to `end`, clamped; a line the reader does not have is skipped."""
+        """Read lines `start` to `end`, clamped; lines that the reader does not have are skipped."""
         start, end = max(start, 0), min(end, await self.line_count())
         if start >= end:
             return []
@@ -277,7 +279,7 @@ class Artifact:
         return [line for line in lines if line is not None]
 
     async def _ranges(self) -> Iterator[range]:
-        """Cut all lines into ranges of about a megabyte, for those who must see every line."""
+        """Split all lines into ranges of about 1 MiB, for queries that scan every line."""
         count, size = await self.line_count(), await self.byte_length()
         step = max(1, min(50_000, count * _BLOCK_BYTES // max(size, 1)))
         return (range(start, min(start + step, count)) for start in range(0, count, step))
@@ -289,5 +291,5 @@ class Artifact:
 
 
 async def settled(value: Awaitable[T] | T) -> T:
-    """Give a value, awaiting it when it must be: readers of others may be sync."""
+    """Return a value, awaiting it if needed: third-party readers may be synchronous."""
     return await value if isawaitable(value) else cast("T", value)

@@ -1,4 +1,4 @@
-"""Lines out of stored bytes: one reader for every place that can give a range of bytes."""
+"""Line access to stored bytes: one reader for every backend that can return a byte range."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -14,24 +14,24 @@ Args = TypeVarTuple("Args")
 
 
 class ByteRanges(Protocol):
-    """Immutable bytes that can be read from the middle."""
+    """Immutable bytes that can be read by range."""
 
     @property
     def search_bytes(self) -> int:
-        """How much to read at once when all of it is looked through."""
+        """How many bytes to read at once during a search."""
         ...
 
     def read(self, start: int, end: int) -> bytes:
-        """Give the bytes `start` to `end`; may block."""
+        """Return bytes `start` to `end`; may block."""
         ...
 
     def local_path(self) -> AbstractAsyncContextManager[Path]:
-        """Lend a real file with all the bytes."""
+        """Return a context manager for a local file with all the bytes."""
         ...
 
 
 class BlockReader:
-    """Reads lines of `source` with the help of its index."""
+    """A reader of the lines of `source`, located with its index."""
 
     def __init__(self, source: ByteRanges, index: LineIndex) -> None:
         self._source = source
@@ -46,37 +46,37 @@ class BlockReader:
         return self._index.line_count
 
     async def line(self, i: int) -> str | None:
-        """Give line `i` (0-based), or `None` out of range."""
+        """Return line `i` (0-based), or `None` if it is out of range."""
         if not 0 <= i < self._index.line_count:
             return None
         return (await self._run(self._read_lines, i, i + 1))[0]
 
     async def read_lines(self, start: int, end: int) -> list[str]:
-        """Give lines `start` to `end` (half-open, clamped)."""
+        """Return lines `start` to `end` (half-open, clamped)."""
         start, end = self._index.clamp(start, end)
         return await self._run(self._read_lines, start, end) if start < end else []
 
     async def read_all(self) -> bytes:
-        """Give every byte as it was written."""
+        """Return all bytes as they were written."""
         return await self._run(self._source.read, 0, self._index.byte_length)
 
     async def chunks(self, size: int = 1 << 20) -> AsyncIterator[bytes]:
-        """Give every byte in pieces of at most `size`; fresh each time."""
+        """Yield all bytes in chunks of at most `size`; every call starts at the beginning."""
         for start in range(0, self._index.byte_length, size):
             yield await self._run(self._source.read, start, min(start + size, self._index.byte_length))
 
     def local_path(self) -> AbstractAsyncContextManager[Path]:
-        """Lend a real file with the bytes; leave it unchanged, it ends with the block."""
+        """Return a context manager for a local file with the bytes; do not modify it, or use it after the block."""
         return self._source.local_path()
 
     async def search(self, query: Search) -> list[Match]:
-        """Give the lines that match, in order, with their context.
+        """Return the matching lines in order, with their context.
 
         Raises:
-            ArtifactQueryError: The pattern or a flag is not of the dialect.
+            ArtifactQueryError: The pattern or a flag is not supported by the dialect.
         """
         search = LineSearch(query, self._index, self._source.read, step_bytes=self._source.search_bytes)
-        # A step at a time, so that a cancelled caller waits for megabytes, not for all of it.
+        # One step per thread call, so that cancellation waits for a few megabytes at most.
         while not search.is_done:
             await self._run(search.advance)
         if not (query.before or query.after):

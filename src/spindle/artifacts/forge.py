@@ -1,7 +1,7 @@
-"""Making the tools with which a model reads the artifacts of its turn.
+"""Forging of reader tools, with which a model reads the artifacts of its turn.
 
-A forged tool names the calls it can read when it is made, and looks them up when it is called. What it cannot answer
-is an error, never a text that looks like an answer.
+A forged tool lists the calls it can read when it is created, and resolves them when it is called. A query that fails
+raises an error; it never returns text that looks like an answer.
 """
 
 import json
@@ -21,26 +21,26 @@ _ROOM_FOR_A_NOTE = 400
 
 
 class CallWithResults(Protocol):
-    """What forging asks of a recorded call."""
+    """The part of a recorded call that forging uses."""
 
     @property
     def id(self) -> str:
-        """The call's id, by which the model names its result."""
+        """The call's id, which the model passes to read its result."""
         ...
 
     @property
     def results(self) -> object:
-        """Text, an artifact, media, or a sequence of one kind."""
+        """Text, an artifact, media, or a sequence of items of one kind."""
         ...
 
     @property
     def from_artifact_tool(self) -> bool:
-        """Whether a forged tool gave this; such results cannot be read again."""
+        """Whether a forged tool returned the result; such results cannot be read by reader tools."""
         ...
 
 
 class ForgeContext(Protocol):
-    """What forging asks of a context."""
+    """The part of a context that forging uses."""
 
     @property
     def tool_calls(self) -> Iterable[CallWithResults]:
@@ -49,11 +49,11 @@ class ForgeContext(Protocol):
 
 
 class ReaderTool(Tool):
-    """A forged tool: reads what another call gave."""
+    """A forged tool that reads the result of another call."""
 
     @cached_property
     def _schema(self) -> Schema:
-        # Tools are forged before each trip to the model, mostly for the same calls as before it.
+        # Tools are forged before every model request, mostly for the same calls as before.
         return _shared_schema(self.name, json.dumps(self.input_schema))
 
 
@@ -63,17 +63,17 @@ def _shared_schema(name: str, schema: str) -> Schema:
 
 
 def forge(cls: type, ctx: ForgeContext, bounds: Bounds) -> ToolRegistry:
-    """Make the tools of a class's queries that fit the artifacts present.
+    """Create the tools for those queries of a class that apply to the artifacts present.
 
     Raises:
         InvalidContextError: `ctx` has no `tool_calls`.
-        ArtifactIdCollisionError: One artifact of a list has the address of another call.
+        ArtifactIdCollisionError: An artifact in a list has the same address as another call.
     """
     return _forge(queries_of(cls), ctx, bounds)
 
 
 def forge_all(ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
-    """Make the tools of every class that is present among the artifacts of a turn."""
+    """Create the tools for every artifact class that is present in a turn."""
     queries: dict[str, Query] = {}
     for artifact in addresses(ctx).values():
         queries |= queries_for(artifact)
@@ -81,22 +81,22 @@ def forge_all(ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
 
 
 def forge_open(cls: type, ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
-    """Make the tools of a class's queries before there is anything to read: they take any id, and name none.
+    """Create the tools of a class's queries without listing ids: they accept any id.
 
-    For clients that look at their list of tools once, and for places where an id is known only to whom it was given.
+    For clients that fetch the tool list only once, and where an id must be known only to the caller that received it.
     """
     return ToolRegistry(_reader_tool(asked, None, ctx, bounds or Bounds()) for asked in queries_of(cls).values())
 
 
 def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
-    """Name every artifact of a turn: by its call's id, or `id#0`, `id#1` … where a call gave several.
+    """Return the artifacts of a turn by address: the call's id, or `id#0`, `id#1` … if a call returned several.
 
-    When a provider uses an id twice, the later call has it. A context that has `retrievables` has their artifacts too,
-    each by its own id.
+    When a provider reuses an id, the later call keeps it. The artifacts of a context's `retrievables` are included,
+    each under its own id.
     """
     calls = getattr(ctx, "tool_calls", None)
     if not isinstance(calls, Iterable):
-        raise InvalidContextError(f"a {type(ctx).__name__} has no tool_calls to forge reader tools for", field="ctx")
+        raise InvalidContextError(f"Expected a context with tool_calls, got {type(ctx).__name__}", field="ctx")
     single: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
     for call in cast("Iterable[CallWithResults]", calls):
@@ -115,7 +115,7 @@ def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
 
 
 def _retrieved(ctx: ForgeContext, *, taken: Container[str]) -> dict[str, Any]:
-    """Name what was found for a turn and is shown by its handle."""
+    """Return the retrieved artifacts that are shown by handle, by id."""
     found: Iterable[Any] = getattr(ctx, "retrievables", ())
     named = {each.id: each.content for each in found if not each.inline and queries_for(each.content)}
     clash = next((address for address in named if address in taken), None)
@@ -157,20 +157,20 @@ def _reader_tool(asked: Query, readable: list[str] | None, ctx: ForgeContext, bo
         handler=read,
         ephemeral=True,
         on_collision="replace",
-        # They read what the caller was given anyway; a filter that names tools would cut results and hide the rest.
+        # They only read results the caller already received; hiding them would make truncated results unreadable.
         always_include=True,
         trusted=False,
         read_only=True,
         idempotent=True,
-        # Only our own sentences leave `_read`.
+        # `_read` raises only errors whose messages are our own.
         expose_errors=True,
     )
 
 
 def _calls_at(forged_for: ForgeContext, called_in: ToolContext) -> ForgeContext:
-    """Choose whose calls are read: those of the turn that asks, for a reader forged in one turn must not open another.
+    """Return the context to read: the calling turn's, because a reader forged in one turn must not open another.
 
-    What was forged for a holder of calls that is no turn, such as a server's session, belongs to that holder.
+    A tool forged for another holder of calls, such as a server's session, keeps reading that holder's calls.
     """
     turn = turn_of(called_in)
     return forged_for if turn is None or not isinstance(forged_for, HasToolContext) else cast("ForgeContext", turn)
@@ -197,7 +197,7 @@ def _one_of(texts: Sequence[str]) -> dict[str, Any]:
 def _fitted(bounds: Bounds, budget_chars: int | None) -> Bounds:
     if budget_chars is None:
         return bounds
-    # The note that says what was left out must itself fit, or it is the first thing to be cut.
+    # Reserve room for the note about omitted items; otherwise the note would be truncated first.
     room = max(budget_chars - _ROOM_FOR_A_NOTE, budget_chars // 2, 1)
     return replace(bounds, max_chars=min(bounds.max_chars, room))
 

@@ -1,4 +1,4 @@
-"""`grep` over blocks of bytes: which lines match, and what to show of them. Reads through a function it is given."""
+"""Line search (`grep`): compiles patterns and finds matching lines with context; reads through a function parameter."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
@@ -25,7 +25,7 @@ from spindle.errors import ArtifactQueryError
 
 DIALECT = (
     "RE2 regular expressions, matched line by line in linear time: no look-around, no back-references; "
-    r"\w, \d and \b know ASCII only, use \pL and \p{Greek} for other scripts; "
+    r"\w, \d and \b are ASCII-only, use \pL and \p{Greek} for other scripts; "
     "flags: i (ignore case), m, s, u (no effect)"
 )
 
@@ -33,7 +33,7 @@ MAX_MEMORY_BYTES = 8 << 20
 
 _FLAGS = frozenset("imsu")
 _META = frozenset("\\.+*?()|[]{}^$")
-# These speak of the text's ends, or switch `^` and `$` to them: true only when each line is looked at alone.
+# These anchor to the whole text, or make `^` and `$` do so: correct only if each line is searched on its own.
 _SPEAKS_OF_THE_WHOLE = re.compile(r"\\[AzC]|\(\?[a-zA-Z]*-")
 
 
@@ -47,22 +47,22 @@ class _Regex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A compiled pattern; finds in UTF-8 bytes."""
+    """A compiled pattern that searches UTF-8 bytes."""
 
     needle: bytes
-    """The pattern's own bytes."""
+    """The pattern's source as bytes."""
     regex: _Regex | None
-    """`None` for plain text, which is looked for as it is: faster, and bad UTF-8 round it does no harm."""
+    """`None` for literal text, which is searched directly: faster, and tolerant of invalid UTF-8 around it."""
     is_line_by_line: bool
-    """The pattern is only right when it sees one line at a time."""
+    """Whether the pattern is only correct if each line is searched on its own."""
 
     @property
     def is_literal(self) -> bool:
-        """Nothing in the pattern has a meaning of its own."""
+        """Whether the pattern is searched as literal text."""
         return self.regex is None
 
     def find(self, data: bytes, start: int, end: int) -> int | None:
-        """Give where the first match in `data[start:end]` begins; what stands round it counts for anchors."""
+        """Return the offset of the first match in `data[start:end]`; anchors also see the bytes around the range."""
         if self.regex is None:
             place = data.find(self.needle, start, end)
             return None if place < 0 else place
@@ -74,11 +74,11 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
     """Compile a pattern that matches inside lines.
 
     Raises:
-        ArtifactQueryError: The pattern or a flag is not of the dialect.
+        ArtifactQueryError: The pattern or a flag is not supported by the dialect.
     """
     if not isinstance(cast("object", text), str):
         kind = type(text).__name__
-        raise ArtifactQueryError(f"a pattern is text, got {kind}. The dialect: {DIALECT}", field="pattern")
+        raise ArtifactQueryError(f"pattern must be text, got {kind}. The dialect: {DIALECT}", field="pattern")
     _check_flags(flags)
     try:
         needle = text.encode()
@@ -86,7 +86,7 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
         raise ArtifactQueryError(
             f"the pattern has a lone surrogate at character {error.start}; write plain Unicode text", field="pattern"
         ) from error
-    # Bad bytes are shown as U+FFFD, which are not the bytes of a U+FFFD; and a newline is in no line.
+    # Invalid bytes are displayed as U+FFFD, but are not its bytes; and no line contains a newline.
     if "i" not in flags and not _META.intersection(text) and "\n" not in text and "\ufffd" not in text:
         return Pattern(needle=needle, regex=None, is_line_by_line=False)
     source = f"(?{'mi' if 'i' in flags else 'm'}){text}"
@@ -96,7 +96,7 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
 
 def _check_flags(flags: str) -> None:
     if not isinstance(cast("object", flags), str):
-        raise ArtifactQueryError(f"flags are text such as 'i', got {type(flags).__name__}", field="flags")
+        raise ArtifactQueryError(f"flags must be text such as 'i', got {type(flags).__name__}", field="flags")
     unknown = sorted(set(flags) - _FLAGS)
     if unknown:
         raise ArtifactQueryError(
@@ -105,21 +105,21 @@ def _check_flags(flags: str) -> None:
 
 
 def _compile(source: str, text: str) -> _Regex:
-    import re2  # noqa: PLC0415 - 20 ms that only a search should pay
+    import re2  # noqa: PLC0415 - takes 20 ms, which only a search should cost
 
     module = cast("Any", re2)
     options = module.Options()
     options.log_errors = False
     options.max_mem = MAX_MEMORY_BYTES
     options.never_capture = True
-    options.never_nl = True  # what is found stays inside its line
+    options.never_nl = True  # a match never spans lines
     compile_source = cast("Callable[[str, Any], _Regex]", module.compile)
     try:
         return compile_source(source, options)
     except module.error as error:
         raise ArtifactQueryError(_explain(source, text, error), field="pattern") from error
     finally:
-        # Its cache would keep 128 patterns of up to 8 MiB each, chosen by a model.
+        # The module would cache 128 patterns of up to 8 MiB each, which a model chose.
         module.purge()
 
 
@@ -129,20 +129,20 @@ def _explain(source: str, text: str, error: Exception) -> str:
         reason = reason.decode("utf-8", "replace")
     reason = str(reason).replace(source, text)[:200]
     shown = text if len(text) <= 200 else f"{text[:200]}…"
-    return f"the pattern {shown!r} is not understood: {reason}. The dialect: {DIALECT}"
+    return f"the pattern {shown!r} is invalid: {reason}. The dialect: {DIALECT}"
 
 
 MAX_LINE_BYTES = 4 << 20
-"""A longer line is looked through in pieces of this size."""
+"""A longer line is searched in pieces of this size."""
 OVERLAP_BYTES = 1 << 16
-"""What two such pieces share: a match longer than this may be missed in such a line."""
+"""The overlap of two such pieces: a longer match may be missed."""
 
 _ADVANCE_BYTES = 8 << 20
 _LEAD_BYTES = 4096
 
 
 def windows(lines: Iterable[int], before: int, after: int, line_count: int) -> list[tuple[int, int]]:
-    """Merge the half-open ranges of context round ascending `lines`, so that no line comes twice."""
+    """Merge the half-open context ranges around ascending `lines`, so that no line is repeated."""
     merged: list[tuple[int, int]] = []
     for line in lines:
         start, end = max(line - before, 0), min(line + after + 1, line_count)
@@ -154,14 +154,14 @@ def windows(lines: Iterable[int], before: int, after: int, line_count: int) -> l
 
 
 class LineSearch:
-    """One search, a step at a time."""
+    """A search that runs in steps."""
 
     def __init__(
         self, query: Search, index: LineIndex, read: Callable[[int, int], bytes], *, step_bytes: int = 1 << 20
     ) -> None:
         check(query)
         self.matches: list[Match] = []
-        """The lines found so far, without context."""
+        """The matching lines so far, without context."""
         self._pattern = compile_pattern(query.pattern, query.flags)
         self._limit = query.limit
         self._index, self._read, self._step_bytes = index, read, max(step_bytes, BLOCK_BYTES)
@@ -170,11 +170,11 @@ class LineSearch:
 
     @property
     def is_done(self) -> bool:
-        """Everything was looked at, or enough was found."""
+        """Whether all content was searched, or the limit was reached."""
         return self._is_over or (self._limit is not None and len(self.matches) >= self._limit)
 
     def advance(self) -> None:
-        """Look through the next few megabytes."""
+        """Search the next few megabytes."""
         left = _ADVANCE_BYTES
         for looked_at in self._walk:
             left -= looked_at
@@ -183,7 +183,7 @@ class LineSearch:
         self._is_over = True
 
     def _regions(self) -> Iterator[int]:
-        """Walk over the content in runs of whole lines; gives the bytes looked at after each."""
+        """Search the content in runs of whole lines; yield the number of bytes searched after each."""
         total = self._index.byte_length
         place = len(BOM) if self._read(0, min(len(BOM), total)) == BOM else 0
         line = 0
@@ -207,7 +207,7 @@ class LineSearch:
                 place, line = stop + 1, line + 1
 
     def _line_after(self, data: bytes, end: int, place: int, line: int) -> int:
-        """Number the line after `data[end]`, counting newlines since the last block border only."""
+        """Return the number of the line after `data[end]`, counting newlines only from the last block border."""
         block = (place + end + 1) // BLOCK_BYTES
         border = block * BLOCK_BYTES - place
         if border < 0:
@@ -215,7 +215,7 @@ class LineSearch:
         return self._index.newlines[block] + data.count(b"\n", border, end + 1)
 
     def _scan(self, data: bytes, end: int, line: int) -> None:
-        """Find the matching lines of `data[:end]`, whose first line has the number `line`."""
+        """Find the matching lines of `data[:end]`, whose first line is number `line`."""
         if not self._pattern.is_literal and not is_utf8(data, end):
             data = repaired(data[:end])
             end = len(data)
@@ -243,7 +243,7 @@ class LineSearch:
                 return
 
     def _long_line(self, begin: int, stop: int, line: int) -> Iterator[int]:
-        """Look through one line longer than a step; over `MAX_LINE_BYTES` in pieces that overlap."""
+        """Search one line longer than a step; above `MAX_LINE_BYTES`, in overlapping pieces."""
         if stop - begin <= MAX_LINE_BYTES:
             self._scan(self._read(begin, stop), stop - begin, line)
             yield stop - begin
@@ -259,7 +259,7 @@ class LineSearch:
             place = end - overlap
 
     def _scan_piece(self, begin: int, stop: int, place: int, end: int, line: int) -> bool:
-        # A few bytes more on either side, so that anchors and word borders see what is really there.
+        # Read a few more bytes on either side, so that anchors and word boundaries see the real context.
         offset = max(begin, place - 4)
         data = self._read(offset, min(stop, end + 4))
         first = char_start(data, place - offset)
@@ -284,19 +284,23 @@ class LineSearch:
 
 
 def check(query: Search) -> None:
-    """Refuse counts that make no sense."""
+    """Reject negative counts.
+
+    Raises:
+        ArtifactQueryError: `before`, `after` or `limit` is negative.
+    """
     for name, count in (("before", query.before), ("after", query.after), ("limit", query.limit)):
         if count is not None and count < 0:
-            raise ArtifactQueryError(f"{name} is {count}; it counts lines and cannot be negative", field=name)
+            raise ArtifactQueryError(f"{name} counts lines and must not be negative, got {count}", field=name)
 
 
 async def search_lines(query: Search, blocks: AsyncIterator[tuple[int, list[str]]]) -> list[Match]:
-    """Search lines that come in order as text, each block with the number of its first line.
+    """Search lines that arrive in order in blocks, each with the number of its first line.
 
-    For readers that cannot search by themselves; only one block is held at a time.
+    For readers without a search of their own; only one block is held in memory.
 
     Raises:
-        ArtifactQueryError: The pattern or a flag is not of the dialect.
+        ArtifactQueryError: The pattern or a flag is not supported by the dialect.
     """
     stream = _TextSearch(query)
     async for start, lines in blocks:
@@ -307,7 +311,7 @@ async def search_lines(query: Search, blocks: AsyncIterator[tuple[int, list[str]
 
 
 class _TextSearch:
-    """Context of matches in one block may stand in the block before or after it."""
+    """A search over consecutive blocks; the context of a match may be in the block before or after it."""
 
     def __init__(self, query: Search) -> None:
         check(query)
@@ -316,7 +320,7 @@ class _TextSearch:
         self._left = query.limit
         self._kept: dict[int, str] = {}
         self._shown = self._owed = 0
-        compile_pattern(query.pattern, query.flags)  # a bad pattern is refused even when there are no lines
+        compile_pattern(query.pattern, query.flags)  # rejects an invalid pattern even if there are no lines
 
     def is_done(self, start: int) -> bool:
         return self._left == 0 and self._owed <= start
@@ -333,7 +337,7 @@ class _TextSearch:
             self._kept = {line: texts[line] for line in list(texts)[-self._query.before :]}
 
     def _find(self, start: int, lines: list[str]) -> list[int]:
-        # The newline at the end makes one empty line too many, and an empty line count as one.
+        # The trailing newline makes a single empty line count as one; the extra line it adds is dropped below.
         data = encode_text("\n".join(lines) + "\n")
         only_lines = replace(self._query, before=0, after=0, limit=self._left)
         search = LineSearch(only_lines, index_of(data), lambda first, last: data[first:last])

@@ -1,4 +1,4 @@
-"""JSON, JSON5 and JSON Lines, queried by path."""
+"""JSON artifacts: parsing of JSON, JSON5 and JSON Lines, and queries by JSONPath."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -23,23 +23,23 @@ JsonFormat: TypeAlias = Literal["json", "json5", "jsonl", "ndjson"]
 JSON_FORMATS: Final[tuple[JsonFormat, ...]] = get_args(JsonFormat)
 
 MAX_JSON5_CHARS: Final = 256 * 1024
-"""The JSON5 parser reads some 30 kB a second; beyond this it would keep a turn waiting."""
+"""The JSON5 parser reads about 30 kB per second; longer documents would delay a turn."""
 
 
 def parse_json(text: str) -> Any:
-    """Read one strict JSON value; integers keep every digit, of equal keys the last one counts.
+    """Parse one strict JSON value; integers keep every digit, and the last of duplicate keys wins.
 
     Raises:
-        ValueError: It is something else, NaN and infinities included.
+        ValueError: The text is not strict JSON; NaN and infinities are rejected.
     """
     try:
         return jiter.from_json(text.encode(), allow_inf_nan=False, cache_mode="keys")
     except UnicodeEncodeError as error:
-        raise ValueError("half a surrogate pair is not text") from error
+        raise ValueError("a lone surrogate is not valid text") from error
 
 
 def is_json(text: str) -> bool:
-    """Tell whether a text is one strict JSON value."""
+    """Return whether a text is one strict JSON value."""
     try:
         parse_json(text)
     except ValueError:
@@ -48,10 +48,10 @@ def is_json(text: str) -> bool:
 
 
 def parse_document(text: str) -> Any:
-    """Read a whole document.
+    """Parse a whole document.
 
     Raises:
-        InvalidArtifactError: It is not strict JSON.
+        InvalidArtifactError: The text is not strict JSON.
     """
     try:
         return parse_json(text)
@@ -60,10 +60,10 @@ def parse_document(text: str) -> Any:
 
 
 def parse_record(text: str, line: int) -> Any:
-    """Read one line of JSON Lines.
+    """Parse one line of JSON Lines.
 
     Raises:
-        InvalidArtifactError: The line, named from 0 as in `cat`, is not strict JSON.
+        InvalidArtifactError: The line, numbered from 0 as in `cat`, is not strict JSON.
     """
     try:
         return parse_json(text)
@@ -72,14 +72,14 @@ def parse_record(text: str, line: int) -> Any:
 
 
 def parse_json5(text: str) -> Any:
-    """Read a JSON5 document, which has comments, bare keys, single quotes, NaN and infinities.
+    """Parse a JSON5 document, which may have comments, unquoted keys, single quotes, NaN and infinities.
 
     Raises:
-        InvalidArtifactError: It is not JSON5, is nested too deeply, or is larger than `MAX_JSON5_CHARS`.
+        InvalidArtifactError: The text is not JSON5, is nested too deeply, or is longer than `MAX_JSON5_CHARS`.
     """
     if len(text) > MAX_JSON5_CHARS:
         raise InvalidArtifactError(
-            f"JSON5 is read up to {MAX_JSON5_CHARS} characters, this has {len(text)}; write it as strict JSON, "
+            f"JSON5 is limited to {MAX_JSON5_CHARS} characters, this has {len(text)}; write it as strict JSON, "
             "or read it with head, grep and cat"
         )
     with needs_extra("json"):
@@ -101,39 +101,41 @@ _DIALECT = "The path is a JSONPath of RFC 9535, such as $.items[?@.price > 10].n
 
 
 class JsonArtifact(Artifact):
-    """JSON of one document (`json`, `json5`) or of one record a line (`jsonl`, `ndjson`).
+    """JSON as one document (`json`, `json5`) or one record per line (`jsonl`, `ndjson`).
 
-    Without a format it is told from the content: one strict document is `json`, else strict lines are `jsonl`, else
-    `json5`. Lines are read as they are needed, so their number does not matter; a document is read whole.
+    Without a format it is detected from the content: a strict document is `json`, otherwise strict lines are `jsonl`,
+    otherwise `json5`. Lines are read on demand, so their number does not matter; a document is read whole.
 
     Raises:
-        InvalidArtifactError: The format is none of the four.
+        InvalidArtifactError: The format is not one of the four.
     """
 
     machine_text = True
     max_document_bytes: ClassVar[int] = 128 << 20
-    """A larger document is refused: it would take many times its size in memory."""
+    """A larger document is rejected: parsing takes many times its size in memory."""
     path_limits: ClassVar["PathLimits | None"] = None
-    """How much work a path may cause; `None` is the default of `PathLimits`."""
+    """The work limits of a path; `None` uses the defaults of `PathLimits`."""
 
     def __init__(self, reader: SpoolReader, format: JsonFormat | None = None) -> None:
         super().__init__(reader)
         if format is not None and format not in JSON_FORMATS:
-            raise InvalidArtifactError(f"format is one of {', '.join(JSON_FORMATS)}, not {format!r}", field="format")
+            raise InvalidArtifactError(
+                f"format must be one of {', '.join(JSON_FORMATS)}, got {format!r}", field="format"
+            )
         self._format: JsonFormat | None = format
         self._root: list[Any] = []
         self._count: int | None = None
 
     def over(self, reader: SpoolReader) -> Self:
-        """Make the same view of another content."""
+        """Return an artifact of the same type and options for another reader."""
         return type(self)(reader, self._format)
 
-    @query("artifact_json_type", "Tell the format of a JSON artifact: json, json5, jsonl or ndjson.")
+    @query("artifact_json_type", "Get the format of a JSON artifact: json, json5, jsonl or ndjson.")
     async def json_type(self) -> JsonFormat:
-        """Give the format, as said or as told from the content.
+        """Return the format, as passed or as detected from the content.
 
         Raises:
-            InvalidArtifactError: The content is none of the formats.
+            InvalidArtifactError: The content has none of the formats.
         """
         if self._format is None:
             self._format = await self._infer()
@@ -146,7 +148,7 @@ class JsonArtifact(Artifact):
         hidden={"limit": "max_items"},
     )
     async def keys(self, *, limit: int | None = None) -> list[str] | None:
-        """List the keys of the root object, or of all object records in the order first seen; `None` without any."""
+        """Return the keys of the root object, or of all object records in first-seen order; `None` without objects."""
         seen: dict[str, None] = {}
         for part in await self._parts():
             for record in await self._records_of(part):
@@ -160,7 +162,7 @@ class JsonArtifact(Artifact):
 
     @query("artifact_json_length", "Count the records of a JSON artifact; a single document counts as 1.")
     async def length(self) -> int:
-        """Count the records: 1 for a document, even when its root is an array, else the lines that are not blank."""
+        """Count the records: 1 for a document, even if its root is an array, otherwise the lines that are not blank."""
         if await self._is_document():
             return 1
         if self._count is None:
@@ -177,10 +179,10 @@ class JsonArtifact(Artifact):
         hidden={"limit": "max_items"},
     )
     async def get(self, path: Path, *, limit: int | None = None) -> list[Any]:
-        """Give the values a JSONPath finds, over all records.
+        """Return the values that a JSONPath selects, over all records.
 
         Raises:
-            ArtifactQueryError: The path is not RFC 9535, or asks for too much work.
+            ArtifactQueryError: The path is not RFC 9535, or exceeds the work limits.
         """
         return await self._collect(path, lambda record, left, asked: asked.select(record, left), limit)
 
@@ -191,10 +193,10 @@ class JsonArtifact(Artifact):
         hidden={"limit": "max_items"},
     )
     async def filter(self, path: Path, *, limit: int | None = None) -> list[Any]:
-        """Give the whole records in which a JSONPath finds anything.
+        """Return the whole records in which a JSONPath selects anything.
 
         Raises:
-            ArtifactQueryError: The path is not RFC 9535, or asks for too much work.
+            ArtifactQueryError: The path is not RFC 9535, or exceeds the work limits.
         """
         return await self._collect(path, lambda record, _, asked: [record] if asked.select(record, 1) else [], limit)
 
@@ -205,22 +207,22 @@ class JsonArtifact(Artifact):
         hidden={"limit": "max_items"},
     )
     async def pluck(self, path: Path, *, limit: int | None = None) -> list[Any]:
-        """Do what `get` does.
+        """Return the same values as `get`.
 
         Raises:
-            ArtifactQueryError: The path is not RFC 9535, or asks for too much work.
+            ArtifactQueryError: The path is not RFC 9535, or exceeds the work limits.
         """
         return await self.get(path, limit=limit)
 
     @query(
         "artifact_json_slice",
-        "Read the records start to end (not included) of JSON Lines, counted from 0; a single document is given whole.",
+        "Read the records start to end (not included) of JSON Lines, counted from 0; a document is returned whole.",
         rest="ask again with start={next}; of a single document ask for a part with artifact_json_get",
         clamp=clamp_range,
         none_is_absent=False,
     )
     async def slice(self, start: LineNumber = None, end: LineNumber = None) -> Any:
-        """Give the records `start` to `end`, as a list is sliced; of a document the root, whatever the range."""
+        """Return the records `start` to `end`, as in a list slice; for a document its root, whatever the range."""
         if await self._is_document():
             return self._root[0]
         last = None if end is None else await self._from_the_front(end)
@@ -262,7 +264,7 @@ class JsonArtifact(Artifact):
         return found
 
     async def _parts(self) -> Iterable[range | None]:
-        """Give the ranges of lines to read records from; `None` is the document."""
+        """Return the ranges of lines to read records from; `None` stands for the document."""
         return [None] if await self._is_document() else await self._ranges()
 
     async def _records_of(self, part: range | None) -> list[Any]:
@@ -275,7 +277,7 @@ class JsonArtifact(Artifact):
         return [(number, line) for number, line in enumerate(lines, part.start) if line.strip()]
 
     async def _is_document(self) -> bool:
-        """Tell a document from lines, and read it when it is one."""
+        """Return whether the content is one document rather than lines, and load it if so."""
         kind = await self.json_type()
         if kind in ("jsonl", "ndjson"):
             return False
@@ -295,7 +297,7 @@ class JsonArtifact(Artifact):
 
     async def _infer(self) -> JsonFormat:
         sample = [] if await self._has_giant_lines() else await self._first_records()
-        # A complete value with anything after it is never one document, so the first lines decide for any length.
+        # A complete value followed by another is never one document, so the first lines are enough to decide.
         if len(sample) > 1 and is_json(sample[0][1]):
             bad = next(((number, line) for number, line in sample if not is_json(line)), None)
             return "jsonl" if bad is None else await self._infer_commented(*bad)
@@ -319,7 +321,7 @@ class JsonArtifact(Artifact):
         return found
 
     async def _infer_commented(self, number: int, line: str) -> JsonFormat:
-        """Decide for lines that begin as JSON Lines and do not go on so: JSON5 may end in comments."""
+        """Decide for content that begins as JSON Lines but has an invalid line: JSON5 may end in comments."""
         try:
             parse_record(line, number)
         except InvalidArtifactError as error:
@@ -336,7 +338,7 @@ class JsonArtifact(Artifact):
 
 
 async def _run(parse: Callable[[str], T], text: str) -> T:
-    # Small texts are parsed sooner than a thread would take them up; JSON5 is slow whatever its size.
+    # Parsing a small text takes less time than a thread switch; JSON5 is slow at any size.
     if len(text) <= _SMALL_CHARS and parse is parse_document:
         return parse(text)
     return await run_sync(parse, text)

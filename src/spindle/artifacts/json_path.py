@@ -1,4 +1,4 @@
-"""JSONPath (RFC 9535) with an end: no evaluated code, linear-time patterns, bounded steps, depth and time."""
+"""JSONPath (RFC 9535) with limits on steps, depth and time; patterns take linear time, and no code is evaluated."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,16 +22,16 @@ _TICKS_BETWEEN_LOOKS = 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PathLimits:
-    """How much work one path may cause."""
+    """The work limits of one path."""
 
     max_steps: int = 20_000_000
-    """Nodes visited and comparisons made."""
+    """Maximum number of visited nodes and comparisons."""
     max_depth: int = 200
     max_seconds: float = 20.0
 
 
 class _Meter:
-    """Counts the steps of one path over all records and ends it in time."""
+    """A counter of the steps of one path over all records, which enforces the limits."""
 
     def __init__(self, path: str, limits: PathLimits) -> None:
         self.path, self.limits, self.steps = path, limits, 0
@@ -50,7 +50,7 @@ class _Meter:
 
 
 class PathQuery:
-    """A JSONPath, ready to be asked of many records.
+    """A compiled JSONPath that can be applied to many records.
 
     Raises:
         ArtifactQueryError: The path is not RFC 9535.
@@ -58,10 +58,10 @@ class PathQuery:
 
     def __init__(self, path: str, limits: PathLimits | None = None) -> None:
         if not isinstance(cast("object", path), str):
-            raise ArtifactQueryError(f"a path is text such as '$.name', got {type(path).__name__}", field="path")
+            raise ArtifactQueryError(f"path must be text such as '$.name', got {type(path).__name__}", field="path")
         if len(path) > MAX_PATH_CHARS:
             raise ArtifactQueryError(
-                f"a path has at most {MAX_PATH_CHARS} characters, this one {len(path)}", field="path"
+                f"path must have at most {MAX_PATH_CHARS} characters, got {len(path)}", field="path"
             )
         if not path.startswith("$"):
             raise _bad_path(path, ValueError("it must begin with $, the root"))
@@ -73,12 +73,12 @@ class PathQuery:
             raise _bad_path(path, error) from error
 
     def select(self, record: Any, limit: int | None = None) -> list[Any]:
-        """Give the values the path finds in a record, at most `limit`.
+        """Return the values that the path selects in a record, at most `limit`.
 
         Raises:
-            ArtifactQueryError: It would take too many steps, too deep a nesting or too long.
+            ArtifactQueryError: A limit on steps, depth or time was exceeded.
         """
-        # A scalar given to the library would be taken for JSON text; only containers have anything inside.
+        # The library would parse a scalar as JSON text; only containers have children to select.
         if not isinstance(record, dict | list):
             return [record] if isinstance(self._compiled, JSONPath) and self._compiled.empty() else []
         found = self._compiled.finditer(cast("Any", record))
@@ -100,7 +100,7 @@ def _bad_path(path: str, error: Exception) -> ArtifactQueryError:
 
 
 class _Environment(JSONPathEnvironment):
-    """RFC 9535 to the letter, every step of it metered."""
+    """A strict RFC 9535 environment in which every step is metered."""
 
     def __init__(self, meter: _Meter) -> None:
         self.meter = meter
@@ -122,7 +122,7 @@ class _Environment(JSONPathEnvironment):
 
 
 class _MeteredParser(Parser):
-    """Makes the segments below in place of the library's."""
+    """A parser that replaces the library's segments by the metered ones below."""
 
     def parse_query(self, stream: TokenStream) -> Iterable[JSONPathSegment]:
         for segment in super().parse_query(stream):
@@ -138,7 +138,7 @@ class _Children(JSONPathChildSegment):
             for selector in self.selectors:
                 for found in selector.resolve(node):
                     meter.tick()
-                    # The library remembers every child of a node; nobody asks, and it keeps whole documents alive.
+                    # The library stores every child of a node, which is never used and keeps whole documents alive.
                     node.children.clear()
                     yield found
 
@@ -156,7 +156,7 @@ class _Descendants(JSONPathRecursiveDescentSegment):
 
 
 def _walk(top: JSONPathMatch, meter: _Meter) -> Iterator[JSONPathMatch]:
-    """Visit a node and all containers below it, parents first, in document order."""
+    """Yield a node and all containers below it, parents first, in document order."""
     waiting = [top]
     while waiting:
         node = waiting.pop()
@@ -169,7 +169,7 @@ def _walk(top: JSONPathMatch, meter: _Meter) -> Iterator[JSONPathMatch]:
 
 
 def _members(value: object) -> Iterable[tuple[int | str, object]]:
-    """Give the containers directly inside of a value."""
+    """Return the containers directly inside a value, with their keys."""
     if isinstance(value, dict):
         every: Iterable[tuple[int | str, Any]] = cast("Mapping[str, Any]", value).items()
     else:
@@ -178,7 +178,7 @@ def _members(value: object) -> Iterable[tuple[int | str, object]]:
 
 
 class _Pattern(FilterFunction):
-    """`match` and `search` of RFC 9535, in linear time."""
+    """The functions `match` and `search` of RFC 9535, in linear time."""
 
     @property
     def arg_types(self) -> list[ExpressionType]:
@@ -212,7 +212,7 @@ def _compile_pattern(pattern: str) -> Any:
         return module.compile(_dots_without_newlines(pattern), options)
     except (module.error, UnicodeEncodeError) as error:
         raise ArtifactQueryError(
-            f"the pattern {pattern!r} in the path is not one we read: {error}. It is a linear-time dialect (RE2): "
+            f"the pattern {pattern!r} in the path is invalid: {error}. The dialect is RE2 (linear time): "
             "no look-around, no back-references",
             field="path",
         ) from error

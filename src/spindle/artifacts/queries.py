@@ -1,7 +1,7 @@
-"""Marking the methods of an artifact that a model may ask for.
+"""The `@query` decorator for artifact methods that a model may call, and the rendering of their results.
 
-A query method is a coroutine method of an artifact class under `@query(name, description)`. What the model is told
-about it comes from its signature, so a subclass adds a question by writing a method and nothing else.
+A query method is a coroutine method of an artifact class, decorated with `@query(name, description)`. Its JSON Schema
+is derived from its signature, so a subclass adds a query by defining one method.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from spindle.artifacts.readers import Match
 from spindle.errors import ArtifactQueryError, UsageError
 
 if TYPE_CHECKING:
-    # It takes a tenth of a second to import, which only those who ask a query should pay.
+    # The import takes 0.1 s, which only a query should cost.
     from pydantic import BaseModel, ValidationError
 
 
@@ -29,19 +29,19 @@ class Undefined(Enum):
 
 
 UNDEFINED: Final = Undefined.UNDEFINED
-"""There is no such thing here; JSON's `null`, in contrast, is a value."""
+"""An absent value; JSON's `null`, in contrast, is a value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bounds:
-    """How large an answer to a model may be."""
+    """The maximum size of an answer to a model."""
 
     max_items: int = 200
     max_chars: int = 20_000
 
 
 def serialise(value: Any) -> str:
-    """Write a query's result as text for a model."""
+    """Render a query's result as text for a model."""
     match value:
         case Undefined():
             return value.value
@@ -56,7 +56,7 @@ def serialise(value: Any) -> str:
 
 
 def serialise_rows(value: Any) -> str:
-    """Write records one a line, as compact JSON."""
+    """Render records as compact JSON, one per line."""
     rows = cast("Sequence[Any]", value)
     if not rows:
         return "(empty list)"
@@ -71,9 +71,9 @@ def answer(
     render: Callable[[Any], str] = serialise,
     from_end: bool = False,
 ) -> str:
-    """Write a result within `bounds`; `rest(shown)` says how to get what was left out.
+    """Render a result within `bounds`; `rest(shown)` returns the hint on how to get the omitted items.
 
-    What is left out follows the first `shown` items; or, with `from_end`, it comes before the last ones.
+    The omitted items follow the first `shown` ones or, with `from_end`, precede the last ones.
     """
     if isinstance(value, list | tuple):
         return _answer_list(cast("Sequence[Any]", value), bounds, rest, render, from_end=from_end)
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
 
 
 def _encodable(text: str) -> str:
-    # JSON may spell half a surrogate pair; half a character cannot be sent to anyone.
+    # JSON may contain a lone surrogate, which cannot be encoded as UTF-8.
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
@@ -158,7 +158,7 @@ _MARK = "__spindle_query__"
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """One question a model can put to an artifact."""
+    """One query that a model can run on an artifact."""
 
     name: str
     """The forged tool's name."""
@@ -166,29 +166,29 @@ class Query:
     method: str
     function: Callable[..., Any] = field(repr=False)
     rest: str = "narrow the query"
-    """How to get what an answer had to leave out; `{next}` is the number of the first item left out."""
+    """A hint on how to get omitted items; `{next}` is the number of the first one."""
     clamp: Clamp | None = field(default=None, repr=False)
-    """Lowers arguments so that no more is fetched than an answer may show."""
+    """Lowers arguments so that no more is fetched than an answer can show."""
     hidden: Mapping[str, BoundName] = field(default_factory=dict[str, BoundName])
-    """Parameters the model does not see: each is given one more than this bound, so that a cut answer shows."""
+    """Parameters hidden from the model: each is set to this bound plus one, so that truncation can be detected."""
     render: Callable[[Any], str] = field(default=serialise, repr=False)
     from_end: bool = False
-    """Whether an answer that must leave something out keeps its last items, not its first."""
+    """Whether a truncated answer keeps its last items instead of its first."""
     none_is_absent: bool = True
-    """Whether `None` means that there is nothing, and not JSON's `null`."""
+    """Whether `None` means an absent value rather than JSON's `null`."""
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """More JSON Schema for a parameter than its type can say."""
+    """Extra JSON Schema for a parameter, beyond what its type expresses."""
     choices: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict[str, Callable[[], Sequence[str]]])
-    """The texts an optional parameter may be, where they are known only when a tool is forged."""
+    """The allowed texts of an optional parameter, resolved when a tool is forged."""
 
     @cached_property
     def arguments(self) -> "type[BaseModel]":
-        """The arguments a model may give, as a pydantic model."""
+        """The arguments that a model may pass, as a pydantic model."""
         return _arguments_of(self)
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """The arguments as JSON Schema: `properties`, `required` and, where types need them, `$defs`."""
+        """The arguments as JSON Schema: `properties`, `required` and, if types need them, `$defs`."""
         whole = self.arguments.model_json_schema()
         whole.setdefault("properties", {})
         for name, told in whole["properties"].items():
@@ -199,18 +199,18 @@ class Query:
         return {key: whole[key] for key in ("properties", "required", "$defs") if key in whole}
 
     def bind(self, args: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
-        """Turn a model's arguments into those of the method, no larger than an answer can show.
+        """Validate a model's arguments and convert them to the method's, limited to what an answer can show.
 
         Raises:
-            ArtifactQueryError: They do not fit the method's signature.
+            ArtifactQueryError: The arguments do not match the method's signature.
         """
-        from pydantic import ValidationError  # noqa: PLC0415 - a tenth of a second that only a query should pay
+        from pydantic import ValidationError  # noqa: PLC0415 - takes 0.1 s, which only a query should cost
 
         try:
             model = self.arguments.model_validate(dict(args))
         except ValidationError as error:
             raise ArtifactQueryError(f"{self.name}: {_first_problem(error)}", tool=self.name) from error
-        # Not model_dump: a parameter that is itself a model or a record must reach the method as one.
+        # Not model_dump: it would convert a parameter that is a model or dataclass to a dict.
         bound = {name: getattr(model, name) for name in type(model).model_fields}
         bound |= {name: getattr(bounds, which) + 1 for name, which in self.hidden.items()}
         return self.clamp(bound, bounds) if self.clamp else bound
@@ -229,9 +229,9 @@ def query(
     told: Mapping[str, Mapping[str, Any]] | None = None,
     choices: Mapping[str, Callable[[], Sequence[str]]] | None = None,
 ) -> Callable[[Method], Method]:
-    """Mark a method of an artifact as a question that a model may ask through the tool `name`."""
+    """Mark an artifact's method as a query that a model can run through the tool `name`."""
     if not name or not description:
-        raise UsageError("a query needs a tool name and a description for the model", field="name")
+        raise UsageError("Expected a query to have a tool name and a description for the model", field="name")
 
     def mark(method: Method) -> Method:
         marked = Query(
@@ -255,12 +255,12 @@ def query(
 
 
 def queries_of(cls: type[Any]) -> Mapping[str, Query]:
-    """Collect the queries of a class and its bases by tool name: bases first, the nearest class wins."""
+    """Return the queries of a class by tool name, those of its bases first; the most derived definition wins."""
     return _collected(cls)
 
 
 def queries_for(artifact: object) -> Mapping[str, Query]:
-    """Collect the queries that something answers; what answers none is no artifact."""
+    """Return the queries that an object supports; empty unless it is an artifact."""
     return _collected(artifact.__class__)
 
 
@@ -284,14 +284,16 @@ def _arguments_of(asked: Query) -> "type[BaseModel]":
         if position == 0 or parameter.name in asked.hidden:
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise UsageError(f"query {asked.name}: a model cannot fill *{parameter.name}; name each argument")
+            raise UsageError(
+                f"Query {asked.name} has *{parameter.name}, which a model cannot fill; declare each argument"
+            )
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (hints.get(parameter.name, Any), default)
     return create_model(asked.name, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True), **fields)
 
 
 def _parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    # What a method returns may be named for type checkers only, so it is not looked up.
+    # The return type may be imported only for type checkers, so it is not resolved.
     parameters = {name: hint for name, hint in inspect.get_annotations(function).items() if name != "return"}
     return get_type_hints(SimpleNamespace(__annotations__=parameters), function.__globals__, include_extras=True)
 

@@ -1,4 +1,4 @@
-"""The port an artifact reads through."""
+"""Reader protocols of artifacts, the line index, and the decoding and truncation of lines."""
 
 import codecs
 from array import array
@@ -12,38 +12,38 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Search:
-    """What `grep` looks for."""
+    """The parameters of a `grep`."""
 
     pattern: str
     flags: str = ""
     before: int = 0
     after: int = 0
     limit: int | None = None
-    """At most so many matching lines; context lines come on top."""
+    """Maximum number of matching lines; context lines are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line that was found, or stands beside one."""
+    """A matching line, or a context line near one."""
 
     line: int
     """0-based, as in `cat`."""
     text: str
-    """Without the terminator; of a line over 64 KiB only the part round the match, with a note of what was cut."""
+    """Without the terminator; a line over 64 KiB is truncated to the part around the match, with a note."""
     is_context: bool = field(default=False, compare=False)
-    """The line matches nothing itself; it was asked for by `before` or `after`."""
+    """Whether the line is not a match, but included because of `before` or `after`."""
 
 
 @runtime_checkable
 class SpoolReader(Protocol):
-    """Reads what was spooled; lines end at `\\n` only and are given without it.
+    """A reader of spooled content; lines end at `\\n` only and are returned without it.
 
-    Text is UTF-8: bad bytes are given as U+FFFD, and a byte order mark is left out of line 0. A reader may also have
-    the methods of `IndexedReader`; an artifact uses those that are there.
+    Text is UTF-8: invalid bytes are returned as U+FFFD, and a byte order mark is dropped from line 0. A reader may also
+    have methods of `IndexedReader`; an artifact uses those that exist.
     """
 
     async def line(self, i: int) -> str | None:
-        """Give line `i` (0-based), or `None` out of range."""
+        """Return line `i` (0-based), or `None` if it is out of range."""
         ...
 
     async def byte_length(self) -> int:
@@ -55,31 +55,31 @@ class SpoolReader(Protocol):
         ...
 
     async def read_all(self) -> bytes:
-        """Give every byte as it was written."""
+        """Return all bytes as they were written."""
         ...
 
 
 class IndexedReader(SpoolReader, Protocol):
-    """What the readers of a spool can do besides; each method costs what it returns, not what is stored."""
+    """A reader of a spool, with an index; each method costs what it returns, not what is stored."""
 
     async def read_lines(self, start: int, end: int) -> list[str]:
-        """Give lines `start` to `end` (half-open, clamped)."""
+        """Return lines `start` to `end` (half-open, clamped)."""
         ...
 
     async def search(self, query: Search) -> list[Match]:
-        """Give the lines that match, in order, with their context.
+        """Return the matching lines in order, with their context.
 
         Raises:
-            ArtifactQueryError: The pattern or a flag is not of the dialect.
+            ArtifactQueryError: The pattern or a flag is not supported by the dialect.
         """
         ...
 
     def chunks(self, size: int = 1 << 20) -> AsyncIterator[bytes]:
-        """Give every byte in pieces of at most `size`; fresh each time."""
+        """Yield all bytes in chunks of at most `size`; every call starts at the beginning."""
         ...
 
     def local_path(self) -> AbstractAsyncContextManager[Path]:
-        """Lend a real file with the bytes, for engines that read files; leave it unchanged, it ends with the block."""
+        """Return a context manager for a local file with the bytes; do not modify it, or use it after the block."""
         ...
 
 
@@ -88,19 +88,19 @@ BOM = b"\xef\xbb\xbf"
 
 
 def decode_text(data: bytes, *, at_start: bool = False) -> str:
-    """Decode as UTF-8, bad bytes as U+FFFD; `at_start` drops a byte order mark."""
+    """Decode UTF-8 with invalid bytes as U+FFFD; `at_start` drops a byte order mark."""
     if at_start and data.startswith(BOM):
         data = data[len(BOM) :]
     return data.decode("utf-8", "replace")
 
 
 def encode_text(text: str) -> bytes:
-    """Encode as UTF-8; a lone surrogate keeps its three bytes, so that nothing is lost."""
+    """Encode as UTF-8; a lone surrogate is encoded as three bytes, so that nothing is lost."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def nth_newline(data: bytes, n: int, start: int = 0) -> int:
-    """Give the place of the `n`-th newline (1-based) of `data` from `start`; it must be there."""
+    """Return the offset of the `n`-th newline (1-based) of `data` from `start`; it must exist."""
     place = start - 1
     for _ in range(n):
         place = data.index(b"\n", place + 1)
@@ -109,31 +109,31 @@ def nth_newline(data: bytes, n: int, start: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LineIndex:
-    """How many newlines stand before each block, and the length of the whole."""
+    """The number of newlines before each block, and the total length in bytes."""
 
     byte_length: int
     newlines: "array[int]"
-    """Entry b counts the newlines before block b; the last entry counts them all."""
+    """Entry b is the number of newlines before block b; the last entry is the total."""
 
     @property
     def line_count(self) -> int:
-        """Lines of the whole: none when empty, else one more than there are newlines."""
+        """The number of lines: 0 if empty, otherwise the number of newlines plus one."""
         return self.newlines[-1] + 1 if self.byte_length else 0
 
     def clamp(self, start: int, end: int) -> tuple[int, int]:
-        """Bring a half-open range of lines inside what is there."""
+        """Clamp a half-open range of lines to the existing lines."""
         start = max(start, 0)
         return start, max(start, min(end, self.line_count))
 
     def reach(self, start: int, end: int) -> tuple[int, int]:
-        """Give the bytes to read, whole blocks, that hold lines `start` to `end`, a clamped range that is not empty."""
+        """Return the byte range, in whole blocks, that holds lines `start` to `end` (clamped and not empty)."""
         first = 0 if start == 0 else self._block_of_newline(start) * BLOCK_BYTES
         if end >= self.line_count:
             return first, self.byte_length
         return first, min((self._block_of_newline(end) + 1) * BLOCK_BYTES, self.byte_length)
 
     def bounds(self, blocks: bytes, start: int, end: int) -> tuple[int, int]:
-        """Give where lines `start` to `end` begin and end inside the bytes that `reach` named."""
+        """Return the offsets of lines `start` to `end` within the bytes of the range from `reach`."""
         offset = self.reach(start, end)[0]
         begin = 0 if start == 0 else self._place_of_newline(blocks, offset, start) + 1
         if end >= self.line_count:
@@ -141,7 +141,7 @@ class LineIndex:
         return begin, self._place_of_newline(blocks, offset, end)
 
     def find_line(self, read: Callable[[int, int], bytes], line: int) -> tuple[int, int]:
-        """Give where a line begins and ends in the whole, looking at its first and last block only."""
+        """Return the byte offsets at which a line begins and ends, reading only its first and last block."""
         begin = 0 if line == 0 else self._find_newline(read, line) + 1
         return begin, self.byte_length if line + 1 >= self.line_count else self._find_newline(read, line + 1)
 
@@ -159,7 +159,7 @@ class LineIndex:
 
 
 class LineIndexer:
-    """Builds a `LineIndex` from bytes fed in order, in pieces of any size."""
+    """A builder of a `LineIndex` from bytes fed in order, in pieces of any size."""
 
     def __init__(self) -> None:
         self._newlines = array("Q", [0])
@@ -167,7 +167,7 @@ class LineIndexer:
         self._seen = 0
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         place = 0
         while place < len(data):
             room = BLOCK_BYTES - self._byte_length % BLOCK_BYTES
@@ -179,7 +179,7 @@ class LineIndexer:
             place = end
 
     def finish(self) -> LineIndex:
-        """Give the index of everything fed so far."""
+        """Return the index of everything fed so far."""
         newlines = self._newlines[:]
         if self._byte_length % BLOCK_BYTES:
             newlines.append(self._seen)
@@ -187,27 +187,27 @@ class LineIndexer:
 
 
 def index_of(data: bytes) -> LineIndex:
-    """Index bytes that are all there."""
+    """Build the index of complete content."""
     indexer = LineIndexer()
     indexer.feed(data)
     return indexer.finish()
 
 
 MAX_TEXT_BYTES = 1 << 16
-"""A longer line is shown in part."""
+"""A longer line is truncated."""
 
 _DECODE_BYTES = 1 << 18
 
 
 def excerpt(part: bytes, *, before: int = 0, after: int = 0) -> str:
-    """Decode a part of a line and say how much of it was cut on either side."""
+    """Decode a part of a line, with a note of how many bytes were cut on either side."""
     head = f"[… {before} bytes cut] " if before else ""
     tail = f" [{after} bytes cut …]" if after else ""
     return f"{head}{decode_text(part)}{tail}"
 
 
 def cut_line(line: bytes, *, total: int | None = None, at_start: bool = False) -> str:
-    """Give a line, or its beginning when it is too long; `total` is its true length when `line` is only a part."""
+    """Decode a line, truncated if it is too long; `total` is its full length if `line` is only a part."""
     if at_start and line.startswith(BOM):
         line, total = line[len(BOM) :], None if total is None else total - len(BOM)
     total = len(line) if total is None else total
@@ -218,7 +218,7 @@ def cut_line(line: bytes, *, total: int | None = None, at_start: bool = False) -
 
 
 def char_start(data: bytes, place: int) -> int:
-    """Move forward to where a character begins; a character has at most three bytes after its first."""
+    """Return the next offset where a character begins; it has at most three continuation bytes."""
     for step in range(4):
         if place + step >= len(data) or data[place + step] & 0xC0 != 0x80:
             return min(place + step, len(data))
@@ -226,7 +226,7 @@ def char_start(data: bytes, place: int) -> int:
 
 
 def is_utf8(data: bytes, end: int) -> bool:
-    """Check `data[:end]`; in pieces, so that no wide copy of the whole is made."""
+    """Return whether `data[:end]` is valid UTF-8; decodes in pieces, to avoid a wide copy of the whole."""
     if data.isascii():
         return True
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -240,7 +240,7 @@ def is_utf8(data: bytes, end: int) -> bool:
 
 
 def repaired(data: bytes) -> bytes:
-    """Give what the text of these bytes is in UTF-8: bad bytes become U+FFFD."""
+    """Return valid UTF-8, with invalid bytes replaced by U+FFFD."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     parts = [
         decoder.decode(data[start : start + _DECODE_BYTES], final=start + _DECODE_BYTES >= len(data)).encode()

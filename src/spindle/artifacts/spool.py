@@ -1,4 +1,4 @@
-"""Where the bytes of large outputs live: the port, and its three backends by name."""
+"""The spool, which stores large outputs in full: store protocol, content encoding, retention and manifest format."""
 
 import json
 import sys
@@ -17,29 +17,29 @@ from spindle.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpoolEntry:
-    """One artifact that is kept."""
+    """The metadata of one stored artifact."""
 
     id: str
     turn_id: str | None
     byte_length: int
     created_at: float
-    """Seconds since 1970."""
+    """Unix time in seconds."""
     version: str
-    """Changes when the id is written again."""
+    """Changes when the id is rewritten."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpoolStats:
-    """How much is kept."""
+    """The number, total size and age of stored artifacts."""
 
     count: int
     bytes: int
     oldest: float | None
-    """When the oldest was written, in seconds since 1970; `None` when nothing is kept."""
+    """Unix time of the oldest artifact in seconds; `None` if the spool is empty."""
 
 
 def count_up(entries: Iterable[SpoolEntry]) -> SpoolStats:
-    """Add up what is kept."""
+    """Compute the statistics of entries."""
     kept = list(entries)
     return SpoolStats(
         count=len(kept),
@@ -51,7 +51,7 @@ def count_up(entries: Iterable[SpoolEntry]) -> SpoolStats:
 def overdue(
     entries: Iterable[SpoolEntry], *, max_bytes: int | None, max_age_seconds: float | None, now: float
 ) -> list[SpoolEntry]:
-    """Choose what must go: everything too old, then the oldest until the rest fits."""
+    """Select the entries to prune: all that are too old, then the oldest until the rest fits."""
     by_age = sorted(entries, key=lambda entry: entry.created_at)
     left = sum(entry.byte_length for entry in by_age)
     chosen: list[SpoolEntry] = []
@@ -73,7 +73,7 @@ _WHOLE = (str, bytes, bytearray, memoryview)
 
 
 async def pieces(content: Content) -> AsyncGenerator[bytes]:
-    """Give content as bytes in pieces of at most 1 MiB; small parts are joined, text becomes UTF-8.
+    """Yield content as bytes in pieces of at most 1 MiB; small parts are joined, text is encoded as UTF-8.
 
     Raises:
         UsageError: The content, or a part of it, is neither text nor bytes.
@@ -104,11 +104,11 @@ async def _close(stream: AsyncIterator[object]) -> None:
 def _parts(content: object) -> Iterable[object]:
     if isinstance(content, _WHOLE):
         return (cast("object", content),)
-    # A mapping would quietly lose its values.
+    # Iterating over a mapping would silently drop its values.
     if isinstance(content, Iterable) and not isinstance(content, Mapping):
         return cast("Iterable[object]", content)
     kind = type(cast("object", content)).__name__
-    raise UsageError(f"a spool keeps text, bytes, or an iterator of them, not {kind}; turn it into one of these")
+    raise UsageError(f"Expected text, bytes, or an iterable of them, got {kind}; convert the content first")
 
 
 class _Joiner:
@@ -117,7 +117,7 @@ class _Joiner:
         self._size = 0
 
     def add(self, part: object) -> Iterable[bytes]:
-        """Take a part; gives what is ready to be written. Most parts are single lines, so this is kept quick."""
+        """Add a part and return the pieces ready to be written; most parts are single lines, so this must be fast."""
         if isinstance(part, str) and len(part) <= PIECE_BYTES:
             data = encode_text(part)
         elif isinstance(part, bytes) and len(part) <= PIECE_BYTES:
@@ -149,7 +149,7 @@ class _Joiner:
 
 
 def _encoded(part: object) -> Generator[bytes]:
-    """Give a part as bytes, a bounded slice at a time, so that a huge one is never copied whole."""
+    """Yield a part as bytes in bounded slices, so that a huge part is never copied whole."""
     if isinstance(part, str):
         for start in range(0, len(part), PIECE_BYTES):
             yield encode_text(part[start : start + PIECE_BYTES])
@@ -158,33 +158,33 @@ def _encoded(part: object) -> Generator[bytes]:
         for start in range(0, len(view), PIECE_BYTES):
             yield bytes(view[start : start + PIECE_BYTES])
     else:
-        raise UsageError(f"a spool keeps text and bytes; the iterator gave {type(part).__name__}")
+        raise UsageError(f"Expected the content's iterator to yield text or bytes, got {type(part).__name__}")
 
 
 class SpoolStore(Protocol):
-    """What a backend of the spool does."""
+    """The protocol of a spool backend."""
 
     async def write(
         self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None, created_at: float
     ) -> IndexedReader:
-        """Keep everything `content` gives, or nothing at all; readers of an older version keep working."""
+        """Store all of `content` or nothing; readers of an older version keep working."""
         ...
 
     async def read(self, id: str) -> IndexedReader | None:
-        """Open what was last written under an id, if it is there whole."""
+        """Return a reader for the latest version of an id, or `None` if it is missing or incomplete."""
         ...
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
-        """Remove an id, or only if it still has that version; tells whether it was there."""
+        """Delete an id, or only if it still has `version`; return whether it was deleted."""
         ...
 
     async def entries(self) -> list[SpoolEntry]:
-        """List what is kept, and clear away leftovers that nothing names."""
+        """Return the stored entries, and remove unreferenced leftovers."""
         ...
 
 
 class Spool:
-    """Keeps large outputs whole, under any id, and lends readers of them."""
+    """A store of large outputs by id; reading returns a reader, not the content."""
 
     def __init__(self, store: SpoolStore, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -192,78 +192,78 @@ class Spool:
 
     @classmethod
     def memory(cls, *, clock: Callable[[], float] = time.time) -> "Spool":
-        """Keep them in this process, as long as it lives."""
+        """Create a spool in memory, which lasts as long as the process."""
         from spindle.artifacts.backends.memory import MemoryStore  # noqa: PLC0415 - a port's factory method
 
         return cls(MemoryStore(), clock=clock)
 
     @classmethod
     def files(cls, path: str | PathLike[str], *, clock: Callable[[], float] = time.time) -> "Spool":
-        """Keep them in a private folder, which is made when it is not there."""
+        """Create a spool in a private folder, which is created if missing."""
         from spindle.artifacts.backends.files import FileStore  # noqa: PLC0415 - a port's factory method
 
         return cls(FileStore(path), clock=clock)
 
     @classmethod
     def objects(cls, url: str, *, clock: Callable[[], float] = time.time, **options: Any) -> "Spool":
-        """Keep them in an object store, such as `s3://bucket/prefix`; `options` go to its client.
+        """Create a spool in an object store, such as `s3://bucket/prefix`; `options` are passed to its client.
 
         Raises:
             MissingExtraError: The extra `objects` is not installed.
-            UsageError: The url or an option is not understood.
+            UsageError: The url or an option is invalid.
         """
         from spindle.artifacts.backends.objects import ObjectStore  # noqa: PLC0415 - a port's factory method
 
         return cls(ObjectStore.from_url(url, **options), clock=clock)
 
     async def write(self, id: str, content: Content, *, turn_id: str | None = None) -> IndexedReader:
-        """Keep content under an id and give a reader of it; an older version is replaced once this one is whole.
+        """Store content under an id and return its reader; an older version is replaced once this one is complete.
 
         Raises:
-            UsageError: The id is no text, or the content is neither text nor bytes nor an iterator of them.
-            SpoolError: The place is full or away; nothing was kept.
+            UsageError: The id is not a string, or the content is not text, bytes or an iterable of them.
+            SpoolError: The storage is full or unavailable; nothing was stored.
         """
         _check_id(id)
         async with aclosing(pieces(content)) as stream:
             return await self._store.write(id, stream, turn_id=turn_id, created_at=self._clock())
 
     async def read(self, id: str) -> IndexedReader | None:
-        """Open what is kept under an id, or give `None`."""
+        """Return a reader for an id, or `None` if it is not stored."""
         _check_id(id)
         return await self._store.read(id)
 
     async def delete(self, id: str) -> bool:
-        """Remove what is kept under an id; tells whether there was any."""
+        """Delete an id; return whether it was stored."""
         _check_id(id)
         return await self._store.delete(id)
 
     async def delete_turn(self, turn_id: str) -> int:
-        """Remove everything written for a turn; tells how many artifacts that were."""
+        """Delete all artifacts of a turn; return how many were deleted."""
         return await self._remove([entry for entry in await self._store.entries() if entry.turn_id == turn_id])
 
     async def prune(self, *, max_bytes: int | None = None, max_age_seconds: float | None = None) -> int:
-        """Remove what is too old, then the oldest until the rest fits; tells how many artifacts that were."""
+        """Delete artifacts that are too old, then the oldest until the rest fits; return how many were deleted."""
         entries = await self._store.entries()
         return await self._remove(
             overdue(entries, max_bytes=max_bytes, max_age_seconds=max_age_seconds, now=self._clock())
         )
 
     async def entries(self) -> list[SpoolEntry]:
-        """List what is kept."""
+        """Return the stored entries."""
         return await self._store.entries()
 
     async def stats(self) -> SpoolStats:
-        """Count what is kept."""
+        """Return the number, total size and age of stored artifacts."""
         return count_up(await self._store.entries())
 
     async def _remove(self, entries: list[SpoolEntry]) -> int:
-        # By version: an id that was written again meanwhile is not what was chosen.
+        # By version: an id that was rewritten in the meantime must be kept.
         return sum([await self._store.delete(entry.id, version=entry.version) for entry in entries])
 
 
 def _check_id(id: object) -> None:
     if not isinstance(id, str):
-        raise UsageError(f"a spool's id is text, not {type(id).__name__}", field="id")
+        raise UsageError(f"Expected a spool id of type str, got {type(id).__name__}", field="id")
 
 
 _MAGIC = b"spindle spool 1\n"
@@ -271,13 +271,13 @@ _DIGEST_BYTES = 32
 
 
 def safe_name(id: str) -> str:
-    """Give a file name for an id: its hash, so that no id can point elsewhere and none clash by case or length."""
+    """Return a file name for an id: its hash, so that ids cannot traverse folders or clash by case or length."""
     return sha256(encode_text(id)).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """The note of one stored version."""
+    """The metadata and line index of one stored version, written as its note."""
 
     id: str
     turn_id: str | None
@@ -286,7 +286,7 @@ class Manifest:
     index: LineIndex
 
     def to_bytes(self) -> bytes:
-        """Write the note down."""
+        """Serialize the manifest, with a checksum at the end."""
         facts = {
             "id": self.id,
             "turn_id": self.turn_id,
@@ -299,7 +299,7 @@ class Manifest:
 
     @staticmethod
     def from_bytes(data: bytes) -> "Manifest | None":
-        """Read a note; `None` when it is torn, altered, or of another kind."""
+        """Parse a manifest; return `None` if it is truncated, altered, or of another format."""
         body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
         if not body.startswith(_MAGIC) or sha256(body).digest() != digest:
             return None

@@ -1,4 +1,4 @@
-"""Rows and columns, queried without writing SQL."""
+"""Table artifacts (CSV, TSV, JSON Lines, Parquet), and the SQL that their queries are translated to."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _FUNCTIONS = {
     "contains": "contains",
     "starts_with": "starts_with",
     "ends_with": "ends_with",
-    # The engine's patterns are RE2 as well, so they take linear time.
+    # DuckDB's patterns are RE2 too, so they take linear time.
     "matches": "regexp_matches",
 }
 _INTEGERS = frozenset({
@@ -42,7 +42,7 @@ _TIMES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TI
 
 
 class Column(NamedTuple):
-    """A column's name and the engine's name of its type."""
+    """A column's name and its type in DuckDB."""
 
     name: str
     type: str
@@ -50,7 +50,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What follows the table in a query, and what stands before it; `?` are bound in order."""
+    """The parts of a SELECT before and after the table; `?` placeholders are bound in order."""
 
     select: str = "*"
     tail: str = ""
@@ -58,7 +58,7 @@ class Statement:
 
 
 def rows(columns: Sequence[str] | None, known: Sequence[Column], start: int, end: int | None) -> Statement:
-    """Ask for a range of rows, of all columns or of some."""
+    """Build the statement for a range of rows, with all or some columns."""
     chosen = "*" if columns is None else ", ".join(quoted(find(name, known).name) for name in columns)
     if not chosen:
         raise ArtifactQueryError("select needs at least one column", field="columns")
@@ -66,21 +66,21 @@ def rows(columns: Sequence[str] | None, known: Sequence[Column], start: int, end
 
 
 def filtered(column: str, op: str, value: CellValue, known: Sequence[Column], limit: int | None) -> Statement:
-    """Ask for the rows whose cell stands in a relation to a value."""
+    """Build the statement for the rows whose cell satisfies a comparison with a value."""
     condition, values = _condition(find(column, known), op, value)
     tail, more = _range(0, limit)
     return Statement("*", f"WHERE {condition} {tail}", (*values, *more))
 
 
 def sorted_by(column: str, known: Sequence[Column], limit: int | None, *, descending: bool) -> Statement:
-    """Ask for rows in the order of a column; empty cells come last."""
+    """Build the statement for rows sorted by a column; empty cells come last."""
     tail, values = _range(0, limit)
     direction = "DESC" if descending else "ASC"
     return Statement("*", f"ORDER BY {quoted(find(column, known).name)} {direction} NULLS LAST {tail}", values)
 
 
 def group_counts(column: str, known: Sequence[Column], limit: int | None) -> Statement:
-    """Ask how often each value of a column occurs, most frequent first."""
+    """Build the statement that counts each value of a column, most frequent first."""
     name = quoted(find(column, known).name)
     tail, values = _range(0, limit)
     return Statement(
@@ -91,10 +91,10 @@ def group_counts(column: str, known: Sequence[Column], limit: int | None) -> Sta
 
 
 def find(name: str, known: Sequence[Column]) -> Column:
-    """Find a column by its exact name.
+    """Return the column with an exact name.
 
     Raises:
-        ArtifactQueryError: There is none.
+        ArtifactQueryError: There is no such column.
     """
     found = next((column for column in known if column.name == name), None)
     if found is None:
@@ -106,7 +106,7 @@ def find(name: str, known: Sequence[Column]) -> Column:
 
 
 def quoted(name: str) -> str:
-    """Write a column's name so that it can be nothing else."""
+    """Quote a column's name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -127,16 +127,16 @@ def _condition(column: Column, op: str, value: CellValue) -> tuple[str, tuple[An
         raise ArtifactQueryError(f"{op} needs a value to compare with", field="value")
     if op in _FUNCTIONS:
         if op == "matches":
-            compile_pattern(str(value))  # refuses what the engine would stumble over
+            compile_pattern(str(value))  # rejects patterns that would fail in DuckDB
         return f"{_FUNCTIONS[op]}({_as_text(column)}, ?)", (str(value),)
     if op not in _COMPARISONS:
-        raise ArtifactQueryError(f"op is one of {', '.join(OPERATORS)}, not {op!r}", field="op")
+        raise ArtifactQueryError(f"op must be one of {', '.join(OPERATORS)}, got {op!r}", field="op")
     cell, placeholder, fitting = _comparable(column, value)
     return f"{cell} {_COMPARISONS[op]} {placeholder}", (fitting,)
 
 
 def _comparable(column: Column, value: Comparable) -> tuple[str, str, Any]:
-    """Bring a cell and a value to one type; a text that holds numbers is compared as numbers with a number."""
+    """Convert a cell and a value to one type; a text cell is compared with a number as a number."""
     name, kind = quoted(column.name), column.type
     if kind in _INTEGERS or kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL"):
         return name, "?", _number(value, column)
@@ -203,13 +203,13 @@ def _render_columns(columns: Any) -> str:
 
 
 class TableArtifact(Artifact):
-    """CSV and TSV with a header line, JSON Lines, or Parquet; without a format it is told from the content.
+    """A table: CSV or TSV with a header line, JSON Lines, or Parquet; without a format it is detected from the content.
 
-    Types are those of the first rows, or of all rows where the first ones mislead. Short rows are filled up with empty
-    cells, long ones get extra columns, equal names of columns are numbered.
+    Types are inferred from the first rows, or from all rows if the first ones mislead. Short rows are padded with empty
+    cells, long ones get extra columns, and duplicate column names are numbered.
 
     Raises:
-        InvalidArtifactError: The format is none of the four.
+        InvalidArtifactError: The format is not one of the four.
     """
 
     machine_text = True
@@ -217,21 +217,23 @@ class TableArtifact(Artifact):
     def __init__(self, reader: SpoolReader, format: TableFormat | None = None) -> None:
         super().__init__(reader)
         if format is not None and format not in TABLE_FORMATS:
-            raise InvalidArtifactError(f"format is one of {', '.join(TABLE_FORMATS)}, not {format!r}", field="format")
+            raise InvalidArtifactError(
+                f"format must be one of {', '.join(TABLE_FORMATS)}, got {format!r}", field="format"
+            )
         self._format: TableFormat | None = format
         self._known_source: TableSource | None = None
         self._known_columns: list[Column] | None = None
 
     def over(self, reader: SpoolReader) -> Self:
-        """Make the same view of another content."""
+        """Return an artifact of the same type and options for another reader."""
         return type(self)(reader, self._format)
 
     @query("artifact_table_columns", "List the columns of a table artifact with their types.", render=_render_columns)
     async def columns(self) -> list[Column]:
-        """List the columns as pairs of name and type.
+        """Return the columns as pairs of name and type.
 
         Raises:
-            InvalidArtifactError: The content is no table of its format.
+            InvalidArtifactError: The content is not a valid table of its format.
         """
         if self._known_columns is None:
             self._known_columns = await self._describe() if await self._has_content() else []
@@ -239,7 +241,7 @@ class TableArtifact(Artifact):
 
     @query("artifact_table_row_count", "Count the rows of a table artifact.")
     async def row_count(self) -> int:
-        """Count the rows; a header is none."""
+        """Count the rows, without the header."""
         counted = await self._ask(lambda _: Statement('count(*) AS "count"'))
         return cast("int", counted[0]["count"]) if counted else 0
 
@@ -251,22 +253,22 @@ class TableArtifact(Artifact):
         render=serialise_rows,
     )
     async def rows(self, start: LineNumber = None, end: LineNumber = None) -> list[Row]:
-        """Give a half-open range of rows, each a dict by column."""
+        """Return a half-open range of rows, each a dict by column."""
         return await self._ask(lambda known: rows(None, known, start or 0, end))
 
     @query(
         "artifact_table_filter",
-        "Find the rows of a table artifact whose cell in a column stands in a relation to a value. matches takes an "
+        "Find the rows of a table artifact by comparing a column with a value. matches takes an "
         "RE2 pattern; is_null and not_null need no value.",
         rest=_MORE,
         clamp=_clamp_limit,
         render=serialise_rows,
     )
     async def filter(self, column: str, op: Operator, value: CellValue = None, limit: Limit = None) -> list[Row]:
-        """Give the rows whose cell stands in the relation `op` to `value`.
+        """Return the rows for which the comparison `op` of the cell with `value` holds.
 
         Raises:
-            ArtifactQueryError: There is no such column or relation, or the value does not fit the column.
+            ArtifactQueryError: There is no such column or operator, or the value does not fit the column.
         """
         return await self._ask(lambda known: filtered(column, op, value, known, limit))
 
@@ -280,7 +282,7 @@ class TableArtifact(Artifact):
     async def select(
         self, columns: Annotated[list[str], MinLen(1)], start: LineNumber = None, end: LineNumber = None
     ) -> list[Row]:
-        """Give some columns of a half-open range of rows.
+        """Return some columns of a half-open range of rows.
 
         Raises:
             ArtifactQueryError: There is no such column.
@@ -295,7 +297,7 @@ class TableArtifact(Artifact):
         render=serialise_rows,
     )
     async def sort(self, column: str, *, descending: bool = False, limit: Limit = None) -> list[Row]:
-        """Give rows in the order of a column, empty cells last.
+        """Return rows sorted by a column, empty cells last.
 
         Raises:
             ArtifactQueryError: There is no such column.
@@ -310,7 +312,7 @@ class TableArtifact(Artifact):
         render=serialise_rows,
     )
     async def group_counts(self, column: str, limit: Limit = None) -> list[Row]:
-        """Give each value of a column with its count, most frequent first.
+        """Return each value of a column with its count, most frequent first.
 
         Raises:
             ArtifactQueryError: There is no such column.
@@ -331,16 +333,16 @@ class TableArtifact(Artifact):
 
         if await self._has_content():
             return await self._patiently(run)
-        ask([])  # so that a column that is not there is an error here too
+        ask([])  # so that an unknown column is an error here too
         return []
 
     async def _patiently(self, run: "Callable[[TableSource], Awaitable[T]]") -> T:
-        """Ask, and ask again with the types of all rows where the first rows misled."""
+        """Run a query; retry with the types of all rows if those of the first rows were wrong."""
         source = await self._source()
         try:
             return await run(source)
         except ArtifactQueryError as error:
-            # A value that does not fit a column may fit what its later rows make of it.
+            # The value may fit the column's type once later rows are sampled.
             if error.field != "value" or source.sample_all or source.format == "parquet":
                 raise
             self._known_source, self._known_columns = replace(source, sample_all=True), None
@@ -369,5 +371,5 @@ def _infer(first: str) -> TableFormat:
 
 
 def _delimiter(first: str) -> str:
-    """Tell what parts the cells of a header: a comma unless there is none and something else is."""
+    """Return the delimiter of a header line: the first of `,`, `;` and `|` that occurs in it, by default a comma."""
     return next((mark for mark in (",", ";", "|") if mark in first), ",")

@@ -1,7 +1,7 @@
-"""How many tokens a text is worth, without asking anyone.
+"""Token counts of text: an estimate from its size in bytes, and a registry of exact counters.
 
-The estimate is made of bytes: machine text (code, logs, JSON, base64) runs at about two bytes a token, prose at three
-and a half. Where exact numbers matter, register a counter for the model's encoding.
+Machine text (code, logs, JSON, base64) is estimated at about two bytes per token, prose at three and a half. Where
+exact numbers matter, register a counter for the model's encoding.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ TokenCounter: TypeAlias = Callable[[str], int]
 KNOWN_ENCODINGS: Final = frozenset({
     "gpt2", "r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base", "gemini", "gemma", "llama2", "claude",
 })  # fmt: skip
-"""Names that are answered by the estimate when no counter was registered for them."""
+"""Encodings that are accepted without a registered counter; the estimate is used for them."""
 
 MACHINE_BYTES_PER_TOKEN: Final = 2.0
 PROSE_BYTES_PER_TOKEN: Final = 3.5
@@ -24,9 +24,9 @@ _counters: dict[str, TokenCounter] = {}
 
 
 def register_counter(encoding: str, count: TokenCounter) -> Callable[[], None]:
-    """Count tokens of `encoding` with `count` from now on; call the result to undo it."""
+    """Register `count` as the token counter of `encoding`; return a function that undoes it."""
     if not encoding or not callable(count):
-        raise UsageError("a token counter needs an encoding's name and a function from text to a number")
+        raise UsageError("Expected the name of an encoding and a callable that returns the token count of a text")
     before = _counters.get(encoding)
     _counters[encoding] = count
 
@@ -40,15 +40,15 @@ def register_counter(encoding: str, count: TokenCounter) -> Callable[[], None]:
 
 
 def known_encodings() -> list[str]:
-    """List every encoding that is answered for now."""
+    """Return every encoding that can be counted or estimated."""
     return sorted(KNOWN_ENCODINGS | _counters.keys())
 
 
 def counter_for(encoding: str | None) -> TokenCounter | None:
-    """Give the counter of an encoding, or `None` where the estimate must do.
+    """Return the counter of an encoding, or `None` if only the estimate is available.
 
     Raises:
-        ArtifactQueryError: Nobody knows that encoding.
+        ArtifactQueryError: The encoding is unknown.
     """
     if encoding is None or encoding in _counters:
         return _counters.get(encoding) if encoding else None
@@ -59,14 +59,14 @@ def counter_for(encoding: str | None) -> TokenCounter | None:
 
 
 def estimate(byte_length: int, *, prose: bool) -> int:
-    """Estimate the tokens of so many UTF-8 bytes."""
+    """Estimate the token count of `byte_length` bytes of UTF-8."""
     return ceil(byte_length / (PROSE_BYTES_PER_TOKEN if prose else MACHINE_BYTES_PER_TOKEN))
 
 
 def is_prose(sample: str) -> bool:
-    """Tell sentences from machine text, by their letters and spaces.
+    """Return whether a sample looks like prose, judged by its share of letters and spaces.
 
-    Scripts without spaces between words count as machine text: they cost more tokens a byte.
+    Scripts without spaces between words count as machine text: they take more tokens per byte.
     """
     if not sample or sample.lstrip()[:1] in ("{", "[", "<"):
         return False

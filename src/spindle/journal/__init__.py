@@ -1,4 +1,4 @@
-"""The durable record of calls: an intent before each, an outcome after; open `journal.py` first."""
+"""The durable record of calls: an intent before each call, an outcome after it; open `journal.py` first."""
 
 from spindle.doors import open_door
 

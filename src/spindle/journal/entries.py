@@ -1,4 +1,4 @@
-"""What a journal is told of a call, and what it tells again."""
+"""Journal records: intents and outcomes that callers write, entries that they read, and rows that backends store."""
 
 import json
 import re
@@ -13,10 +13,10 @@ from spindle.errors import UsageError
 from spindle.tools.identity import canonical_json
 
 EntryState: TypeAlias = Literal["started", "finished", "interrupted"]
-"""Of a living process and not ended yet; ended, well or not; of a process that is gone, so that nobody knows."""
+"""Running in a live process; ended, successfully or not; left by a process that is gone, with an unknown outcome."""
 
 OnDamage: TypeAlias = Literal["raise", "set_aside"]
-"""What opening does when it finds a file that cannot be used: refuse, or go on with a fresh one."""
+"""What opening does with an unusable file: raise an error, or rename it and start a new one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,22 +34,22 @@ class Intent:
     turn_id: str | None = None
     fingerprint: str | None = None
     repeat: bool = False
-    """Run it although its key is known: for calls that do no harm when repeated. The older outcome is replaced."""
+    """Run the call even if its key is known, for calls that are safe to repeat; the older outcome is replaced."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finished:
-    """What became of a call that was begun."""
+    """The outcome of a call that was begun."""
 
     idempotency_key: str
     ended_at: datetime
     code: str | None = None
-    """`None` when it went well, otherwise the `Err`'s code."""
+    """`None` on success, otherwise the code of the `Err`."""
     error: str | None = None
     attempts: int = 1
-    """How often its body was started since it was begun; a call whose body never was may be begun again."""
+    """How often its body was started since it was begun; a call whose body never started may be begun again."""
     result: Mapping[str, Any] | None = None
-    """The outcome as JSON, whole enough to be answered again."""
+    """The outcome as JSON, complete enough to be returned again."""
     result_chars: int | None = None
     cost_usd: float | None = None
     trusted: bool = False
@@ -58,7 +58,7 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JournalEntry:
-    """What the journal knows of one call."""
+    """The journal's record of one call."""
 
     tool_call_id: str
     tool: str
@@ -68,9 +68,9 @@ class JournalEntry:
     args: dict[str, Any]
     started_at: datetime
     attempts: int
-    """How often its body was started, as far as is known."""
+    """How often its body was started, as far as known."""
     code: str | None = None
-    """`None` unless it finished badly."""
+    """`None` unless the call failed."""
     ended_at: datetime | None = None
     session_id: str | None = None
     turn_id: str | None = None
@@ -84,18 +84,18 @@ class JournalEntry:
 
 
 def idempotency_key(session_id: str | None, turn_id: str | None, tool_call_id: str, checksum: str) -> str:
-    """Name one call of one turn: the same for the same call asked again, in every process, and for no other.
+    """Return the key of one call of one turn: the same for a repeated request of that call, in every process.
 
     Raises:
-        NotCanonicalError: A part of it is no JSON.
+        NotCanonicalError: A part cannot be written as canonical JSON.
     """
-    # Canonical JSON of these four by their names, put together from its parts: a turn has many calls.
+    # Canonical JSON of the four fields, assembled from cached parts: a turn has many calls.
     parts = (_canonical(checksum), _once_a_turn(session_id), _canonical(tool_call_id), _once_a_turn(turn_id))
     return sha256(b'{"checksum":%b,"session_id":%b,"tool_call_id":%b,"turn_id":%b}' % parts).hexdigest()
 
 
 def _canonical(text: str) -> bytes:
-    # Nothing in a plain name is spelled in another way; `type` because a subclass may be anything.
+    # A plain name needs no escapes; `type` because a subclass may behave differently.
     return b'"%b"' % text.encode() if type(text) is str and _is_plain(text) else canonical_json(text)
 
 
@@ -109,7 +109,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Row(NamedTuple):
-    """An entry as it is kept: times in microseconds since 1970, JSON as text."""
+    """An entry as it is stored: times in microseconds since 1970, JSON as text."""
 
     idempotency_key: str
     tool_call_id: str
@@ -133,18 +133,18 @@ class Row(NamedTuple):
 
 
 STARTED_FIELDS = Row._fields[: Row._fields.index("ended_at")]
-"""What is known of a call when it begins."""
+"""The fields that are known when a call begins."""
 
 
 class Claim(NamedTuple):
-    """A row that someone wants to begin."""
+    """A row that a caller wants to begin."""
 
     row: Row
     repeat: bool
 
 
 class Outcome(NamedTuple):
-    """The part of a row that is known when its call has ended."""
+    """The fields of a row that are known when its call has ended."""
 
     idempotency_key: str
     attempts: int
@@ -160,7 +160,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """Which entries are wanted, newest first; `None` stands for any."""
+    """A filter of entries, newest first; `None` matches any."""
 
     state: EntryState | None = None
     tool_call_id: str | None = None
@@ -168,13 +168,13 @@ class Selection:
 
 
 def claim_of(intent: Intent) -> Claim:
-    """Flatten an intent.
+    """Convert an intent to a claim.
 
     Raises:
-        UsageError: A value cannot be kept.
+        UsageError: A value cannot be stored.
     """
     args = _json_text(intent.args, tool=intent.tool, field="args")
-    # In the order of the fields: by their names it takes half as long again.
+    # Positional: keyword arguments take half as long again.
     row = Row(
         intent.idempotency_key,
         intent.tool_call_id,
@@ -192,10 +192,10 @@ def claim_of(intent: Intent) -> Claim:
 
 
 def outcome_of(finished: Finished) -> Outcome:
-    """Flatten an outcome.
+    """Convert a finished call to an outcome.
 
     Raises:
-        UsageError: A value cannot be kept.
+        UsageError: A value cannot be stored.
     """
     result = finished.result
     return Outcome(
@@ -213,7 +213,7 @@ def outcome_of(finished: Finished) -> Outcome:
 
 
 def withdrawn(key: str) -> Outcome:
-    """The outcome of a call whose caller was cancelled while its intent was being written: it never ran."""
+    """Return the outcome of a call whose caller was cancelled while its intent was being written: it never ran."""
     return outcome_of(
         Finished(
             idempotency_key=key,
@@ -226,39 +226,39 @@ def withdrawn(key: str) -> Outcome:
 
 
 def noted_row(intent: Intent, finished: Finished) -> Row:
-    """The row of a call that ended without having run.
+    """Return the row of a call that ended without having run.
 
     Raises:
-        UsageError: A value cannot be kept.
+        UsageError: A value cannot be stored.
     """
     return finished_row(claim_of(intent).row, outcome_of(finished))._replace(attempts=0)
 
 
 def has_never_run(row: Row) -> bool:
-    """Whether the call ended before its body was started, so that nothing was done that could be done twice."""
+    """Return whether the call ended before its body was started, so that it may run without being repeated."""
     return row.ended_at is not None and row.attempts == 0
 
 
 def may_begin(claim: Claim, known: Row) -> bool:
-    """Whether a call whose key is known may be begun all the same."""
+    """Return whether a call with a known key may be begun nevertheless."""
     return claim.repeat or has_never_run(known)
 
 
 def claimed_again(claim: Claim, known: Row) -> Row:
-    """The row of a call that runs once more."""
+    """Return the row of a call that runs once more."""
     return claim.row._replace(attempts=known.attempts + 1)
 
 
 def finished_row(row: Row, outcome: Outcome) -> Row:
-    """The row of a call that has ended."""
+    """Return the row of a call that has ended."""
     _, attempts, *facts = outcome
-    # A row begins with one attempt counted, so that a crash leaves the right number.
+    # A row starts with one attempt counted, so that the number is right after a crash.
     begun = row._replace(state="finished", attempts=row.attempts - 1 + attempts)[: len(STARTED_FIELDS)]
     return Row._make((*begun, *facts))
 
 
 def entry_of(row: Row) -> JournalEntry:
-    """Unfold a row; the entry's values are its own."""
+    """Convert a row to an entry with its own copies of the values."""
     return JournalEntry(
         tool_call_id=row.tool_call_id,
         tool=row.tool,
@@ -287,7 +287,7 @@ def _json_text(value: Mapping[str, Any], *, tool: str | None, field: str) -> str
         return _encode(value if isinstance(value, dict) else dict(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
-            f"a journal keeps JSON, and {field} is none: {error}; give a mapping of JSON values", tool=tool, field=field
+            f"Journal field {field} is not JSON: {error}; pass a mapping of JSON values", tool=tool, field=field
         ) from error
 
 
@@ -295,7 +295,7 @@ def _microseconds(moment: datetime, *, field: str) -> int:
     try:
         return (moment - _EPOCH) // _MICROSECOND
     except TypeError as error:
-        raise UsageError(f"{field} must be a time with a time zone, such as datetime.now(UTC)", field=field) from error
+        raise UsageError(f"Expected {field} to have a time zone, such as datetime.now(UTC)", field=field) from error
 
 
 def _moment(microseconds: int) -> datetime:

@@ -1,4 +1,4 @@
-"""The journal: the port, and its backends by name."""
+"""The `Journal` class, and the protocol of its backends."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -29,46 +29,46 @@ Standing: TypeAlias = list[JournalEntry | None]
 
 
 class JournalStore(Protocol):
-    """What a backend of the journal does; when a method returns, its batch is kept as a whole from a killed process.
+    """The protocol of a journal backend; when a method returns, its whole batch survives a killed process.
 
-    What `begin` starts is kept from lost power too, unless it may be repeated; an outcome may be lost with the power,
-    which leaves its call interrupted, so that it is never taken for one that was not begun. A cancelled `begin` leaves
-    no call started; a cancelled `finish` is written all the same.
+    Calls started by `begin` also survive power loss, unless they may be repeated; an outcome may be lost with power,
+    which leaves its call interrupted, so that it is never mistaken for one that was not begun. A cancelled `begin`
+    leaves no call started; a cancelled `finish` is still written.
     """
 
     async def open(self) -> None:
-        """Make ready; the other methods do so by themselves unless the store was closed."""
+        """Open the store; the other methods open it on first use, unless it was closed."""
         ...
 
     async def aclose(self) -> None:
-        """Write what is still waiting and let go of everything."""
+        """Write pending operations and release all resources."""
         ...
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
-        """Start each call that is unknown, has never run or may be repeated; give the row of each other one."""
+        """Start each call that is unknown, has never run or may be repeated; return the known row of the others."""
         ...
 
     async def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
-        """End each call unless it has ended already; tells which were ever begun."""
+        """End each call unless it has ended already; return whether each was ever begun."""
         ...
 
     async def note(self, rows: Sequence[Row]) -> None:
-        """Keep each row as it is, in the place of one that has never run; a row that has, or may have, stays."""
+        """Store each row, replacing one that has never run; a row that has run, or may have, is not changed."""
         ...
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
-        """Look each key up."""
+        """Look up each key."""
         ...
 
     async def select(self, selection: Selection) -> list[Row]:
-        """Give the rows that are wanted, newest first."""
+        """Return the matching rows, newest first."""
         ...
 
 
 class Journal:
-    """The durable record of calls: an intent before each, an outcome after.
+    """The durable record of calls: an intent before each call, an outcome after it.
 
-    It opens itself on first use, or at the start of an `async with` block, which closes it again.
+    It opens on first use, or on entering an `async with` block, which closes it on exit.
     """
 
     def __init__(self, store: JournalStore) -> None:
@@ -76,20 +76,20 @@ class Journal:
 
     @classmethod
     def memory(cls) -> "Journal":
-        """Keep it in this process, as long as it lives."""
+        """Create a journal in memory, which lasts as long as the process."""
         from spindle.journal.backends.memory import MemoryStore  # noqa: PLC0415 - a port's factory method
 
         return cls(MemoryStore())
 
     @classmethod
     def sqlite(cls, path: str | PathLike[str], *, on_damage: OnDamage = "raise") -> "Journal":
-        """Keep it in a SQLite file that one process writes; it is made when it is not there.
+        """Create a journal in a SQLite file that one process writes; the file is created if missing.
 
-        `on_damage` says what opening does about a file that cannot be used: `"raise"`, or `"set_aside"`, which keeps it
-        under another name and goes on with a fresh one that knows nothing of earlier calls.
+        `on_damage` decides what opening does with an unusable file: `"raise"`, or `"set_aside"`, which renames it and
+        starts a new one without the earlier calls.
 
         Raises:
-            UsageError: The path or the choice is none.
+            UsageError: The path or `on_damage` is invalid.
         """
         from spindle.journal.backends.sqlite import SqliteStore  # noqa: PLC0415 - a port's factory method
 
@@ -97,13 +97,13 @@ class Journal:
 
     @classmethod
     def postgres(cls, dsn: str) -> "Journal":
-        """Keep it in a PostgreSQL database that many processes and machines may write, such as `postgresql://host/db`.
+        """Create a journal in a PostgreSQL database, such as `postgresql://host/db`, shared by processes and machines.
 
-        Its tables are made in the first schema of the search path; they begin with `spindle_`.
+        Its tables are created in the first schema of the search path; their names begin with `spindle_`.
 
         Raises:
             MissingExtraError: The extra `postgres` is not installed.
-            UsageError: The dsn is none.
+            UsageError: The dsn is invalid.
         """
         with needs_extra("postgres", purpose="a journal in PostgreSQL"):
             from spindle.journal.backends.postgres import PostgresStore  # noqa: PLC0415 - a port's factory method
@@ -114,9 +114,9 @@ class Journal:
         """Open the journal.
 
         Raises:
-            JournalLockedError: Another process writes it.
-            JournalDamagedError: Its file cannot be used.
-            JournalError: Its place cannot be used.
+            JournalLockedError: Another process is writing the journal.
+            JournalDamagedError: The file is damaged.
+            JournalError: The file or database cannot be opened.
         """
         await self._store.open()
         return self
@@ -127,19 +127,19 @@ class Journal:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Write what is still waiting and close; closing twice does nothing."""
+        """Write pending operations and close; closing twice does nothing."""
         await self._store.aclose()
 
     async def begin(self, intents: Sequence[Intent]) -> Standing:
-        """Write intents before their calls run; durable when it returns, all of them or none.
+        """Write intents before their calls run; durable on return, all of them or none.
 
-        Gives, for each intent, `None` when the call is now yours to run, or the entry that already stands under its
-        key: then nothing was written for it, and it must not run. Of two who begin the same key, one is given `None`.
-        A call that ended before its body was started is taken for unknown.
+        Returns, for each intent, `None` if the caller may run the call, or the existing entry of its key: then nothing
+        was written for it, and it must not run. Of two callers that begin the same key, only one gets `None`. A call
+        that ended before its body was started counts as unknown.
 
         Raises:
-            JournalError: They could not be written; none was.
-            UsageError: A value cannot be kept.
+            JournalError: Nothing could be written.
+            UsageError: A value cannot be stored.
         """
         if not intents:
             return []
@@ -147,11 +147,11 @@ class Journal:
         return [None if row is None else entry_of(row) for row in standing]
 
     async def finish(self, outcomes: Sequence[Finished]) -> None:
-        """Write what became of calls that were begun, interrupted ones too; the first outcome of a call stays.
+        """Write the outcomes of calls that were begun, including interrupted ones; the first outcome of a call is kept.
 
         Raises:
-            JournalError: They could not be written, and none was; or a key was never begun, and the others were.
-            UsageError: A value cannot be kept.
+            JournalError: Nothing could be written; or a key was never begun, and the other outcomes were written.
+            UsageError: A value cannot be stored.
         """
         if not outcomes:
             return
@@ -159,51 +159,51 @@ class Journal:
         unknown = [outcome.idempotency_key for outcome, is_known in zip(outcomes, known, strict=True) if not is_known]
         if unknown:
             raise JournalError(
-                f"{len(unknown)} of {len(outcomes)} outcomes belong to no call of this journal: the key {unknown[0]!r} "
-                "was never begun; begin a call before finishing it",
+                f"{len(unknown)} of {len(outcomes)} outcomes have a key that was never begun, such as {unknown[0]!r}; "
+                "begin a call before finishing it",
                 field="idempotency_key",
             )
 
     async def note(self, calls: Sequence[tuple[Intent, Finished]]) -> None:
-        """Write calls that ended without having run, such as refused ones; nobody ever sees them as started.
+        """Write calls that ended without having run, such as rejected ones; they are never visible as started.
 
-        A call that ran, or may have, under the same key stays as it is.
+        A call that ran, or may have run, under the same key is not changed.
 
         Raises:
-            JournalError: They could not be written; none was.
-            UsageError: A value cannot be kept.
+            JournalError: Nothing could be written.
+            UsageError: A value cannot be stored.
         """
         if calls:
             await self._store.note([noted_row(intent, finished) for intent, finished in calls])
 
     async def find(self, idempotency_key: str) -> JournalEntry | None:
-        """Look up the call that has a key."""
+        """Return the entry of a key, or `None` if it is unknown."""
         return (await self.find_many([idempotency_key])).get(idempotency_key)
 
     async def find_many(self, idempotency_keys: Sequence[str]) -> dict[str, JournalEntry]:
-        """Look up the calls that have these keys; unknown keys are left out."""
+        """Return the entries of keys; unknown keys are omitted."""
         rows = await self._store.find(idempotency_keys) if idempotency_keys else []
         return {row.idempotency_key: entry_of(row) for row in rows if row is not None}
 
     async def get(self, tool_call_id: str) -> JournalEntry | None:
-        """Look up the newest call with that id."""
+        """Return the newest entry with a tool call id, or `None`."""
         rows = await self._store.select(Selection(tool_call_id=tool_call_id, limit=1))
         return entry_of(rows[0]) if rows else None
 
     async def list(self, state: EntryState | None = None, limit: int | None = 100) -> Entries:
-        """Give the newest calls, newest first; `None` stands for any state, or for no limit.
+        """Return entries, newest first; `None` means any state, or no limit.
 
         Raises:
-            UsageError: There is no such state, or the limit is negative.
+            UsageError: The state is unknown, or the limit is negative.
         """
         if state is not None and state not in get_args(EntryState):
-            raise UsageError(f"no call is ever {state!r}; ask for one of {get_args(EntryState)}", field="state")
+            raise UsageError(f"Expected state to be one of {get_args(EntryState)}, got {state!r}", field="state")
         wanted = cast("object", limit)
         if wanted is not None and (not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0):
-            raise UsageError(f"limit must be 0, more, or None, not {wanted!r}", field="limit")
+            raise UsageError(f"Expected limit to be an integer of at least 0, or None, got {wanted!r}", field="limit")
         most = None if limit is None else min(limit, maxsize)
         return [entry_of(row) for row in await self._store.select(Selection(state=state, limit=most))]
 
     async def interrupted(self) -> Entries:
-        """Give every call that was begun by a process that is gone and has no outcome, newest first."""
+        """Return every call without an outcome that was begun by a process that is gone, newest first."""
         return await self.list("interrupted", limit=None)

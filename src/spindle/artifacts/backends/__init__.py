@@ -1,1 +1,1 @@
-"""What touches disk, network and embedded engines for artifacts, one technology a file."""
+"""Backends of artifacts on disk, in memory, in object stores and in DuckDB, one technology per module."""

@@ -1,9 +1,9 @@
-"""Tables read by DuckDB: an engine in this process, locked to one file that it can only read.
+"""Table queries with DuckDB, an engine in this process that is restricted to reading one file.
 
-Each question gets a database of its own, in memory. Before it sees the file it may read that one path and nothing else,
-write nowhere, load nothing, use little memory, and never change these settings again.
+Each query gets its own database in memory. Before the file is opened, the database is restricted to that path, without
+writes or extensions and with a memory limit, and its configuration is locked.
 
-This file needs the extra `tables`.
+This module needs the extra `tables`.
 """
 
 import re
@@ -45,15 +45,15 @@ _GLOB = frozenset("*?[]{}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableSource:
-    """How to read the file."""
+    """The format and options with which a file is read."""
 
     format: str
     delimiter: str = ","
     sample_all: bool = False
-    """Look at every row to tell the types, because the first ones misled."""
+    """Infer the types from every row, because those of the first rows were wrong."""
 
     def scan(self) -> str:
-        """Write the table as SQL, its path as the first parameter."""
+        """Return the SQL expression of the table; its path is the first parameter."""
         sample = "-1" if self.sample_all else "20480"
         if self.format == "parquet":
             return "read_parquet(?, hive_partitioning = false)"
@@ -62,7 +62,7 @@ class TableSource:
                 "read_json(?, format = 'newline_delimited', compression = 'none', hive_partitioning = false, "
                 f"sample_size = {sample}, maximum_object_size = {_MAX_CELL_BYTES})"
             )
-        # Rows may be ragged and cells may hold newlines: right before fast.
+        # Rows may be ragged and cells may contain newlines, so correct parsing is preferred to a fast one.
         return (
             f"read_csv(?, header = true, delim = '{self.delimiter}', quote = '\"', escape = '\"', null_padding = true, "
             "comment = '', parallel = false, strict_mode = false, compression = 'none', hive_partitioning = false, "
@@ -71,7 +71,7 @@ class TableSource:
 
 
 def connect(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open a database that can read `path` and reach nothing else."""
+    """Open a database in memory that can read `path` and nothing else."""
     connection = duckdb.connect(":memory:", config=cast("dict[str, Any]", _CONFIG))
     literal = str(path).replace("'", "''")
     connection.execute(f"SET allowed_paths = ['{literal}']")
@@ -81,7 +81,7 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 async def columns(reader: object, source: TableSource) -> list[Column]:
-    """Name the columns and their types."""
+    """Return the columns with their types."""
 
     def work(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Column]:
         told = connection.execute(f"DESCRIBE SELECT * FROM {source.scan()}", [str(path)]).fetchall()  # noqa: S608
@@ -91,12 +91,12 @@ async def columns(reader: object, source: TableSource) -> list[Column]:
 
 
 async def query(reader: object, source: TableSource, statement: Statement) -> list[dict[str, Any]]:
-    """Answer a question with rows, each a dict by column name."""
+    """Run a statement and return its rows, each a dict by column name."""
 
     def work(connection: duckdb.DuckDBPyConnection, path: Path) -> list[dict[str, Any]]:
-        # Every name in it is quoted and every value is a parameter; a model writes no SQL.
+        # Every name is quoted and every value is a parameter; a model cannot inject SQL.
         sql = f"SELECT {statement.select} FROM {source.scan()} {statement.tail}"  # noqa: S608
-        # `?` of the selection come first, and it has none: the path, then the values.
+        # The selection has no `?`, so the path is the first parameter.
         answer = connection.execute(sql, [str(path), *statement.values])
         heads = [(str(head[0]), _cell if str(head[1]) == "JSON" else None) for head in answer.description or []]
         return [
@@ -108,7 +108,7 @@ async def query(reader: object, source: TableSource, statement: Statement) -> li
 
 
 def _cell(value: str | None) -> Any:
-    """Read a cell of a column that holds more than one type, which the engine gives as JSON text."""
+    """Parse a cell of a column with mixed types, which DuckDB returns as JSON text."""
     return None if value is None else parse_json(value)
 
 
@@ -120,14 +120,12 @@ async def _ask(reader: object, source: TableSource, work: Callable[[duckdb.DuckD
                 return await run.in_thread()
             except duckdb.Error as error:
                 raise _explained(error, source, path) from error
-    raise ArtifactQueryError(
-        f"the question took longer than {MAX_SECONDS:g} seconds; filter first, or ask for fewer rows"
-    )
+    raise ArtifactQueryError(f"the query took longer than {MAX_SECONDS:g} seconds; filter first, or ask for fewer rows")
 
 
 @dataclass(slots=True)
 class _Run(Generic[T]):
-    """One question in a thread, which cancelling really ends."""
+    """One query in a thread, which is interrupted on cancellation."""
 
     path: Path
     work: Callable[[duckdb.DuckDBPyConnection, Path], T]
@@ -147,7 +145,7 @@ class _Run(Generic[T]):
     def _work(self) -> T:
         with self._lock:
             if self._is_unwanted:
-                raise duckdb.InterruptException("nobody waits for this any more")
+                raise duckdb.InterruptException("the query was cancelled")
             self._connection = connect(self.path)
         try:
             return self.work(self._connection, self.path)
@@ -159,15 +157,15 @@ class _Run(Generic[T]):
         with self._lock:
             self._is_unwanted = True
             connection = self._connection
-        # An interrupt between two statements is lost, so it is repeated until the thread is out.
+        # An interrupt between two statements is lost, so it is repeated until the thread has finished.
         while connection is not None and not self._done.wait(0.01):
-            with suppress(duckdb.ConnectionException):  # closed this very moment
+            with suppress(duckdb.ConnectionException):  # closed concurrently
                 connection.interrupt()
 
 
 @asynccontextmanager
 async def _lent(reader: object) -> AsyncGenerator[Path]:
-    """Lend a real file with the reader's bytes, under a path that the engine takes literally."""
+    """Provide a local file with the reader's bytes, under a path without glob characters."""
     lend = getattr(reader, "local_path", None)
     if callable(lend):
         async with cast("AbstractAsyncContextManager[Path]", lend()) as path:
@@ -201,11 +199,9 @@ def _explained(error: duckdb.Error, source: TableSource, path: Path) -> Artifact
     told = re.split(r"\n\s*(?:LINE \d|Possible|The search space)", str(error).replace(str(path), "the artifact"))[0]
     reason = " ".join(told.split())[:300]
     if isinstance(error, duckdb.OutOfMemoryException):
-        return ArtifactQueryError(
-            f"the question needs more than {MEMORY_LIMIT} of memory; filter first, or set a limit"
-        )
+        return ArtifactQueryError(f"the query needs more than {MEMORY_LIMIT} of memory; filter first, or set a limit")
     if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
-        return ArtifactQueryError(f"the table cannot answer that: {reason}", field="value")
+        return ArtifactQueryError(f"the query failed: {reason}", field="value")
     if isinstance(error, duckdb.BinderException):
-        return ArtifactQueryError(f"the table cannot answer that: {reason}")
+        return ArtifactQueryError(f"the query failed: {reason}")
     return InvalidArtifactError(f"the content cannot be read as {source.format}: {reason}")

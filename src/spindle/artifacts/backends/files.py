@@ -1,9 +1,8 @@
-"""A spool in a folder: written once, published by one rename, private to its owner.
+"""A spool in a folder that is private to its owner; versions are written once and published by one rename.
 
-An artifact is two files, `<hash of the id>.<version>.data` with its bytes and `<hash of the id>.note`, which names the
-version and indexes its lines. The bytes are on disk before the note that names them replaces the older note, so a
-reader finds the old version, the new one or none, and never a part. A version that was replaced stays until it is
-swept, for those who still read it.
+An artifact is two files, `<hash of the id>.<version>.data` with its bytes and `<hash of the id>.note`, which holds the
+version and its line index. The data is synced before its note replaces the older note, so a reader finds the old
+version, the new one or none, but never a part. A replaced version is kept for its readers until it is swept.
 """
 
 import fcntl
@@ -33,21 +32,23 @@ _OWNER_ONLY_FOLDER = 0o700
 
 @contextmanager
 def storage_errors(path: Path) -> Generator[None]:
-    """Tell a failing disk apart from a failing caller.
+    """Translate an `OSError` to a `SpoolError`.
 
     Raises:
-        SpoolError: The disk is full, or the path cannot be used.
+        SpoolError: The disk is full, or the path is not usable.
     """
     try:
         yield
     except OSError as error:
         is_full = error.errno in {ENOSPC, EDQUOT, EFBIG}
-        advice = "free some space or prune the spool" if is_full else "check that the folder is there and is yours"
-        raise SpoolError(f"the spool at {path} cannot be used: {error.strerror or error}; {advice}") from error
+        advice = (
+            "free some space or prune the spool" if is_full else "check that the folder exists and belongs to this user"
+        )
+        raise SpoolError(f"Spool at {path} cannot be used: {error.strerror or error}; {advice}") from error
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder, with its parents, that only its owner may enter; one that is there is left as it is."""
+    """Create a folder that only its owner may enter, and its parents; an existing folder is not changed."""
     if path.is_dir():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,22 +57,22 @@ def make_private_folder(path: Path) -> None:
 
 
 def create_private_file(path: Path) -> int:
-    """Create a file that was not there, never through a link; gives a handle to write to."""
+    """Create a new file without following links; return a descriptor to write to."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _OWNER_ONLY_FILE)
 
 
 def write_fully(handle: int, data: bytes) -> None:
-    """Write all of it; the system may take less at a time."""
+    """Write all of `data`; one system call may write less."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(handle, rest) :]
 
 
 def read_range(path: Path, start: int, end: int) -> bytes:
-    """Read `start` to `end`.
+    """Read bytes `start` to `end` of a file.
 
     Raises:
-        EOFError: The file is shorter.
+        EOFError: The file is shorter than `end`.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -87,7 +88,7 @@ def read_range(path: Path, start: int, end: int) -> bytes:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames inside a folder survive a power cut."""
+    """Flush a folder, so that renames in it survive power loss."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -96,7 +97,7 @@ def sync_folder(path: Path) -> None:
 
 
 def try_lock(handle: int) -> bool:
-    """Take the lock that a living writer holds on its file; the system lets go of it when the writer dies."""
+    """Try to acquire the lock that a live writer holds on its file; the kernel releases it when the writer dies."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -105,11 +106,11 @@ def try_lock(handle: int) -> bool:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove a file, unless a living writer holds it."""
+    """Remove a file, unless a live writer has locked it."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # gone, or nothing of ours
+        return  # already removed, or not a file of the spool
     try:
         if try_lock(handle):
             path.unlink(missing_ok=True)
@@ -118,11 +119,11 @@ def remove_abandoned(path: Path) -> None:
 
 
 REPLACED_SECONDS = 3600.0
-"""How long a replaced version stays for readers in other processes."""
+"""How long a replaced version is kept for readers in other processes."""
 
 
 class FileStore:
-    """Keeps artifacts in a folder, which several processes may share."""
+    """A spool store in a folder, which several processes may share."""
 
     def __init__(self, path: str | PathLike[str], *, replaced_seconds: float = REPLACED_SECONDS) -> None:
         self._root = Path(path).absolute()
@@ -133,7 +134,7 @@ class FileStore:
     async def write(
         self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None, created_at: float
     ) -> BlockReader:
-        """Keep everything `content` gives, or nothing at all."""
+        """Store all of `content` or nothing."""
         draft = await spool_threads.run(self._begin, id)
         try:
             async for piece in content:
@@ -148,16 +149,16 @@ class FileStore:
         return self._lend(manifest)
 
     async def read(self, id: str) -> BlockReader | None:
-        """Open what was last written under an id, if it is there whole."""
+        """Return a reader for the latest version of an id, or `None` if it is missing or incomplete."""
         manifest = await spool_threads.run(self._load, id)
         return None if manifest is None else self._lend(manifest)
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
-        """Remove every version of an id, or nothing if its version is another by now."""
+        """Delete all versions of an id, or nothing if it no longer has `version`."""
         return await spool_threads.run(self._delete, id, version)
 
     async def entries(self) -> list[SpoolEntry]:
-        """List what is kept, and sweep away what dead writers and replaced versions left."""
+        """Return the stored entries, and delete abandoned drafts and replaced versions."""
         return await spool_threads.run(self._entries)
 
     def _begin(self, id: str) -> "_Draft":
@@ -176,7 +177,7 @@ class FileStore:
             replaced = self._load(manifest.id)
             draft.publish(manifest)
             if replaced is not None:
-                # The time of a replaced version says since when it is replaced.
+                # The modification time of a replaced version records when it was replaced.
                 with suppress(OSError):
                     os.utime(self._data_path(replaced))
 
@@ -259,7 +260,7 @@ class FileStore:
 
 
 class _Draft:
-    """A version that is being written; the lock on its file tells others that its writer lives."""
+    """A version that is being written; the lock on its file shows that its writer is alive."""
 
     def __init__(self, handle: int, folder: Path, name: str, version: str) -> None:
         self.version = version
@@ -276,7 +277,7 @@ class _Draft:
             version = secrets.token_hex(8)
             path = folder / f"{name}.{version}.draft"
             handle = create_private_file(path)
-            # A sweeper may have come between creating and locking; then this file is lost, and the next one is tried.
+            # A sweep may remove the file between creating and locking it; then retry with another file.
             if try_lock(handle) and os.fstat(handle).st_nlink:
                 return cls(handle, folder, name, version)
             os.close(handle)
@@ -291,7 +292,7 @@ class _Draft:
         self._draft.rename(self._data)
         note = create_private_file(self._note_draft)
         try:
-            # Locked as well: to a sweeper this is a draft like any other.
+            # Locked too, because a sweep treats it like any other draft.
             try_lock(note)
             write_fully(note, manifest.to_bytes())
             os.fsync(note)
@@ -302,7 +303,7 @@ class _Draft:
         sync_folder(self._folder)
 
     def close(self) -> None:
-        """Let go of the file; what was not published is removed."""
+        """Close the file; an unpublished version is removed."""
         if not self._is_published:
             for path in (self._draft, self._note_draft, self._data):
                 with suppress(OSError):
@@ -328,7 +329,7 @@ class _FileRanges:
                 raise self._gone() from error.__cause__
             raise
         except EOFError as error:
-            raise SpoolError(f"{self.path} is shorter than it was written; it was changed from outside") from error
+            raise SpoolError(f"{self.path} is shorter than when it was written; it was modified externally") from error
 
     @asynccontextmanager
     async def local_path(self) -> AsyncGenerator[Path]:
@@ -347,7 +348,7 @@ _CHUNK_BYTES = 8 << 20
 
 @asynccontextmanager
 async def temporary_copy(read: Callable[[int, int], bytes], byte_length: int) -> AsyncGenerator[Path]:
-    """Lend a file, readable by this user only, with the bytes that `read(start, end)` gives."""
+    """Provide a temporary file, readable only by this user, with the bytes that `read(start, end)` returns."""
     handle, name = await spool_threads.run(tempfile.mkstemp, ".spool", "spindle-")
     try:
         for start in range(0, byte_length, _CHUNK_BYTES):

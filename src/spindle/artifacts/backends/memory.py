@@ -1,4 +1,4 @@
-"""A spool in this process's memory: gone with it, and nothing else to set up."""
+"""A spool in memory, which needs no setup and is lost with the process."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -22,12 +22,12 @@ _INLINE_BYTES = 1 << 18
 
 
 class BytesReader(BlockReader):
-    """Reads bytes, or text as UTF-8, that are already in memory."""
+    """A reader of bytes in memory, or of text as UTF-8."""
 
     def __init__(self, data: bytes | str) -> None:
         content = encode_text(data) if isinstance(data, str) else bytes(data)
         super().__init__(_Bytes(content), index_of(content))
-        # A thread costs more than a quick look; a long one must not hold up the event loop.
+        # A thread costs more than reading small content; reading large content must not block the event loop.
         self._is_quick = len(content) <= _INLINE_BYTES
 
     async def _run(self, func: Callable[[*Args], T], *args: *Args) -> T:
@@ -50,7 +50,7 @@ class _Bytes:
 
 
 class MemoryStore:
-    """Keeps artifacts in a dict."""
+    """A spool store in a dict."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[BytesReader, SpoolEntry]] = {}
@@ -59,7 +59,7 @@ class MemoryStore:
     async def write(
         self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None, created_at: float
     ) -> BytesReader:
-        """Keep everything `content` gives."""
+        """Store all of `content`."""
         data = b"".join([piece async for piece in content])
         reader = await spool_threads.run(BytesReader, data) if len(data) > _INLINE_BYTES else BytesReader(data)
         entry = SpoolEntry(
@@ -73,13 +73,13 @@ class MemoryStore:
         return reader
 
     async def read(self, id: str) -> BytesReader | None:
-        """Open what was last written under an id."""
+        """Return a reader for the latest version of an id, or `None`."""
         await checkpoint()
         kept = self._kept.get(id)
         return kept[0] if kept else None
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
-        """Forget an id; readers of it keep working."""
+        """Delete an id, or only if it still has `version`; existing readers keep working."""
         await checkpoint()
         kept = self._kept.get(id)
         if kept is None or version not in {None, kept[1].version}:
@@ -88,6 +88,6 @@ class MemoryStore:
         return True
 
     async def entries(self) -> list[SpoolEntry]:
-        """List what is kept."""
+        """Return the stored entries."""
         await checkpoint()
         return [entry for _, entry in self._kept.values()]

@@ -1,8 +1,8 @@
 """A spool in an object store (S3, GCS, Azure, a local folder, memory), through obstore.
 
-An artifact is two objects: `data/<hash of the id>/<version>`, uploaded in parts and never changed, and
-`notes/<hash of the id>`, put last, which names the version and indexes its lines; readers ask for ranges. No
-conditional write is needed: versions never share a key, and the last note put wins.
+An artifact is two objects: `data/<hash of the id>/<version>`, uploaded in parts and immutable, and
+`notes/<hash of the id>`, written last, which holds the version and its line index. Readers request byte ranges. No
+conditional writes are needed: versions never share a key, and the last note written wins.
 """
 
 import secrets
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 PART_BYTES = 8 << 20
-"""S3 takes 10,000 parts at most: 80 GB for one artifact."""
+"""The part size of uploads; S3 allows 10,000 parts, so 80 GB per artifact."""
 
 _CONCURRENT_PARTS = 2
 _RETRIES: dict[str, Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
@@ -39,10 +39,10 @@ _TIMEOUTS: dict[str, Any] = {"timeout": timedelta(seconds=60), "connect_timeout"
 
 @contextmanager
 def storage_errors() -> Generator[None]:
-    """Tell a failing store apart from a failing caller; what is not found stays a `FileNotFoundError`.
+    """Translate errors of the object store to `SpoolError`; a `FileNotFoundError` is passed on.
 
     Raises:
-        SpoolError: The store is away, full, or refuses us.
+        SpoolError: The store is unavailable, full, or denies access.
     """
     from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra
 
@@ -52,23 +52,23 @@ def storage_errors() -> Generator[None]:
         raise
     except (BaseError, OSError) as error:
         raise SpoolError(
-            f"the object store failed: {_first_line(error)}; check that it is up, and the url and keys"
+            f"Object store request failed: {_first_line(error)}; check that it is up, and the url and credentials"
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """The few things a spool asks of an object store."""
+    """The operations of an object store that a spool uses."""
 
     client: "Client"
 
     @classmethod
     def from_url(cls, url: str, *, allow_http: bool | None = None, **options: Any) -> "Objects":
-        """Reach the store that a url names; retries and timeouts have limits unless `options` say otherwise.
+        """Create a client for the store of a url; retries and timeouts are limited unless `options` override them.
 
         Raises:
             MissingExtraError: The extra `objects` is not installed.
-            UsageError: The url or an option is not understood.
+            UsageError: The url or an option is invalid.
         """
         with needs_extra("objects"):
             from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra
@@ -83,29 +83,29 @@ class Objects:
             return cls(from_url(url, **options))
         except (BaseError, OSError, ValueError, TypeError) as error:
             raise UsageError(
-                f"no object store can be reached by {url!r} with these options: {_first_line(error)}", field="url"
+                f"Invalid object store url {url!r} or options: {_first_line(error)}", field="url"
             ) from error
 
     def open_writer(self, key: str) -> "WritableFile":
-        """Begin an upload in parts, of which only a few are in memory at a time."""
+        """Start an upload in parts, with only a few of them in memory at a time."""
         import obstore  # noqa: PLC0415 - an extra
 
         with storage_errors():
             return obstore.open_writer(self.client, key, buffer_size=PART_BYTES, max_concurrency=_CONCURRENT_PARTS)
 
     def put(self, key: str, data: bytes) -> None:
-        """Put a small object, in place of any older one."""
+        """Write a small object, replacing an older one."""
         with storage_errors():
             self.client.put(key, data)
 
     def get(self, key: str) -> bytes | None:
-        """Give a small object."""
+        """Return a small object, or `None` if it is missing."""
         with suppress(FileNotFoundError), storage_errors():
             return bytes(self.client.get(key).bytes())
         return None
 
     def get_range(self, key: str, start: int, end: int) -> bytes | None:
-        """Give a part of an object."""
+        """Return a byte range of an object, or `None` if it is missing."""
         if start == end:
             return b""
         with suppress(FileNotFoundError), storage_errors():
@@ -113,38 +113,38 @@ class Objects:
         return None
 
     def size(self, key: str) -> int | None:
-        """Give the length of an object."""
+        """Return the size of an object in bytes, or `None` if it is missing."""
         with suppress(FileNotFoundError), storage_errors():
             return self.client.head(key)["size"]
         return None
 
     def listing(self, folder: str) -> list[tuple[str, datetime]]:
-        """Give the keys in a folder, and when each was written."""
+        """Return the keys in a folder with their modification times."""
         with suppress(FileNotFoundError), storage_errors():
-            # An overload names a type of a package that is not needed here.
+            # An overload refers to a type of an optional package.
             found_in = self.client.list  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             pages = cast("Iterable[Sequence[ObjectMeta]]", found_in(f"{folder}/"))
             return [(found["path"], found["last_modified"]) for page in pages for found in page]
         return []
 
     def remove(self, keys: Sequence[str]) -> None:
-        """Remove objects; those that are gone already do not matter."""
+        """Delete objects; missing ones are ignored."""
         for key in keys:
             with suppress(FileNotFoundError), storage_errors():
                 self.client.delete(key)
 
 
 def _first_line(error: Exception) -> str:
-    # What follows is a dump of the client's own structures.
+    # The following lines dump internal structures of the client.
     return str(error).partition("\n")[0]
 
 
 REPLACED_SECONDS = 3600.0
-"""How long a replaced version stays for readers in other processes."""
+"""How long a replaced version is kept for readers in other processes."""
 
 
 class ObjectStore:
-    """Keeps artifacts in an object store, which several processes may share."""
+    """A spool store in an object store, which several processes may share."""
 
     def __init__(self, objects: Objects, *, replaced_seconds: float = REPLACED_SECONDS) -> None:
         self._objects = objects
@@ -153,18 +153,18 @@ class ObjectStore:
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> "ObjectStore":
-        """Reach the store that a url names; `options` go to its client.
+        """Create a spool store for a url; `options` are passed to the client.
 
         Raises:
             MissingExtraError: The extra `objects` is not installed.
-            UsageError: The url or an option is not understood.
+            UsageError: The url or an option is invalid.
         """
         return cls(Objects.from_url(url, **options))
 
     async def write(
         self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None, created_at: float
     ) -> BlockReader:
-        """Keep everything `content` gives, or nothing at all."""
+        """Store all of `content` or nothing."""
         upload = await spool_threads.run(_Upload, self._objects, safe_name(id))
         try:
             async for piece in content:
@@ -183,17 +183,17 @@ class ObjectStore:
         return self._lend(manifest)
 
     async def read(self, id: str) -> BlockReader | None:
-        """Open what was last written under an id, if it is there whole."""
+        """Return a reader for the latest version of an id, or `None` if it is missing or incomplete."""
         manifest = await spool_threads.run(self._load, id)
         return None if manifest is None else self._lend(manifest)
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
-        """Remove every version of an id, or nothing if its version is another by now."""
+        """Delete all versions of an id, or nothing if it no longer has `version`."""
         return await spool_threads.run(self._delete, id, version)
 
     async def entries(self) -> list[SpoolEntry]:
-        """List what is kept, and sweep away versions that were replaced or never finished."""
-        # Listed before the notes are read: what is uploaded meanwhile is not looked at.
+        """Return the stored entries, and delete versions that were replaced or never completed."""
+        # Listed before the notes are read, so that later uploads are not swept.
         stored = await spool_threads.run(self._objects.listing, "data")
         notes = await spool_threads.run(self._objects.listing, "notes")
         found: list[Manifest] = []
@@ -219,7 +219,7 @@ class ObjectStore:
         manifest = self._load_note(safe_name(id))
         if manifest is None or manifest.id != id:
             return None
-        # The note is put last, so the bytes are there; unless somebody else touched them.
+        # The note is written last, so the data exists unless it was changed externally.
         size = self._objects.size(_data_key(manifest))
         return manifest if size == manifest.index.byte_length else None
 
@@ -248,7 +248,7 @@ class ObjectStore:
 
 
 class _Upload:
-    """A version that is being sent; nobody can see it before its note is put."""
+    """A version that is being uploaded; it is invisible until its note is written."""
 
     def __init__(self, objects: Objects, name: str) -> None:
         self.version = secrets.token_hex(8)
@@ -270,7 +270,7 @@ class _Upload:
         self._is_published = True
 
     def close(self) -> None:
-        """Take back what was not published; ending the upload first leaves no parts behind."""
+        """Delete an unpublished version; completing the upload first leaves no parts behind."""
         if self._is_published:
             return
         with suppress(SpoolError), storage_errors():
@@ -295,7 +295,7 @@ class _ObjectRanges:
             shown = self._manifest.id[:200]
             raise ArtifactGoneError(f"artifact {shown!r} was deleted; run the call again to get its output")
         if len(data) != end - start:
-            raise SpoolError(f"the object {self.key} is shorter than it was written; it was changed from outside")
+            raise SpoolError(f"Object {self.key} is shorter than when it was written; it was modified externally")
         return data
 
     def local_path(self) -> AbstractAsyncContextManager[Path]:

@@ -1,4 +1,4 @@
-"""Markdown, read by its structure."""
+"""The Markdown artifact: queries by document structure."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
@@ -24,10 +24,10 @@ _NARROW = "ask for a range with start_line and end_line"
 
 
 class MarkdownArtifact(Artifact):
-    """A Markdown text; headings, sections and code are known by their lines, to be read with `cat`.
+    """A Markdown text; headings, sections and code blocks are returned as line numbers, to be read with `cat`.
 
-    The outline is made in one pass and kept. Links, images, text and tree are parsed a piece at a time, so that a
-    long text takes long but not much memory.
+    The outline is built in one pass and cached. Links, images, text and tree are parsed piece by piece, so a long text
+    takes time but little memory.
     """
 
     def __init__(self, reader: SpoolReader) -> None:
@@ -36,10 +36,10 @@ class MarkdownArtifact(Artifact):
 
     @query("artifact_md_frontmatter", "Read the YAML frontmatter of a Markdown artifact.")
     async def frontmatter(self) -> Any:
-        """Give the values of the frontmatter: `{}` when it is empty, `None` when there is none.
+        """Return the parsed frontmatter: `{}` if it is empty, `None` if there is none.
 
         Raises:
-            InvalidArtifactError: It is not YAML of plain values.
+            InvalidArtifactError: The frontmatter is not YAML of plain values.
         """
         lines = await self._lines(0, MAX_FRONTMATTER_LINES)
         end = frontmatter_end(lines)
@@ -51,7 +51,7 @@ class MarkdownArtifact(Artifact):
 
     @query("artifact_md_headings", "List the headings of a Markdown artifact with their lines, counted from 0.")
     async def headings(self, depth: Depth = None) -> list[Heading]:
-        """List the headings, or those of one depth."""
+        """Return all headings, or those of one depth."""
         index = await self._index()
         return [heading for heading in index.headings if depth in (None, heading.depth)]
 
@@ -60,7 +60,7 @@ class MarkdownArtifact(Artifact):
         "List the sections of a Markdown artifact with the lines of their bodies, to be read with artifact_cat.",
     )
     async def sections(self, depth: Depth = None) -> list[Section]:
-        """List the sections, or those under headings of one depth."""
+        """Return all sections, or those under headings of one depth."""
         index = await self._index()
         return [section for section in index.sections() if depth in (None, section.depth)]
 
@@ -70,7 +70,7 @@ class MarkdownArtifact(Artifact):
         "lang keeps the blocks without a language.",
     )
     async def code_blocks(self, lang: str | None = None) -> list[CodeBlock]:
-        """List the fenced blocks; `lang` keeps those of one language, `""` those without any."""
+        """Return the fenced code blocks; `lang` selects one language, `""` the blocks without one."""
         index = await self._index()
         return [block for block in index.code_blocks if lang is None or (block.lang or "") == lang]
 
@@ -78,14 +78,14 @@ class MarkdownArtifact(Artifact):
     async def links(
         self, start_line: LineNumber = None, end_line: LineNumber = None, *, limit: int | None = None
     ) -> list[Link]:
-        """List the links of a half-open range of lines, by default of the whole text."""
+        """Return the links of a half-open range of lines, by default of the whole text."""
         return await self._collect(lambda parser, text: parser.links(text), start_line, end_line, limit)
 
     @query("artifact_md_images", "List the images of a Markdown artifact.", rest=_NARROW, hidden={"limit": "max_items"})
     async def images(
         self, start_line: LineNumber = None, end_line: LineNumber = None, *, limit: int | None = None
     ) -> list[Image]:
-        """List the images of a half-open range of lines, by default of the whole text."""
+        """Return the images of a half-open range of lines, by default of the whole text."""
         return await self._collect(lambda parser, text: parser.images(text), start_line, end_line, limit)
 
     @query(
@@ -97,7 +97,7 @@ class MarkdownArtifact(Artifact):
     async def text(
         self, start_line: LineNumber = None, end_line: LineNumber = None, *, max_chars: int | None = None
     ) -> str:
-        """Give the plain text of a half-open range of lines; stops early once it has `max_chars`."""
+        """Return the plain text of a half-open range of lines; stop parsing once it has `max_chars`."""
         parser, blocks, chars = await self._parser(), list[str](), 0
         for piece in (await self._index()).pieces(start_line, end_line):
             found = await run_sync(parser.text, await self._text_of(piece), abandon_on_cancel=True)
@@ -119,9 +119,9 @@ class MarkdownArtifact(Artifact):
     async def ast(
         self, start_line: LineNumber = None, end_line: LineNumber = None, *, max_chars: int | None = None
     ) -> Node:
-        """Give the tree of a half-open range of lines, by default of the whole text: plain dicts, as mdast has them.
+        """Return the tree of a half-open range of lines, by default of the whole text, as plain dicts like mdast's.
 
-        A tree whose JSON would not be shorter than `max_chars` is cut, and `next_line` of its root says where to go on.
+        A tree whose JSON would reach `max_chars` is truncated; `next_line` of its root is the line to continue from.
         """
         parser, index = await self._parser(), await self._index()
         tree = GrowingTree(*index.span(start_line, end_line), max_chars=max_chars)
@@ -169,6 +169,6 @@ class MarkdownArtifact(Artifact):
 
     async def _text_of(self, piece: range) -> str:
         lines = await self._lines(piece.start, piece.stop)
-        # A range may begin inside of code, and must not be taken for text then.
+        # A range may begin inside a code block, and must not be parsed as prose then.
         fence = (await self._index()).fence_round(piece.start)
         return "\n".join(lines if fence is None else [fence, *lines])

@@ -1,4 +1,4 @@
-"""Trees of Markdown nodes that stop growing at a size limit, and say where they stopped."""
+"""Trees of Markdown nodes with a size limit, which record the line where they were truncated."""
 
 import json
 from typing import Any, TypeAlias
@@ -7,12 +7,12 @@ Node: TypeAlias = dict[str, Any]
 
 
 def as_compact_json(value: Any) -> str:
-    """Write a tree as JSON in one line, with nothing that only pleases the eye."""
+    """Serialize a tree as JSON on one line, without optional whitespace."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 class GrowingTree:
-    """Takes nodes in the order of their lines until its JSON would be as long as `max_chars`."""
+    """A tree that accepts nodes in line order until its JSON would reach `max_chars`."""
 
     def __init__(self, start_line: int, end_line: int, *, max_chars: int | None = None) -> None:
         self.start_line, self.end_line = start_line, end_line
@@ -22,22 +22,22 @@ class GrowingTree:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more will be taken."""
+        """Whether no more nodes are accepted."""
         return self._next_line is not None
 
     def take(self, nodes: list[Node]) -> None:
-        """Take the next nodes, or the first of them."""
+        """Add the next nodes, or as many of them as fit."""
         if self._room is None:
             self._nodes += nodes
             return
         if self.is_full:
             return
-        # A node is cut only where it would stand alone; a later answer has more room for it than the rest of this one.
+        # Only a first node is cut; any other is left to the next answer, which has more room for it.
         taken, self._room, self._next_line = _fitting(nodes, self._room, may_cut=not self._nodes)
         self._nodes += taken
 
     def finish(self) -> Node:
-        """Give the root."""
+        """Return the root node."""
         return self._root(next_line=self._next_line)
 
     def _root(self, *, next_line: int | None) -> Node:
@@ -47,7 +47,7 @@ class GrowingTree:
 
 
 def _fitting(nodes: list[Node], room: int, *, may_cut: bool) -> tuple[list[Node], int, int | None]:
-    """Give the first nodes that fit, the room they leave, and the line of the first that was left out, if any."""
+    """Return the first nodes that fit, the remaining room, and the line of the first omitted node, if any."""
     taken: list[Node] = []
     for node in nodes:
         size = len(as_compact_json(node)) + 1
@@ -63,7 +63,7 @@ def _fitting(nodes: list[Node], room: int, *, may_cut: bool) -> tuple[list[Node]
 
 
 def _cut(node: Node, room: int) -> tuple[Node, int | None]:
-    """Give what fits of a node, and the line to go on with, where its lines are known."""
+    """Return the part of a node that fits, and the line to continue from, if known."""
     after: int | None = node["position"]["end_line"] + 1 if "position" in node else None
     if "children" in node:
         bare: Node = {**node, "children": [], "truncated": True}
@@ -76,7 +76,7 @@ def _cut(node: Node, room: int) -> tuple[Node, int | None]:
 
 
 def _cut_text(text: str, room: int) -> str:
-    """Give as much of the start of a text as has room in JSON, where some characters take up to six."""
+    """Return the longest prefix that fits as JSON, where a character may take up to six."""
     low, high = 0, max(min(len(text), room), 0)
     while low < high:
         middle = (low + high + 1) // 2

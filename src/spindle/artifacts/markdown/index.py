@@ -1,6 +1,6 @@
-"""The outline of a Markdown text, found in one pass over its lines. No I/O, and no more memory than the outline takes.
+"""The outline of a Markdown text, built in one pass over its lines, without I/O and with memory only for the outline.
 
-Headings are those that begin with `#` at the start of a line; underlined (setext) ones are taken for text, because in
+Only headings with `#` at the start of a line are recognized; underlined (setext) ones are treated as text, because in
 the output of tools a line of dashes is far more often a rule or a table.
 """
 
@@ -14,7 +14,7 @@ from spindle.artifacts.markdown.model import CodeBlock, Heading, Section
 
 MAX_FRONTMATTER_LINES = 200
 PIECE_CHARS = 1 << 16
-"""A text is parsed in pieces of about this size."""
+"""The approximate size of the pieces in which a text is parsed."""
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*)", re.DOTALL)
 _FENCE = re.compile(r"(`{3,}|~{3,})(.*)", re.DOTALL)
@@ -28,15 +28,15 @@ class MarkdownIndex:
 
     line_count: int
     frontmatter_end: int | None
-    """The line that closes the frontmatter, which begins at line 0."""
+    """The line that closes the frontmatter, which starts at line 0."""
     headings: Sequence[Heading]
     code_blocks: Sequence[CodeBlock]
     fences: Sequence[str]
     """The opening fence of each code block, with its language."""
     definitions: str
-    """Every line outside of code that may define a link's target."""
+    """All lines outside code blocks that may define a link's target."""
     cuts: Sequence[int]
-    """Blank lines outside of code where the text may be cut in order to parse it piece by piece."""
+    """Blank lines outside code blocks at which the text may be split for parsing."""
 
     @property
     def body_start(self) -> int:
@@ -44,29 +44,29 @@ class MarkdownIndex:
         return 0 if self.frontmatter_end is None else self.frontmatter_end + 1
 
     def span(self, start: int | None, end: int | None) -> tuple[int, int]:
-        """Give the half-open range of lines that is meant, by default all."""
+        """Return the clamped half-open range of lines, by default all lines."""
         first = min(max(start or 0, 0), self.line_count)
         return first, self.line_count if end is None else max(min(end, self.line_count), first)
 
     def pieces(self, start: int | None, end: int | None) -> list[range]:
-        """Cut a range of lines, by default all, into pieces to parse; the frontmatter is left out."""
+        """Split a range of lines, by default all, into pieces to parse, without the frontmatter."""
         first, last = self.span(start, end)
         first = max(first, self.body_start)
         borders = [first, *(cut for cut in self.cuts if first < cut < last), last]
         return [range(a, b) for a, b in pairwise(borders) if a < b]
 
     def fence_round(self, line: int) -> str | None:
-        """Give the opening fence of the code that a line stands in, after its first line."""
+        """Return the opening fence of the code block that a line is in, unless it is the block's first line."""
         at = bisect_left(self.code_blocks, line, key=lambda block: block.start_line) - 1
         return self.fences[at] if at >= 0 and line <= self.code_blocks[at].end_line else None
 
     def sections(self) -> list[Section]:
-        """Give the sections, one for each heading."""
+        """Return the sections, one per heading."""
         return [Section(h.depth, h.text, h.start_line, h.start_line + 1, h.end_line) for h in self.headings]
 
 
 def frontmatter_end(first_lines: Sequence[str]) -> int | None:
-    """Find the line that closes the frontmatter, or `None` where there is none or it is never closed."""
+    """Return the line that closes the frontmatter, or `None` if there is none or it is never closed."""
     if not first_lines or first_lines[0].strip() != "---":
         return None
     for number, line in enumerate(first_lines[1:MAX_FRONTMATTER_LINES], 1):
@@ -77,7 +77,7 @@ def frontmatter_end(first_lines: Sequence[str]) -> int | None:
 
 @dataclass(slots=True)
 class MarkdownIndexer:
-    """Builds a `MarkdownIndex` from lines fed in order."""
+    """A builder of a `MarkdownIndex` from lines fed in order."""
 
     frontmatter_end: int | None = None
     _line: int = 0
@@ -92,7 +92,7 @@ class MarkdownIndexer:
     _piece_chars: int = 0
 
     def feed(self, lines: Sequence[str]) -> None:
-        """Take the next lines."""
+        """Add the next lines."""
         for line in lines:
             if self.frontmatter_end is None or self._line > self.frontmatter_end:
                 self._take(line)
@@ -103,7 +103,7 @@ class MarkdownIndexer:
             self._line += 1
 
     def finish(self) -> MarkdownIndex:
-        """Give the outline of everything fed so far."""
+        """Return the outline of everything fed so far."""
         last = self._line - 1
         if self._open is not None:
             self._close(last)
@@ -150,7 +150,7 @@ class MarkdownIndexer:
 
 
 def _with_ends(found: Sequence[tuple[int, str, int]], last: int) -> tuple[Heading, ...]:
-    """Give each heading its last line, walking backwards with the nearest later heading of every depth."""
+    """Return the headings with their last lines, found by walking backwards over the next heading of each depth."""
     next_at = dict.fromkeys(range(1, 7), last + 1)
     headings: list[Heading] = []
     for depth, text, line in reversed(found):

@@ -1,6 +1,6 @@
-"""The words of a piece of Markdown, and the addresses that stand bare among them.
+"""Plain text and titles of inline Markdown tokens, and detection of bare URLs.
 
-This file needs the extra `markdown`.
+This module needs the extra `markdown`.
 """
 
 import re
@@ -12,13 +12,13 @@ _BARE_URL = re.compile(r"(?<![\w/@])(?:https?://|www\.)[^\s<]+", re.IGNORECASE)
 
 
 def title_of(token: Token) -> str | None:
-    """Give the title of a link or an image."""
+    """Return the title of a link or an image."""
     title = token.attrs.get("title")
     return None if title is None else str(title)
 
 
 def text_of(tokens: Sequence[Token]) -> str:
-    """Give the words of a line without its marks."""
+    """Return the text of inline tokens without markup."""
     parts: list[str] = []
     for token in tokens:
         match token.type:
@@ -34,7 +34,7 @@ def text_of(tokens: Sequence[Token]) -> str:
 
 
 def bare_addresses(text: str) -> Iterator[tuple[int, str, str]]:
-    """Find addresses without any mark: where each begins, as it is written, and what it means."""
+    """Yield each bare URL in a text: its offset, its text as written, and the full URL."""
     for found in _BARE_URL.finditer(text):
         written = _without_trailing_marks(found[0])
         yield found.start(), written, f"http://{written}" if written[:4].lower() == "www." else written

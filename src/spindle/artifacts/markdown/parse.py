@@ -1,6 +1,6 @@
-"""What is inside the lines of a Markdown text: links, images, words, tree, frontmatter. Nothing is rendered or run.
+"""Parsing of Markdown content: links, images, plain text, tree and frontmatter. Nothing is rendered or executed.
 
-This file needs the extra `markdown`.
+This module needs the extra `markdown`.
 """
 
 import re
@@ -19,17 +19,17 @@ from spindle.errors import InvalidArtifactError
 
 MAX_FRONTMATTER_CHARS: Final = 64 * 1024
 MAX_YAML_NODES: Final = 20_000
-"""Nodes after every alias was written out: what looks small may be meant to explode."""
+"""Maximum number of nodes after alias expansion: a small text may expand exponentially."""
 
 _TAG = re.compile(r"<[^<>]*>")
 
 
 class MarkdownParser:
-    """CommonMark with GitHub's tables and strikethrough; knows the link targets that `definitions` define."""
+    """A parser of CommonMark with GitHub's tables and strikethrough; `definitions` holds reference link definitions."""
 
     def __init__(self, definitions: str = "") -> None:
         self._markdown = MarkdownIt("gfm-like", {"linkify": False, "maxNesting": 40})
-        # The addresses are data for a reader; as written is what was asked for, and nothing ever follows them.
+        # URLs are returned as written and never followed, so they are neither normalized nor validated.
         self._markdown.normalizeLink = _as_written
         self._markdown.validateLink = cast("Any", _any_link)
         known: dict[str, Any] = {}
@@ -37,16 +37,16 @@ class MarkdownParser:
         self._references: dict[str, Any] = known.get("references", {})
 
     def links(self, text: str) -> list[Link]:
-        """Find the links of a text."""
+        """Return the links of a text."""
         return [link for children in self._inlines(text) for link in _links(children)]
 
     def images(self, text: str) -> list[Image]:
-        """Find the images of a text."""
+        """Return the images of a text."""
         tokens = (token for children in self._inlines(text) for token in children if token.type == "image")
         return [Image(text_of(token.children or []), str(token.attrs["src"]), title_of(token)) for token in tokens]
 
     def text(self, text: str) -> list[str]:
-        """Give the plain text, a string for each block at the top."""
+        """Return the plain text, one string per top-level block."""
         blocks: list[str] = []
         lines: list[str] = []
         cells: list[str] | None = None
@@ -65,11 +65,11 @@ class MarkdownParser:
         return [block for block in blocks if block]
 
     def tree(self, text: str, lines: range, first_line: int) -> list[Node]:
-        """Give the nodes at the top; the text begins at `first_line`, and `lines` are those that were asked for."""
+        """Return the top-level nodes; the text begins at `first_line`, and `lines` is the requested range."""
         return tree_of(self._parse(text), lines, first_line)
 
     def _parse(self, text: str) -> list[Token]:
-        # A copy: what this part defines must not leak into the next.
+        # A copy, so that definitions in this part do not leak into the next.
         return self._markdown.parse(text, {"references": dict(self._references)})
 
     def _inlines(self, text: str) -> Iterator[Sequence[Token]]:
@@ -110,15 +110,13 @@ def _links(tokens: Sequence[Token]) -> Iterator[Link]:
 
 
 def parse_frontmatter(text: str) -> Any:
-    """Read the YAML of a frontmatter; an empty one is `{}`.
+    """Parse the YAML of a frontmatter; an empty one is `{}`.
 
     Raises:
-        InvalidArtifactError: It is not YAML of plain values, or too large once its aliases are written out.
+        InvalidArtifactError: The text is not YAML of plain values, or is too large after alias expansion.
     """
     if len(text) > MAX_FRONTMATTER_CHARS:
-        raise InvalidArtifactError(
-            f"the frontmatter has {len(text)} characters, at most {MAX_FRONTMATTER_CHARS} are read"
-        )
+        raise InvalidArtifactError(f"the frontmatter has {len(text)} characters; the limit is {MAX_FRONTMATTER_CHARS}")
     safe = cast("Any", yaml)
     loader = safe.SafeLoader(text)
     try:
@@ -129,26 +127,26 @@ def parse_frontmatter(text: str) -> Any:
         value = loader.construct_document(node)
     except (safe.YAMLError, ValueError, OverflowError, RecursionError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise InvalidArtifactError(f"the frontmatter is not YAML we read: {reason[:300]}") from error
+        raise InvalidArtifactError(f"the frontmatter is not valid YAML of plain values: {reason[:300]}") from error
     finally:
         loader.dispose()
     return {} if value is None else value
 
 
 def _check_size(root: Any) -> None:
-    """Count the nodes as if every alias were written out; each node is looked at once."""
+    """Reject a document with too many nodes after alias expansion; each node is visited once."""
     sizes: dict[int, int] = {}
 
     def size(node: Any, above: frozenset[int]) -> int:
         if id(node) in above:
-            raise ValueError("an alias stands inside of what it names")
+            raise ValueError("an alias refers to a node that contains it")
         if id(node) not in sizes:
             inside = above | {id(node)}
             sizes[id(node)] = 1 + sum(size(child, inside) for child in _children(node))
         return sizes[id(node)]
 
     if size(root, frozenset()) > MAX_YAML_NODES:
-        raise ValueError(f"it has more than {MAX_YAML_NODES} values once its aliases are written out")
+        raise ValueError(f"it has more than {MAX_YAML_NODES} values after alias expansion")
 
 
 def _children(node: Any) -> list[Any]:

@@ -1,9 +1,9 @@
-"""The tree of a Markdown text, made of plain dicts with the kinds of nodes that mdast has.
+"""Conversion of Markdown tokens to a tree of plain dicts with mdast's node types.
 
-Blocks tell their lines in `position`, both ends included; what stands inside of a line has those of its block. Links
-and images by reference come with the address that the reference means.
+Blocks have their lines in `position`, both ends inclusive; inline nodes belong to the lines of their block. Links and
+images by reference carry the resolved URL.
 
-This file needs the extra `markdown`.
+This module needs the extra `markdown`.
 """
 
 import re
@@ -17,7 +17,7 @@ from spindle.artifacts.markdown.bounded_tree import Node
 from spindle.artifacts.markdown.inline_text import bare_addresses, text_of, title_of
 
 MAX_DEPTH: Final = 48
-"""Marks inside of more marks than this are left out and their text is kept: JSON takes no tree of any depth."""
+"""Markup nested deeper than this is dropped and its text kept, because JSON encoders limit the depth."""
 
 _CONTAINERS: Final = {
     "paragraph_open": "paragraph",
@@ -35,7 +35,7 @@ _ALIGNED = re.compile(r"text-align:(left|right|center)")
 
 
 def tree_of(tokens: Sequence[Token], lines: range, first_line: int) -> list[Node]:
-    """Make the nodes at the top of a text, whose first line is `first_line` and which shows `lines`."""
+    """Build the top-level nodes of a text whose first line is `first_line`; positions are clipped to `lines`."""
 
     def nodes_of(token: Token) -> list[Node]:
         if token.type == "inline":
@@ -48,7 +48,7 @@ def tree_of(tokens: Sequence[Token], lines: range, first_line: int) -> list[Node
 
 
 def _nested(tokens: Sequence[Token], nodes_of: Callable[[Token], list[Node]]) -> list[Node]:
-    """Put the nodes of tokens inside each other; what gives no node, or would stand too deep, is as if unmarked."""
+    """Nest the nodes of tokens; a token that yields no node, or is nested too deeply, adds no level."""
     levels: list[list[Node]] = [[]]
     for token in tokens:
         if token.nesting < 0:
@@ -64,7 +64,7 @@ def _nested(tokens: Sequence[Token], nodes_of: Callable[[Token], list[Node]]) ->
 def _placed(node: Node, token: Token, lines: range, first_line: int) -> Node:
     if token.map is not None:
         start, end = (first_line + at for at in token.map)
-        # A range may begin inside of code; the line that opens it is then not one of the range.
+        # A range may begin inside a code block; the opening fence is then outside the range.
         node["position"] = {"start_line": max(start, lines.start), "end_line": min(max(end, start + 1), lines.stop) - 1}
     return node
 
@@ -140,7 +140,7 @@ def _with_links(text: str) -> Iterator[Node]:
 
 
 def _settle_texts(nodes: list[Node], *, in_link: bool) -> None:
-    """Make one text of those that follow each other, here and below, and links of the bare addresses in it."""
+    """Merge adjacent text nodes recursively, and convert bare URLs in them to links."""
     settled: list[Node] = []
     for is_text, group in groupby(nodes, key=lambda node: node["type"] == "text"):
         if is_text:
@@ -155,7 +155,7 @@ def _settle_texts(nodes: list[Node], *, in_link: bool) -> None:
 
 
 def _finish(nodes: list[Node]) -> None:
-    """Say of lists which of their items are ticked, and of tables how their columns are aligned."""
+    """Set `checked` of task list items and `align` of tables, recursively."""
     for node in nodes:
         if node["type"] == "listItem":
             _tick(node)

@@ -1,1 +1,1 @@
-"""Where a journal is kept: in memory, or in a SQLite file that one thread owns; start with `sqlite.py`."""
+"""Backends of the journal: memory, a SQLite file or a PostgreSQL database; start with `sqlite.py`."""

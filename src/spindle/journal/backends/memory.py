@@ -1,4 +1,4 @@
-"""A journal in this process's memory: gone with it, and nothing else to set up."""
+"""A journal in memory, which needs no setup and is lost with the process."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -20,7 +20,7 @@ from spindle.journal.entries import (
 
 
 class MemoryStore:
-    """Keeps rows in a dict, oldest first."""
+    """A journal store in a dict, oldest row first."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
@@ -28,19 +28,19 @@ class MemoryStore:
         self._is_closed = False
 
     async def open(self) -> None:
-        """Open again what was closed; the rows are still there."""
+        """Reopen a closed store; its rows are kept."""
         await checkpoint()
         self._is_closed = False
 
     async def aclose(self) -> None:
-        """Refuse everything from now on."""
+        """Close the store; further operations are rejected."""
         self._is_closed = True
         await checkpoint()
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
         """Start each call that is unknown, has never run or may be repeated."""
         self._check_open()
-        await checkpoint()  # before, not after: a cancelled caller has begun nothing
+        await checkpoint()  # before the write, so that a cancelled caller has begun nothing
         with self._lock:
             return [self._claim(claim) for claim in claims]
 
@@ -53,7 +53,7 @@ class MemoryStore:
         return known
 
     async def note(self, rows: Sequence[Row]) -> None:
-        """Keep each row, unless one that has run is there."""
+        """Store each row, unless its call has run."""
         self._check_open()
         with self._lock:
             for row in rows:
@@ -61,20 +61,20 @@ class MemoryStore:
         await checkpoint()
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
-        """Look each key up."""
+        """Look up each key."""
         self._check_open()
         await checkpoint()
         return [self._rows.get(key) for key in keys]
 
     async def select(self, selection: Selection) -> list[Row]:
-        """Give the rows that are wanted, newest first."""
+        """Return the matching rows, newest first."""
         self._check_open()
         await checkpoint()
         with self._lock:
             return list(islice(_matching(reversed(self._rows.values()), selection), selection.limit))
 
     def lose_process(self) -> None:
-        """Take every started call for one of a process that is gone; memory never sees that happen by itself."""
+        """Mark every started call as interrupted, to simulate the loss of a process in tests."""
         with self._lock:
             for key, row in self._rows.items():
                 if row.state == "started":
@@ -85,7 +85,7 @@ class MemoryStore:
         known = self._rows.get(key)
         if known is not None and not may_begin(claim, known):
             return known
-        # Taken out first, so that a repeated call is the newest again.
+        # Removed first, so that a repeated call becomes the newest.
         self._rows.pop(key, None)
         self._rows[key] = claim.row if known is None else claimed_again(claim, known)
         return None
@@ -104,7 +104,7 @@ class MemoryStore:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise JournalError("this journal is closed; enter it with `async with` to use it again")
+            raise JournalError("The journal is closed; enter it with `async with` to reopen it")
 
 
 def _matching(rows: Iterable[Row], selection: Selection) -> Iterable[Row]:

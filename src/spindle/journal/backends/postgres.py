@@ -1,4 +1,4 @@
-"""A journal in a PostgreSQL database (the extra `postgres`), which many processes and machines may write at once."""
+"""A journal in a PostgreSQL database (extra `postgres`), which many processes and machines may write concurrently."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -19,24 +19,24 @@ Answer = TypeVar("Answer")
 
 
 class PostgresStore:
-    """Keeps rows in a table; stores of one dsn in one process share one connection."""
+    """A journal store in a PostgreSQL table; stores of one dsn in one process share one connection."""
 
     def __init__(self, dsn: str, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._address = checked_address(dsn)
-        closed = f"the journal in PostgreSQL at {self._address} is closed; enter it with `async with` to use it again"
+        closed = f"The journal in PostgreSQL at {self._address} is closed; enter it with `async with` to reopen it"
         self._loan = SharedWorkerHandle(
             partial(borrow, self._address, grace_seconds=grace_seconds), closed=partial(JournalError, closed)
         )
 
     async def open(self) -> None:
-        """Connect now rather than on first use."""
+        """Connect now instead of on first use."""
         self._loan.open()
         await self._answers(self._submitted(Calls.find, ()))
 
     async def aclose(self) -> None:
-        """Write what is still waiting and let go of the connection, also for a caller that is being cancelled.
+        """Write pending operations and release the connection, even if the caller is being cancelled.
 
-        The connection stays as long as this process has calls that did not end: it is the proof that they are running.
+        The connection stays open while this process has unfinished calls: it proves that they are running.
         """
         portal = self._loan.close()
         if portal is None:
@@ -48,7 +48,7 @@ class PostgresStore:
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
         """Start each call that is unknown, has never run or may be repeated."""
-        # Never 0, which is the number of those that were noted.
+        # Never 0, which is the id of noted calls.
         bids = [Bid(randbits(62) + 1, claim) for claim in claims]
         ticket = self._submitted(Calls.begin, bids)
         try:
@@ -61,28 +61,28 @@ class PostgresStore:
         """End each call unless it has ended already.
 
         Raises:
-            JournalError: Another process runs one of them; the others were ended.
+            JournalError: Another process is running one of the calls; the others were ended.
         """
         endings = await self._answers(self._submitted(Calls.finish, outcomes))
         elsewhere = [outcome for outcome, ending in zip(outcomes, endings, strict=True) if ending == "elsewhere"]
         if elsewhere:
             raise JournalError(
-                f"{len(elsewhere)} of {len(outcomes)} outcomes belong to calls that another process is running: "
-                f"{elsewhere[0].idempotency_key!r} is one, and only that process can end them while it lives",
+                f"{len(elsewhere)} of {len(outcomes)} outcomes belong to calls that another process is running, "
+                f"such as {elsewhere[0].idempotency_key!r}; only that process can end them while it is alive",
                 field="idempotency_key",
             )
         return [ending == "ended" for ending in endings]
 
     async def note(self, rows: Sequence[Row]) -> None:
-        """Keep each row, unless one that has run is there."""
+        """Store each row, unless its call has run."""
         await self._answers(self._submitted(Calls.note, rows))
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
-        """Look each key up."""
+        """Look up each key."""
         return await self._answers(self._submitted(Calls.find, keys))
 
     async def select(self, selection: Selection) -> list[Row]:
-        """Give the rows that are wanted, newest first."""
+        """Return the matching rows, newest first."""
         return (await self._answers(self._submitted(Calls.select, [selection])))[0]
 
     def _submitted(
@@ -99,5 +99,5 @@ class PostgresStore:
         return ticket.answers
 
     def _abandon(self, ticket: Ticket[Bid, Row | None]) -> None:
-        """See to it that no call stays begun which nobody is going to run."""
+        """End the calls of a cancelled `begin`, so that none stays started without being run."""
         self._loan.withdraw(ticket, undo=Ticket(Calls.disown, ticket.items))

@@ -1,7 +1,7 @@
-"""The calls in a PostgreSQL journal; everything here runs in the transaction of the session that proves this run alive.
+"""The statements and operations of a PostgreSQL journal, run in transactions of the session that holds the run's lock.
 
-A call of another run that did not end is judged when someone asks about it: a run whose lock is free is gone, and its
-calls are interrupted from then on, whoever looks.
+An unfinished call of another run is checked when it is read: a run whose lock is free is gone, and its calls are marked
+as interrupted.
 """
 
 import re
@@ -32,14 +32,14 @@ _COLUMNS = ", ".join(Row._fields)
 
 
 def _given(names: tuple[str, ...], first: int) -> str:
-    """A table of what is handed over, one array for each column."""
+    """Return the SQL of a table made of parameters, one array per column."""
     arrays = ", ".join(f"${first + place}::{_TYPES.get(name, 'text')}[]" for place, name in enumerate(names))
     return f"unnest({arrays}) AS given ({', '.join(names)})"
 
 
 def _insert(names: tuple[str, ...], *, replaced: str, only_if: str) -> str:
-    # Numbered in the order of the batch, but written in that of the digests: who writes the same keys waits, and
-    # no two wait for each other.
+    # Numbered in batch order, but written in digest order: concurrent writers of the same keys wait for each other
+    # without deadlocks.
     listed = ", ".join(names)
     return f"""
         WITH numbered AS (
@@ -50,7 +50,7 @@ def _insert(names: tuple[str, ...], *, replaced: str, only_if: str) -> str:
         ON CONFLICT (key_digest) DO UPDATE SET run_id = excluded.run_id, seq = excluded.seq, {replaced}
         WHERE {only_if}
         RETURNING claim_id
-    """  # noqa: S608 - our own words only
+    """  # noqa: S608 - constant text only
 
 
 _HAS_NEVER_RUN = "known.ended_at IS NOT NULL AND known.attempts = 0"
@@ -60,17 +60,17 @@ _EMPTY = [f"{name} = {'FALSE' if name == 'trusted' else 'NULL'}" for name in _EN
 BEGIN = _insert(
     _OF_A_CLAIM,
     replaced=", ".join([*_ANEW, "attempts = known.attempts + 1", *_EMPTY]),
-    # A claim that is its own again was written before a connection was lost.
+    # An equal claim id means that this claim was written before a connection was lost.
     only_if=f"known.claim_id <> excluded.claim_id AND (excluded.may_repeat OR ({_HAS_NEVER_RUN}))",
 )
-"""Start calls; gives the claims that were taken."""
+"""Start calls; return the ids of the claims that were taken."""
 
 NOTE = _insert(
     _OF_A_NOTE,
     replaced=", ".join(f"{name} = excluded.{name}" for name in _OF_A_NOTE if name != "key_digest"),
     only_if=_HAS_NEVER_RUN,
 )
-"""Keep calls that have never run."""
+"""Store calls that have never run."""
 
 FINISH = f"""
     UPDATE spindle_calls AS known
@@ -81,7 +81,7 @@ FINISH = f"""
         AND (known.run_id = $1::bigint OR known.state = 'interrupted')
     RETURNING known.key_digest
 """  # noqa: S608
-"""End calls of this run, or of runs that are gone; gives those that were ended."""
+"""End calls of this run, or of runs that are gone; return the digests of those that were ended."""
 
 DISOWN = f"""
     UPDATE spindle_calls AS known
@@ -90,13 +90,13 @@ DISOWN = f"""
     FROM {_given(("claim_id", *_OF_AN_OUTCOME[1:]), 1)}
     WHERE known.claim_id = given.claim_id AND known.state <> 'finished'
 """  # noqa: S608
-"""End calls by the claims they were begun with."""
+"""End calls by the ids of the claims they were begun with."""
 
 FIND = f"SELECT key_digest, run_id, claim_id, {_COLUMNS} FROM spindle_calls WHERE key_digest = ANY($1)"  # noqa: S608
-"""Look calls up by their digests."""
+"""Look up calls by their digests."""
 
 FOREIGN = "SELECT DISTINCT run_id FROM spindle_calls WHERE state = 'started' AND run_id <> $1"
-"""The other runs that have calls which did not end."""
+"""Select the other runs that have unfinished calls."""
 
 GONE = """
     SELECT run_id
@@ -105,51 +105,51 @@ GONE = """
     ) AS asked
     WHERE is_free
 """
-"""Those of some runs whose process is gone; until the transaction ends none of them can come back."""
+"""Select those of some runs whose process is gone; none of them can reconnect until the transaction ends."""
 
 INTERRUPT = "UPDATE spindle_calls SET state = 'interrupted' WHERE state = 'started' AND run_id = ANY($1)"
-"""Say of the calls of some runs that nobody knows what became of them."""
+"""Mark the unfinished calls of some runs as interrupted."""
 
 LOST = "SELECT count(*) FROM spindle_calls WHERE state = 'interrupted' AND run_id = $1"
-"""How many calls of a run are taken for interrupted."""
+"""Count the calls of a run that are marked as interrupted."""
 
 
 def select(*, state: str | None, has_tool_call_id: bool) -> str:
-    """Give calls, newest first: `$1` is the limit, then come the state and the id, if they are wanted."""
+    """Return the query for calls, newest first: `$1` is the limit, followed by the state and the id, if used."""
     terms: list[str] = []
     if state is not None:
-        # Told in full, so that the index of what did not end serves.
+        # Written out, so that the index of unfinished calls is used.
         terms.append("state = $2" if state == "finished" else "ended_at IS NULL AND state = $2")
     if has_tool_call_id:
         terms.append(f"tool_call_id = ${len(terms) + 2}")
     where = f"WHERE {' AND '.join(terms)}" if terms else ""
-    return f"SELECT {_COLUMNS} FROM spindle_calls {where} ORDER BY seq DESC LIMIT $1"  # noqa: S608 - our own words only
+    return f"SELECT {_COLUMNS} FROM spindle_calls {where} ORDER BY seq DESC LIMIT $1"  # noqa: S608 - constant text only
 
 
 _AS_IT_IS = frozenset(map(Row._fields.index, ("state", "args", "result")))
-"""JSON is ASCII without NUL already, and stays JSON for those who look at the table."""
+"""Columns stored without escapes: JSON is ASCII without NUL already, and stays readable in the table."""
 
 _odd = re.compile("[\\\\\0\ud800-\udfff]")
 _escape = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 
 
 def stored_text(text: str) -> str:
-    """Text that PostgreSQL takes, unlike that of any other text."""
+    """Escape NUL, lone surrogates and backslashes, which makes any text storable and the result unique."""
     return _odd.sub(lambda found: "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}", text)
 
 
 def loaded_text(text: str) -> str:
-    """The text that was stored so."""
+    """Return the text that `stored_text` escaped."""
     return _escape.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text) if "\\" in text else text
 
 
 def digest(key: str) -> bytes:
-    """What a key is found by: an index takes no long text."""
+    """Return the hash by which a key is indexed: an index does not accept long text."""
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def stored_values(values: Iterable[Any]) -> list[Any]:
-    """The first fields of a row, or all of them, as they are kept."""
+    """Escape the first fields of a row, or all of them, for storage."""
     return [
         stored_text(value) if isinstance(value, str) and place not in _AS_IT_IS else value
         for place, value in enumerate(values)
@@ -157,7 +157,7 @@ def stored_values(values: Iterable[Any]) -> list[Any]:
 
 
 def loaded_row(values: Iterable[Any]) -> Row:
-    """The row that was kept so."""
+    """Return the row of stored values."""
     return Row._make(
         loaded_text(value) if isinstance(value, str) and place not in _AS_IT_IS else value
         for place, value in enumerate(values)
@@ -165,20 +165,20 @@ def loaded_row(values: Iterable[Any]) -> Row:
 
 
 Ending: TypeAlias = Literal["ended", "unknown", "elsewhere"]
-"""It has an outcome; nobody ever began it; another process runs it."""
+"""The call has an outcome; was never begun; or is running in another process."""
 
 _MAX_VANISHED = 10
 
 
 class Bid(NamedTuple):
-    """A claim with a number of its own, by which it is known again after a connection was lost."""
+    """A claim with a unique id, by which it is recognized after a lost connection."""
 
     id: int
     claim: Claim
 
 
 class Known(NamedTuple):
-    """A row, and whose it is."""
+    """A stored row with its run and its claim."""
 
     run_id: int
     claim_id: int
@@ -186,16 +186,16 @@ class Known(NamedTuple):
 
 
 class Calls:
-    """The calls that one connection reaches; answers come one for each item, in their order."""
+    """The operations on calls in one transaction; methods return one answer per item, in order."""
 
     def __init__(self, connection: Connection, *, run_id: int, may_judge: bool) -> None:
         self._connection = connection
         self._run_id = run_id
         self._may_judge = may_judge
-        """Not while others may just be coming back, as after a restart of the server."""
+        """Whether runs may be declared gone; False while others may be reconnecting, as after a server restart."""
 
     async def begin(self, bids: Sequence[Bid]) -> list[Row | None]:
-        """Start each call that is unknown, has never run or may be repeated; give the row of each other one."""
+        """Start each call that is unknown, has never run or may be repeated; return the known row of the others."""
         answers: dict[int, Row | None] = {}
         vanished = 0
         while left := [bid for bid in bids if bid.id not in answers]:
@@ -203,11 +203,11 @@ class Calls:
             answers |= new
             vanished += not new
             if vanished > _MAX_VANISHED:
-                raise JournalError("someone deletes the calls that are begun here; nothing was begun")
+                raise JournalError("Rows of spindle_calls were deleted concurrently; no call was started")
         return [answers[bid.id] for bid in bids]
 
     async def finish(self, outcomes: Sequence[Outcome]) -> list[Ending]:
-        """End each call unless it has ended already, or another process runs it."""
+        """End each call unless it has ended already or another process is running it."""
         first = {digest(outcome.idempotency_key): outcome for outcome in reversed(outcomes)}
         left = await self._end(first)
         endings: dict[bytes, Ending] = dict.fromkeys(first, "ended")
@@ -219,7 +219,7 @@ class Calls:
         return [endings[digest(outcome.idempotency_key)] for outcome in outcomes]
 
     async def note(self, rows: Sequence[Row]) -> list[None]:
-        """Keep each row, in the place of one that has never run; one that has, or may have, stays."""
+        """Store each row, replacing one that has never run; a row that has run, or may have, is not changed."""
         newest: dict[str, Row] = {}
         for row in rows:
             newest.pop(row.idempotency_key, None)
@@ -229,23 +229,23 @@ class Calls:
         return [None] * len(rows)
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
-        """Look each key up."""
+        """Look up each key."""
         known = await self._known(dict.fromkeys(map(digest, keys))) if keys else {}
         return [known[each].row if each in known else None for each in map(digest, keys)]
 
     async def select(self, selections: Sequence[Selection]) -> list[list[Row]]:
-        """Give the rows that each selection wants, newest first."""
+        """Return the matching rows of each selection, newest first."""
         await self._judge([run_id for (run_id,) in await self._connection.fetch(FOREIGN, self._run_id)])
         return [await self._select(selection) for selection in selections]
 
     async def disown(self, bids: Sequence[Bid]) -> list[None]:
-        """End calls whose callers never came to know that they were theirs to run."""
+        """End calls whose callers never received their claim."""
         rows = [[bid.id, *_ending(withdrawn(bid.claim.row.idempotency_key))] for bid in bids]
         await self._connection.fetch(DISOWN, *_columns(rows))
         return [None] * len(bids)
 
     async def _claim(self, bids: Sequence[Bid]) -> dict[int, Row | None]:
-        """Answer the first bid for each key, and those behind it that can only find out what stands."""
+        """Answer the first bid for each key, and the later ones that can only receive the known row."""
         first, behind = _rounds(bids)
         rows = [
             [each, bid.id, bid.claim.repeat, *stored_values(bid.claim.row[: len(STARTED_FIELDS)])]
@@ -262,7 +262,7 @@ class Calls:
         return answers
 
     async def _end(self, outcomes: dict[bytes, Outcome]) -> dict[bytes, Outcome]:
-        """End calls that are this run's or nobody's; gives the others."""
+        """End calls of this run or of runs that are gone; return the others."""
         rows = [[each, *_ending(outcome)] for each, outcome in outcomes.items()]
         ended = {each for (each,) in await self._connection.fetch(FINISH, self._run_id, *_columns(rows))}
         return {each: outcome for each, outcome in outcomes.items() if each not in ended}
@@ -278,7 +278,7 @@ class Calls:
         return {each: Known(run_id, claim_id, loaded_row(row)) for each, run_id, claim_id, *row in found}
 
     async def _judge(self, runs: list[int]) -> bool:
-        """Mark the calls of those runs that are gone as interrupted; tells whether there were any."""
+        """Mark the calls of those runs that are gone as interrupted; return whether there were any."""
         if not runs or not self._may_judge:
             return False
         gone = [run_id for (run_id,) in await self._connection.fetch(GONE, runs)]
@@ -294,7 +294,7 @@ class Calls:
 
 
 def _rounds(bids: Sequence[Bid]) -> tuple[dict[bytes, Bid], dict[bytes, list[Bid]]]:
-    """The first bid for each key, for one statement cannot write a row twice, and the harmless ones behind it."""
+    """Return the first bid for each key (one statement cannot write a row twice) and the later ones it answers."""
     first: dict[bytes, Bid] = {}
     behind: dict[bytes, list[Bid]] = {}
     later: set[bytes] = set()
@@ -316,5 +316,5 @@ def _ending(outcome: Outcome) -> list[Any]:
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """One list for each column, as a statement takes them."""
+    """Transpose rows to one list per column, as statements expect."""
     return [list(column) for column in zip(*rows, strict=True)]

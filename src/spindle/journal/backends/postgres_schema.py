@@ -1,4 +1,4 @@
-"""The tables of a PostgreSQL journal, and how a schema comes to have them."""
+"""The tables of a PostgreSQL journal and their migrations."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -42,11 +42,11 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE INDEX spindle_calls_by_claim ON spindle_calls (claim_id) WHERE state <> 'finished'",
     ),
 )
-"""What leads from one version to the next; a version's number is how many of these a schema has seen."""
+"""The statements of each migration; a schema's version is the number of migrations applied."""
 
 _LOCK = 0x53504A4C
 _ENTER = "SELECT pg_advisory_xact_lock($1)"
-# Looked up in the catalogue: `to_regclass` may remember that there was none.
+# Queried from the catalog: `to_regclass` may have cached that the table is missing.
 _IS_THERE = """
     SELECT EXISTS (
         SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -60,39 +60,39 @@ _STEP = "UPDATE spindle_journal SET version = $1"
 
 
 class Connection(Protocol):
-    """The part of asyncpg's connection that a journal uses."""
+    """The part of asyncpg's connection interface that a journal uses."""
 
     async def execute(self, query: str, *args: Any) -> Any:
         """Run a statement."""
         ...
 
     async def fetch(self, query: str, *args: Any) -> list[Any]:
-        """Give the rows of a query."""
+        """Return the rows of a query."""
         ...
 
     async def fetchrow(self, query: str, *args: Any) -> Any:
-        """Give the first row of a query."""
+        """Return the first row of a query."""
         ...
 
-    async def fetchval(self, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - its name there
-        """Give the first value of the first row."""
+    async def fetchval(self, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - asyncpg's name
+        """Return the first value of the first row."""
         ...
 
     def transaction(self, *, isolation: str) -> AbstractAsyncContextManager[Any]:
-        """Keep all that happens in the block, or nothing of it."""
+        """Return a context manager that runs its block in a transaction."""
         ...
 
 
 async def migrate(connection: Connection, *, place: str, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Bring the first schema of the search path to the newest version, each step whole or not at all.
+    """Migrate the first schema of the search path to the newest version, each step atomically.
 
     Raises:
-        JournalError: A newer Spindle has written it.
+        JournalError: The tables were written by a newer Spindle.
     """
     version = await _version(connection)
     while version is None or version < len(migrations):
         async with connection.transaction(isolation="read_committed"):
-            # Of several who open at once, each finds what the one before has done.
+            # The lock serializes processes that open at once: each sees the steps of the one before.
             await connection.execute(_ENTER, _LOCK)
             version = await _version(connection)
             if version is None:
@@ -106,8 +106,8 @@ async def migrate(connection: Connection, *, place: str, migrations: Sequence[Se
                 await connection.execute(_STEP, version)
     if version > len(migrations):
         raise JournalError(
-            f"the journal in PostgreSQL at {place} has tables of version {version}, and this Spindle knows "
-            f"{len(migrations)}: a newer one has written them; use that one, or another schema"
+            f"The journal in PostgreSQL at {place} has tables of version {version}, written by a newer Spindle; "
+            f"this one supports {len(migrations)}. Upgrade Spindle, or use another schema"
         )
 
 

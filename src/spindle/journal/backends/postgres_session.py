@@ -1,8 +1,8 @@
-"""The one connection of a run: it holds the lock that proves the run alive, and everything is written through it.
+"""The connection of a run, its address, and the translation of PostgreSQL errors.
 
-So nothing is ever begun by a run that others may take for gone. When the connection is lost the lock is free, and a
-process that asks just then may mark this run's calls as interrupted; whoever comes back takes the lock again before
-anything else, and finds out.
+A run writes through one connection, which holds the advisory lock that proves the run alive, so that a run which others
+may consider gone never begins a call. When the connection is lost, the lock is free, and another process may mark this
+run's calls as interrupted; on reconnect the session acquires the lock first, and then checks for such calls.
 """
 
 import asyncio
@@ -22,48 +22,48 @@ from spindle.journal.backends.postgres_queries import Calls
 from spindle.journal.backends.postgres_schema import migrate
 
 _EXAMPLE = "such as postgresql://user:password@host:5432/database"
-_ENCODED = "write a reserved character of a name or password by its number, @ as %40"
+_ENCODED = "percent-encode reserved characters in names and passwords, such as @ as %40"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Address:
-    """A database; `str()` names its hosts and the database, and nothing secret."""
+    """The address of a database; `str()` returns its hosts and database name, without secrets."""
 
     dsn: str = field(repr=False)
     hosts: str
     database: str
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """The password, in each way in which an error might spell it."""
+    """The password in every encoding in which an error may contain it."""
     application_name: str = "spindle journal"
-    """What the server's own lists call the connection."""
+    """The name of the connection in the server's statistics."""
 
     def __str__(self) -> str:
         return f"{self.hosts}/{self.database}"
 
     def masked(self, text: str) -> str:
-        """`text` without the password."""
+        """Return `text` with the password redacted."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
 
 
 def checked_address(dsn: str) -> Address:
-    """Read a dsn.
+    """Parse and validate a dsn.
 
     Raises:
-        UsageError: It is none; the error never repeats it, for it may hold a password.
+        UsageError: The dsn is invalid; the error never repeats it, because it may contain a password.
     """
     given = cast("object", dsn)
     if not isinstance(given, str) or not given.startswith(("postgresql://", "postgres://")):
-        raise _wrong(f"it does not begin with postgresql://; give a url {_EXAMPLE}")
+        raise _wrong(f"it does not begin with postgresql://; use a url {_EXAMPLE}")
     if not given.isprintable():
-        raise _wrong("it has a character that nobody can see; take that out")
+        raise _wrong("it has a non-printable character; remove it")
     try:
         parts = urlsplit(given)
     except ValueError:
-        raise _wrong(f"its host is not understood; {_ENCODED}") from None
+        raise _wrong(f"its host cannot be parsed; {_ENCODED}") from None
     if parts.fragment or "@" in parts.path or parts.netloc.count("@") > 1:
-        raise _wrong(f"it has a # or an @ where none may be; {_ENCODED}")
+        raise _wrong(f"it has an unexpected # or @; {_ENCODED}")
     return _address(given, parts)
 
 
@@ -87,39 +87,39 @@ def _settings(query: str) -> dict[str, str]:
     try:
         return {name: values[-1] for name, values in parse_qs(query, strict_parsing=True).items()} if query else {}
     except ValueError:
-        raise _wrong(f"what stands after ? must be name=value, joined by &; {_ENCODED}") from None
+        raise _wrong(f"the part after ? must be name=value pairs joined by &; {_ENCODED}") from None
 
 
 def _check_ports(hosts: list[str]) -> None:
     for host in hosts:
         _, colon, port = host.rpartition("]")[2].rpartition(":")
         if colon and port and not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
-            raise _wrong(f"a port is a number from 1 to 65535; {_ENCODED}")
+            raise _wrong(f"a port must be a number from 1 to 65535; {_ENCODED}")
 
 
 def _wrong(reason: str) -> UsageError:
-    return UsageError(f"that is no dsn of a PostgreSQL database: {reason}", field="dsn")
+    return UsageError(f"Invalid PostgreSQL dsn: {reason}", field="dsn")
 
 
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
 HEARTBEAT_SECONDS = 15.0
-"""How often a connection that has nothing to do is asked whether it is there."""
+"""How often an idle connection is checked."""
 
 GRACE_SECONDS = 10.0
-"""So long after a restart nobody is taken for gone: others need a moment to come back."""
+"""How long after a restart no run is considered gone, so that other processes can reconnect."""
 
 _log = logging.getLogger("spindle.journal")
 
-# Most of asyncpg says nothing about its types.
+# asyncpg is mostly untyped.
 _connect: Callable[..., Awaitable[Any]] = cast("Any", asyncpg).connect
 
 _SETTINGS = {
-    # A machine that is gone is noticed within a minute; its own connections notice within half of one.
+    # The server detects a lost machine within a minute; a client detects a lost server within half a minute.
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "3",
-    # Nobody is held up for long by a process that was stopped in the middle.
+    # A process that was stopped inside a transaction must not block others for long.
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "20s",
 }
@@ -142,7 +142,7 @@ _END_PREDECESSOR = """
 
 
 class Session:
-    """Connects as one run, again and again if need be."""
+    """The connection of one run, which can be reopened after a loss."""
 
     def __init__(self, address: Address, *, run_id: int, grace_seconds: float, on_loss: Callable[[], None]) -> None:
         self._address = address
@@ -155,7 +155,7 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection, as far as is known."""
+        """Whether the connection is open, as far as known."""
         return self._connection is not None and not self._connection.is_closed()
 
     @property
@@ -165,7 +165,7 @@ class Session:
         return transport.get_extra_info("socket").fileno() if transport is not None and self.is_open else None
 
     async def open(self) -> None:
-        """Connect, bring the tables up to date and prove that this run lives."""
+        """Connect, migrate the tables and acquire the lock that proves this run alive."""
         connection = await _connect(
             self._address.dsn,
             timeout=CONNECT_SECONDS,
@@ -186,26 +186,26 @@ class Session:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Calls]:
-        """Keep all that happens in the block, or nothing of it."""
+        """Run the block in a transaction."""
         may_judge = asyncio.get_running_loop().time() >= self._judge_from
         async with self._connection.transaction(isolation="read_committed"):
             yield Calls(self._connection, run_id=self._run_id, may_judge=may_judge)
 
     async def beat(self) -> None:
-        """Find out whether the connection is still there, and let go of it if it is not."""
+        """Check the connection, and drop it if it does not respond."""
         try:
             await self._connection.fetchval("SELECT 1", timeout=CONNECT_SECONDS)
-        except Exception:  # noqa: BLE001 - whatever it was, the connection is of no use
+        except Exception:  # noqa: BLE001 - any error makes the connection unusable
             self.drop()
 
     def drop(self) -> None:
-        """Let go of a connection that is of no use, without a word to the server."""
+        """Terminate an unusable connection without notifying the server."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
 
     async def close(self) -> None:
-        """Say goodbye, and let others know that this run has ended."""
+        """Close the connection; the released lock shows other processes that this run has ended."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(Exception):
@@ -218,27 +218,27 @@ class Session:
         found = await connection.fetchrow(_ARRIVE)
         if found["pid"] != connection.get_server_pid():
             raise self._refusal(
-                "a connection pooler stands before the server, and could lend to others what proves that this process "
-                "lives; give the address of the server itself"
+                "there is a connection pooler in front of the server, which could pass the lock of this process to "
+                "others; use the address of the server itself"
             )
         if found["is_standby"]:
-            raise self._refusal("that server is a standby; give the address of the primary")
+            raise self._refusal("the server is a standby; use the address of the primary")
         if found["encoding"] != "UTF8":
-            raise self._refusal(f"the database is in {found['encoding']}; use one whose encoding is UTF8")
+            raise self._refusal(f"the database has the encoding {found['encoding']}; use one with the encoding UTF8")
         if found["schema"] is None:
-            raise self._refusal("no schema of the search_path exists; create one, or name another")
+            raise self._refusal("no schema of the search_path exists; create one, or set another search_path")
         return found["server_seconds"]
 
     async def _appear(self, connection: Any) -> None:
         if self._has_been_open:
-            # The server may not have noticed yet that the connection before is gone, and it has the lock.
+            # The server may not have detected the loss of the previous connection, which holds the lock.
             await connection.fetch(_END_PREDECESSOR, self._run_id)
         await connection.fetch("SELECT pg_advisory_lock($1)", self._run_id)
         lost = await connection.fetchval(sql.LOST, self._run_id)
         if lost:
             _log.warning(
-                "the connection to the journal at %s was away, and another process took this one for gone: %d of its "
-                "calls are marked as interrupted; their outcomes are still written, unless someone else's was first",
+                "The connection to the journal at %s was lost, and another process marked %d calls of this process as "
+                "interrupted; their outcomes are still written, unless another outcome was written first",
                 self._address,
                 lost,
             )
@@ -249,22 +249,22 @@ class Session:
         return max(0.0, self._grace_seconds - server_seconds)
 
     def _refusal(self, reason: str) -> JournalError:
-        return JournalError(f"the journal in PostgreSQL at {self._address} cannot be used: {reason}")
+        return JournalError(f"The journal in PostgreSQL at {self._address} cannot be used: {reason}")
 
 
 _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
     (asyncpg.InvalidAuthorizationSpecificationError, "check the user and the password of the dsn"),
     (asyncpg.InvalidCatalogNameError, "create that database, or name another one in the dsn"),
-    (asyncpg.ClientConfigurationError, "check what the dsn asks for"),
-    (asyncpg.UndefinedObjectError, "check what the dsn asks for after the ?"),
-    (asyncpg.InsufficientPrivilegeError, "let that user create and write tables in the schema"),
-    (asyncpg.ReadOnlySQLTransactionError, "it may only be read there: give the address of the primary server"),
-    (asyncpg.TooManyConnectionsError, "close some connections, or allow more of them"),
+    (asyncpg.ClientConfigurationError, "check the options of the dsn"),
+    (asyncpg.UndefinedObjectError, "check the options after the ? of the dsn"),
+    (asyncpg.InsufficientPrivilegeError, "allow the user to create and write tables in the schema"),
+    (asyncpg.ReadOnlySQLTransactionError, "the server is read-only: use the address of the primary"),
+    (asyncpg.TooManyConnectionsError, "close some connections, or raise the server's limit"),
     (asyncpg.DiskFullError, "the server's disk is full: free some space and try again"),
-    (asyncpg.LockNotAvailableError, "someone else holds what is asked for: look for a transaction that does not end"),
+    (asyncpg.LockNotAvailableError, "a lock was not released in time: look for a transaction that does not end"),
     (asyncpg.DataError, "a value does not fit its column; nothing was written"),
-    (OSError, "check that the server runs and can be reached"),
-    (TimeoutError, "check that the server runs and can be reached"),
+    (OSError, "check that the server is running and reachable"),
+    (TimeoutError, "check that the server is running and reachable"),
 )
 
 _FATAL = (
@@ -274,32 +274,32 @@ _FATAL = (
     asyncpg.CannotConnectNowError,
     asyncpg.IdleInTransactionSessionTimeoutError,
 )
-"""With these words a server ends a connection, or does not take it yet."""
+"""The errors with which a server ends a connection, or does not accept it yet."""
 
 CLASHES: tuple[type[BaseException], ...] = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.InvalidCachedStatementError,
 )
-"""Nothing was wrong but the moment: the same may be asked once more."""
+"""Transient conflicts: the same transaction may be retried."""
 
 
 def is_loss(error: BaseException) -> bool:
-    """Whether the connection cannot be trusted any more, so that nobody knows what became of the last statement."""
+    """Return whether an error leaves the connection unusable and the result of the last statement unknown."""
     is_answer = isinstance(error, asyncpg.PostgresError | asyncpg.ClientConfigurationError | SpindleError)
     return isinstance(error, _FATAL) or not is_answer
 
 
 def translated(error: BaseException, address: Address) -> JournalError:
-    """Say it as one of our errors; each caller is given one of its own, for each adds its own traceback."""
+    """Convert an error to a new `JournalError`; every caller gets its own, because raising adds a traceback."""
     if isinstance(error, JournalError):
         again = copy(error)
         again.__cause__ = error.__cause__
         return again
-    # The first part only: what the server adds may repeat the values of a row.
+    # Only the first argument: details from the server may repeat the values of a row.
     said = address.masked(str(error.args[0] if error.args else "")) or type(error).__name__
     advice = next((advice for kind, advice in _ADVICE if isinstance(error, kind)), "nothing was written; try again")
-    new = JournalError(f"the journal in PostgreSQL at {address} failed: {_words(error, said)}; {advice}")
+    new = JournalError(f"The journal in PostgreSQL at {address} failed: {_words(error, said)}; {advice}")
     new.__cause__ = error
     return new
 
@@ -307,4 +307,4 @@ def translated(error: BaseException, address: Address) -> JournalError:
 def _words(error: BaseException, said: str) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return "it did not answer in time" if isinstance(error, TimeoutError) else said
+    return "the server did not answer in time" if isinstance(error, TimeoutError) else said

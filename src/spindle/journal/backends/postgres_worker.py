@@ -1,7 +1,7 @@
-"""One thread with an event loop of its own that owns a session: it takes what is asked in order, from any event loop.
+"""The thread with its own event loop that owns a session: it executes tickets in order, submitted from any event loop.
 
-What came together is kept in one transaction. What a lost connection leaves in doubt is asked again over a new one:
-asking twice does the same as asking once.
+Tickets that are queued together share one transaction. After a lost connection they are retried on a new one: every
+operation is idempotent.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ Answer = TypeVar("Answer")
 
 
 class Ticket(Generic[Item, Answer]):
-    """What is asked, and the answers once they are durable."""
+    """One caller's queued operation, and its answers once they are committed."""
 
     def __init__(
         self, operation: Callable[[Calls, Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]
@@ -48,12 +48,12 @@ class Ticket(Generic[Item, Answer]):
         self._schedule = schedule_here()
 
     async def wait(self) -> None:
-        """Wait until it is answered."""
+        """Wait until there are answers or an error."""
         await self._done.wait()
 
     def wake(self) -> None:
-        """Tell the caller, from any thread, that there are answers or an error."""
-        with suppress(RuntimeError):  # that loop has ended, and nobody waits there any more
+        """Notify the caller, from any thread, that there are answers or an error."""
+        with suppress(RuntimeError):  # that event loop has ended
             self._schedule(self._done.set)
 
 
@@ -61,33 +61,33 @@ AnyTicket: TypeAlias = Ticket[Any, Any]
 
 
 MAX_GROUP = 256
-"""So many callers share one transaction at most, so that none waits for a long row of others."""
+"""The maximum number of tickets per transaction, so that no caller waits for a long queue."""
 
 PATIENCE_SECONDS = 10.0
-"""How long callers wait for a connection that was lost before they are told."""
+"""How long callers wait for a lost connection before they get an error."""
 
 _RETRY_SECONDS = 0.5
 _MAX_CLASHES = 5
 
 
 class PostgresWorker:
-    """Serves tickets until its last user leaves and no call of its run is still running.
+    """A thread that executes tickets until its last user leaves and no call of its run is running.
 
-    The first ticket starts the thread, and the thread connects. When that fails, those who wait are told why and the
-    portal has ended.
+    The first ticket starts the thread, and the thread connects. If that fails, all waiting callers get the error and
+    the worker ends.
     """
 
     def __init__(self, address: Address, *, grace_seconds: float = GRACE_SECONDS) -> None:
-        self._lock = RLock()  # a forgotten journal leaves from wherever the collector runs
+        self._lock = RLock()  # reentrant: the garbage collector may call `leave` in any thread
         self._queue: deque[AnyTicket] = deque()
         self._farewells: list[AnyTicket] = []
         self._users = 1
         self._must_end = False
         self._has_ended = False
         self._running: set[str] = set()
-        """The keys of calls that were begun here and did not end."""
+        """The keys of calls that were begun here and have not ended."""
         self._disowned: list[Bid] = []
-        """What was asked to begin over a connection that was then lost: it may be written, and nobody runs it."""
+        """Bids submitted over a connection that was lost: they may be written, but no caller runs them."""
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
@@ -96,18 +96,18 @@ class PostgresWorker:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started it: a forked child has the memory of a portal, but not its thread."""
+        """Whether this process started the worker: a forked child has its memory, but not its thread."""
         return self._pid == os.getpid()
 
     def enter(self) -> bool:
-        """Become one more user; says whether that was still possible."""
+        """Add a user; return False if the worker is ending."""
         with self._lock:
             may_enter = not (self._has_ended or self._must_end)
             self._users += may_enter
             return may_enter
 
     def submit(self, ticket: AnyTicket) -> bool:
-        """Queue a ticket; says whether the portal still takes any."""
+        """Queue a ticket; return False if the worker no longer accepts any."""
         if not self.is_ours:
             return False
         with self._lock:
@@ -120,7 +120,7 @@ class PostgresWorker:
             return True
 
     def withdraw(self, ticket: AnyTicket) -> bool:
-        """Take a ticket back; says whether it was still in time."""
+        """Remove a ticket from the queue; return False if it was already taken."""
         with self._lock:
             try:
                 self._queue.remove(ticket)
@@ -129,9 +129,9 @@ class PostgresWorker:
             return True
 
     def leave(self, farewell: AnyTicket | None = None) -> None:
-        """Be a user no more; `farewell` is answered when all that was asked is, and what can be closed is closed."""
+        """Remove a user; `farewell` is completed after all queued tickets, once everything possible is closed."""
         if not self.is_ours:
-            return  # its lock may be held by a thread that this process does not have
+            return  # the lock may be held by a thread that this process does not have
         with self._lock:
             self._users -= 1
             is_over = self._has_ended or self._thread.ident is None
@@ -142,7 +142,7 @@ class PostgresWorker:
             farewell.wake()
 
     def end(self, *, timeout_seconds: float) -> None:
-        """End although there are users and calls, and wait for it."""
+        """End the worker even if it has users and running calls, and wait for it."""
         with self._lock:
             self._must_end = True
             self._poke()
@@ -150,7 +150,7 @@ class PostgresWorker:
             self._thread.join(timeout_seconds)
 
     def let_go_in_child(self) -> None:
-        """Give up a forked child's share of the connection: it would keep it open when its owner has died."""
+        """Release a forked child's copy of the socket, which would keep the connection open after the parent died."""
         number = self._session.socket_number
         if number is not None:
             nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -161,7 +161,7 @@ class PostgresWorker:
         try:
             self._thread.start()
         except RuntimeError as error:
-            raise JournalError(f"the journal's thread cannot be started: {error}; end some threads first") from error
+            raise JournalError(f"Cannot start the journal's thread: {error}; reduce the number of threads") from error
 
     def _poke(self) -> None:
         if self._loop is not None and not self._has_ended:
@@ -175,13 +175,13 @@ class PostgresWorker:
             await self._session.open()
             while tickets := await self._take():
                 await self._serve(tickets)
-        except BaseException as error:  # noqa: BLE001 - whatever it was, those who wait must be told
+        except BaseException as error:  # noqa: BLE001 - waiting callers must get any error
             failure = error
         await self._session.close()
         self._tell_all(failure)
 
     async def _take(self) -> list[AnyTicket]:
-        """Wait for tickets, and meanwhile see to it that the connection is there; none when it is time to end."""
+        """Wait for tickets, keeping the connection open meanwhile; return none when it is time to end."""
         while True:
             self._news.clear()
             with self._lock:
@@ -194,7 +194,7 @@ class PostgresWorker:
             await self._wait_for_news(HEARTBEAT_SECONDS if self._session.is_open else _RETRY_SECONDS)
 
     def _is_over(self) -> bool:
-        """Whether to end: not while calls are running that other processes would then take for interrupted."""
+        """Return whether to end: not while calls are running, which other processes would mark as interrupted."""
         with self._lock:
             is_needed = (self._users or self._running) and not self._must_end
             if not self._queue and not is_needed:
@@ -214,15 +214,15 @@ class PostgresWorker:
         self._session.drop()
         try:
             await self._session.open()
-        except Exception:  # noqa: BLE001 - it is tried again, and those who ask for something are told
+        except Exception:  # noqa: BLE001 - retried later; `_come_back` reports errors to callers
             self._session.drop()
 
     async def _serve(self, tickets: list[AnyTicket]) -> None:
         try:
             await self._commit_again(tickets)
-        except Exception as error:  # noqa: BLE001 - the thread must outlive whatever a ticket does
+        except Exception as error:  # noqa: BLE001 - a failing ticket must not end the thread
             if len(tickets) > 1 and not is_loss(error):
-                # One of them may be at fault, and the others must not suffer for it.
+                # Retried one by one, so that a failing ticket does not fail the others.
                 for ticket in tickets:
                     await self._serve([ticket])
                 return
@@ -276,7 +276,7 @@ class PostgresWorker:
             self._running.difference_update(bid.claim.row.idempotency_key for bid in ticket.items)
 
     async def _come_back(self) -> None:
-        """Connect again after a loss, with patience: a server that restarts is back in a moment."""
+        """Reconnect after a loss, retrying for a while, because a restarting server is soon available again."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE_SECONDS
         while not self._session.is_open:
@@ -300,7 +300,7 @@ class PostgresWorker:
             left = list(self._queue)
             self._queue.clear()
         for ticket in left:
-            ticket.error = failure or JournalError("the journal was closed")
+            ticket.error = failure or JournalError("The journal was closed")
             ticket.wake()
         self._bid_farewell()
 
@@ -310,11 +310,11 @@ _EXIT_SECONDS = 5.0
 _lock = Lock()
 _portals: WeakValueDictionary[str, PostgresWorker] = WeakValueDictionary()
 _inherited: list[PostgresWorker] = []
-"""Portals of the process this one was forked from: kept, for closing their connections would reach its server."""
+"""Workers of the parent of a fork: kept alive, because closing their connections would affect the server."""
 
 
 def borrow(address: Address, *, grace_seconds: float) -> PostgresWorker:
-    """Give the portal of a database, to be left again."""
+    """Return the worker of a database, to be released with `leave`."""
     with _lock:
         portal = _portals.get(address.dsn)
         if portal is None or not portal.enter():
@@ -323,13 +323,13 @@ def borrow(address: Address, *, grace_seconds: float) -> PostgresWorker:
 
 
 def end_all() -> None:
-    """Write what is waiting and close every connection, as a process does that ends."""
+    """Write pending operations and close all connections, as at the exit of the process."""
     for portal in list(_portals.values()):
         portal.end(timeout_seconds=_EXIT_SECONDS)
 
 
 def _forget_in_child() -> None:
-    global _lock  # noqa: PLW0603 - the child is another process, and its parent may have held the lock
+    global _lock  # noqa: PLW0603 - a child needs its own lock; the parent may hold its lock
     _lock = Lock()
     _inherited.extend(_portals.values())
     _portals.clear()

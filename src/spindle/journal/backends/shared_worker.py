@@ -1,4 +1,4 @@
-"""A store's share in a worker that other stores may share: borrowed on first use, left when nobody needs it here."""
+"""A store's handle on a worker thread that stores may share: acquired on first use, released when no longer needed."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -7,23 +7,23 @@ from weakref import finalize
 
 
 class Worker(Protocol):
-    """Does in a thread of its own what it is asked, for as many as have borrowed it."""
+    """A thread that executes tickets for all of its users."""
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started it: a forked child has its memory, but not its thread."""
+        """Whether this process started the worker: a forked child has its memory, but not its thread."""
         ...
 
     def submit(self, ticket: Any) -> bool:
-        """Queue a ticket; says whether the worker still takes any."""
+        """Queue a ticket; return False if the worker no longer accepts any."""
         ...
 
     def withdraw(self, ticket: Any) -> bool:
-        """Take a ticket back; says whether it was still in time."""
+        """Remove a ticket from the queue; return False if it was already taken."""
         ...
 
     def leave(self, farewell: Any = None) -> None:
-        """Be a user no more."""
+        """Release the worker; `farewell` is completed once that is done."""
         ...
 
 
@@ -31,9 +31,9 @@ AWorker = TypeVar("AWorker", bound=Worker)
 
 
 class SharedWorkerHandle(Generic[AWorker]):
-    """One store's hold on a worker; a store that is forgotten rather than closed lets go of it too.
+    """One store's reference to a worker, also released if the store is garbage-collected without being closed.
 
-    `borrow` and `closed` must not know the store, or they would keep it from being forgotten.
+    `borrow` and `closed` must not reference the store, or it would never be collected.
     """
 
     def __init__(self, borrow: Callable[[], AWorker], *, closed: Callable[[], Exception]) -> None:
@@ -44,11 +44,11 @@ class SharedWorkerHandle(Generic[AWorker]):
         self._is_closed = False
 
     def open(self) -> None:
-        """Take tickets again."""
+        """Accept tickets again."""
         self._is_closed = False
 
     def close(self) -> AWorker | None:
-        """Take no more tickets; gives the worker that is still to be left, if there is one."""
+        """Stop accepting tickets; return the worker that must still be released, if there is one."""
         with self._lock:
             self._is_closed = True
             worker, self._worker = self._worker, None
@@ -57,10 +57,10 @@ class SharedWorkerHandle(Generic[AWorker]):
         return worker if worker is not None and worker.is_ours else None
 
     def submit(self, ticket: Any) -> None:
-        """Hand a ticket to the worker, or to a new one: it ends when it could not begin, and a forked child has none.
+        """Submit a ticket to the worker, or to a new one if it has ended or belongs to the parent of a fork.
 
         Raises:
-            Exception: What `closed` gives, when this is closed.
+            Exception: The error that `closed` returns, if the handle is closed.
         """
         with self._lock:
             if self._is_closed:
@@ -69,7 +69,7 @@ class SharedWorkerHandle(Generic[AWorker]):
                 self._worker = self._borrowed()
 
     def withdraw(self, ticket: Any, *, undo: Any) -> None:
-        """Take a ticket back; where that is too late, hand in another that undoes it."""
+        """Withdraw a ticket; if it was already taken, submit `undo` instead."""
         worker = self._worker
         if worker is not None and not worker.withdraw(ticket):
             worker.submit(undo)

@@ -1,4 +1,4 @@
-"""A journal in a SQLite file: written by one thread of one process; what will be done is synced before it is done."""
+"""A journal in a SQLite file, written by one thread of one process; intents are synced to disk before calls run."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,26 +20,28 @@ Answer = TypeVar("Answer")
 
 
 class SqliteStore:
-    """Keeps rows in a table; stores of one path in one process share one writer."""
+    """A journal store in a SQLite table; stores of one path in one process share one writer."""
 
     def __init__(self, path: str | PathLike[str], *, on_damage: OnDamage = "raise", run_id: str | None = None) -> None:
         if on_damage not in get_args(OnDamage):
-            raise UsageError(f"on_damage is one of {get_args(OnDamage)}, not {on_damage!r}", field="on_damage")
+            raise UsageError(
+                f"Expected on_damage to be one of {get_args(OnDamage)}, got {on_damage!r}", field="on_damage"
+            )
         self._path = _checked_path(path)
         self._loan = SharedWorkerHandle(
             partial(_writer_of, self._path, run_id, on_damage),
             closed=partial(
-                JournalError, f"the journal {self._path} is closed; enter it with `async with` to use it again"
+                JournalError, f"The journal {self._path} is closed; enter it with `async with` to reopen it"
             ),
         )
 
     async def open(self) -> None:
-        """Open the file now rather than on first use."""
+        """Open the file now instead of on first use."""
         self._loan.open()
         await self._answers(self._submitted(Database.find, ()))
 
     async def aclose(self) -> None:
-        """Write what is still waiting and let go of the file, also for a caller that is being cancelled."""
+        """Write pending operations and release the file, even if the caller is being cancelled."""
         writer = self._loan.close()
         if writer is None:
             return
@@ -50,7 +52,7 @@ class SqliteStore:
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
         """Start each call that is unknown, has never run or may be repeated."""
-        # A call that may be repeated needs no memory of having begun.
+        # The intent of a call that may be repeated need not survive power loss.
         ticket = self._submitted(Database.begin, claims, is_synced=not all(claim.repeat for claim in claims))
         try:
             return await self._answers(ticket)
@@ -63,15 +65,15 @@ class SqliteStore:
         return await self._answers(self._submitted(Database.finish, outcomes))
 
     async def note(self, rows: Sequence[Row]) -> None:
-        """Keep each row, unless one that has run is there."""
+        """Store each row, unless its call has run."""
         await self._answers(self._submitted(Database.note, rows))
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
-        """Look each key up."""
+        """Look up each key."""
         return await self._answers(self._submitted(Database.find, keys))
 
     async def select(self, selection: Selection) -> list[Row]:
-        """Give the rows that are wanted, newest first."""
+        """Return the matching rows, newest first."""
         return (await self._answers(self._submitted(Database.select, [selection])))[0]
 
     def _submitted(
@@ -92,7 +94,7 @@ class SqliteStore:
         return ticket.answers
 
     def _abandon(self, ticket: Ticket[Claim, Row | None]) -> None:
-        """See to it that no call stays begun which nobody is going to run."""
+        """End the calls of a cancelled `begin`, so that none stays started without being run."""
         self._loan.withdraw(ticket, undo=Ticket(_end_unheard, [ticket], is_synced=False))
 
 
@@ -114,7 +116,7 @@ def _end_unheard(database: Database, tickets: Sequence[Ticket[Claim, Row | None]
 def _checked_path(path: str | PathLike[str]) -> Path:
     given: object = path
     if not isinstance(given, str | Path) or not (text := str(given)) or "\0" in text:
-        raise UsageError(f"{path!r} is no path of a file; give a str or a Path", field="path")
+        raise UsageError(f"Expected a file path (str or Path), got {path!r}", field="path")
     if text == ":memory:":
-        raise UsageError("a journal in memory is made by Journal.memory()", field="path")
+        raise UsageError("Use Journal.memory() for a journal in memory", field="path")
     return Path(text).resolve()

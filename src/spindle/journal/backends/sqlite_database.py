@@ -1,4 +1,4 @@
-"""The statements of a SQLite journal; everything here runs in the thread that owns the connection."""
+"""The schema, statements and error translation of a SQLite journal; all runs in the thread that owns the connection."""
 
 import os
 import sqlite3
@@ -34,12 +34,12 @@ _INTERRUPT = "UPDATE calls SET state = 'interrupted' WHERE ended_at IS NULL AND 
 
 
 def mark_interrupted(connection: sqlite3.Connection, run_id: str) -> None:
-    """Say so of each call that another run began and did not end; whoever opens the file knows that it is gone."""
+    """Mark each unfinished call of another run as interrupted; the process lock proves that those runs are gone."""
     connection.execute(_INTERRUPT, (run_id,))
 
 
 class Database:
-    """One open journal; answers come one for each item, in their order."""
+    """An open journal database; methods return one answer per item, in order."""
 
     def __init__(self, connection: sqlite3.Connection, *, run_id: str, on_close: Callable[[], None]) -> None:
         self._connection = connection
@@ -49,7 +49,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, is_synced: bool = True) -> Generator[None]:
-        """Keep all of the block or nothing of it, from a killed process; if synced, from lost power too."""
+        """Run the block in a transaction that survives a killed process and, if synced, power loss."""
         if is_synced != self._is_synced:
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
             self._is_synced = is_synced
@@ -58,52 +58,52 @@ class Database:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            # SQLite has rolled back by itself after some failures, a full disk among them.
+            # SQLite rolls back by itself after some failures, such as a full disk.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
 
     def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
-        """Start each call that is unknown, has never run or may be repeated; give the row of each other one."""
+        """Start each call that is unknown, has never run or may be repeated; return the known row of the others."""
         if len(claims) > 1 and self._are_all_new(claims):
             return [None] * len(claims)
         return [self._claim(claim) for claim in claims]
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
-        """End each call unless it has ended already; tells which were ever begun."""
+        """End each call unless it has ended already; return whether each was ever begun."""
         rows = [_bindable([*facts, key]) for key, *facts in outcomes]
         if self._connection.executemany(_FINISH, rows).rowcount == len(rows):
             return [True] * len(rows)
         return [self._row(outcome.idempotency_key) is not None for outcome in outcomes]
 
     def note(self, rows: Sequence[Row]) -> list[None]:
-        """Keep each row, in the place of one that has never run; one that has, or may have, stays."""
+        """Store each row, replacing one that has never run; a row that has run, or may have, is not changed."""
         for row in rows:
             self._connection.execute(_FORGET_UNRUN, _bindable([row.idempotency_key]))
             self._connection.execute(_NOTE, _bindable([self._run_id, *row]))
         return [None] * len(rows)
 
     def find(self, keys: Sequence[str]) -> list[Row | None]:
-        """Look each key up."""
+        """Look up each key."""
         return [self._row(key) for key in keys]
 
     def select(self, selections: Sequence[Selection]) -> list[list[Row]]:
-        """Give the rows that each selection wants, newest first."""
+        """Return the matching rows of each selection, newest first."""
         return [self._select(selection) for selection in selections]
 
     def abandon(self, keys: Sequence[str]) -> list[bool]:
-        """End calls whose callers were cancelled before they could run them."""
+        """End calls whose callers were cancelled before running them."""
         return self.finish([withdrawn(key) for key in keys])
 
     def close(self) -> None:
-        """Close the file and let other processes in."""
+        """Close the file and release the process lock."""
         try:
             self._connection.close()
         finally:
             self._on_close()
 
     def _are_all_new(self, claims: Sequence[Claim]) -> bool:
-        """Start all of them, which is the common case, by one statement; nothing is started if a key is known."""
+        """Start all calls with one statement, the common case; start none and return False if a key is known."""
         self._connection.execute("SAVEPOINT claims")
         try:
             self._connection.executemany(_INSERT_NEW, [self._stored(claim.row) for claim in claims])
@@ -137,7 +137,7 @@ class Database:
             terms.append("tool_call_id = ?")
             values.append(selection.tool_call_id)
         where = f"WHERE {' AND '.join(terms)}" if terms else ""
-        query = f"SELECT {_COLUMNS} FROM calls {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - our own words only
+        query = f"SELECT {_COLUMNS} FROM calls {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - constant text only
         limit = -1 if selection.limit is None else selection.limit
         return [_loaded(found) for found in self._connection.execute(query, _bindable([*values, limit]))]
 
@@ -146,7 +146,7 @@ class Database:
 
 
 def _bindable(values: Iterable[Any]) -> list[Any]:
-    """Values that SQLite takes; text that is no Unicode (a lone surrogate) is kept as bytes."""
+    """Convert values to types that SQLite accepts; text with lone surrogates is stored as bytes."""
     return [_text(value) if isinstance(value, str) and not value.isascii() else value for value in values]
 
 
@@ -163,10 +163,10 @@ def _loaded(values: Iterable[Any]) -> Row:
 
 
 APPLICATION_ID = 0x53504A4C
-"""Marks a file as a journal of ours, in the file's header."""
+"""Identifies a Spindle journal in the header of a SQLite file."""
 
 BUSY_SECONDS = 5.0
-"""How long to wait for someone who looks into the file from outside."""
+"""How long to wait for other programs that have locked the file."""
 
 MIGRATIONS: Sequence[Sequence[str]] = (
     (
@@ -199,11 +199,11 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE INDEX calls_by_tool_call_id ON calls (tool_call_id)",
     ),
 )
-"""What leads from one version to the next; a version's number is how many of these a file has seen."""
+"""The statements of each migration; a file's version is the number of migrations applied."""
 
 _SETTINGS = (
     "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",  # a commit that returned survives a power cut, unless its writer wants less
+    "PRAGMA synchronous = FULL",  # a commit survives power loss, unless a transaction lowers this
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
     "PRAGMA cache_size = -16000",
@@ -212,7 +212,7 @@ _SETTINGS = (
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection that begins no transaction by itself; it belongs to the thread that asked."""
+    """Open a connection in autocommit mode, for use in the calling thread only."""
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         for setting in _SETTINGS:
@@ -224,12 +224,12 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """How many migrations the file has seen."""
+    """Return the number of migrations applied to the file."""
     return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Bring the file to the newest version, each step whole or not at all."""
+    """Migrate the file to the newest version, each step atomically."""
     for number in range(version_of(connection), len(migrations)):
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -244,7 +244,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] 
 
 
 def create(path: Path) -> None:
-    """Make an empty journal that only its owner may read; it appears under its name when it is whole."""
+    """Create an empty journal that only its owner may read; it gets its name when it is complete."""
     draft = path.with_name(f"{path.name}.new")
     for leftover in ("", "-wal", "-shm", "-journal"):
         path.with_name(f"{draft.name}{leftover}").unlink(missing_ok=True)
@@ -258,7 +258,7 @@ def create(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make a file's content, or what happened to a folder's names, survive a power cut."""
+    """Flush a file's content, or a folder's entries, so that they survive power loss."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -268,39 +268,39 @@ def sync(path: Path) -> None:
 
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full: free some space and try again",
-    sqlite3.SQLITE_IOERR: "the disk refused: check it, and that there is space left",
-    sqlite3.SQLITE_READONLY: "it may not be written: check whose the file and its folder are",
-    sqlite3.SQLITE_PERM: "it may not be opened: check whose the file and its folder are",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that its folder is there and is yours",
-    sqlite3.SQLITE_BUSY: "someone else holds it: close what else has the file open and try again",
+    sqlite3.SQLITE_IOERR: "disk I/O failed: check the disk and its free space",
+    sqlite3.SQLITE_READONLY: "the file is read-only: check the permissions of the file and its folder",
+    sqlite3.SQLITE_PERM: "access is denied: check the permissions of the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened: check that its folder exists and belongs to this user",
+    sqlite3.SQLITE_BUSY: "the file is locked: close other programs that have it open and try again",
 }
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def primary_code(error: BaseException) -> int | None:
-    """SQLite's error number, without the detail that an extended number carries."""
+    """Return SQLite's primary error code, without the extended part."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether it is the file that is wrong."""
+    """Return whether an error means that the file is damaged."""
     return primary_code(error) in _DAMAGE
 
 
 def translated(error: BaseException, path: Path) -> JournalError:
-    """Say it as one of our errors; each caller is given one of its own, for each adds its own traceback."""
+    """Convert an error to a new `JournalError`; every caller gets its own, because raising adds a traceback."""
     if isinstance(error, JournalError):
         again = copy(error)
         again.__cause__ = error.__cause__
         return again
     if is_damage(error):
         new = JournalDamagedError(
-            f"the journal {path} is damaged ({error}): close it; it is looked at when it is opened again",
+            f"The journal {path} is damaged ({error}); close and reopen it to check the file",
             path=str(path),
         )
     else:
         advice = _ADVICE.get(primary_code(error) or -1, "nothing was written; the journal can still be used")
-        new = JournalError(f"the journal {path} failed: {error}; {advice}")
+        new = JournalError(f"The journal {path} failed: {error}; {advice}")
     new.__cause__ = error
     return new

@@ -1,4 +1,4 @@
-"""From a path to a database that is locked, sound, of the newest version, and knows who was interrupted."""
+"""Opening of a SQLite journal: process lock, damage checks, migration, and marking of interrupted calls."""
 
 import fcntl
 import logging
@@ -30,7 +30,7 @@ _HEADER_BYTES = 100
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 CHECKED_BYTES = 64 << 20
-"""Up to this size the whole file is checked at each opening; beyond, damage shows when it is met."""
+"""Files up to this size are checked completely when opened; damage in larger files is found on access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,55 +39,55 @@ class Damage:
 
     reason: str
     is_readable: bool = False
-    """Somebody else can use it as it is, so that it is not moved unless we are told to."""
+    """Whether another program or version can use the file; it is then renamed only with `on_damage="set_aside"`."""
 
 
 def damage_of_file(path: Path, *, had_journal: bool) -> Damage | None:
-    """Judge a file by its outside, before SQLite is let near it: it would empty a log whose database is gone."""
+    """Check the headers before SQLite opens the file: it would empty a write-ahead log whose database is missing."""
     header, log = _beginning(path), _beginning(path.with_name(f"{path.name}-wal"))
     if header:
         return _damage_of_header(header, log or b"", path.stat().st_size)
     if log:
-        return Damage("its write-ahead log is there, but the database is missing or empty")
-    # A journal appears under its name when it is whole, so an empty file was emptied by somebody.
-    return Damage("it is empty, and it was not before") if header is not None and had_journal else None
+        return Damage("the write-ahead log exists, but the database is missing or empty")
+    # A journal gets its name when it is complete, so an empty file was truncated later.
+    return Damage("the file is empty, but it was not before") if header is not None and had_journal else None
 
 
 def _damage_of_header(header: bytes, log: bytes, size: int) -> Damage | None:
     if not header.startswith(b"SQLite format 3\x00"):
-        return Damage("it is not a SQLite database")
+        return Damage("the file is not a SQLite database")
     if len(header) < _HEADER_BYTES:
-        return Damage("it is cut short within its header")
+        return Damage("the file is truncated within its header")
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        return Damage("it is the SQLite database of another program", is_readable=True)
+        return Damage("the file is the SQLite database of another program", is_readable=True)
     if log and log[:4].strip(b"\x00") and log[:4] not in _WAL_MAGIC:
-        return Damage("its write-ahead log is not one")
-    # A crash in the middle of a checkpoint leaves a log, from which SQLite mends the file.
+        return Damage("the write-ahead log is invalid")
+    # A crash during a checkpoint leaves a log, from which SQLite repairs the file.
     if not log and size % max(int.from_bytes(header[16:18], "big"), 1):
-        return Damage("it is cut short")
+        return Damage("the file is truncated")
     return _newer(int.from_bytes(header[60:64], "big"))
 
 
 def damage_of_content(connection: sqlite3.Connection, size: int) -> Damage | None:
-    """Judge what SQLite finds in it."""
+    """Check the schema version and the integrity of an open database."""
     if newer := _newer(version_of(connection)):
         return newer
     if size <= CHECKED_BYTES:
         found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
-            return Damage(f"its pages do not fit together ({found})")
+            return Damage(f"the integrity check failed ({found})")
     return None
 
 
 def damage_of_tables(connection: sqlite3.Connection) -> Damage | None:
-    """Judge whether it has the columns of this version."""
+    """Check that the table has the columns of this version."""
     columns = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
     missing = {"seq", "run_id", *Row._fields} - columns
-    return Damage(f"its table lacks {', '.join(sorted(missing))}") if missing else None
+    return Damage(f"the table lacks the columns {', '.join(sorted(missing))}") if missing else None
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file, with those that belong to it, to a name that was free."""
+    """Rename a database and its side files to an unused name; return the new path."""
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     names = (f"{path.name}.damaged-{stamp}{f'-{number}' if number else ''}" for number in count())
     aside = next(
@@ -95,7 +95,7 @@ def set_aside(path: Path) -> Path:
         for place in map(path.with_name, names)
         if not any(place.with_name(f"{place.name}{suffix}").exists() for suffix in ("", *SIDE_FILES))
     )
-    # The database first: should this be cut off, a log without a database is not mistaken for a fresh start.
+    # The database first: if this is interrupted, the remaining log is not mistaken for a new journal.
     for suffix in ("", *SIDE_FILES):
         part = path.with_name(f"{path.name}{suffix}")
         if part.exists():
@@ -105,7 +105,7 @@ def set_aside(path: Path) -> Path:
 
 
 def newest_aside(path: Path) -> Path | None:
-    """Where the last damaged file of that name was put."""
+    """Return the path of the newest damaged file that was set aside, or `None`."""
     names = [near.name for near in path.parent.iterdir() if near.name.startswith(f"{path.name}.damaged-")]
     return max((path.with_name(name.removesuffix("-wal").removesuffix("-shm")) for name in names), default=None)
 
@@ -114,7 +114,9 @@ def _newer(version: int) -> Damage | None:
     known = len(MIGRATIONS)
     if version <= known:
         return None
-    return Damage(f"it has version {version}, written by a newer Spindle; this one knows {known}", is_readable=True)
+    return Damage(
+        f"the file has version {version}, written by a newer Spindle; this one supports {known}", is_readable=True
+    )
 
 
 def _beginning(path: Path) -> bytes | None:
@@ -126,24 +128,24 @@ def _beginning(path: Path) -> bytes | None:
 
 
 _held: set[int] = set()
-"""Handles of the locks of this process."""
+"""Descriptors of the locks that this process holds."""
 
 
 class ProcessLock:
-    """The right of this process to write one journal."""
+    """The exclusive lock of this process on one journal."""
 
     def __init__(self, handle: int, *, is_first: bool) -> None:
         self._handle = handle
         self.is_first = is_first
-        """Nobody has ever locked it before."""
+        """Whether the journal was never locked before."""
 
     @classmethod
     def take(cls, journal: Path) -> "ProcessLock":
-        """Lock the file `<journal>.lock`, which stays there for good: removing it could let two processes in.
+        """Acquire a lock on `<journal>.lock`, which is never removed: otherwise two processes could hold the lock.
 
         Raises:
-            JournalLockedError: A living process has it.
-            OSError: The file cannot be used.
+            JournalLockedError: A live process holds the lock.
+            OSError: The lock file cannot be opened.
         """
         handle = os.open(f"{journal}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         _held.add(handle)
@@ -162,7 +164,7 @@ class ProcessLock:
         return lock
 
     def release(self) -> None:
-        """Let another process in."""
+        """Release the lock."""
         if self._handle in _held:
             _close(self._handle)
 
@@ -180,17 +182,17 @@ def _holder(handle: int) -> int | None:
 def _refusal(journal: Path, holder: int | None) -> JournalLockedError:
     who = "another process" if holder is None else f"process {holder}"
     if holder == os.getpid():
-        who = f"this very process ({holder}), under another name of the file,"
+        who = f"this process ({holder}) under another name of the file"
     return JournalLockedError(
-        f"the journal {journal} is being written by {who}, and one process writes a SQLite journal: "
-        "end that process, or give this one a journal of its own",
+        f"The journal {journal} is locked by {who}, and a SQLite journal has only one writer; "
+        "end that process, or use another file here",
         path=str(journal),
         holder_pid=holder,
     )
 
 
 def _let_go_in_child() -> None:
-    # A lock is shared with a forked child as long as it has the handle: it would outlive the parent.
+    # A forked child shares the lock while it holds the descriptor, so the lock would outlive the parent.
     for handle in list(_held):
         with suppress(OSError):
             _close(handle)
@@ -203,12 +205,12 @@ _log = logging.getLogger(__name__)
 
 
 def open_database(path: Path, run_id: str, on_damage: OnDamage) -> Database:
-    """Open a journal's file for this process alone; it is made, with its folder, when it is not there.
+    """Open a journal's file for this process exclusively; the file and its folder are created if missing.
 
     Raises:
-        JournalLockedError: Another process has it.
-        JournalDamagedError: It cannot be used, and nobody chose to go on without it.
-        JournalError: Its place cannot be used.
+        JournalLockedError: Another process holds the lock.
+        JournalDamagedError: The file is unusable, and `on_damage` is `"raise"`.
+        JournalError: The path cannot be opened.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -228,9 +230,9 @@ def open_database(path: Path, run_id: str, on_damage: OnDamage) -> Database:
 
 def _sound_connection(path: Path, run_id: str, on_damage: OnDamage, *, had_journal: bool) -> sqlite3.Connection:
     if path.exists() and not path.is_file():
-        raise JournalError(f"the journal {path} is no file; give the path of a file")
+        raise JournalError(f"Expected the journal's path to be a file, but {path} is not a regular file")
     if on_damage == "raise" and not path.exists() and (aside := newest_aside(path)):
-        raise _damaged(path, "it was found damaged earlier", aside)
+        raise _damaged(path, "it was found damaged when it was opened earlier", aside)
     damage = damage_of_file(path, had_journal=had_journal)
     if damage is not None:
         _take_away(path, damage, on_damage)
@@ -277,7 +279,7 @@ def _brought_up(connection: sqlite3.Connection, run_id: str, size: int) -> Damag
 def _as_damage(error: sqlite3.Error) -> Damage:
     if not is_damage(error):
         raise error
-    return Damage(f"SQLite says: {error}")
+    return Damage(f"SQLite reported: {error}")
 
 
 def _take_away(path: Path, damage: Damage, on_damage: OnDamage) -> None:
@@ -290,15 +292,15 @@ def _take_away(path: Path, damage: Damage, on_damage: OnDamage) -> None:
     if on_damage == "raise":
         raise _damaged(path, damage.reason, aside)
     _log.warning(
-        "the journal %s cannot be used: %s; it is kept as %s, and a fresh one begins", path, damage.reason, aside
+        "The journal %s cannot be used: %s; it was renamed to %s, and a new one was started", path, damage.reason, aside
     )
 
 
 def _damaged(path: Path, reason: str, aside: Path | None) -> JournalDamagedError:
-    where = "It was left where it is" if aside is None else f"It is kept as {aside}"
+    where = "It was not moved" if aside is None else f"It was renamed to {aside}"
     return JournalDamagedError(
-        f"the journal {path} cannot be used: {reason}. {where}. Put a sound copy in its place, or say "
-        'on_damage="set_aside" to go on with a fresh journal, which knows nothing of earlier calls',
+        f"The journal {path} cannot be used: {reason}. {where}. Restore a valid copy, or set "
+        'on_damage="set_aside" to start a new journal without the earlier calls',
         path=str(path),
         aside=None if aside is None else str(aside),
     )
@@ -306,5 +308,6 @@ def _damaged(path: Path, reason: str, aside: Path | None) -> JournalDamagedError
 
 def _no_place(path: Path, error: OSError) -> JournalError:
     return JournalError(
-        f"the journal {path} cannot be opened: {error.strerror or error}; check that its folder is there and is yours"
+        f"The journal {path} cannot be opened: {error.strerror or error}; "
+        "check that its folder exists and belongs to this user"
     )

@@ -1,4 +1,4 @@
-"""One thread that owns a database: it takes what is asked in order, and commits at once what came together."""
+"""The thread that owns a SQLite database: it executes tickets in order, and commits queued ones together."""
 
 import atexit
 import os
@@ -22,11 +22,11 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 MAX_GROUP = 256
-"""So many callers share one commit at most, so that none waits for a long row of others."""
+"""The maximum number of tickets per commit, so that no caller waits for a long queue."""
 
 
 class Ticket(Generic[Item, Answer]):
-    """One caller's place in the queue: what is asked, and the answers once they are kept."""
+    """One caller's queued operation, and its answers once they are committed."""
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class Ticket(Generic[Item, Answer]):
         self._operation = operation
         self.items = items
         self.is_synced = is_synced
-        """Whether what is asked must survive lost power before anybody goes on."""
+        """Whether the operation must survive power loss before its caller continues."""
         self.answers: list[Answer] = []
         self.error: BaseException | None = None
         self.done = Event()
         self.schedule = schedule_here()
 
     def perform(self, database: Database) -> None:
-        """Do what is asked, inside a transaction."""
+        """Execute the operation inside a transaction."""
         self.answers = self._operation(database, self.items)
 
 
@@ -53,10 +53,10 @@ AnyTicket: TypeAlias = Ticket[Any, Any]
 
 
 class Writer:
-    """Runs tickets in its thread until its last user leaves; users may be of any event loop.
+    """A thread that executes tickets until its last user leaves; users may run in any event loop.
 
-    The first ticket starts the thread, and the thread opens the database. When that fails, those who wait are told why
-    and the writer has ended.
+    The first ticket starts the thread, and the thread opens the database. If that fails, all waiting callers get the
+    error and the writer ends.
     """
 
     def __init__(self, open_database: Callable[[], Database], *, after: "Writer | None" = None) -> None:
@@ -71,17 +71,17 @@ class Writer:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started it: a forked child has the memory of a writer, but not its thread."""
+        """Whether this process started the writer: a forked child has its memory, but not its thread."""
         return self._pid == os.getpid()
 
     def enter(self) -> bool:
-        """Become one more user; says whether that was still possible."""
+        """Add a user; return False if the writer is ending."""
         with self._changed:
             self._users += not self._is_ending
             return not self._is_ending
 
     def submit(self, ticket: AnyTicket) -> bool:
-        """Queue a ticket; says whether the writer still takes any."""
+        """Queue a ticket; return False if the writer no longer accepts any."""
         if not self.is_ours:
             return False
         with self._changed:
@@ -94,7 +94,7 @@ class Writer:
             return True
 
     def withdraw(self, ticket: AnyTicket) -> bool:
-        """Take a ticket back; says whether it was still in time."""
+        """Remove a ticket from the queue; return False if it was already taken."""
         with self._changed:
             try:
                 self._queue.remove(ticket)
@@ -103,9 +103,9 @@ class Writer:
             return True
 
     def leave(self, farewell: AnyTicket | None = None) -> None:
-        """Be a user no more; `farewell` is done when all that was asked is, and for the last user all is closed."""
+        """Remove a user; `farewell` is completed after all queued tickets, and for the last user after closing."""
         if not self.is_ours:
-            return  # its lock may be held by a thread that this process does not have
+            return  # the lock may be held by a thread that this process does not have
         with self._changed:
             self._users -= 1
             self._is_ending = self._is_ending or not self._users
@@ -117,7 +117,7 @@ class Writer:
             _wake([farewell])
 
     def end(self, *, timeout_seconds: float | None = None) -> None:
-        """End although there are users, and wait for it."""
+        """End the writer even if it has users, and wait for it."""
         with self._changed:
             self._is_ending = True
             self._changed.notify()
@@ -132,7 +132,7 @@ class Writer:
         try:
             self._thread.start()
         except RuntimeError as error:
-            raise JournalError(f"the journal's thread cannot be started: {error}; end some threads first") from error
+            raise JournalError(f"Cannot start the journal's thread: {error}; reduce the number of threads") from error
 
     def _run(self, open_database: Callable[[], Database], after: "Writer | None") -> None:
         failure: BaseException | None = None
@@ -142,7 +142,7 @@ class Writer:
             with closing(open_database()) as database:
                 while tickets := self._take():
                     _commit(database, tickets)
-        except BaseException as error:  # noqa: BLE001 - whatever it was, those who wait must be told
+        except BaseException as error:  # noqa: BLE001 - waiting callers must get any error
             failure = error
         self._tell_all(failure)
 
@@ -157,7 +157,7 @@ class Writer:
             left = list(self._queue)
             self._queue.clear()
         for ticket in left:
-            ticket.error = failure or JournalError("the journal was closed")
+            ticket.error = failure or JournalError("The journal was closed")
         _wake([*left, *self._farewells])
 
 
@@ -166,9 +166,9 @@ def _commit(database: Database, tickets: list[AnyTicket]) -> None:
         with database.transaction(is_synced=any(ticket.is_synced for ticket in tickets)):
             for ticket in tickets:
                 ticket.perform(database)
-    except Exception as error:  # noqa: BLE001 - the thread must outlive whatever a ticket does
+    except Exception as error:  # noqa: BLE001 - a failing ticket must not end the thread
         if len(tickets) > 1:
-            # One of them may be at fault, and the others must not suffer for it.
+            # Retried one by one, so that a failing ticket does not fail the others.
             for ticket in tickets:
                 _commit(database, [ticket])
             return
@@ -181,7 +181,7 @@ def _wake(tickets: Iterable[AnyTicket]) -> None:
     for ticket in tickets:
         by_loop.setdefault(ticket.schedule, []).append(ticket.done)
     for schedule, events in by_loop.items():
-        with suppress(RuntimeError):  # that loop has ended, and nobody waits there any more
+        with suppress(RuntimeError):  # that event loop has ended
             schedule(partial(_set_all, events))
 
 
@@ -195,18 +195,18 @@ _EXIT_SECONDS = 5.0
 _lock = Lock()
 _writers: WeakValueDictionary[Path, Writer] = WeakValueDictionary()
 _inherited: list[Writer] = []
-"""Writers of the process this one was forked from: kept, for closing their connections would reach its files."""
+"""Writers of the parent of a fork: kept alive, because closing their connections would affect its files."""
 
 _run_id = uuid4().hex
 
 
 def process_run_id() -> str:
-    """Name this process, unlike any other that ever writes the same journal."""
+    """Return the id of this process, unique among all writers of a journal."""
     return _run_id
 
 
 def borrow(path: Path, open_database: Callable[[], Database]) -> Writer:
-    """Give the writer of a file, to be left again; one that is ending is waited for by its successor's thread."""
+    """Return the writer of a file, to be released with `leave`; a new writer's thread waits for one that is ending."""
     with _lock:
         writer = _writers.get(path)
         if writer is None or not writer.enter():
@@ -220,7 +220,7 @@ def _end_all() -> None:
 
 
 def _forget_in_child() -> None:
-    global _lock, _run_id  # noqa: PLW0603 - the child is another process, and its parent may have held the lock
+    global _lock, _run_id  # noqa: PLW0603 - a child needs its own id and lock; the parent may hold its lock
     _lock = Lock()
     _run_id = uuid4().hex
     _inherited.extend(_writers.values())
