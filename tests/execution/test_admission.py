@@ -62,7 +62,7 @@ async def test_the_first_rule_that_refuses_is_the_one_that_is_told() -> None:
 
     codes = [None if each.ok else err(each).code for each in told]
     assert codes == [*["not_available"] * 5, "input_invalid", "needs_approval", None]
-    words = ["no tool 'gone'", "switched off", "not among", "not available at the moment", "needs network"]
+    words = ["no tool 'gone'", "switched off", "not among", "not available at the moment", "requires network"]
     for outcome, word in zip(told, words, strict=False):
         assert word in err(outcome).error
     assert [each.attempts for each in told] == [0] * 7 + [1]

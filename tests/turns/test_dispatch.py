@@ -12,6 +12,7 @@ from spindle.errors import (
     InvalidDispatchContextError,
     InvalidDispatchInputError,
     LimitError,
+    NackError,
     PipelineShortCircuitedError,
 )
 from spindle.testing import ScriptedModel
@@ -162,7 +163,7 @@ async def test_on_nack_the_readers_stay_for_inspection() -> None:
     ctx = DispatchContext(tools=[verses])
     model = ScriptedModel(Call("c1", "verses", {"count": 9000}), lambda ctx: ctx.nack())  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType]
 
-    with pytest.raises(Exception, match="refused"):
+    with pytest.raises(NackError):
         await DispatchRunner.dispatch(raw=ctx, executor_callback=model)
 
     assert any(isinstance(each, ReaderTool) for each in ctx.tools)

@@ -1,6 +1,6 @@
-"""The refusals, in order: each is one small function, and the first that has something to say ends the call.
+"""Admission checks: an ordered list of functions that may reject a call before it runs, and JSON repair hints.
 
-They run before anything is done, in the order of the batch. Whatever a guard raises refuses the call.
+Calls are checked in batch order. The first check that returns an `Err`, or raises, rejects the call.
 """
 
 import re
@@ -34,7 +34,7 @@ _BARE_KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
 
 
 def suggest_repair(refused: Err, job: CallState, schema: Schema) -> Err:
-    """Add to a refusal what the call would have been, if a mechanical repair makes it valid."""
+    """Add the corrected arguments to a rejection if a mechanical repair makes them valid."""
     args, tool = job.call.args, job.entry.tool
     text = args.decode("utf-8", "replace") if isinstance(args, bytes) else args
     if not isinstance(text, str) or len(text) > _MAX_TEXT:
@@ -58,7 +58,7 @@ def _has(arguments: dict[str, Any], tool: Any) -> bool:
 
 
 def _repairs(text: str, tool: str) -> Iterator[dict[str, Any]]:
-    """Undo what models often do to JSON; an object that is cut off is never completed."""
+    """Yield repairs of common JSON mistakes of models; a truncated object is never completed."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         return
@@ -74,7 +74,7 @@ def _repairs(text: str, tool: str) -> Iterator[dict[str, Any]]:
 def _fits(arguments: dict[str, Any], schema: Schema) -> bool:
     try:
         schema.validator()(arguments, None)
-    except Exception:  # noqa: BLE001  a validator that fails does not say that it fits
+    except Exception:  # noqa: BLE001  any failure means that the arguments are invalid
         return False
     return True
 
@@ -84,7 +84,7 @@ _MAX_COMPARED = 1000
 
 
 class AdmissionContext(NamedTuple):
-    """What the gates judge by: the same for every call of a batch."""
+    """The inputs of the admission checks, shared by every call of a batch."""
 
     registry: ToolRegistry
     filter: ToolFilter | None
@@ -97,22 +97,24 @@ Gate: TypeAlias = Callable[[CallState, AdmissionContext], Err | None]
 
 
 def admit(job: CallState, house: AdmissionContext) -> Err | None:
-    """Take a call through every gate; gives the refusal of the first that does not let it pass."""
+    """Run every check on a call; return the error of the first that rejects it, or `None`."""
     gate = GATES[0]
     try:
         for gate in GATES:
             refused = gate(job, house)
             if refused is not None:
                 return refused
-    except BaseException as error:  # noqa: BLE001  a guard that raises refuses; nothing waits here, so nobody is cancelled
+    except BaseException as error:  # noqa: BLE001  a check that raises rejects; no await, so no cancellation
         name = printable(job.call.name, _MAX_NAME)
-        house.events.warn(f"a guard of {name!r} raised {type(error).__name__}", source=gate.__name__, error=error)
+        house.events.warn(
+            f"an admission check of {name!r} raised {type(error).__name__}", source=gate.__name__, error=error
+        )
         return _cannot_check(name, error)
     return None
 
 
 def is_a_call(job: CallState, house: AdmissionContext) -> Err | None:  # noqa: ARG001
-    """Refuse what is not a `Call` at all; something that is one takes its place, for the answer to have a name."""
+    """Reject values that are not a `Call`, and replace them by one so that the outcome has an id and a name."""
     call = job.call
     if type(call) is Call and type(call.name) is str and type(call.tool_call_id) is str and call.tool_call_id.isascii():
         return None
@@ -121,23 +123,23 @@ def is_a_call(job: CallState, house: AdmissionContext) -> Err | None:  # noqa: A
     job.call = Call(call_id or "", name or "", call.args if is_call else None)
     if is_call:
         return None
-    return Err("input_invalid", "That is not a call: expected Call(tool_call_id, name, args), id and name being text.")
+    return Err("input_invalid", "Expected Call(tool_call_id, name, args) with text for tool_call_id and name.")
 
 
 def _text(given: object, field: str) -> str | None:
-    """Read a text that can be written down; half a surrogate pair cannot."""
+    """Return a text attribute that can be encoded as UTF-8, else `None`."""
     try:
         value: object = getattr(given, field)
         if not isinstance(value, str):
             return None
         value.encode()
         return str.__str__(value)
-    except BaseException:  # noqa: BLE001  whatever it is, it is no text
+    except BaseException:  # noqa: BLE001  reading a foreign attribute may raise anything
         return None
 
 
 def is_known(job: CallState, house: AdmissionContext) -> Err | None:
-    """Refuse a name no tool has, and offer the closest one the caller may see."""
+    """Reject an unknown tool name and suggest the closest visible ones."""
     entry = house.registry.entry(job.call.name)
     if entry is not None:
         job.entry = entry
@@ -150,7 +152,7 @@ def is_known(job: CallState, house: AdmissionContext) -> Err | None:
 
 
 def _closest(word: str, names: list[str]) -> list[str]:
-    """Find the few names that were probably meant, the likeliest first."""
+    """Return up to three similar names, the closest first."""
     best = nearest(word, names)
     if best is None:
         return []
@@ -159,7 +161,7 @@ def _closest(word: str, names: list[str]) -> list[str]:
 
 
 def _is_shown(entry: Entry, house: AdmissionContext) -> bool:
-    """Tell what `to_definitions` would show; a tool that fails to answer is not shown."""
+    """Return whether `to_definitions` would list the tool; a tool whose check raises is not listed."""
     try:
         return not entry.hidden and refusal(entry, house.filter) is None and is_available(entry.tool, house.events)
     except BaseException:  # noqa: BLE001
@@ -167,39 +169,39 @@ def _is_shown(entry: Entry, house: AdmissionContext) -> bool:
 
 
 def is_permitted(job: CallState, house: AdmissionContext) -> Err | None:
-    """Refuse what the caller's filter turns down."""
+    """Reject a tool that the caller's filter excludes."""
     refused = None if house.filter is None else refusal(job.entry, house.filter)
     return None if refused is None else Err("not_available", refused.message)
 
 
 def check_available(job: CallState, house: AdmissionContext) -> Err | None:
-    """Refuse a tool that says it cannot be used now."""
+    """Reject a tool whose `is_available` returns false."""
     if is_available(job.entry.tool, house.events):
         return None
     text = f"The tool {job.call.name!r} is not available at the moment."
-    why = getattr(job.entry.tool.is_available, "why", None)  # a guard may be able to say more than no
+    why = getattr(job.entry.tool.is_available, "why", None)  # an availability check may give a reason
     return Err("not_available", f"{text} {why()}" if callable(why) else text, retryable=True)
 
 
 def check_has_backends(job: CallState, house: AdmissionContext) -> Err | None:
-    """Refuse a tool that needs what nobody serves here."""
+    """Reject a tool that requires a capability without a backend."""
     needs = job.entry.tool.capabilities
     lacking = None if needs is NO_CAPABILITIES else unserved(needs, house.backends)
     if not lacking:
         return None
-    text = f"The tool {job.call.name!r} cannot be used here: it needs {', '.join(lacking)}, which nothing serves."
+    text = f"The tool {job.call.name!r} requires {', '.join(lacking)}, but this executor has no backend for it."
     return Err("not_available", text)
 
 
 def is_well_formed(job: CallState, house: AdmissionContext) -> Err | None:
-    """Refuse arguments that are not what the schema says; nothing has run."""
+    """Reject arguments that do not match the schema."""
     call, tool = job.call, job.entry.tool
     job.runnable = runnable = runnable_of(tool)
     schema = runnable.schema
     try:
         job.arguments = read_arguments(call.args, tool=tool.name, empty_ok=schema.takes_nothing())
         if not isinstance(call.args, (bytes, str)) and isinstance(call.args, Mapping):
-            # A mapping may hold what JSON cannot, and then it has no checksum; and it stays its owner's, to change.
+            # A mapping may hold values that JSON lacks, which have no checksum; and the caller may change it later.
             job.known_checksum = checksum(tool.name, job.arguments)
             job.arguments = own_copy(job.arguments)
         job.value = schema.validator()(own_copy(job.arguments), call.args)
@@ -213,11 +215,11 @@ GATES: tuple[Gate, ...] = (is_a_call, is_known, is_permitted, check_available, c
 
 
 async def refused_by_checks(job: CallState) -> Err | None:
-    """Ask the tool's own checks, which may wait for something; they come after every other gate."""
+    """Run the tool's own async checks, after all other checks; return the rejection, or `None`."""
     tool = job.entry.tool
     try:
         await run_checks(tool.checks, job.value, job.ctx, tool=tool.name)
-    except BaseException as error:  # noqa: BLE001  a guard that raises refuses
+    except BaseException as error:  # noqa: BLE001  a check that raises rejects the call
         ending = external_cancellation(error)
         if ending is not None:
             raise ending from None

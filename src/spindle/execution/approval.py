@@ -1,4 +1,4 @@
-"""Whether a person agrees to a call."""
+"""Approval of calls by a person, and the dry-run preview that shows a call without running it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,37 +20,41 @@ from spindle.trust.labels import SinkPolicy
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApprovalRequest:
-    """What a person is asked to agree to: exactly the call that will run."""
+    """The call to approve, exactly as it will run."""
 
     tool: Tool
     args: Any
-    """As the handler will get them, in a copy; secret fields are masked."""
+    """A copy of the arguments that the handler will receive; secret fields are masked."""
     checksum: str
     ctx: ToolContext
 
 
 Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | str]]
-"""`True` agrees; `False`, or a text with the reason, denies."""
+"""Returns `True` to approve; `False`, or a text with the reason, to deny."""
 
 
 async def refused_by_person(job: CallState, approve: Approve | None) -> Err | None:
-    """Ask, where the tool wants it; without anyone to ask the call waits for approval."""
+    """Ask for approval if it is required; return the rejection, or `None` if the call may run."""
     tool = job.entry.tool
     if not job.needs_approval:
         return None
     if approve is None:
-        text = f"The tool {tool.name!r} needs a person's approval, and nobody can be asked here. It was not run."
+        text = f"The tool {tool.name!r} needs a person's approval, and no approver is configured. It was not run."
         return Err("needs_approval", text)
     try:
         args = shown(job.value, tool.secret_fields)
         request = ApprovalRequest(tool=tool, args=args, checksum=job.checksum, ctx=job.ctx)
         answer = cast("object", await approve(request))
-    except BaseException as error:  # noqa: BLE001  a guard that raises refuses
+    except BaseException as error:  # noqa: BLE001  an approver that raises denies the call
         ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
-        job.ctx.events.warn(f"asking to approve {tool.name!r} failed", source="approve", error=error)
-        return Err("denied", f"The tool {tool.name!r} was not approved: asking failed. It was not run.", cause=error)
+        job.ctx.events.warn(f"the approval callback of {tool.name!r} failed", source="approve", error=error)
+        return Err(
+            "denied",
+            f"The tool {tool.name!r} was not approved: the approval request failed. It was not run.",
+            cause=error,
+        )
     if answer is True:
         return None
     reason = f" The reason: {printable(answer)}" if isinstance(answer, str) and answer else ""
@@ -58,7 +62,7 @@ async def refused_by_person(job: CallState, approve: Approve | None) -> Err | No
 
 
 def guard_sinks(sinks: SinkPolicy, jobs: Sequence[CallState], *, tainted: bool) -> None:
-    """Have a person asked where strangers' words may have written a call that can do harm."""
+    """Require approval for calls to dangerous tools once untrusted content has entered the turn."""
     for job, is_risky in zip(jobs, sinks.judge([job.entry.tool for job in jobs], tainted=tainted), strict=True):
         job.needs_approval = job.needs_approval or is_risky
 
@@ -67,7 +71,7 @@ _MAX_TEXT = 500
 
 
 async def dry_run_preview(job: CallState) -> Ok | Err:
-    """Answer with the tool's own preview, or with the call as it would be made."""
+    """Return the tool's own preview, or a text with the call as it would be made."""
     tool = job.entry.tool
     if tool.preview is not None:
         return await _previewed(job)
@@ -80,14 +84,14 @@ async def _previewed(job: CallState) -> Ok | Err:
     try:
         said: Any = cast("Any", tool.preview)(job.value, job.ctx)
         text: object = await said if is_awaitable(said) else said
-    except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
+    except BaseException as error:  # noqa: BLE001  every exception of a tool becomes its result
         ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
         failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
         return without_secrets(failed, job.arguments, tool.secret_fields)
     if not isinstance(text, str):
-        return invalid_result(tool.name, f"its preview gave a {type(text).__name__}, and not text")
+        return invalid_result(tool.name, f"its preview returned {type(text).__name__}, not text")
     return Ok(f"[dry-run] {_masked(job, text)}")
 
 

@@ -1,4 +1,4 @@
-"""A batch: some workers that take calls from a queue; equal calls run once, shared resources are used in turn."""
+"""A batch of calls: duplicates, resource locks, the worker pool that runs it, and its cancellation."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
@@ -20,7 +20,7 @@ from spindle.tools.context import ToolContext
 
 
 class Batch:
-    """What the calls that were handed over together share."""
+    """The state shared by all calls of one batch."""
 
     __slots__ = (
         "_followers",
@@ -50,7 +50,7 @@ class Batch:
         self.context = context
         self.budget = budget
         self.share = budget.chars_for(fair_share(budget.total, calls))
-        """So many characters each call may count on."""
+        """Characters that each call is guaranteed."""
         self.deadline = None if timeout_seconds is None else anyio.current_time() + timeout_seconds
         self.attachments = attachments
         self.recording = recording
@@ -59,7 +59,7 @@ class Batch:
         self._tickets: dict[CallState, LockRequest] = {}
 
     def join(self, job: CallState, lanes: ResourceLocks) -> bool:
-        """Give a call its place; `False` when it is finished, or an equal call will answer for it."""
+        """Add a call to the batch; return `False` if it is finished or shares the result of an equal call."""
         tool = job.entry.tool
         if self._leaders is not None and (name := self._shared_name(job)) is not None:
             leader = self._leaders.setdefault(name, job)
@@ -71,22 +71,22 @@ class Batch:
         return True
 
     def _shared_name(self, job: CallState) -> Hashable | None:
-        """Name what a call has in common with those whose answer it may share; `None` when it must run by itself."""
+        """Return the key that calls with a shared result have in common; `None` if the call must run by itself."""
         tool = job.entry.tool
         if tool.read_only or tool.cache is not None:
             return (tool, job.checksum)
-        # With a journal, what has the same key is the same call, and is not done twice.
+        # With a journal, equal keys mean the same call, which must not run twice.
         return None if self.recording is None else (str(job.call.tool_call_id), job.checksum)
 
     def _queue_for_resources(self, job: CallState, lanes: ResourceLocks) -> bool:
         tool = job.entry.tool
         try:
             named: Any = tool.resources(job.value) if tool.resources else ()
-            # A lone text is an iterable of its letters, which nobody means.
+            # A single string is an iterable of characters, which is never intended.
             names = [named] if isinstance(named, str) else [str(name) for name in named]
-        except Exception as error:  # noqa: BLE001  a guard that raises refuses
-            self.context.events.warn(f"the resources of {tool.name!r} failed", source="resources", error=error)
-            text = f"The tool {tool.name!r} cannot be used now: what it touches could not be found out."
+        except Exception as error:  # noqa: BLE001  a callback that raises rejects the call
+            self.context.events.warn(f"the resources callback of {tool.name!r} failed", source="resources", error=error)
+            text = f"The tool {tool.name!r} cannot be used now: its resources could not be determined."
             job.finish(HandlerResult(Err("not_available", text, cause=error)))
             return False
         if names:
@@ -94,21 +94,21 @@ class Batch:
         return True
 
     def ticket(self, job: CallState) -> LockRequest | None:
-        """Give the place of a call in the queues of what it touches."""
+        """Return the lock request of a call, or `None` if it uses no resources."""
         return self._tickets.get(job) if self._tickets else None
 
     def may_wait_long(self, job: CallState) -> bool:
-        """Whether a call waits for more than a free slot before it runs."""
+        """Return whether a call waits for approval or locks before it runs, not only for a slot."""
         return job.needs_approval or job in self._tickets
 
     def leave_queues(self, jobs: Iterable[CallState] | None = None) -> None:
-        """Give up the places of some calls, or every place, also of calls that never ran."""
+        """Release the lock requests of some calls, or all of them, including calls that never ran."""
         for job in tuple(self._tickets) if jobs is None else jobs:
             if (ticket := self._tickets.get(job)) is not None:
                 ticket.leave()
 
     def share_results(self) -> None:
-        """Give equal calls the answer of the one that ran."""
+        """Copy the results of calls that ran to their duplicates."""
         for job, leader in self._followers:
             if leader.settled is not None:
                 job.record = None if leader.record is None else leader.record.shared()
@@ -119,9 +119,9 @@ Run: TypeAlias = Callable[[CallState, Batch], Coroutine[Any, Any, None]]
 
 
 async def run_all(batch: Batch, jobs: Sequence[CallState], run: Run, *, workers: int) -> None:
-    """Run every job: a single one right here, many by as many workers as may run at once.
+    """Run every call: a single one in this task, several in at most `workers` worker tasks.
 
-    A call that waits for a resource, or for a person, has a task of its own, so that it holds up nobody behind it.
+    A call that waits for a lock or an approval runs in its own task, so that it does not block a worker.
     """
     if not jobs:
         return
@@ -133,12 +133,12 @@ async def run_all(batch: Batch, jobs: Sequence[CallState], run: Run, *, workers:
     async with anyio.create_task_group() as group:
         for job in patient:
             group.start_soon(_run_in_own_task, run, job, batch)
-        # Not in this task, which is the caller's: a tool that cancels the task it runs in must not cancel its caller.
+        # Not in the caller's task: a tool that cancels its own task must not cancel the caller.
         group.start_soon(_WorkerPool(group, batch, plain, run, most=workers).work)
 
 
 async def _run_here(run: Run, job: CallState, batch: Batch) -> None:
-    """Run a lone call in its caller's task; a tool that swallows the caller's cancellation does not undo it."""
+    """Run a single call in the caller's task; raise a cancellation that the tool swallowed."""
     task = asyncio_task()
     before = 0 if task is None else task.cancelling()
     await run(job, batch)
@@ -148,7 +148,7 @@ async def _run_here(run: Run, job: CallState, batch: Batch) -> None:
 
 
 async def _run_in_own_task(run: Run, job: CallState, batch: Batch) -> None:
-    """Run a call in a task that is ours; a tool that cancels that task has failed, and the task goes on."""
+    """Run a call in a task of the batch; a tool that cancels this task fails, and the task continues."""
     try:
         await run(job, batch)
     except anyio.get_cancelled_exc_class():
@@ -160,7 +160,7 @@ async def _run_in_own_task(run: Run, job: CallState, batch: Batch) -> None:
 
 
 class _WorkerPool:
-    """Workers on one queue. Each starts two more while calls are waiting, so calls that end at once need few."""
+    """Workers on one queue; each starts up to two more while calls wait, so short calls need few tasks."""
 
     def __init__(self, group: TaskGroup, batch: Batch, jobs: Sequence[CallState], run: Run, *, most: int) -> None:
         self._group = group
@@ -171,7 +171,7 @@ class _WorkerPool:
         self._may_start = most - 1
 
     async def work(self) -> None:
-        """Take calls until there are none."""
+        """Run calls from the queue until it is empty."""
         for _ in range(min(2, self._may_start, self._waiting - 1)):
             self._may_start -= 1
             self._group.start_soon(self.work)
@@ -182,7 +182,7 @@ class _WorkerPool:
 
 
 class Slots:
-    """Counted places, given out in the order they were asked for; a free one costs no wait and no switch."""
+    """A FIFO semaphore; acquiring a free slot does not switch tasks."""
 
     __slots__ = ("_free", "_waiting")
 
@@ -191,14 +191,14 @@ class Slots:
         self._waiting: deque[anyio.Event] = deque()
 
     def take_free(self) -> bool:
-        """Take a place if one is free and nobody waits for it; tells whether."""
+        """Acquire a slot if one is free and no task waits; return whether it was acquired."""
         if not self._free or self._waiting:
             return False
         self._free -= 1
         return True
 
     async def take(self) -> None:
-        """Take a place, waiting for one where none is free."""
+        """Acquire a slot, waiting if none is free."""
         if self.take_free():
             return
         mine = anyio.Event()
@@ -207,13 +207,13 @@ class Slots:
             await mine.wait()
         except BaseException:
             if mine.is_set():
-                self.give()  # it was handed over while we were leaving
+                self.give()  # the slot was assigned while this task was being cancelled
             else:
                 self._waiting.remove(mine)
             raise
 
     def give(self) -> None:
-        """Give the place back, or on to who has waited longest."""
+        """Release the slot, or pass it to the task that has waited longest."""
         if self._waiting:
             self._waiting.popleft().set()
         else:
@@ -221,20 +221,20 @@ class Slots:
 
 
 class AbortSignal(Protocol):
-    """The word to stop, such as the abort of a turn."""
+    """A signal that aborts a batch, such as the abort of a turn."""
 
     @property
     def aborted(self) -> bool:
-        """Whether it was given."""
+        """Whether it was set."""
         ...
 
     def on_abort(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called when it is given; gives back the function that takes it off again."""
+        """Register a callback and return a function that removes it."""
         ...
 
 
 async def run_until_aborted(run: Callable[[], Awaitable[None]], jobs: Sequence[CallState], stop: AbortSignal) -> None:
-    """Run calls until they are done or `stop` is given; then each that had not ended is answered as cancelled."""
+    """Run calls until they end or `stop` is set; unfinished calls then get a `cancelled` result."""
     ended: set[CallState] = set()
     if not stop.aborted:
         with anyio.CancelScope() as scope:
@@ -242,7 +242,7 @@ async def run_until_aborted(run: Callable[[], Awaitable[None]], jobs: Sequence[C
             def end() -> None:
                 for job in jobs:
                     if job.settled is None:
-                        job.ctx.cancel()  # first, so that a handler that hears of it can find out why
+                        job.ctx.cancel()  # before the scope, so that a handler can see why it is cancelled
                     else:
                         ended.add(job)
                 scope.cancel()
@@ -255,14 +255,14 @@ async def run_until_aborted(run: Callable[[], Awaitable[None]], jobs: Sequence[C
         if not scope.cancel_called:
             return
     for job in jobs:
-        # What fails after the word to stop fails because of it.
+        # A call that fails after the abort is reported as cancelled.
         if job not in ended and (job.settled is None or not job.settled.result.ok):
             job.ctx.cancel()
             job.finish(HandlerResult(Err("cancelled", "The call was cancelled: the turn was aborted.")))
 
 
 async def record_cancelled(jobs: Sequence[CallState], batch: Batch) -> None:
-    """Tell every call that it is over, and write that down, although the caller is leaving."""
+    """Cancel every call and write the outcomes, although the caller itself is being cancelled."""
     for job in jobs:
         job.ctx.cancel()
         if job.settled is None:

@@ -1,4 +1,4 @@
-"""How much of its results a batch may show, and how that room is shared out. No clock, no I/O."""
+"""The size budget of a batch's results, how it is allotted, and the truncation notes. Pure: no clock, no I/O."""
 
 import json
 from collections.abc import Sequence
@@ -13,63 +13,63 @@ Unit: TypeAlias = Literal["chars", "tokens"]
 DEFAULT_CHARS: Final = 80_000
 
 MAX_SHOWN_ID_CHARS: Final = 120
-"""A longer id is shown in part; the reader tools list it whole."""
+"""A longer id is shortened in notes; the reader tools list it in full."""
 
 _SAMPLE_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The room of one batch's results: so many characters (80,000 unless said), or so many estimated tokens."""
+    """The size limit of all results of one batch, in characters (default 80,000) or estimated tokens."""
 
     chars: int | None = None
     tokens: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.chars is not None and self.tokens is not None:
-            raise InvalidBudgetError("A budget has one unit: give Budget(chars=…) or Budget(tokens=…), not both.")
+            raise InvalidBudgetError("Budget takes either chars or tokens, not both.")
         if self.chars is None and self.tokens is None:
             object.__setattr__(self, "chars", DEFAULT_CHARS)
         _check(self.total, self.unit)
 
     @property
     def unit(self) -> Unit:
-        """What is counted."""
+        """The unit of the budget."""
         return "chars" if self.tokens is None else "tokens"
 
     @property
     def total(self) -> int:
-        """How many of them all results of a batch may have together."""
+        """The limit for all results of a batch together, in that unit."""
         return (self.chars if self.tokens is None else self.tokens) or 0
 
     def with_total(self, total: int) -> "Budget":
-        """The same unit with another total.
+        """Return a budget of the same unit with another total.
 
         Raises:
-            InvalidBudgetError: It is no positive whole number.
+            InvalidBudgetError: `total` is not a positive integer.
         """
         _check(total, self.unit)
         return Budget(total) if self.tokens is None else Budget(tokens=total)
 
     def chars_for(self, size: int) -> int:
-        """So many plain characters surely fit into `size`."""
+        """Return the number of plain characters that always fit into `size`."""
         return size if self.tokens is None else int(size * MACHINE_BYTES_PER_TOKEN)
 
     @property
     def most_chars(self) -> int:
-        """No text with more characters fits into the whole budget."""
+        """The largest number of characters that can fit into the whole budget."""
         return self.total if self.tokens is None else int(self.total * PROSE_BYTES_PER_TOKEN)
 
     def size(self, text: str) -> int:
-        """What `text` takes of this budget: its code points, or an estimate of its tokens."""
+        """Return the size of `text` in this unit: code points, or estimated tokens."""
         if self.tokens is None:
             return len(text)
         return estimate(_byte_length(text), prose=is_prose(text[:_SAMPLE_CHARS]))
 
     def cut(self, text: str, size: int) -> str:
-        """The longest beginning of `text` that takes at most `size`.
+        """Return the longest prefix of `text` that takes at most `size`.
 
-        In tokens it may be a little shorter: where the first words read as prose and the next as machine text.
+        In tokens it may be shorter than possible if the text starts as prose and continues as machine text.
         """
         if self.tokens is None:
             return first_chars(text, size)
@@ -83,13 +83,11 @@ class Budget:
 
 def _check(total: object, unit: Unit) -> None:
     if not isinstance(total, int) or isinstance(total, bool) or total < 1:
-        raise InvalidBudgetError(
-            f"A budget is a whole number of {unit}, at least 1, and not {total!r}; say Budget({unit}=…).", field=unit
-        )
+        raise InvalidBudgetError(f"Budget({unit}=…) must be a whole number of at least 1, got {total!r}.", field=unit)
 
 
 def first_chars(text: str, count: int) -> str:
-    """The first `count` characters; one fewer where a surrogate pair would be split."""
+    """Return the first `count` characters, or one fewer to avoid splitting a surrogate pair."""
     if count >= len(text):
         return text
     if count <= 0:
@@ -103,7 +101,7 @@ def _byte_length(text: str) -> int:
 
 
 def _first_bytes(text: str, count: int) -> str:
-    """The first characters that have at most `count` bytes together."""
+    """Return the longest prefix of at most `count` UTF-8 bytes."""
     data = text[: count + 1].encode("utf-8", "surrogatepass")
     while 0 < count < len(data) and data[count] & 0xC0 == 0x80:
         count -= 1
@@ -111,12 +109,12 @@ def _first_bytes(text: str, count: int) -> str:
 
 
 def fair_share(total: int, calls: int) -> int:
-    """What each of so many calls may count on before anyone knows what the others need."""
+    """Return the room that each call is guaranteed, before the sizes of the others are known."""
     return total // max(calls, 1)
 
 
 def allot(total: int, wants: Sequence[int]) -> list[int]:
-    """Share `total` out: small wants are met, and what they leave is split evenly among the large ones.
+    """Allot `total`: small wants are met in full, and the rest is split evenly among the large ones.
 
     Equal wants get equal room, so a remainder that cannot be split evenly stays unused.
     """
@@ -127,7 +125,7 @@ def allot(total: int, wants: Sequence[int]) -> list[int]:
 
 
 def _level(left: int, ascending: list[int]) -> int:
-    """The most that anyone can get when nobody who wants more than another gets less."""
+    """Return the largest room any want can get (max-min fairness)."""
     for place, want in enumerate(ascending):
         share = left // (len(ascending) - place)
         if want > share:
@@ -137,12 +135,12 @@ def _level(left: int, ascending: list[int]) -> int:
 
 
 def truncation_marker(total_chars: int) -> str:
-    """The line that ends a result which is shown in part."""
+    """Return the line that ends a truncated result."""
     return f"\n[truncated — {total_chars} chars total]"
 
 
 def kept_line(artifact_id: str, readers: Sequence[str]) -> str:
-    """The line after the marker: how to read the rest."""
+    """Return the line after the marker: how to read the rest."""
     shown = _quoted(artifact_id)
     if not readers:
         return f"\n[the whole result is kept as artifact {shown}]"
@@ -152,7 +150,7 @@ def kept_line(artifact_id: str, readers: Sequence[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A JSON string without anything that could end the line or its bracket, or hide from a reader."""
+    """Return a JSON string without brackets, line breaks or invisible characters."""
     short = name if len(name) <= MAX_SHOWN_ID_CHARS else first_chars(name, MAX_SHOWN_ID_CHARS) + "…"
     return '"' + "".join(map(_escaped, short)) + '"'
 

@@ -1,4 +1,4 @@
-"""Good results that may be given again for a while."""
+"""A cache of successful results with a time to live."""
 
 import marshal
 from collections import OrderedDict
@@ -17,17 +17,17 @@ MAX_ENTRIES = 1_000
 
 
 class ResultCache:
-    """Keeps results, never errors, until their tool's time is over; the least recently used goes first."""
+    """An LRU cache of results, never errors, with the time to live of their tool."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._kept: OrderedDict[Hashable, tuple[float, HandlerResult]] = OrderedDict()
 
     def key(self, job: CallState, filter: ToolFilter | None) -> Hashable | None:
-        """Name what a result may be given again for; `None` when it may not.
+        """Return the cache key of a call, or `None` if its result must not be cached.
 
-        The registration is part of it, so that a tool registered anew starts anew; and so is the filter, for what a
-        caller may see can shape what a tool answers.
+        The key includes the registration, so that a tool registered again starts without entries, and the filter,
+        because the tools visible to a caller may affect a result.
         """
         policy = job.entry.tool.cache
         if policy is None:
@@ -37,13 +37,13 @@ class ResultCache:
         try:
             args = job.checksum if policy.key is None else policy.key(job.value)
             hash(args)
-        except Exception as error:  # noqa: BLE001  a result is then simply not kept
-            ctx.events.warn(f"the cache key of {job.call.name!r} failed", source="cache", error=error)
+        except Exception as error:  # noqa: BLE001  the result is then not cached
+            ctx.events.warn(f"the cache key callback of {job.call.name!r} failed", source="cache", error=error)
             return None
         return (job.entry.definition, policy.scope, scopes[policy.scope], filter, args)
 
     def get(self, key: Hashable) -> HandlerResult | None:
-        """Give what is kept under a key, if its time is not over."""
+        """Return the cached result of a key, or `None` if there is none or it has expired."""
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -55,10 +55,10 @@ class ResultCache:
         return without_cost(_copy(settled))
 
     def put(self, key: Hashable, settled: HandlerResult, ttl_seconds: float) -> None:
-        """Keep a good result."""
+        """Cache a successful result; ignore errors."""
         if not settled.result.ok:
             return
-        with suppress(Exception):  # what cannot be copied is not kept
+        with suppress(Exception):  # a result that cannot be copied is not cached
             self._kept[key] = (self._clock() + ttl_seconds, _copy(settled))
             self._kept.move_to_end(key)
         while len(self._kept) > MAX_ENTRIES:
@@ -66,7 +66,7 @@ class ResultCache:
 
 
 def _copy(settled: HandlerResult) -> HandlerResult:
-    """Give the result with values of its own, so that nobody who changes them changes what others are given."""
+    """Return the result with a copy of its structured value, so that callers cannot change the cached one."""
     result = settled.result
     if not isinstance(result, Ok) or result.structured is None:
         return settled
@@ -75,6 +75,6 @@ def _copy(settled: HandlerResult) -> HandlerResult:
 
 def _copied(value: Any) -> Any:
     try:
-        return marshal.loads(marshal.dumps(value))  # noqa: S302  our own bytes; several times faster for plain values
+        return marshal.loads(marshal.dumps(value))  # noqa: S302  bytes made here; several times faster than deepcopy for plain values
     except ValueError:
         return deepcopy(value)

@@ -1,4 +1,4 @@
-"""One call on its way through the executor."""
+"""The mutable state of one call while the executor runs it, and its journal state."""
 
 import time
 from collections.abc import Callable
@@ -18,84 +18,84 @@ from spindle.tools.invocation import Runnable
 
 @dataclass(slots=True, eq=False)
 class JournalState:
-    """What a call has to do with the journal."""
+    """The journal state of one call."""
 
     key: str
     interrupted_entry: JournalEntry | None = None
-    """What a process that is gone left behind: it began this call, and nobody knows what became of it."""
+    """Entry left by a crashed process: the call was started and its outcome is unknown."""
     answer: HandlerResult | None = None
-    """What the call was answered with when it was asked before."""
+    """The recorded result of an earlier run of the same call."""
     is_begun: bool = False
-    """Whether its intent is written, so that its outcome must be too."""
+    """Whether the intent was written; the outcome must then be written too."""
     is_recorded: bool = False
-    """Whether there is nothing left to write about it."""
+    """Whether nothing is left to write for this call."""
     media: list[dict[str, Any]] | None = None
-    """What is written of its media, once that was looked at."""
+    """JSON descriptions of its media; `None` until they were built."""
 
     def shared(self) -> "JournalState":
-        """The record of an equal call that has the same answer; it is written once."""
+        """Return the state for a duplicate call that shares this result; it is not written again."""
         return JournalState(self.key, answer=self.answer, is_recorded=True)
 
 
 @dataclass(slots=True, eq=False)
 class CallState:
-    """What is known of a call so far; filled in from gate to gate."""
+    """The state of one call, filled in step by step by admission, execution and truncation."""
 
     call: Call
     begun: float
-    entry: Entry = None  # type: ignore[assignment]  # set by the first gate
+    entry: Entry = None  # type: ignore[assignment]  # set by the first admission check
     runnable: Runnable = None  # type: ignore[assignment]
     arguments: dict[str, Any] | None = None
-    """As the model sent them, parsed."""
+    """The arguments as the model sent them, parsed."""
     value: Any = None
-    """As the handler gets them."""
+    """The validated arguments as the handler receives them."""
     ctx: ToolContext = None  # type: ignore[assignment]
     settled: HandlerResult | None = None
     reduced: Ok | Err | None = None
     is_trimmed: bool = False
-    """Whether the budget cut what is shown."""
+    """Whether the budget truncated the text."""
     duration_ms: float = 0.0
     attempts: int = 0
     known_checksum: str | None = None
     needs_approval: bool = False
-    """Whether a person must agree: as its tool wants it, or a sink policy."""
+    """Whether approval is required, by the tool or by the sink policy."""
     record: JournalState | None = None
-    """Only where there is a journal, and it has been asked about the call."""
+    """`None` without a journal, and until the journal was asked about the call."""
 
     @property
     def needs_full_copy(self) -> bool:
-        """Whether the text says less than the handler gave, so that the whole is kept although all of it fits."""
+        """Whether the text is reduced or lossy, so that the full result is spooled even if the text fits."""
         settled = self.settled
         return settled is not None and (self.reduced is not settled.result or settled.is_lossy)
 
     @property
     def is_from_record(self) -> bool:
-        """Whether the answer is an older one, which is shown as it was shown then."""
+        """Whether the result was read from the journal; it is then returned unchanged."""
         return self.record is not None and self.record.answer is not None and self.settled is self.record.answer
 
     @property
     def spool_id(self) -> str:
-        """Where in the spool its whole result is kept."""
+        """The spool id of the full result."""
         return f"{self.ctx.session_id}/{self.ctx.turn_id}/{self.call.tool_call_id}"
 
     @property
     def checksum(self) -> str:
-        """The call's checksum; what cannot be parsed is known by its text."""
+        """The call's checksum; arguments that cannot be parsed are hashed as text."""
         if self.known_checksum is None:
             self.known_checksum = _checksum(self.call, self.arguments)
         return self.known_checksum
 
     def finish(self, settled: HandlerResult) -> None:
-        """Take down what became of the call, and how long it took."""
+        """Store the result of the call and its duration."""
         self.settled = settled
         self.reduced = settled.result
         self.duration_ms = (time.perf_counter() - self.begun) * 1000
 
     def outcome(self, *, from_artifact_tool: bool) -> CallOutcome:
-        """Give the answer to the call."""
+        """Return the outcome of the call."""
         result = self.reduced
-        if result is None:  # pragma: no cover - every way through the executor finishes the job
-            result = Err("execution_failed", "The call was lost on its way; report this as a bug.")
+        if result is None:  # pragma: no cover - every path through the executor finishes the call
+            result = Err("execution_failed", "The call ended without a result; report this as a bug.")
         return CallOutcome.with_lazy_checksum(
             self._make_checksum(),
             tool_call_id=self.call.tool_call_id,
@@ -116,7 +116,7 @@ class CallState:
 
 
 def call_checksum(call: Call) -> str:
-    """Give the checksum of a call that has not been taken in yet."""
+    """Return the checksum of a call that was not admitted yet."""
     try:
         arguments = read_arguments(call.args, tool=call.name, empty_ok=True)
     except InvalidToolArgsError:
@@ -125,7 +125,10 @@ def call_checksum(call: Call) -> str:
 
 
 def identity_of(call: Call, arguments: dict[str, Any] | None, context: ToolContext) -> tuple[str, str]:
-    """Give a call's checksum and idempotency key; without its job, which would hold its context and be held by it."""
+    """Return a call's checksum and idempotency key.
+
+    Takes no `CallState`: the context keeps this function, and a state would make a reference cycle with it.
+    """
     found = _checksum(call, arguments)
     return found, idempotency_key(context.session_id, context.turn_id, call.tool_call_id, found)
 
@@ -134,10 +137,10 @@ def _checksum(call: Call, arguments: dict[str, Any] | None) -> str:
     given: Any = call.args if arguments is None else arguments
     try:
         if arguments is not None and isinstance(call.args, (str, bytes)):
-            # Read anew: by now a handler may have changed what was read before.
+            # Parsed again: a handler may have changed the values that were parsed before.
             given = read_arguments(call.args, tool=call.name, empty_ok=True)
         return checksum(call.name, given)
-    except Exception:  # noqa: BLE001  a call that has no canonical JSON is refused, but still has a name
+    except Exception:  # noqa: BLE001  a call without canonical JSON is refused, but its outcome needs a checksum
         return checksum(call.name, _last_resort(given))
 
 

@@ -1,4 +1,4 @@
-"""Telling a cancellation from outside, which passes through, from one a tool made by itself, which is an answer."""
+"""Distinguish external cancellation (propagated) from a cancellation the tool raised itself (reported as an error)."""
 
 import math
 import sys
@@ -9,27 +9,27 @@ import anyio.lowlevel
 
 
 def external_cancellation(error: BaseException, scope: anyio.CancelScope | None = None) -> BaseException | None:
-    """Give what must go on of what a call raised, because somebody else wants the call to end; `None` if nobody does.
+    """Return the exception to propagate if `error` is an external cancellation, else `None`.
 
-    Somebody else is its deadline (of `scope`), its caller, or whoever closes a coroutine.
+    External means: the deadline of `scope`, a cancelled caller, or a closed coroutine.
     """
     if isinstance(error, GeneratorExit):
-        # Event loops never throw it into a task that runs; only a coroutine that is thrown away gets it.
+        # Event loops never throw it into a running task; only a coroutine that is closed receives it.
         return None if _a_loop_runs_here() else error
     if isinstance(error, Exception):
         return None
     cancelled = _first(error, anyio.get_cancelled_exc_class())
-    # A tool may raise it by itself, or await something that was cancelled; then nobody outside wants to end.
+    # A tool may raise it itself, or await something that was cancelled; neither is an external cancellation.
     if cancelled is None or not ((scope and scope.cancel_called) or is_scope_cancelled() or cancel_requests()):
         return None
     return cancelled
 
 
 async def reraise(ending: BaseException) -> NoReturn:
-    """Let a cancellation from outside go on.
+    """Propagate an external cancellation.
 
-    A tool may raise one of its own just when its scope is cancelled. On asyncio no scope would know that one, and it
-    would end far more than the scope; so the scope's own comes first.
+    A tool may raise its own cancellation while its scope is cancelled. On asyncio no scope recognises that exception,
+    and it would cancel more than the scope, so the exception of the scope is raised first.
     """
     if not isinstance(ending, GeneratorExit):
         await anyio.lowlevel.checkpoint_if_cancelled()
@@ -37,25 +37,25 @@ async def reraise(ending: BaseException) -> NoReturn:
 
 
 def is_scope_cancelled() -> bool:
-    """Whether one of the cancel scopes this task is in was cancelled."""
+    """Return whether an enclosing cancel scope of this task was cancelled."""
     return anyio.current_effective_deadline() == -math.inf
 
 
 def cancel_requests() -> int:
-    """How often this task was asked to end with asyncio's own `Task.cancel`, which cancel scopes do not know of."""
+    """Return the pending `Task.cancel` requests of this asyncio task, which cancel scopes do not track."""
     task = asyncio_task()
     return 0 if task is None else task.cancelling()
 
 
 def uncancel_task() -> None:
-    """Take back what a tool asked of the task it runs in."""
+    """Undo the `Task.cancel` requests that a tool made on its own task."""
     task = asyncio_task()
     while task is not None and task.cancelling():
         task.uncancel()
 
 
 def _first(error: BaseException, kind: type[BaseException]) -> BaseException | None:
-    """Find a cancellation, also where a group holds it beside other errors, which would outlive their scope."""
+    """Return the first exception of that class, also inside an exception group, or `None`."""
     if isinstance(error, BaseExceptionGroup):
         parts = cast("BaseExceptionGroup[BaseException]", error).exceptions
         return next((found for part in parts if (found := _first(part, kind)) is not None), None)
@@ -71,7 +71,7 @@ def _a_loop_runs_here() -> bool:
 
 
 def asyncio_task() -> Any:
-    """Give asyncio's own task that runs here; `None` where another event loop runs."""
+    """Return the current asyncio task, or `None` on another event loop."""
     asyncio = sys.modules.get("asyncio")
     try:
         return asyncio.current_task() if asyncio is not None else None

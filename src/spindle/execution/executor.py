@@ -1,6 +1,6 @@
-"""The executor: calls in, exactly one outcome each out.
+"""The executor: runs a batch of calls and returns exactly one outcome for each.
 
-Read `execute_parallel`, then `_perform`: one call, top to bottom.
+Read `execute_parallel` first, then `_perform`, which runs one call from checks to result.
 """
 
 import math
@@ -53,10 +53,10 @@ _SAME: Any = object()
 
 
 class Executor:
-    """Runs batches of calls side by side, and gives exactly one outcome for each, whatever a tool does.
+    """Runs batches of calls concurrently and returns exactly one outcome for each, whatever a tool does.
 
     Raises:
-        UsageError: A setting is not what it should be.
+        UsageError: A setting is invalid.
     """
 
     def __init__(
@@ -104,25 +104,25 @@ class Executor:
 
     @property
     def abandoned_threads(self) -> int:
-        """How many threads still run a sync handler that is past its deadline, or whose caller has left."""
+        """The number of threads still running a sync handler that timed out or was cancelled."""
         return self._local.abandoned
 
     @property
     def budget(self) -> Budget:
-        """How much the results of one batch may show together."""
+        """The budget shared by all results of one batch."""
         return self._budget
 
     @property
     def has_approver(self) -> bool:
-        """Whether somebody is asked where a tool needs approval."""
+        """Whether an approval callback is configured."""
         return self._approve is not None
 
     def with_registry(
         self, registry: ToolRegistry, *, spool: Spool | None = None, approve: Approve | None = None
     ) -> "Executor":
-        """Give an executor of other tools, such as a turn's own, that shares everything else with this one.
+        """Return an executor for another registry, such as a turn's own, that shares everything else with this one.
 
-        `approve` is asked only where nobody else is.
+        `approve` is used only if this executor has no approval callback.
         """
         other = object.__new__(type(self))
         vars(other).update(vars(self))
@@ -138,12 +138,14 @@ class Executor:
         filter: ToolFilter | None = None,
         attachments: Sequence[Any] = (),
     ) -> list[CallOutcome]:
-        """Run calls side by side; one outcome each, in their order. Never raises but for the caller's own cancellation.
+        """Run calls concurrently and return one outcome each, in input order; failed calls do not raise.
+
+        Only invalid arguments and the cancellation of the caller raise.
 
         Raises:
-            InvalidContextError: `ctx` is no context.
-            InvalidToolFilterError: `filter` is no filter.
-            InvalidBudgetError: `ctx.result_budget_chars` is no number of characters.
+            InvalidContextError: `ctx` is not a context.
+            InvalidToolFilterError: `filter` is not a filter.
+            InvalidBudgetError: `ctx.result_budget_chars` is not a positive integer.
         """
         context = as_tool_context(ctx)
         begun = time.perf_counter()
@@ -177,7 +179,7 @@ class Executor:
         return [job.outcome(from_artifact_tool=_is_reader(job)) for job in jobs]
 
     async def _run_all(self, jobs: Sequence[CallState], batch: Batch, watches: Sequence[BatchObserver]) -> None:
-        """Run the calls, each written down before and after where there is a journal."""
+        """Run the calls; with a journal, write the intent of each before it runs and its outcome afterwards."""
         run = self._run if batch.deadline is None else self._run_in_time
         if watches:
             run = with_observers(run, watches)
@@ -188,7 +190,7 @@ class Executor:
         await recording.begin([job for job in jobs if not self._must_be_asked(job)])
         batch.leave_queues(job for job in jobs if job.settled is not None)
         left = [job for job in jobs if job.settled is None]
-        if len(left) <= 1:  # no other's outcome would wait for it
+        if len(left) <= 1:  # no other outcome would have to wait for this call
             await run_all(batch, left, run, workers=self._concurrency)
             return
         run = following(run, recording)
@@ -196,7 +198,7 @@ class Executor:
             await run_all(batch, left, run, workers=self._concurrency)
 
     def _must_be_asked(self, job: CallState) -> bool:
-        """Whether something may still answer in the tool's place, so that it is too early to write that it will run."""
+        """Return whether a check, approval, cache or interceptor may still answer; the intent is then written later."""
         tool = job.entry.tool
         return bool(self._interceptors or tool.checks or job.needs_approval or tool.cache is not None)
 
@@ -224,7 +226,7 @@ class Executor:
         return BatchJournal(journal, context, self._spool, is_final)
 
     def _is_admitted(self, job: CallState, batch: Batch) -> bool:
-        """Look up → filter → available → backends → arguments; then give the call its context and its place."""
+        """Run the admission checks; if they pass, create the call's context and add it to the batch."""
         job.begun = time.perf_counter()
         refused = admit(job, batch.house)
         if refused is not None:
@@ -244,14 +246,14 @@ class Executor:
         return batch.join(job, self._lanes)
 
     async def _run(self, job: CallState, batch: Batch) -> None:
-        """Run one admitted call, inside the user's interceptors; its job is finished when this returns."""
+        """Run one admitted call inside the user's interceptors and store its result in `job`."""
         job.begun = time.perf_counter()
         try:
             if self._interceptors:
                 job.finish(await self._intercepted(job, batch))
             else:
                 job.finish(await self._perform(job, batch))
-        except BaseException as error:  # noqa: BLE001  whatever happens round a call is its answer
+        except BaseException as error:  # noqa: BLE001  every failure around a call becomes its result
             ending = external_cancellation(error)
             if ending is not None:
                 await reraise(ending)
@@ -261,7 +263,7 @@ class Executor:
                 ticket.leave()
 
     async def _run_in_time(self, job: CallState, batch: Batch) -> None:
-        """Run one call of a batch that has a deadline: nothing a call waits for makes it later."""
+        """Run one call of a batch that has a deadline; waiting for approval or locks counts towards it."""
         with anyio.CancelScope(deadline=cast("float", batch.deadline)) as scope:
             await self._run(job, batch)
         if scope.cancel_called and (job.settled is None or not job.settled.result.ok):
@@ -276,7 +278,7 @@ class Executor:
         return await intercepted(job, self._interceptors, inner)
 
     async def _perform(self, job: CallState, batch: Batch) -> HandlerResult:
-        """One call that has passed the gates: own checks, approval, dry run, cache, run; in that order."""
+        """Run one admitted call: the tool's own checks, approval, dry run, cache, journal, then the handler."""
         tool = job.entry.tool
         if tool.checks:
             refused = await refused_by_checks(job)
@@ -308,7 +310,7 @@ class Executor:
         return with_capabilities(job, batch, run, backends=self._backends, spool=self._spool, redactor=self._redactor)
 
     async def _attempt(self, job: CallState, batch: Batch) -> HandlerResult:
-        """Wait for the call's turn, then run it within its time."""
+        """Acquire the call's resource locks and a slot, then run it with its timeout."""
         ticket, slots = batch.ticket(job), self._slots
         if ticket is not None:
             await ticket.ready()
@@ -325,7 +327,7 @@ class Executor:
             job.ctx.deadline = time.monotonic() + seconds
             with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
                 settled = await self._attempts.run(job, scope)
-                # What a handler raises because it is cancelled is not why it failed.
+                # An error that a handler raises because of the timeout must not hide the timeout.
                 if settled.result.ok or not scope.cancel_called:
                     return settled
         finally:
@@ -353,7 +355,7 @@ async def _foretell(job: CallState, batch: Batch) -> HandlerResult:  # noqa: ARG
 
 
 def _timed_out(tool: str) -> Err:
-    text = f"The tool {tool!r} took too long and was given up. Ask for less, or try something else."
+    text = f"The tool {tool!r} took too long and was cancelled. Ask for less, or try something else."
     return Err("timed_out", text, retryable=True)
 
 

@@ -1,4 +1,4 @@
-"""Keeps a batch's results inside its budget, and what does not fit whole in the spool."""
+"""Truncates the results of a batch to its budget and spools the full results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from spindle.execution.preview import detect_kind, preview
 from spindle.execution.results import HandlerResult
 
 READ_WHOLE_BYTES = 8 << 20
-"""An artifact up to this size is read whole, so that its shape can be shown; of a larger one only the beginning."""
+"""Artifacts up to this size are read completely for a structured preview; of larger ones only the beginning."""
 
 _NOT_WORTH_NAMING = {"artifact_byte_length", "artifact_line_count", "artifact_estimate_tokens"}
 
@@ -24,7 +24,7 @@ _NOT_WORTH_NAMING = {"artifact_byte_length", "artifact_line_count", "artifact_es
 async def fit_to_budget(
     jobs: Sequence[CallState], budget: Budget, spool: Spool | None, redact: Callable[[str], str] = str
 ) -> None:
-    """Cut what is over its share, share the room small results leave, and keep the whole of all that is cut."""
+    """Truncate results over their share, allot the room that small results leave, and spool the full results."""
     texts = [await _text_of(job, budget, redact) for job in jobs if not _is_foretold(job)]
     wants = [budget.size(text.most) for text in texts]
     keeper = _Spooler(spool)
@@ -39,7 +39,7 @@ async def fit_to_budget(
 
 
 def fits_untruncated(job: CallState, budget: Budget, share: int) -> bool:
-    """Whether a result is known to be shown as it is, whatever its siblings give: it fits into its fair share."""
+    """Return whether a result fits into its fair share, so that it is not truncated whatever its siblings return."""
     result = job.reduced
     if result is None or job.needs_full_copy or (isinstance(result, Ok) and result.artifact is not None):
         return False
@@ -49,28 +49,28 @@ def fits_untruncated(job: CallState, budget: Budget, share: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What a job's result says, and how much of it there is."""
+    """The text of a result and its total length."""
 
     job: CallState
     shown: str
-    """The text; of a huge artifact its beginning."""
+    """The text; for a huge artifact only its beginning."""
     total_chars: int
 
     @property
     def most(self) -> str:
-        """As much as the tool itself lets through."""
+        """The text limited to the tool's `max_result_chars`."""
         cap = _cap(self.job)
         return self.shown if cap is None else first_chars(self.shown, cap)
 
 
 def _cap(job: CallState) -> int | None:
-    # A call that was refused early has no tool.
+    # A call that was rejected early has no entry.
     entry = cast("Any", job.entry)
     return None if entry is None else entry.tool.max_result_chars
 
 
 def all_fit(jobs: Sequence[CallState], budget: Budget) -> bool:
-    """Tell the common case at a glance: a few short texts, and nothing that must be kept."""
+    """Return quickly whether all results fit and none must be spooled, which is the common case."""
     if budget.tokens is not None:
         return False
     chars = 0
@@ -90,7 +90,7 @@ def all_fit(jobs: Sequence[CallState], budget: Budget) -> bool:
 
 
 def _is_foretold(job: CallState) -> bool:
-    """Whether this is our own short sentence about a call that was not made; it is told as it is."""
+    """Return whether the result is the built-in dry-run text, which is never truncated."""
     ctx = cast("Any", job.ctx)
     return ctx is not None and ctx.dry_run and job.entry.tool.preview is None
 
@@ -100,21 +100,21 @@ async def _text_of(job: CallState, budget: Budget, redact: Callable[[str], str])
     if isinstance(result, Ok) and isinstance(result.artifact, Artifact) and not result.value:
         try:
             return await _read(job, result.artifact, budget.most_chars, redact)
-        except Exception as error:  # noqa: BLE001  a reader may be anyone's
-            text = f"The tool {job.call.name!r} gave an artifact that cannot be read."
+        except Exception as error:  # noqa: BLE001  a custom reader may raise anything
+            text = f"The tool {job.call.name!r} returned an artifact that cannot be read."
             job.reduced = result = Err("execution_failed", text, cause=error)
     words = "" if result is None else result.value if isinstance(result, Ok) else result.error
     return _Text(job, words, len(words))
 
 
 async def _read(job: CallState, artifact: Artifact, chars: int, redact: Callable[[str], str]) -> _Text:
-    """Read no more of an artifact than could be shown; a character takes up to four bytes."""
+    """Read at most as much of an artifact as can be shown; a character takes up to four bytes."""
     length = await artifact.byte_length()
     if length <= max(4 * chars, READ_WHOLE_BYTES):
         text = redact(await artifact.as_text())
         return _Text(job, text, len(text))
     data = await artifact.first_bytes(4 * chars + 3)
-    # Masked before it is cut, or the cut might leave the beginning of a secret.
+    # Redacted before it is cut: the cut could leave part of a secret.
     shown = redact(data.decode("utf-8-sig", "ignore"))[:chars]
     return _Text(job, shown, await artifact.char_count())
 
@@ -134,22 +134,22 @@ def _shown(text: _Text, room: int, budget: Budget, structured: Any) -> str:
     plain = budget.cut(text.most, room)
     try:
         shaped = preview(text.shown, len(plain), structured=structured, kind=detect_kind(text.shown, structured))
-    except Exception:  # noqa: BLE001  a value that cannot be shown in its shape is shown as text
+    except Exception:  # noqa: BLE001  fall back to plain text
         return plain
     return shaped if budget.size(shaped) <= room else plain
 
 
 @dataclass(frozen=True, slots=True)
 class _Spooler:
-    """Keeps whole results, once each: equal calls share theirs."""
+    """Spools full results, once each; duplicate calls share one artifact."""
 
     spool: Spool | None
     _kept: dict[int, Any] = field(default_factory=dict[int, Any])
 
     async def spool_full(self, job: CallState) -> Ok:
-        """Give the result with an artifact of all that the handler gave, before any reduction."""
+        """Return the result with an artifact of the handler's full result, before any reduction."""
         result, settled = cast("Ok", job.reduced), cast("HandlerResult", job.settled)
-        # What a reader tool gave is a part of something that is kept already.
+        # A reader tool returns a part of an artifact that is already spooled.
         if result.artifact is not None or self.spool is None or isinstance(job.entry.tool, ReaderTool):
             return result
         artifact = self._kept.get(id(settled))
@@ -163,8 +163,8 @@ class _Spooler:
         try:
             reader = await spool.write(job.spool_id, content, turn_id=ctx.turn_id)
             return _class_for(job, result)(reader)
-        except Exception as error:  # noqa: BLE001  a full disk costs the rest of a result, not the result
-            ctx.events.warn(f"the whole result of {job.call.name!r} could not be kept", source="spool", error=error)
+        except Exception as error:  # noqa: BLE001  a full disk must not lose the truncated result
+            ctx.events.warn(f"the full result of {job.call.name!r} could not be spooled", source="spool", error=error)
             return None
 
 

@@ -1,4 +1,4 @@
-"""The user's own policies round each call, like the layers of an onion."""
+"""Interceptors, which wrap each call and may answer it, and observers, which are only notified of calls."""
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -17,13 +17,13 @@ from spindle.tools.context import ToolContext
 
 Next: TypeAlias = Callable[..., Awaitable[CallOutcome]]
 Interceptor: TypeAlias = Callable[[Call, ToolContext, Next], Awaitable[CallOutcome]]
-"""`async (call, ctx, next) -> CallOutcome`; calls `await next()` to go on, or answers by itself."""
+"""`async (call, ctx, next) -> CallOutcome`; calls `await next()` to continue, or returns its own outcome."""
 
 
 async def intercepted(
     job: CallState, interceptors: Sequence[Interceptor], inner: Callable[[], Awaitable[CallOutcome]]
 ) -> HandlerResult:
-    """Run the call inside its interceptors; one that fails, or answers with something else, refuses the call."""
+    """Run the call inside its interceptors; reject the call if one raises or returns something else than an outcome."""
     once = _Once(job, inner)
 
     def layer(index: int) -> Next:
@@ -37,7 +37,7 @@ async def intercepted(
 
     try:
         outcome = cast("object", await layer(0)())
-    except BaseException as error:  # noqa: BLE001  a guard that raises refuses
+    except BaseException as error:  # noqa: BLE001  an interceptor that raises rejects the call
         ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
@@ -45,7 +45,9 @@ async def intercepted(
         return HandlerResult(_refusal(job, error))
     if not isinstance(outcome, CallOutcome) or not isinstance(cast("object", outcome.result), (Ok, Err)):
         kind = type(cast("object", outcome)).__name__
-        job.ctx.events.warn(f"an interceptor of {job.call.name!r} gave no outcome: {kind}", source="interceptor")
+        job.ctx.events.warn(
+            f"an interceptor of {job.call.name!r} returned {kind}, expected a CallOutcome", source="interceptor"
+        )
         return HandlerResult(_refusal(job, None))
     if job.settled is not None and outcome.result is job.settled.result:
         return job.settled
@@ -53,7 +55,7 @@ async def intercepted(
 
 
 class _Once:
-    """The call inside all its interceptors, which runs at most once however often it is asked for."""
+    """The innermost step of the chain; runs the call at most once, however often `next()` is called."""
 
     def __init__(self, job: CallState, inner: Callable[[], Awaitable[CallOutcome]]) -> None:
         self._job = job
@@ -66,22 +68,28 @@ class _Once:
             self._has_begun = True
             self._outcome = await self._inner()
         elif self._outcome is None:
-            raise UsageError("an interceptor called next() while the call was still running", field="interceptors")
+            raise UsageError(
+                "An interceptor called next() while the call was still running; await the first next().",
+                field="interceptors",
+            )
         else:
-            message = f"an interceptor of {self._job.call.name!r} called next() again: the call was not run twice"
+            message = f"an interceptor of {self._job.call.name!r} called next() again; the call was not run again"
             self._job.ctx.events.warn(message, source="interceptor")
         return self._outcome
 
 
 def _refuse_changes(given: tuple[Any, ...], job: CallState) -> None:
-    """Refuse another call than the one that passed the gates: they would not have seen what runs."""
+    """Reject a call that differs from the admitted one: the admission checks did not see it."""
     for thing in given:
         if isinstance(thing, Call) and thing is not job.call and thing != job.call:
-            raise UsageError("an interceptor cannot change a call; answer it, or pass it on", field="interceptors")
+            raise UsageError(
+                "An interceptor cannot change a call; return an outcome, or call next() without arguments.",
+                field="interceptors",
+            )
 
 
 def _answered(job: CallState, result: Ok | Err) -> HandlerResult:
-    """Take an answer in the tool's place, held to the same rules, and never more trusted than the tool's."""
+    """Normalize an interceptor's own result like the tool's; it is never more trusted than the tool."""
     tool = job.entry.tool
     settled = normalize(result, tool=tool.name, trusted=tool.trusted)
     if isinstance(result, Ok) and isinstance(settled.result, Ok) and not result.trusted:
@@ -101,41 +109,41 @@ _TELEMETRY = "spindle.telemetry.instrumentation"
 
 
 class BatchObserver(Protocol):
-    """Watches one batch; it is asked to be quick, and what it raises is a warning."""
+    """Port that observes one batch; its methods should return quickly, and an exception only emits a warning."""
 
     def begin(self, job: CallState) -> None:
-        """Hear that a call which passed the gates runs from now on, in this task."""
+        """Handle the start of an admitted call, in the task that runs it."""
         ...
 
     def end(self, job: CallState) -> None:
-        """Hear, in the same task, that it runs no longer."""
+        """Handle the end of the call, in the same task."""
         ...
 
     def close(self, jobs: Sequence[CallState]) -> None:
-        """Hear what became of every call, also of those that never ran; told once, also when the caller leaves."""
+        """Handle the results of all calls, including those that never ran; called once, also on cancellation."""
         ...
 
 
 class CallObserver(Protocol):
-    """Stands among an executor's interceptors, but cannot answer a call."""
+    """Port that is passed to an executor among its interceptors, but cannot answer a call."""
 
     def watch(self, context: ToolContext) -> BatchObserver | None:
-        """Give a watch for one batch; `None` when there is nobody to tell, and then it costs nothing more."""
+        """Return an observer for one batch, or `None` to skip the batch at no further cost."""
         ...
 
 
 class AutoTelemetry:
-    """OpenTelemetry, told of every call once the program has set up an SDK; before that, a look into a dict."""
+    """Enables OpenTelemetry as soon as its SDK is imported; until then only checks `sys.modules`."""
 
     def __init__(self) -> None:
         self._telemetry: CallObserver | None = None
 
     def watch(self, context: ToolContext) -> BatchObserver | None:
-        """Give what telemetry gives, as soon as an SDK is loaded."""
+        """Return the telemetry observer of one batch, or `None` while no SDK is imported."""
         if self._telemetry is None:
             if _SDK not in sys.modules:
                 return None
-            # By its name, and not before it is needed: it is further out, and knows of libraries that we do not.
+            # Imported by name on first use: it is in an outer layer and needs optional libraries.
             self._telemetry = cast("CallObserver", import_module(_TELEMETRY).telemetry())
         return self._telemetry.watch(context)
 
@@ -143,36 +151,36 @@ class AutoTelemetry:
 def split_observers(
     given: Iterable[Interceptor | CallObserver],
 ) -> tuple[tuple[Interceptor, ...], tuple[CallObserver, ...]]:
-    """Give those who may answer calls, and those who only look on: telemetry too, unless somebody gave their own.
+    """Split the list into interceptors and observers; add `AutoTelemetry` unless it holds a telemetry observer.
 
     Raises:
-        UsageError: One can do neither.
+        UsageError: An item is neither.
     """
     if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
         raise UsageError("interceptors must be a list of async (call, ctx, next)", field="interceptors")
     interceptors: list[Interceptor] = []
     witnesses: list[CallObserver] = []
     for one in given:
-        # By its class: some interceptors, such as test doubles, answer to any name.
+        # Checked on the class: some instances, such as mocks, have every attribute.
         if hasattr(type(one), "watch"):
             witnesses.append(cast("CallObserver", one))
         elif callable(one):
             interceptors.append(one)
         else:
             kind = type(cast("object", one)).__name__
-            raise UsageError(f"an interceptor is an async (call, ctx, next), not a {kind}", field="interceptors")
+            raise UsageError(f"Expected an interceptor, async (call, ctx, next), got {kind}.", field="interceptors")
     if not any(getattr(type(one), "is_telemetry", False) for one in witnesses):
         witnesses.insert(0, AutoTelemetry())
     return tuple(interceptors), tuple(witnesses)
 
 
 def start_observers(witnesses: Sequence[CallObserver], context: ToolContext) -> tuple[BatchObserver, ...]:
-    """Ask each witness whether it wants to see this batch."""
+    """Start the observers of a batch; an observer that raises is skipped with a warning."""
     watches: tuple[BatchObserver, ...] = ()
     for witness in witnesses:
         try:
             watch = witness.watch(context)
-        except Exception as error:  # noqa: BLE001  looking on must never end the work
+        except Exception as error:  # noqa: BLE001  an observer must not fail a batch
             _warn(context.events, error)
         else:
             if watch is not None:
@@ -181,7 +189,7 @@ def start_observers(witnesses: Sequence[CallObserver], context: ToolContext) -> 
 
 
 def with_observers(run: Run, watches: Sequence[BatchObserver]) -> Run:
-    """Run calls under these eyes."""
+    """Return `run` wrapped so that the observers are notified of the start and the end of each call."""
 
     async def run_watched(job: CallState, batch: Batch) -> None:
         events = batch.context.events
@@ -197,7 +205,7 @@ def with_observers(run: Run, watches: Sequence[BatchObserver]) -> Run:
 
 
 def finish_observers(watches: Sequence[BatchObserver], jobs: Sequence[CallState], events: Events) -> None:
-    """Tell the watches of a batch what became of its calls."""
+    """Notify the observers of a batch of the results of its calls."""
     for watch in watches:
         _safely(events, watch.close, jobs)
 
@@ -205,9 +213,9 @@ def finish_observers(watches: Sequence[BatchObserver], jobs: Sequence[CallState]
 def _safely(events: Events, tell: Callable[..., None], told: object) -> None:
     try:
         tell(told)
-    except Exception as error:  # noqa: BLE001  looking on must never end the work
+    except Exception as error:  # noqa: BLE001  an observer must not fail a batch
         _warn(events, error)
 
 
 def _warn(events: Events, error: Exception) -> None:
-    events.warn(f"a witness of calls raised {type(error).__name__}", source="witness", error=error)
+    events.warn(f"a call observer raised {type(error).__name__}", source="witness", error=error)

@@ -1,4 +1,4 @@
-"""Running a call's body, once or, for what does no harm twice, again; whatever it raises becomes an answer."""
+"""Runs the handler of a call with retries and capability handles; every exception becomes a result."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ _MOST_DOUBLINGS = 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retries:
-    """How often an idempotent tool is tried again, and how long is waited between."""
+    """How often an idempotent tool is retried, and the wait between attempts."""
 
     times: int = 2
     first_wait_seconds: float = 0.1
     max_wait_seconds: float = 5.0
 
     def wait_seconds(self, attempt: int) -> float:
-        """Give the wait after attempt `attempt`, counted from 1: twice as long each time."""
+        """Return the wait after an attempt, counted from 1; it doubles each time."""
         return min(self.first_wait_seconds * 2 ** min(attempt - 1, _MOST_DOUBLINGS), self.max_wait_seconds)
 
 
 class Attempts:
-    """Runs bodies where they belong: here, in a thread, in a process, or behind a transport."""
+    """Runs handlers on the event loop, in a thread, in a process, or through a transport."""
 
     def __init__(self, retries: Retries, local: Local, transport: Transport | None) -> None:
         self._retries = retries
@@ -44,7 +44,7 @@ class Attempts:
         self._transport = transport
 
     async def run(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
-        """Run the body with its events around it; never raises but for a cancellation from outside."""
+        """Run the handler and emit its start and end events; raises only on external cancellation."""
         events = job.ctx.events
         if not (events.heard("tool_execution_start") or events.heard("tool_execution_end")):
             settled_now = await self._run(job, scope)
@@ -62,7 +62,7 @@ class Attempts:
         return settled[0]
 
     def _run(self, job: CallState, scope: anyio.CancelScope) -> Coroutine[Any, Any, HandlerResult]:
-        """Choose how often: what may do harm twice is tried once."""
+        """Run idempotent tools with retries and all others once."""
         return self._repeatedly(job, scope) if job.entry.tool.idempotent else self._once(job, scope)
 
     async def _repeatedly(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
@@ -73,9 +73,9 @@ class Attempts:
                 return settled
             wait = self._retries.wait_seconds(job.attempts)
             if anyio.current_time() + wait >= scope.deadline:
-                return settled  # there is no time for another try, and why this one failed says more than a timeout
+                return settled  # no time for another attempt, and this error is more useful than a timeout
             await anyio.sleep(wait)
-            # The try before may have changed its arguments; this one is to be the same call.
+            # The previous attempt may have changed its arguments; build them again.
             job.value = job.runnable.schema.validator()(own_copy(job.arguments or {}), job.call.args)
 
     async def _once(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
@@ -88,7 +88,7 @@ class Attempts:
                 value = await runnable.handler(job.value, job.ctx, runnable.meta)
             else:
                 value = await self._local.run(job)
-        except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
+        except BaseException as error:  # noqa: BLE001  every exception of a tool becomes its result
             ending = external_cancellation(error, scope)
             if ending is not None:
                 await reraise(ending)
@@ -113,7 +113,7 @@ Run: TypeAlias = Callable[[CallState, Batch], Awaitable[HandlerResult]]
 async def with_capabilities(
     job: CallState, batch: Batch, run: Run, *, backends: Backends, spool: Spool | None, redactor: Redactor
 ) -> HandlerResult:
-    """Open the handles the tool declared, run it, and close them again."""
+    """Open the capability handles that the tool declared, run it, and close them."""
     tool, ctx = job.entry.tool, job.ctx
     scope = CallScope(
         tool=tool.name,
@@ -127,8 +127,8 @@ async def with_capabilities(
     )
     try:
         opened = handles(tool.capabilities, backends, scope)
-    except Exception as error:  # noqa: BLE001  a guard that raises refuses
-        text = f"The tool {tool.name!r} cannot be used now: what it needs could not be opened."
+    except Exception as error:  # noqa: BLE001  a backend that raises rejects the call
+        text = f"The tool {tool.name!r} cannot be used now: its capabilities could not be opened."
         return HandlerResult(Err("not_available", text, cause=error))
     ctx.grant(opened)
     try:

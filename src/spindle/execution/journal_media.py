@@ -1,6 +1,6 @@
-"""Media of recorded answers: kept in the spool, named in the journal, and given again with the answer.
+"""Media of recorded results: spooled, described in the journal, and restored with the recorded result.
 
-Where the content could not be kept, an answer that is given again says what it lacks.
+A restored result notes the media whose content could not be kept.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -19,22 +19,22 @@ from spindle.media.labels import safe_filename, safe_mime_type
 from spindle.media.media import Media
 
 MAX_KEPT_BYTES: Final = 64 << 20
-"""Media that is larger is named and not kept."""
+"""Larger media is described but not spooled."""
 KEEP_SECONDS: Final = 10.0
-"""So long an outcome waits, at most, for the media of its batch to be kept."""
+"""Maximum time for spooling the media of a batch."""
 MEASURE_SECONDS: Final = 1.0
-"""So long where it is only to be measured."""
+"""Maximum time if media is only measured."""
 
 Warn: TypeAlias = Callable[[str, BaseException], None]
 
 
 async def keep_media(jobs: Sequence[CallState], spool: Spool | None, warn: Warn) -> None:
-    """Keep the media of calls that are about to be recorded, and take down what is to be said of it."""
+    """Spool the media of calls that are about to be recorded and store their descriptions."""
     owed = [job for job in jobs if job.record is not None and job.record.media is None and _media_of(job)]
     seconds = KEEP_SECONDS if spool is not None else MEASURE_SECONDS
     deadline = anyio.current_time() + seconds if owed else 0
     for job in owed:
-        # A call that may be repeated is, and so its answer is never given again.
+        # A read-only call runs again, so its recorded result is never returned.
         place = None if job.entry.tool.read_only else spool
         described = [await _described(job, media, place, deadline, warn) for media in _media_of(job)]
         cast("Any", job.record).media = described
@@ -43,15 +43,15 @@ async def keep_media(jobs: Sequence[CallState], spool: Spool | None, warn: Warn)
 async def restored_media(
     described: object, spool: Spool | None, warn: Warn
 ) -> tuple[tuple[Media, ...], list[Mapping[str, Any]]]:
-    """Give the media that is still there, and the descriptions of what is not."""
+    """Return the media that can still be read, and the descriptions of lost media."""
     found: list[Media] = []
     lost: list[Mapping[str, Any]] = []
     for each in cast("list[object]", described) if isinstance(described, list) else []:
         told: Mapping[str, Any] = cast("Mapping[str, Any]", each) if isinstance(each, Mapping) else {}
         try:
             media = await _reopened(told, spool)
-        except Exception as error:  # noqa: BLE001  what is left of an answer is still an answer
-            warn("media of an answer could not be read again", error)
+        except Exception as error:  # noqa: BLE001  the rest of the result is still returned
+            warn("media of a recorded result could not be read from the spool", error)
             media = None
         if media is None:
             lost.append(told)
@@ -61,7 +61,7 @@ async def restored_media(
 
 
 def note_of(lost: Sequence[Mapping[str, Any]]) -> str:
-    """Say which media an answer lacks, as lines behind its text."""
+    """Return the lines that name lost media, to append to the text."""
     return "".join(f"\n[media of this answer was not kept: {_words(each)}]" for each in lost)
 
 
@@ -78,15 +78,15 @@ async def _described(job: CallState, media: Media, spool: Spool | None, deadline
             if spool is not None and (length or 0) <= MAX_KEPT_BYTES:
                 await spool.write(place, _bounded(media), turn_id=job.ctx.turn_id)
                 is_kept = True
-        except Exception as error:  # noqa: BLE001  a source of media may be anyone's
-            warn(f"media of {job.call.name!r} could not be kept", error)
+        except Exception as error:  # noqa: BLE001  a custom media reader may raise anything
+            warn(f"media of {job.call.name!r} could not be spooled", error)
     if scope.cancelled_caught:
-        warn(f"media of {job.call.name!r} could not be kept", TimeoutError("it took too long to read"))
+        warn(f"media of {job.call.name!r} could not be spooled", TimeoutError("reading the media took too long"))
     return {**_labels(job, media), "byte_length": length, "kept": place if is_kept else None}
 
 
 def _labels(job: CallState, media: Media) -> dict[str, Any]:
-    """Describe media as JSON; what somebody else worded may hold a secret."""
+    """Describe media as JSON; redact the fields that may contain secrets."""
     labels: dict[str, Any] = {**media.to_dict(), "filename": job.ctx.redacted(media.filename)}
     if media.source is not None:
         labels["source"] = job.ctx.redacted(media.source)
@@ -102,7 +102,7 @@ async def _bounded(media: Media) -> AsyncGenerator[bytes]:
         async for chunk in chunks:
             left -= len(chunk)
             if left < 0:
-                raise SpoolError(f"{media.safe_filename} has more than {MAX_KEPT_BYTES} bytes")
+                raise SpoolError(f"Media {media.safe_filename} exceeds {MAX_KEPT_BYTES} bytes.")
             yield chunk
 
 
@@ -113,7 +113,7 @@ async def _reopened(told: Mapping[str, Any], spool: Spool | None) -> Media | Non
         return None
     length = told.get("byte_length")
     if length is not None and await settled(reader.byte_length()) != length:
-        return None  # something else was written there since
+        return None  # the spool entry was overwritten
     labels: dict[str, Any] = {name: value for name, value in told.items() if name not in {"byte_length", "kept"}}
     return Media.from_reader(reader, **labels)
 

@@ -1,4 +1,4 @@
-"""The journal's part in a batch: what is written before calls run, and after; and which calls need not run again."""
+"""The journal side of a batch: intents before calls run, outcomes after, and answers for calls that already ran."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -25,14 +25,14 @@ from spindle.tools.context import ToolContext
 from spindle.tools.invocation import is_awaitable
 
 Clock: TypeAlias = tuple[datetime, float]
-"""The same instant as a time, and as `time.perf_counter()` counts."""
+"""The same instant as a datetime and as a value of `time.perf_counter()`."""
 
 
 def build_intent(job: CallState, now: datetime) -> Intent:
-    """Say that a call is about to run; its key is taken down, for its context is in the handler's hands then.
+    """Build the intent of a call; store its key in the call state, because the handler may change the context.
 
     Raises:
-        NotCanonicalError: Its session or turn cannot be named.
+        NotCanonicalError: Its session or turn id has no canonical JSON.
     """
     tool, ctx, call_id = job.entry.tool, job.ctx, job.call.tool_call_id
     if job.record is None:
@@ -54,15 +54,15 @@ def build_intent(job: CallState, now: datetime) -> Intent:
 
 
 def build_refusal_intent(job: CallState, context: ToolContext, now: datetime) -> Intent:
-    """Name a call that did not pass the gates. What it was given may hold secrets that nobody could tell apart.
+    """Build the intent of a call that was not admitted; without arguments, which may contain unknown secrets.
 
     Raises:
-        UsageError: It has no id.
-        NotCanonicalError: Its session or turn cannot be named.
+        UsageError: The call has no id.
+        NotCanonicalError: Its session or turn id has no canonical JSON.
     """
     call = job.call
     if not call.tool_call_id:
-        raise UsageError("a call without an id cannot be written down", field="tool_call_id")
+        raise UsageError("A call without a tool_call_id cannot be written to the journal.", field="tool_call_id")
     return Intent(
         tool_call_id=call.tool_call_id,
         tool=call.name,
@@ -76,7 +76,7 @@ def build_refusal_intent(job: CallState, context: ToolContext, now: datetime) ->
 
 
 def build_outcome(job: CallState, clock: Clock, *, key: str | None = None, text_only: bool = False) -> Finished:
-    """Say what became of a call, as it is shown."""
+    """Build the journal outcome of a call from the result that is returned."""
     now, ticks = clock
     result, key = job.reduced, cast("JournalState", job.record).key if key is None else key
     ended_at = now - timedelta(seconds=ticks - job.begun - job.duration_ms / 1000)
@@ -92,7 +92,7 @@ def build_outcome(job: CallState, clock: Clock, *, key: str | None = None, text_
             result={"field": err.field, "retryable": err.retryable},
             result_chars=len(err.error),
         )
-    # An artifact that the handler gave itself is not in our spool.
+    # An artifact that the handler returned is not in the executor's spool.
     is_kept = result.artifact is not None and result.artifact is not _given_artifact(job)
     return Finished(
         idempotency_key=key,
@@ -107,7 +107,7 @@ def build_outcome(job: CallState, clock: Clock, *, key: str | None = None, text_
 
 
 def _told(result: Ok, job: CallState, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
-    # A tool may repeat what it was told in confidence; that is for the one who asked, not for the record.
+    # A tool may repeat its secret arguments; the caller may see them, the journal must not.
     secrets = redactor_of(job.arguments, job.entry.tool.secret_fields)
     told: dict[str, Any] = {"value": secrets.redact(result.value)}
     if result.structured is not None and not text_only:
@@ -122,7 +122,7 @@ def _told(result: Ok, job: CallState, *, is_kept: bool, text_only: bool) -> dict
 
 
 def _attempts_before(job: CallState) -> int:
-    """A call that was found out about ran in the process that is gone, and not here."""
+    """Return 1 for a reconciled call, which ran in the crashed process, else 0."""
     return 1 if job.record is not None and job.record.interrupted_entry is not None else 0
 
 
@@ -132,7 +132,7 @@ def _given_artifact(job: CallState) -> Any:
 
 
 async def reconcile_interrupted(job: CallState, timeout_seconds: float) -> HandlerResult | None:
-    """Ask the tool what became of an interrupted call; whatever is no answer means that nobody knows."""
+    """Ask the tool for the result of an interrupted call; return `None` if it is unknown or asking failed."""
     tool = job.entry.tool
     if tool.reconcile is None:
         return None
@@ -145,8 +145,8 @@ async def reconcile_interrupted(job: CallState, timeout_seconds: float) -> Handl
                 return None
             if isinstance(found, (Ok, Err)):
                 return normalize(found, tool=tool.name, trusted=tool.trusted)
-            problem = TypeError(f"reconcile gave a {type(found).__name__} instead of an Ok, an Err or None")
-        except BaseException as error:  # noqa: BLE001  it is a user's function, and nobody is to fall over it
+            problem = TypeError(f"Expected reconcile to return an Ok, an Err or None, got {type(found).__name__}.")
+        except BaseException as error:  # noqa: BLE001  a user's callback must not fail the batch
             ending = external_cancellation(error, scope)
             if ending is not None:
                 await reraise(ending)
@@ -156,26 +156,26 @@ async def reconcile_interrupted(job: CallState, timeout_seconds: float) -> Handl
 
 
 GATHER_SECONDS = 0.02
-"""An outcome waits so long for others to be written with; then it no longer depends on how long its siblings take."""
+"""How long an outcome waits for others to be written in one transaction, independent of slow siblings."""
 
 IsFinal: TypeAlias = Callable[[CallState], bool]
 
 
 class BatchJournal:
-    """Writes down what becomes of one batch."""
+    """Writes the intents and outcomes of one batch to the journal."""
 
     def __init__(self, journal: Journal, context: ToolContext, spool: Spool | None, is_final: IsFinal) -> None:
         self._journal = journal
         self._context = context
         self._spool = spool
         self._is_final = is_final
-        """Whether an answer is known to be shown as it is, before those of its siblings are known."""
+        """Whether a result cannot change any more, before the results of its siblings are known."""
         self._ended: list[CallState] = []
         self._news = anyio.Event()
         self._all_ended = anyio.Event()
 
     async def begin(self, jobs: Sequence[CallState]) -> None:
-        """Write the intent of each call; one that must not run again is answered here."""
+        """Write the intent of each call; finish calls that must not run again."""
         now = datetime.now(UTC)
         intents = {job: intent for job in jobs if (intent := self._intended(job, now)) is not None}
         try:
@@ -184,10 +184,10 @@ class BatchJournal:
             if len(intents) == 1:
                 _refuse(*intents, error=error)
             else:
-                # One of them cannot be kept, and the others must not suffer for it.
+                # One intent cannot be stored; write them one by one so that the others can.
                 for job in intents:
                     await self.begin([job])
-        except Exception as error:  # noqa: BLE001  nothing runs that is not written down, whoever's the journal is
+        except Exception as error:  # noqa: BLE001  a call without a written intent must not run
             for job in intents:
                 _refuse(job, error=error)
         else:
@@ -197,7 +197,7 @@ class BatchJournal:
     def _intended(self, job: CallState, now: datetime) -> Intent | None:
         try:
             return build_intent(job, now)
-        except Exception as error:  # noqa: BLE001  a call id, say, that is no text
+        except Exception as error:  # noqa: BLE001  for example a call id that is not text
             _refuse(job, error=error)
             return None
 
@@ -213,11 +213,11 @@ class BatchJournal:
                 record.answer = HandlerResult(await self._answer(job, entry))
                 job.finish(record.answer)
             else:
-                text = f"The same call of {job.call.name!r} is running already; wait for its answer."
+                text = f"The same call of {job.call.name!r} is already running; wait for its result."
                 job.finish(HandlerResult(Err("not_available", text, retryable=True)))
 
     async def admit(self, job: CallState, *, timeout_seconds: float) -> HandlerResult | None:
-        """Let one call run, written down as begun; or give the answer it has without running."""
+        """Write the intent of one call and return `None`, or return its result if it must not run."""
         if job.record is None:
             await self.begin([job])
         record = cast("JournalState", job.record)
@@ -233,7 +233,7 @@ class BatchJournal:
             return await self._begin_again(job, record)
         record.is_recorded = True
         text = (
-            f"The call of {job.call.name!r} was interrupted by a crash, so nobody knows whether it took effect. "
+            f"The call of {job.call.name!r} was interrupted by a crash, so it is unknown whether it took effect. "
             "It was not run again: find out first."
         )
         return HandlerResult(Err("interrupted", text))
@@ -248,7 +248,7 @@ class BatchJournal:
         return None
 
     async def _answer(self, job: CallState, entry: JournalEntry) -> Ok | Err:
-        """Give the answer that was given before."""
+        """Rebuild the result that was recorded before."""
         record = entry.result or {}
         if entry.code is not None:
             code = cast("ErrCode", entry.code)
@@ -268,13 +268,13 @@ class BatchJournal:
         try:
             reader = None if self._spool is None else await self._spool.read(artifact_id)
             return None if reader is None else kind(reader)
-        except Exception as error:  # noqa: BLE001  what was shown then can be shown now
-            self._warn(f"the whole result of {job.call.name!r} could not be read again", error)
+        except Exception as error:  # noqa: BLE001  the recorded text is still returned
+            self._warn(f"the full result of {job.call.name!r} could not be read from the spool", error)
             return None
 
     @asynccontextmanager
     async def flush_in_background(self) -> AsyncGenerator[None]:
-        """While calls run, write the outcomes of those that have ended, so that none depends on a slow sibling."""
+        """Write the outcomes of finished calls while others still run, so that none waits for a slow sibling."""
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._keep_up)
             try:
@@ -284,7 +284,7 @@ class BatchJournal:
                 self._news.set()
 
     def ended(self, job: CallState) -> None:
-        """Take down that a call has ended; it is held up by nothing that is written."""
+        """Queue the outcome of a finished call for writing, without waiting for it."""
         record = job.record
         if record is not None and record.is_begun and self._is_final(job):
             self._ended.append(job)
@@ -296,18 +296,18 @@ class BatchJournal:
             with anyio.move_on_after(GATHER_SECONDS):
                 await self._all_ended.wait()
             if self._all_ended.is_set():
-                return  # what is left is written with the answers that had to be cut
+                return  # `finish` writes the rest, together with truncated results
             self._news = anyio.Event()
             ended, self._ended = self._ended, []
             try:
                 await self._write(ended)
-            except Exception:  # noqa: BLE001  it is tried once more at the end, and told then
+            except Exception:  # noqa: BLE001  `finish` tries again and reports a failure
                 return
 
     async def finish(self, jobs: Sequence[CallState], *, in_haste: bool = False) -> None:
-        """Write all that is not written yet; a journal that fails now is reported, the answers stand.
+        """Write all outcomes that are not written yet; a failure only emits a warning, the results stay valid.
 
-        In haste, media is named and not kept.
+        With `in_haste`, media is described but not spooled.
         """
         owed = [job for job in jobs if job.record is not None and job.record.is_begun and not job.record.is_recorded]
         refused = [note for job in jobs if (note := self._refusal(job)) is not None]
@@ -315,7 +315,9 @@ class BatchJournal:
             await self._write(owed, in_haste=in_haste)
             await self._journal.note(refused)
         except Exception as error:  # noqa: BLE001
-            self._warn(f"the outcomes of up to {len(owed) + len(refused)} calls could not be written", error)
+            self._warn(
+                f"the outcomes of up to {len(owed) + len(refused)} calls could not be written to the journal", error
+            )
 
     async def _write(self, jobs: Sequence[CallState], *, in_haste: bool = False) -> None:
         if not jobs:
@@ -329,14 +331,14 @@ class BatchJournal:
                 for job in jobs:
                     await self._write([job], in_haste=in_haste)
                 return
-            # A handler's own `structured` may be anything; the text is what the model was shown.
-            self._warn(f"of the result of {jobs[0].call.name!r} only the text could be written", error)
+            # A handler's `structured` may not be JSON; the text is what the model sees.
+            self._warn(f"only the text of the result of {jobs[0].call.name!r} could be written to the journal", error)
             await self._journal.finish([build_outcome(jobs[0], clock, text_only=True)])
         for job in jobs:
             cast("JournalState", job.record).is_recorded = True
 
     def _refusal(self, job: CallState) -> tuple[Intent, Finished] | None:
-        """What is to be said of a call that was refused: without its arguments where nobody found them good."""
+        """Build the rows of a rejected call; without its arguments if they were not validated."""
         result = None if job.settled is None else job.settled.result
         if not isinstance(result, Err) or (job.record is not None and (job.record.is_begun or job.record.is_recorded)):
             return None
@@ -348,7 +350,7 @@ class BatchJournal:
                 else build_refusal_intent(job, self._context, now)
             )
             return intent, build_outcome(job, (now, time.perf_counter()), key=intent.idempotency_key)
-        except Exception:  # noqa: BLE001  what has no name cannot be written down, and did nothing
+        except Exception:  # noqa: BLE001  a call without a valid id cannot be recorded, and had no effect
             return None
 
     def _warn(self, message: str, error: BaseException) -> None:
@@ -359,7 +361,7 @@ Run: TypeAlias = Callable[[CallState, Any], Coroutine[Any, Any, None]]
 
 
 def following(run: Run, recording: BatchJournal) -> Run:
-    """Run calls so that the recording hears of each end."""
+    """Return `run` wrapped so that `recording` is notified of the end of each call."""
 
     async def run_and_tell(job: CallState, batch: Any) -> None:
         await run(job, batch)
@@ -369,6 +371,6 @@ def following(run: Run, recording: BatchJournal) -> Run:
 
 
 def _refuse(job: CallState, *, error: BaseException) -> None:
-    text = f"The tool {job.call.name!r} was not run: the call could not be written down first."
+    text = f"The tool {job.call.name!r} was not run: the call could not be written to the journal."
     job.record = JournalState("", is_recorded=True)
     job.finish(HandlerResult(Err("not_available", text, retryable=True, cause=error)))

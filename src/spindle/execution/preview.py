@@ -1,7 +1,6 @@
-"""What a model sees of a result that is too long; the markers come after it.
+"""Previews of results that exceed their budget, without the truncation marker, which the caller appends.
 
-Plain text is its beginning. JSON keeps its structure (`preview_json.py`), a table its header and some rows
-(`preview_table.py`).
+`preview_json` keeps the structure of JSON, `preview_table` the header and some rows; plain text is cut at the end.
 """
 
 import csv
@@ -17,18 +16,18 @@ from spindle.artifacts.json_artifact import is_json, parse_json
 from spindle.execution.budget import allot, first_chars
 
 MAX_DEPTH: Final = 24
-"""What is nested deeper is only counted."""
+"""Values nested deeper are only counted."""
 MAX_PARSED_CHARS: Final = 32 << 20
-"""A longer text would take gigabytes as values."""
+"""A longer text is not parsed: its values could take gigabytes of memory."""
 MAX_KEY_CHARS: Final = 100
 HUGE_BITS: Final = 10_000
-"""Python refuses to write integers of more than 4,300 digits."""
+"""Larger integers are only described: Python refuses to print integers of more than 4,300 digits."""
 
 LEAST_ROOM: Final = 24
-"""Enough for each note that stands in for a value."""
+"""Enough for every note that replaces a value."""
 LEFT_OUT: Final = '"…"'
 BLANK: Final = "\ufeff \t\r\n"
-"""May come before the first bracket."""
+"""Characters that may precede the first bracket."""
 
 Container: TypeAlias = dict[str, Any] | list[Any] | tuple[Any, ...]
 _CONTAINERS = (dict, list, tuple)
@@ -37,25 +36,25 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _NotJsonError(Exception):
-    """A value that JSON has no words for; only plain types are trusted to behave."""
+    """Raised for a value that is not a plain JSON type."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One entry of a container that will be shown."""
+    """One entry of a container that the preview includes."""
 
     lead: str
-    """The key and its colon; nothing in an array."""
+    """The key and its colon; empty in an array."""
     value: Any
     wants: int
-    """Its size, or one more than it was measured to."""
+    """Its size in characters; `measured_to + 1` if it is larger than that."""
     measured_to: int
 
 
 def preview_json(text: str, cap: int, structured: Any = None) -> str | None:
-    """Show a JSON text in at most `cap` characters, or `None` where that cannot be done.
+    """Return a preview of a JSON text of at most `cap` characters, or `None` if it cannot be built.
 
-    `structured` spares reading the text, when it is the value that the text says.
+    If `structured` is the parsed value of the text, the text is not parsed again.
     """
     if cap < LEAST_ROOM:
         return None
@@ -116,7 +115,7 @@ def _string(text: str, room: int) -> str:
 
 
 def _container(value: Container, room: int, depth: int) -> str:
-    """Show the parts that fit, each in its fair share of the room, and count the others."""
+    """Render the parts that fit, each in its fair share of the room, and a count of the others."""
     is_object = isinstance(value, dict)
     note_room = len(_part_note(len(value) - 1, len(value), is_object=is_object)) + 1
     inner = room - note_room - 2
@@ -139,14 +138,14 @@ def _part_note(left: int, total: int, *, is_object: bool) -> str:
 
 
 def _pick(value: Container, room: int) -> list[_Part]:
-    """Choose the first parts: of an object as many keys as fit, of an array as many items as can say something."""
+    """Return the first parts that fit: keys of an object, or items of an array with a useful minimum size."""
     some = max(room // 4, LEAST_ROOM)
     if not isinstance(value, dict):
         return _fitting((("", item) for item in value), room, some)
     keys = _fitting(_entries(value), room, LEAST_ROOM)
     if len(keys) * 2 >= len(value):
         return keys
-    # Most of the keys do not fit: that is a map of many records, and a few whole ones tell more than bare keys.
+    # Most keys do not fit: the object is a map of many records, and a few full records are more useful than bare keys.
     return _fitting(_entries(value), room, some) or _fitting(_entries(value), room, len(LEFT_OUT))
 
 
@@ -158,7 +157,7 @@ def _entries(value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _fitting(entries: Iterable[tuple[str, Any]], room: int, some: int) -> list[_Part]:
-    """Take entries as long as each can have `some` room, or all it wants if that is less."""
+    """Return the first entries that fit when each takes its size, limited to `some`."""
     parts: list[_Part] = []
     for lead, item in entries:
         wants = _size(item, some)
@@ -170,7 +169,7 @@ def _fitting(entries: Iterable[tuple[str, Any]], room: int, some: int) -> list[_
 
 
 def _shares(parts: list[_Part], room: int) -> list[int]:
-    """Allot `room`, measuring no part much further than what it can get."""
+    """Allot `room` among the parts without measuring any part much beyond the room it can get."""
     wants = [part.wants for part in parts]
     measured_to = max((part.measured_to for part in parts), default=room)
     while sum(wants) < room and measured_to < room:
@@ -182,7 +181,7 @@ def _shares(parts: list[_Part], room: int) -> list[int]:
 
 
 def _size(value: Any, limit: int) -> int:
-    """The characters of `value` as compact JSON; `limit` and one if there are more, or it is nested too deeply."""
+    """Return the length of `value` as compact JSON; `limit + 1` if it is longer or nested too deeply."""
     left = limit
     open_containers: list[Iterator[Any]] = [iter((value,))]
     while open_containers:
@@ -206,7 +205,7 @@ _END = object()
 
 
 def _frame(container: Container) -> int:
-    """The brackets, commas and colons."""
+    """Return the number of brackets, commas and colons."""
     count = len(container)
     return max(count * 2, 1) + 1 if isinstance(container, dict) else max(count, 1) + 1
 
@@ -223,16 +222,16 @@ def _flat_size(value: Any, enough: int) -> int:
     if type(value) is str:
         return len(value) + 2 if len(value) > enough else len(_encode(value))
     if type(value) is int and value.bit_length() > HUGE_BITS:
-        return enough + 1  # never part of what is written in one go
+        return enough + 1  # forces the container to be rendered part by part
     return len(_scalar(value))
 
 
 def preview_table(text: str, cap: int) -> str | None:
-    """Show CSV, TSV or JSON Lines longer than `cap` in at most `cap` characters, or `None` where no row fits."""
+    """Return a preview of CSV, TSV or JSON Lines of at most `cap` characters, or `None` if no row fits."""
     header_lines = 0 if text[:64].lstrip(BLANK)[:1] in ("{", "[") else 1
     end = len(text) - text.endswith("\n")
     rows = text.count("\n", 0, end) + 1 - header_lines
-    # A quoted cell may span lines, and nobody counts cells here.
+    # A quoted cell may span lines, so a line is not always a row.
     unit = "lines" if header_lines and '"' in text else "rows"
     room = cap - len(_row_note(rows, rows, unit)) - 1
     last = _last_line(text, end, max(room // 3, 0))
@@ -249,7 +248,7 @@ def _row_note(left: int, rows: int, unit: str) -> str:
 
 
 def _last_line(text: str, end: int, room: int) -> str:
-    """The last line without its end, or nothing when it takes too much room."""
+    """Return the last line without its newline, or "" if it exceeds `room`."""
     start = text.rfind("\n", max(end - room - 1, 0), end)
     return text[start + 1 : end] if start >= 0 else ""
 
@@ -257,7 +256,7 @@ def _last_line(text: str, end: int, room: int) -> str:
 Kind: TypeAlias = Literal["text", "json", "table"]
 
 MIN_SHAPED_CHARS: Final = 40
-"""With less room the notes would say more than the content."""
+"""With less room the notes would be longer than the content."""
 
 _HEAD_CHARS = 16_384
 _TAIL_CHARS = 256
@@ -267,9 +266,9 @@ _COLUMN_NAME = re.compile(r"""[^\W\d][^"'{}<>=\[\]();,!?]{0,63}(\([^()]*\))?""")
 
 
 def preview(text: str, cap: int, *, structured: Any = None, kind: Kind) -> str:
-    """Show `text` in at most `cap` characters; what cannot be shown in its shape is cut as plain text.
+    """Return a preview of `text` of at most `cap` characters; fall back to cutting it as plain text.
 
-    `structured`, when it is the value that a JSON text says, spares reading the text again.
+    If `structured` is the parsed value of a JSON text, the text is not parsed again.
     """
     if len(text) <= cap:
         return text
@@ -280,7 +279,7 @@ def preview(text: str, cap: int, *, structured: Any = None, kind: Kind) -> str:
 
 
 def detect_kind(text: str, structured: Any = None) -> Kind:
-    """Guess the shape of a text from its first lines; when in doubt it is plain text."""
+    """Detect the format of a text from its first lines; fall back to plain text."""
     head = text[:_HEAD_CHARS].lstrip(BLANK)
     begins = head[:1]
     lines = _whole_lines(head, cut_off=len(text) > _HEAD_CHARS)
@@ -293,7 +292,7 @@ def detect_kind(text: str, structured: Any = None) -> Kind:
 
 
 def _whole_lines(head: str, *, cut_off: bool) -> list[str]:
-    """The first lines, without one that the head ends in the middle of."""
+    """Return the first lines, without a last line that may be incomplete."""
     lines = head.split("\n", _SAMPLE_LINES)
     if len(lines) > _SAMPLE_LINES or cut_off or not lines[-1]:
         lines.pop()
@@ -305,7 +304,7 @@ def _is_json_lines(lines: list[str]) -> bool:
 
 
 def _is_delimited(lines: list[str], delimiter: str) -> bool:
-    """Named columns, and as many cells in every row; a log or a paragraph has commas too, but no such first line."""
+    """Return whether the lines have a header and equally long rows; logs and prose have commas but no header."""
     try:
         rows = list(islice(csv.reader(lines, delimiter=delimiter, strict=True), _SAMPLE_LINES))
     except csv.Error:

@@ -1,4 +1,4 @@
-"""Requests run in processes of their own, each of which can be killed."""
+"""A transport that runs each request in a forked process, which is killed on cancellation."""
 
 import pickle
 from dataclasses import replace
@@ -17,9 +17,9 @@ from spindle.tools.registry import ToolRegistry
 
 
 class ProcessTransport:
-    """Runs each request in a process forked for it, async tools too; cancelled, the process is gone.
+    """A transport that forks a process per request, also for async tools; cancelling the request kills it.
 
-    What it answers must pickle: text and JSON do, media and artifacts that hold open things do not.
+    Results must pickle: text and JSON do, media and artifacts with open resources do not.
     """
 
     def __init__(self, registry: ToolRegistry, *, backends: Backends = NO_BACKENDS, max_processes: int = 8) -> None:
@@ -27,7 +27,7 @@ class ProcessTransport:
         self._lane = ProcessLane(max_processes)
 
     async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
-        """Run the request in a process and give what became of it."""
+        """Run the request in its own process and return its result."""
 
         def body(_link: ChildLink) -> Ok | Err:
             return _sendable(anyio.run(self._local.execute, request, cancel))
@@ -39,7 +39,7 @@ class ProcessTransport:
 
 
 def _sendable(result: Ok | Err) -> Ok | Err:
-    """Leave out a cause that does not pickle; its words are in the error already, as far as they may be told."""
+    """Drop a cause that does not pickle; the error text already describes it."""
     if isinstance(result, Err) and not _pickles(result.cause):
         return replace(result, cause=None)
     return result
@@ -47,7 +47,7 @@ def _sendable(result: Ok | Err) -> Ok | Err:
 
 def _pickles(value: Any) -> bool:
     try:
-        pickle.loads(pickle.dumps(value))  # noqa: S301  our own bytes, made in this line
-    except Exception:  # noqa: BLE001  whatever it raises, it does not pickle
+        pickle.loads(pickle.dumps(value))  # noqa: S301  bytes pickled on this line
+    except Exception:  # noqa: BLE001  pickling may raise anything
         return False
     return True

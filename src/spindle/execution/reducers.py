@@ -1,4 +1,4 @@
-"""Reducers shorten one tool's results, knowing their shape; nothing they do can harm a result."""
+"""Reducers, which shorten the results of one tool, their registry, and the checks that reject a bad reduction."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -10,33 +10,33 @@ from spindle.errors import InvalidReducerError, ReducerAlreadyRegisteredError
 
 Result: TypeAlias = Ok | Err
 Warn: TypeAlias = Callable[[str, BaseException | None], object]
-"""Told why a reduction was turned down, and what was raised, if anything was."""
+"""Called with the reason why a reduction was rejected, and the exception, if there was one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReduceInfo:
-    """What a reducer may know of the call whose result it shortens."""
+    """Facts about the call whose result is reduced."""
 
     args: Any = None
-    """As the tool was given them: a mapping or an object with attributes."""
+    """The arguments of the tool: a mapping or an object with attributes."""
     turn_count: int = 0
 
 
 class ReducerLike(Protocol):
-    """What a registry accepts: a `Reducer`, or any object with its two members."""
+    """The two members that a registry requires of a reducer."""
 
     @property
     def tool_name(self) -> str:
-        """The one tool whose results it knows."""
+        """The name of the tool whose results it reduces."""
         ...
 
     def reduce(self, result: Result, info: ReduceInfo) -> Result:
-        """A shorter result that says the same, or `result` itself."""
+        """Return a shorter result with the same meaning, or `result` itself."""
         ...
 
 
 class Reducer:
-    """Shortens the results of one tool: made from a function, or a subclass with `tool_name` and `reduce`."""
+    """Reduces the results of one tool; built from a function, or subclassed with `tool_name` and `reduce`."""
 
     tool_name: str
 
@@ -49,12 +49,12 @@ class Reducer:
             self._shorten = reduce
         elif type(self).reduce is Reducer.reduce:
             raise InvalidReducerError(
-                "A Reducer needs its function: pass reduce=…, or override `reduce` in a subclass.", field="reduce"
+                "A Reducer needs a function: pass reduce=…, or override `reduce` in a subclass.", field="reduce"
             )
         check_reducer(self)
 
     def reduce(self, result: Result, info: ReduceInfo) -> Result:
-        """A shorter result that says the same, or `result` itself; synchronous, and the same for the same input."""
+        """Return a shorter result with the same meaning, or `result` itself; synchronous and deterministic."""
         return self._shorten(result, info)
 
     def __repr__(self) -> str:
@@ -64,20 +64,20 @@ class Reducer:
 
 
 def check_reducer(reducer: object) -> str:
-    """The name of the tool that `reducer` is for.
+    """Check a reducer and return the name of its tool.
 
     Raises:
-        InvalidReducerError: It has no such name, or nothing that could be called.
+        InvalidReducerError: It lacks `tool_name` or a callable `reduce`.
     """
     name = getattr(reducer, "tool_name", None)
     if not isinstance(name, str) or not name:
         raise InvalidReducerError(
-            f"{type(reducer).__qualname__} is no reducer: its tool_name is {name!r}, and must be the name of a tool.",
+            f"Invalid reducer {type(reducer).__qualname__}: tool_name must be the name of a tool, got {name!r}.",
             field="tool_name",
         )
     if not callable(getattr(reducer, "reduce", None)):
         raise InvalidReducerError(
-            f"The reducer of {name!r} has no method reduce(result, info); {type(reducer).__qualname__} needs one.",
+            f"Invalid reducer {type(reducer).__qualname__} for {name!r}: it needs a method reduce(result, info).",
             tool=name,
             field="reduce",
         )
@@ -85,17 +85,17 @@ def check_reducer(reducer: object) -> str:
 
 
 class ReducerRegistry:
-    """At most one reducer for each tool, in the order they were registered."""
+    """A registry of at most one reducer per tool, in registration order."""
 
     def __init__(self) -> None:
         self._registered: dict[str, _Registration] = {}
 
     def register(self, reducer: ReducerLike) -> Callable[[], None]:
-        """Add `reducer`, and give back a function that takes this registration away again, and no other.
+        """Register `reducer` and return a function that removes this registration only.
 
         Raises:
             InvalidReducerError: It lacks `tool_name` or `reduce`.
-            ReducerAlreadyRegisteredError: The tool has a reducer.
+            ReducerAlreadyRegisteredError: The tool already has a reducer.
         """
         name = check_reducer(reducer)
         mine = _Registration(reducer)
@@ -104,14 +104,14 @@ class ReducerRegistry:
             raise _clash(name, existing.reducer, reducer)
 
         def clean_up() -> None:
-            # By identity: a late cleanup must not take away what somebody registered since.
+            # By identity: a late cleanup must not remove a newer registration.
             if self._registered.get(name) is mine:
                 del self._registered[name]
 
         return clean_up
 
     def get(self, tool_name: str) -> ReducerLike | None:
-        """The reducer of exactly that tool."""
+        """Return the reducer of a tool by its exact name, or `None`."""
         found = self._registered.get(tool_name)
         return found.reducer if found else None
 
@@ -133,7 +133,7 @@ class _Registration:
 def _clash(name: str, existing: ReducerLike, incoming: ReducerLike) -> ReducerAlreadyRegisteredError:
     there, new = repr(existing), repr(incoming)
     return ReducerAlreadyRegisteredError(
-        f"The tool {name!r} has a reducer, {there}, and {new} wants its place; call the cleanup of the first before.",
+        f"The tool {name!r} already has a reducer, {there}; remove it before you register {new}.",
         tool=name,
         existing=there,
         incoming=new,
@@ -141,19 +141,19 @@ def _clash(name: str, existing: ReducerLike, incoming: ReducerLike) -> ReducerAl
 
 
 def safe_reduce(reducer: ReducerLike, result: Result, info: ReduceInfo, *, warn: Warn) -> Result:
-    """`result` as `reducer` shortens it, or untouched when that would lose, lengthen or turn it; `warn` is told why."""
+    """Return the reduced result; on an invalid reduction call `warn` with the reason and return `result` unchanged."""
     try:
         reduced = cast("object", reducer.reduce(result, info))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 -- a reducer may not end a batch, not even by SystemExit
-        warn(f"{_named(reducer)} raised {type(error).__name__}; its result stays as it was.", error)
+    except BaseException as error:  # noqa: BLE001 -- a reducer must not end a batch, not even by SystemExit
+        warn(f"{_named(reducer)} raised {type(error).__name__}; the result was not reduced.", error)
         return result
     if reduced is result:
         return result
     problem = _problem(result, reduced)
     if problem:
-        warn(f"{_named(reducer)} {problem}; its result stays as it was.", None)
+        warn(f"{_named(reducer)} {problem}; the result was not reduced.", None)
         return result
     return _kept(result, cast("Result", reduced))
 
@@ -161,19 +161,19 @@ def safe_reduce(reducer: ReducerLike, result: Result, info: ReduceInfo, *, warn:
 def _problem(result: Result, reduced: object) -> str | None:
     if inspect.isawaitable(reduced):
         if inspect.iscoroutine(reduced):
-            reduced.close()  # or the interpreter would complain that nobody awaited it
-        return "gave back an awaitable, and reducers are synchronous"
+            reduced.close()  # avoids the "never awaited" warning
+        return "returned an awaitable, but reducers are synchronous"
     if not isinstance(reduced, Ok | Err) or not isinstance(cast("object", _text(reduced)), str):
-        return f"gave back {type(reduced).__name__}, and not an Ok or Err with a text"
+        return f"returned {type(reduced).__name__}, expected an Ok or Err with text"
     if reduced.ok is not result.ok:
-        return f"turned an {type(result).__name__} into an {type(reduced).__name__}"
+        return f"returned an {type(reduced).__name__} for an {type(result).__name__}"
     if len(_text(reduced)) > len(_text(result)):
-        return f"made {len(_text(result))} characters into {len(_text(reduced))}"
+        return f"returned {len(_text(reduced))} characters for {len(_text(result))}"
     return None
 
 
 def _kept(result: Result, reduced: Result) -> Result:
-    """The reduced text with everything else the call gave; a reducer decides neither cost nor trust."""
+    """Return `result` with the reduced text; a reducer cannot change cost, media or trust."""
     if isinstance(result, Ok) and isinstance(reduced, Ok):
         structured = result.structured if reduced.structured is None else reduced.structured
         return replace(result, value=reduced.value, structured=structured)

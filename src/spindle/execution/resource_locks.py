@@ -1,4 +1,4 @@
-"""Who may use a resource now: readers together, writers alone, everyone in the order they came. No I/O."""
+"""FIFO reader/writer locks on named resources. No I/O."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from spindle.errors import UsageError
 
 
 class ResourceLocks:
-    """The queues of all resources in use; a resource is only a name.
+    """The lock queues of all resources in use; a resource is only a name.
 
-    Joining is one step: a ticket takes its place in all its queues at once, so every queue has the same order and no
-    two tickets can wait for each other. Tickets may belong to any event loop.
+    A request enters all its queues in one step, so every queue has the same order and requests cannot deadlock.
+    Requests may belong to different event loops.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class ResourceLocks:
         self._queues: dict[str, _Queue] = {}
 
     def join(self, resources: Iterable[str], *, shared: bool) -> "LockRequest":
-        """Queue for `resources` and give the place; the order of joins is the order of service.
+        """Queue for `resources` and return the request; requests are served in join order.
 
         Raises:
             UsageError: `resources` is not an iterable of names.
@@ -37,7 +37,7 @@ class ResourceLocks:
         return ticket
 
     def leave(self, ticket: "LockRequest") -> None:
-        """Give up a ticket's places, and let in those who waited for them."""
+        """Release or withdraw a request, and grant the requests that waited for it."""
         with self._lock:
             if ticket.has_left:
                 return
@@ -57,12 +57,12 @@ class ResourceLocks:
 
     @property
     def in_use(self) -> int:
-        """How many resources are used or waited for; nothing is kept of any other."""
+        """The number of resources that are locked or waited for; no others are tracked."""
         return len(self._queues)
 
 
 class LockRequest:
-    """A place in the queues of some resources."""
+    """A request for locks on some resources."""
 
     __slots__ = ("_lanes", "_wakeup", "has_left", "pending", "resources", "shared")
 
@@ -72,41 +72,43 @@ class LockRequest:
         self.resources = resources
         self.shared = shared
         self.pending = 0
-        """So many of its resources are still in use by others."""
+        """The number of its resources that are not granted yet."""
         self.has_left = False
 
     @property
     def is_ready(self) -> bool:
-        """Whether the resources may be used now."""
+        """Whether all locks are granted."""
         return not self.pending and not self.has_left
 
     async def ready(self) -> None:
-        """Wait until the resources may be used; returns without a pause when they may be already.
+        """Wait until all locks are granted; return without a checkpoint if they already are.
 
         Raises:
-            UsageError: The ticket has left, or leaves while this waits.
+            UsageError: The request was released before or while this waits.
         """
         if self.pending and not self.has_left:
             if self._wakeup is None:
                 self._wakeup = ThreadsafeEvent()
-            # Looked at again: another thread may have let this ticket in before it could have woken us.
+            # Checked again: another thread may have granted the request before the event existed.
             if self.pending and not self.has_left:
                 await self._wakeup.wait()
         if self.has_left:
-            raise UsageError("this ticket has left its queues; join again to use the resources", field="resources")
+            raise UsageError(
+                "This lock request was released; call join() again to use the resources.", field="resources"
+            )
 
     def leave(self) -> None:
-        """Give up the place: after use, or while waiting. Leaving twice is leaving once."""
+        """Release the locks, or withdraw a waiting request; a second call does nothing."""
         self._lanes.leave(self)
 
     def wake(self) -> None:
-        """Tell the one who waits that something changed."""
+        """Wake the waiting task so that it checks the request again."""
         if self._wakeup is not None:
             self._wakeup.set()
 
 
 class _Queue:
-    """One resource: who uses it, and who waits in which order."""
+    """The holders and the waiting requests of one resource."""
 
     __slots__ = ("_inside", "_waiting")
 
@@ -119,7 +121,7 @@ class _Queue:
         return not self._inside and not self._waiting
 
     def enter(self, ticket: LockRequest) -> bool:
-        """Take the last place; says whether the ticket is inside at once."""
+        """Enqueue a request; return whether it was granted at once."""
         if not self._waiting and self._admits(ticket):
             self._inside.add(ticket)
             return True
@@ -127,11 +129,11 @@ class _Queue:
         return False
 
     def exit(self, ticket: LockRequest) -> list[LockRequest]:
-        """Give up a place; gives those who got inside by it."""
+        """Remove a request; return the requests that were granted by it."""
         self._inside.discard(ticket)
         self._waiting.pop(ticket, None)
         admitted: list[LockRequest] = []
-        # A writer that waits stops the row: readers behind it do not overtake it.
+        # Readers do not overtake a waiting writer.
         while self._waiting and self._admits(first := next(iter(self._waiting))):
             del self._waiting[first]
             self._inside.add(first)
@@ -139,12 +141,12 @@ class _Queue:
         return admitted
 
     def _admits(self, ticket: LockRequest) -> bool:
-        # Readers are inside with readers only, so one of them speaks for all.
+        # Holders are either all readers or one writer, so the first one decides.
         return not self._inside or (ticket.shared and next(iter(self._inside)).shared)
 
 
 def _names(resources: Iterable[object]) -> tuple[str, ...]:
-    # A lone text is an iterable of its letters, which nobody means.
+    # A single string is an iterable of characters, which is never intended.
     given = (resources,) if isinstance(resources, (str, bytes)) else tuple(resources)
     if isinstance(resources, (str, bytes)) or not all(isinstance(name, str) for name in given):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What a handler gave, as the one kind of result there is."""
+"""Normalizes handler values and exceptions to `Ok` or `Err`, and redacts secrets in results and errors."""
 
 import json
 import math
@@ -33,15 +33,15 @@ _ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count",
 
 
 class HandlerResult(NamedTuple):
-    """A result, and its whole bytes where the text is not the whole."""
+    """A normalized result, with its full bytes if they differ from the text."""
 
     result: Ok | Err
     full_bytes: bytes | None = None
-    """What is to be kept if the text gets cut; `None` when that is the text itself."""
+    """Spooled if the text is truncated; `None` if the text itself is the full result."""
 
     @property
     def is_lossy(self) -> bool:
-        """Whether the text could not say all: the handler gave bytes that are no text, or half of a character."""
+        """Whether the text lost data: the handler returned bytes that are not UTF-8, or lone surrogates."""
         result, whole = self.result, self.full_bytes
         if whole is None or not isinstance(result, Ok) or "\ufffd" not in result.value:
             return False
@@ -49,7 +49,7 @@ class HandlerResult(NamedTuple):
 
 
 def without_cost(settled: HandlerResult) -> HandlerResult:
-    """Give a result to another call, which costs nothing more."""
+    """Return the result without its cost, for a call that reuses it."""
     result = settled.result
     if not isinstance(result, Ok) or result.cost_usd is None:
         return settled
@@ -57,14 +57,14 @@ def without_cost(settled: HandlerResult) -> HandlerResult:
 
 
 def normalize(value: Any, *, tool: str, trusted: bool) -> HandlerResult:
-    """Turn a handler's value into a result; what cannot be one becomes an `Err`, never an exception."""
+    """Convert a handler's value to a result; an invalid value becomes an `Err`, never an exception."""
     if type(value) is str:
         return HandlerResult(Ok(value, trusted=trusted)) if value.isascii() else _of_text(value, trusted=trusted)
     if value is None:
         return HandlerResult(Ok(trusted=trusted))
     try:
         return _settled(value, tool=tool, trusted=trusted)
-    except BaseException as error:  # noqa: BLE001  the value is the handler's, and may do anything when looked at
+    except BaseException as error:  # noqa: BLE001  inspecting the value runs the handler's own code
         kind = printable(type(value).__name__, 60)
         reason = f"a {kind} that is neither text, bytes, media, an artifact nor JSON"
         return HandlerResult(invalid_result(tool, reason, error))
@@ -88,7 +88,7 @@ def _settled(value: Any, *, tool: str, trusted: bool) -> HandlerResult:
 
 
 def _of_text(text: str, *, trusted: bool) -> HandlerResult:
-    """Take a text as it is; halves of surrogate pairs, which no wire can carry, are replaced in what is shown."""
+    """Build a result from text; lone surrogates, which cannot be encoded, are replaced in the text only."""
     shown, whole = _sendable(text)
     return HandlerResult(Ok(shown, trusted=trusted), full_bytes=whole)
 
@@ -98,7 +98,7 @@ def _sendable(text: str) -> tuple[str, bytes | None]:
         text.encode()
     except UnicodeEncodeError:
         try:
-            whole = text.encode("utf-8", "surrogateescape")  # as from a file name: these were the bytes
+            whole = text.encode("utf-8", "surrogateescape")  # as in file names: restores the original bytes
         except UnicodeEncodeError:
             whole = text.encode("utf-8", "surrogatepass")
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), whole
@@ -130,7 +130,7 @@ def _wrong_field_of_err(err: Any) -> str | None:
     if not isinstance(err.error, str):
         return "Err.error is not text"
     if err.code not in _KNOWN_CODES:
-        return "Err.code is none of the codes there are"
+        return "Err.code is not a known code"
     if not (err.field is None or isinstance(err.field, str)):
         return "Err.field is not text"
     return None if isinstance(err.retryable, bool) else "Err.retryable is neither True nor False"
@@ -142,14 +142,14 @@ def _wrong_field_of_ok(ok: Any) -> str | None:
     if ok.media not in ((), []) and not _is_media_list(ok.media):
         return "Ok.media is not a tuple of Media"
     if not (ok.artifact is None or isinstance(ok.artifact, Artifact) or _reads_like_one(ok.artifact)):
-        return "Ok.artifact is no Artifact"
+        return "Ok.artifact is not an Artifact"
     if ok.cost_usd is not None and not _is_amount(ok.cost_usd):
-        return "Ok.cost_usd is no amount"
+        return "Ok.cost_usd is not a finite number"
     return None
 
 
 def _reads_like_one(artifact: object) -> bool:
-    """Tell an artifact of the user's own class by its shape, as tools do."""
+    """Return whether the object has the methods of an artifact, as tools check it."""
     return all(callable(getattr(artifact, name, None)) for name in _ARTIFACT_METHODS)
 
 
@@ -174,30 +174,30 @@ def _has_foreign_media(media: Sequence[Any]) -> bool:
 
 def _of_json(value: Any, *, trusted: bool) -> Ok:
     if iscoroutine(value):
-        value.close()  # or the interpreter would complain that nobody awaited it
-        raise TypeError("a coroutine that nobody awaited")
+        value.close()  # avoids the "never awaited" warning
+        raise TypeError("a coroutine that was not awaited")
     if isinstance(value, Iterator):
-        raise TypeError("an iterator, which may never end; give a list")
-    # JSON has no NaN: as a text it is still told, and everyone can read the rest.
+        raise TypeError("an iterator, which may be endless; return a list")
+    # JSON has no NaN: written as a string it keeps the rest readable.
     data = to_json(value, inf_nan_mode="strings")
     try:
         structured: Any = from_json(data)
-    except ValueError:  # nested deeper than anyone reads; the text is all there is
+    except ValueError:  # nested too deeply for the parser; only the text remains
         structured = None
     return Ok(data.decode(), structured=structured, trusted=trusted)
 
 
 def invalid_result(tool: str, reason: str, cause: BaseException | None = None) -> Err:
-    """Say that a tool answered with something that is no result."""
+    """Build the error for a tool that returned an invalid result."""
     return Err("execution_failed", f"The tool {tool!r} returned an invalid result: {reason}.", cause=cause)
 
 
 MAX_ARTIFACT_BYTES = 8 << 20
-"""An artifact up to this size is read whole to look for secrets, and made anew where it holds one."""
+"""Artifacts up to this size are read completely to find secrets, and rebuilt if they contain one."""
 
 
 def redacted(settled: HandlerResult, redactor: Redactor) -> HandlerResult:
-    """Give a result with every secret masked: its text, its structured part, its whole bytes, its error and cause."""
+    """Return the result with all secrets redacted in text, structured value, full bytes, error and cause."""
     if not redactor:
         return settled
     result = settled.result
@@ -218,7 +218,7 @@ def _clean_result(result: Ok, redactor: Redactor) -> Ok:
 
 
 async def with_clean_artifact(settled: HandlerResult, redactor: Redactor) -> HandlerResult:
-    """Give a result whose artifact, which its handler made, holds no secret; a huge one is masked where it is read."""
+    """Return the result with secrets redacted in its artifact; a larger artifact is redacted when it is read."""
     result = settled.result
     if not redactor or not isinstance(result, Ok) or not isinstance(result.artifact, Artifact):
         return settled
@@ -226,7 +226,7 @@ async def with_clean_artifact(settled: HandlerResult, redactor: Redactor) -> Han
         if await result.artifact.byte_length() > MAX_ARTIFACT_BYTES:
             return settled
         data = await result.artifact.as_bytes()
-    except Exception:  # noqa: BLE001  a reader may be anyone's; that it fails is told where it is shown
+    except Exception:  # noqa: BLE001  a custom reader may raise anything; reported when it is shown
         return settled
     clean = redactor.redact_bytes(data)
     if clean is data:
@@ -238,17 +238,17 @@ def _same_view(artifact: Artifact, data: bytes) -> Artifact:
     plain = Artifact.from_bytes(data)
     try:
         return artifact.over(plain.reader)
-    except Exception:  # noqa: BLE001  a class of others may be made in any way
+    except Exception:  # noqa: BLE001  a custom artifact class may raise anything
         return plain
 
 
 def with_clean_cause(err: Err, redactor: Redactor) -> Err:
-    """Give an error whose cause shows no secret: masked in place, or only described where that cannot be done."""
+    """Return the error with secrets redacted in its cause; a cause that cannot be redacted is only described."""
     if err.cause is None or not redactor:
         return err
     try:
         cause = _clean(err.cause, redactor)
-    except Exception:  # noqa: BLE001  whatever a stranger's exception does when it is looked at
+    except Exception:  # noqa: BLE001  inspecting a foreign exception may raise anything
         cause = _redacted_cause(err.cause, "(its message cannot be shown)")
     return err if cause is err.cause else replace(err, cause=cause)
 
@@ -261,7 +261,7 @@ def _clean(cause: Any, redactor: Redactor) -> Any:
 
 def _redacted_cause(cause: object, text: str) -> HandlerFailedError:
     name = type(cause).__name__
-    return HandlerFailedError(f"a handler raised {name}, which holds a secret", class_name=name, text=text)
+    return HandlerFailedError(f"A handler raised {name}, whose message contains a secret.", class_name=name, text=text)
 
 
 _MAX_WORDS = 2_000
@@ -276,9 +276,9 @@ _CODES: tuple[tuple[type[SpindleError], ErrCode], ...] = (
 
 
 def err_of(error: BaseException, *, tool: str, expose: bool = False) -> Err:
-    """Translate what a handler or a validator raised.
+    """Translate an exception of a handler or a validator to an `Err`.
 
-    Our own errors speak to the model; a handler's shows its class and message only where its tool says so.
+    Messages of Spindle's own errors are passed to the model; class and message of others only with `expose`.
     """
     if isinstance(error, CallError) and not isinstance(error, ToolDownstreamError):
         return Err(_code_of(error), _words(error, None), field=error.field, cause=error)
@@ -290,7 +290,7 @@ def err_of(error: BaseException, *, tool: str, expose: bool = False) -> Err:
 
 
 def without_secrets(err: Err, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> Err:
-    """Mask the values of secret fields in what the model is told, and in what was raised."""
+    """Mask the values of secret fields in the error text and in the cause."""
     if not secret_fields:
         return err
     text = secrets_masked(err.error, arguments, secret_fields)
@@ -299,12 +299,12 @@ def without_secrets(err: Err, arguments: Mapping[str, Any] | None, secret_fields
 
 
 def redactor_of(arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> Redactor:
-    """Give what masks the values of secret fields; where there are none it masks nothing."""
+    """Return a redactor for the values of secret fields; it redacts nothing if there are none."""
     return Redactor(_secret_texts(arguments, secret_fields)) if secret_fields else _NO_SECRETS
 
 
 def secrets_masked(text: str, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> str:
-    """Mask the values of secret fields in a text, however they are spelled there."""
+    """Mask the values of secret fields in a text, in each quoted spelling."""
     spellings = {spelled for part in _secret_texts(arguments, secret_fields) for spelled in _spelled(part)}
     for spelled in sorted(spellings, key=len, reverse=True):
         text = text.replace(spelled, MASK)
@@ -334,13 +334,13 @@ def _described(error: BaseException) -> str:
 def _words(error: BaseException, limit: int | None) -> str:
     try:
         text = str(error)
-    except BaseException:  # noqa: BLE001  an exception whose text raises is still only a failed call
+    except BaseException:  # noqa: BLE001  an exception whose str() raises is still a failed call
         return "(its message cannot be shown)"
     return text if limit is None else printable(text, limit)
 
 
 def _texts(secret: Any) -> Iterator[str]:
-    """Give what a secret may show up as: itself, and every text and number in it."""
+    """Yield the texts of a secret: itself, or every text and number inside it."""
     if isinstance(secret, Mapping):
         secret = list(cast("Mapping[Any, Any]", secret).values())
     if isinstance(secret, Sequence) and not isinstance(secret, (str, bytes)):
@@ -351,5 +351,5 @@ def _texts(secret: Any) -> Iterator[str]:
 
 
 def _spelled(text: str) -> set[str]:
-    """Give the ways in which a text is quoted in errors; a very short one would mask half the message."""
+    """Return the spellings in which error messages quote a text."""
     return {text, printable(text, _MAX_WORDS), repr(text)[1:-1], json.dumps(text)[1:-1]}

@@ -35,7 +35,7 @@ def check_executor_settings(
         UsageError: Names the first invalid setting.
     """
     if not ToolRegistry.is_tool_registry(registry):
-        raise UsageError(f"an Executor needs a ToolRegistry, got {type(registry).__name__}", field="registry")
+        raise UsageError(f"registry must be a ToolRegistry, got {type(registry).__name__}", field="registry")
     if not _is_count(concurrency):
         raise UsageError(f"concurrency must be a whole number of at least 1, got {concurrency!r}", field="concurrency")
     for field, value in (("timeout_seconds", timeout_seconds), ("batch_timeout_seconds", batch_timeout_seconds)):
@@ -65,7 +65,7 @@ def find_invalid_parts(**parts: object) -> Problems:
 
 
 def find_invalid_callables(executor_callback: object, pipelines: Mapping[str, object]) -> Problems:
-    """Return a callback that cannot be called, and pipelines that are not lists of middleware."""
+    """Return the callback if it is not callable, and pipelines that are not lists of middleware."""
     problems: Problems = {}
     if not callable(executor_callback):
         problems["executor_callback"] = "async (ctx) or async (ctx, helpers)"
@@ -81,7 +81,7 @@ def find_invalid_limits(**limits: object) -> Problems:
 
 
 def raise_if_invalid(problems: Problems, *, what: str, error: type[UsageError]) -> None:
-    """Raise `error` naming every invalid setting; do nothing if there is none."""
+    """Raise `error` naming every invalid setting, if there is one."""
     if problems:
         listed = "; ".join(f"{name} must be {expected}" for name, expected in problems.items())
         raise error(f"Invalid {what} settings: {listed}.", field=next(iter(problems)))

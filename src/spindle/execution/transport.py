@@ -1,4 +1,4 @@
-"""The port behind which a call's body may run somewhere else: a request of plain data in, a result out."""
+"""Where handlers run: `Local` for sync handlers in threads and processes, `Transport` as the port for remote ones."""
 
 import time
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Local:
-    """Runs the bodies of sync handlers of one executor."""
+    """Runs the sync handlers of one executor in threads, or in processes for `isolation="process"`."""
 
     def __init__(self, most_at_once: int) -> None:
         self._most_at_once = most_at_once
@@ -35,18 +35,18 @@ class Local:
 
     @cached_property
     def _processes(self) -> "ProcessLane":
-        # Few programs need it, and what it needs takes a while to import.
+        # Imported on first use: few programs need it and its imports are slow.
         from spindle.execution.backends.processes import ProcessLane  # noqa: PLC0415
 
         return ProcessLane(self._most_at_once)
 
     @property
     def abandoned(self) -> int:
-        """How many threads still run a call that nobody waits for."""
+        """The number of threads still running a call whose caller is gone."""
         return self._threads.abandoned
 
     async def run(self, job: CallState) -> Any:
-        """Give what the handler gives; a cancelled call is left behind in its thread, or killed with its process."""
+        """Run the handler and return its value; on cancellation its thread is abandoned, its process killed."""
         if job.entry.tool.isolation == "process":
             return await self._run_in_process(job)
         handler, value, ctx, meta = job.runnable.handler, job.value, job.ctx, job.runnable.meta
@@ -56,7 +56,7 @@ class Local:
             return handler(value, ctx, meta)
 
         result = await self._threads.run(body, on_abandon=ctx.cancel)
-        # A plain function may still hand back a coroutine: a partial, a lambda.
+        # A sync callable, such as a partial or a lambda, may still return a coroutine.
         return await result if is_awaitable(result) else result
 
     async def _run_in_process(self, job: CallState) -> Any:
@@ -74,7 +74,7 @@ class Local:
 
 
 class _Relay(Events):
-    """The events of a handler in another process: what it tells is told to the observers at home."""
+    """Events of a handler in a child process, forwarded to the observers in the parent."""
 
     __slots__ = ("_link",)
 
@@ -84,13 +84,13 @@ class _Relay(Events):
         self.heard = told.heard
 
     def notify(self, name: str, payload: object) -> None:
-        """Send the event home."""
+        """Send the event to the parent process."""
         self._link.send((name, payload))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """One call as plain data: everything in it is JSON."""
+    """One call as plain data; every field is JSON."""
 
     tool: str
     args: Mapping[str, Any]
@@ -98,35 +98,35 @@ class Request:
     checksum: str
     idempotency_key: str
     fingerprint: str
-    """What the tool looked like to the one who asks; a worker with another one refuses."""
+    """Fingerprint of the caller's tool; a worker whose tool has another fingerprint rejects the request."""
     session_id: str
     turn_id: str | None
     result_budget_chars: int | None
     seconds_left: float | None
-    """Time until the call's deadline; clocks of two machines need not agree."""
+    """Seconds until the call's deadline; relative, because clocks of two machines may differ."""
     working_dir: str | None = None
     turn_count: int = 0
 
 
 class CancelSignal(Protocol):
-    """Says whether the caller still wants an answer."""
+    """A flag that is set when the caller cancels the call."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was told to stop."""
+        """Whether the call was cancelled."""
         ...
 
 
 class Transport(Protocol):
-    """Runs a request where the tool's body lives."""
+    """Port that runs a request in the place where the tool's handler is."""
 
     async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
-        """Give what became of it; being cancelled means that nobody waits any more."""
+        """Run the request and return its result; it is cancelled when the caller stops waiting."""
         ...
 
 
 def request_of(job: CallState) -> Request:
-    """Write a call down as plain data."""
+    """Build the request for a call."""
     tool, ctx = job.entry.tool, job.ctx
     return Request(
         tool=tool.name,
@@ -145,18 +145,22 @@ def request_of(job: CallState) -> Request:
 
 
 async def carried(transport: Transport, job: CallState) -> Ok | Err:
-    """Have a transport run a call, and hold it to its word."""
+    """Run a call through a transport and check the type of its result.
+
+    Raises:
+        TypeError: The transport returned neither an `Ok` nor an `Err`.
+    """
     result = cast("object", await transport.execute(request_of(job), job.ctx))
     if isinstance(result, (Ok, Err)):
         return result
-    raise TypeError(f"a transport gives an Ok or an Err, not a {type(result).__name__}")
+    raise TypeError(f"Expected Transport.execute to return an Ok or an Err, got {type(result).__name__}.")
 
 
 class LocalTransport:
-    """Runs requests in this process, with the tools of a registry: what a worker on another machine does, and tests.
+    """A transport that runs requests in this process with the tools of a registry; for remote workers and tests.
 
-    The arguments are held to the schema again, for they came as data; the tool's own checks, the filter and the
-    approval are the business of the one who asks.
+    Arguments are validated again because they arrived as data. The tool's own checks, the filter and the approval are
+    the responsibility of the caller.
     """
 
     def __init__(
@@ -173,10 +177,10 @@ class LocalTransport:
         self._local = Local(concurrency)
 
     async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
-        """Look the tool up and run it; one that is not the one asked for is refused."""
+        """Look up the tool and run it; reject a tool with another fingerprint."""
         entry = self._registry.entry(request.tool)
         if entry is None:
-            return Err("not_available", f"The tool {request.tool!r} is not known where it was to run.")
+            return Err("not_available", f"The tool {request.tool!r} is not registered on the worker.")
         tool = entry.tool
         refused = self._refusal(request, tool)
         if refused is not None:
@@ -189,7 +193,7 @@ class LocalTransport:
                 value: Any = await job.runnable.handler(job.value, job.ctx, job.runnable.meta)
             else:
                 value = await self._local.run(job)
-        except BaseException as error:  # noqa: BLE001  whatever a tool raises is its answer
+        except BaseException as error:  # noqa: BLE001  every exception of a tool becomes its result
             ending = external_cancellation(error)
             if ending is not None:
                 raise ending from None
@@ -202,11 +206,11 @@ class LocalTransport:
     def _refusal(self, request: Request, tool: Tool) -> Err | None:
         name = request.tool
         if tool.fingerprint != request.fingerprint:
-            return Err("not_available", f"The tool {name!r} is another one where it was to run.")
+            return Err("not_available", f"The tool {name!r} on the worker differs from the one that was requested.")
         lacking = unserved(tool.capabilities, self._backends)
         if lacking:
             needs = ", ".join(lacking)
-            return Err("not_available", f"The tool {name!r} needs {needs}, which nothing serves where it was to run.")
+            return Err("not_available", f"The tool {name!r} requires {needs}, but the worker has no backend for it.")
         return None
 
     def _job(self, request: Request, entry: Entry, cancel: CancelSignal, opened: Mapping[str, Any] | None) -> CallState:
@@ -225,7 +229,7 @@ def _scope(request: Request, tool: Tool) -> CallScope:
 
 
 class _Context(ToolContext):
-    """The surroundings of a call that came as data: its cancel signal is somebody else's."""
+    """The context of a call that arrived as a request; also cancelled by the request's cancel signal."""
 
     __slots__ = ("_signal",)
 
@@ -251,5 +255,5 @@ class _Context(ToolContext):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller left, or said that it no longer wants an answer."""
+        """Whether the call was cancelled here or by the caller's signal."""
         return self._cancelled or self._signal.cancelled

@@ -1,4 +1,4 @@
-"""One turn, from its first message to its report; open `runner.py` first."""
+"""Runs one turn of the model loop, from its messages to its report; open `runner.py` first."""
 
 from spindle.doors import open_door
 

@@ -1,4 +1,4 @@
-"""What an executor callback may tell while it works: pieces of messages and calls, log lines, usage."""
+"""Helpers of an executor callback: reports deltas of messages and calls, log lines and usage to observers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ class _Growing:
 
 
 class Usage:
-    """Figures that add up over a turn: tokens, cost, whatever the model's API counts."""
+    """Usage totals of a turn, such as tokens and cost."""
 
     def __init__(self, total: dict[str, Any]) -> None:
         self.total = total
 
     def add(self, usage: Any) -> None:
-        """Add figures: numbers are summed, everything else is kept as it came last."""
+        """Add usage figures: numbers are summed, other values are overwritten."""
         if usage is None:
             return
         for name, value in _figures(usage).items():
@@ -50,28 +50,28 @@ class Log:
         self._helpers = helpers
 
     def trace(self, message: str, **payload: Any) -> None:
-        """Write a line of the finest level."""
+        """Write a line at trace level."""
         self._helpers.write("trace", message, payload)
 
     def debug(self, message: str, **payload: Any) -> None:
-        """Write a line for who looks for a fault."""
+        """Write a line at debug level."""
         self._helpers.write("debug", message, payload)
 
     def info(self, message: str, **payload: Any) -> None:
-        """Write an ordinary line."""
+        """Write a line at info level."""
         self._helpers.write("info", message, payload)
 
     def warn(self, message: str, **payload: Any) -> None:
-        """Write a line about something odd."""
+        """Write a line at warn level."""
         self._helpers.write("warn", message, payload)
 
     def error(self, message: str, **payload: Any) -> None:
-        """Write a line about something that failed."""
+        """Write a line at error level."""
         self._helpers.write("error", message, payload)
 
 
 class CallbackHelpers:
-    """The second argument of an executor callback; it tells observers and never stores anything."""
+    """The second argument of an executor callback; emits events to observers and stores no records."""
 
     def __init__(self, ctx: Any, events: Events, usage: Usage) -> None:
         self._ctx = ctx
@@ -82,21 +82,21 @@ class CallbackHelpers:
     @property
     def log(self) -> Log:
         """Writes lines to the `log` event."""
-        # Not kept: it would hold this, and this would hold it.
+        # Not cached: that would be a reference cycle.
         return Log(self)
 
     def report_message(self, id: str, delta: str, is_complete: bool = False) -> None:  # noqa: FBT001, FBT002  the public shape
-        """Tell a piece of the answer."""
+        """Emit a delta of the answer."""
         self._report_text("message", id, delta, is_complete=is_complete)
 
     def report_thought(self, id: str, delta: str, is_complete: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Tell a piece of the model's thinking."""
+        """Emit a delta of the model's reasoning."""
         self._report_text("thought", id, delta, is_complete=is_complete)
 
     def report_tool_call(self, id: str, **partial: Any) -> None:
-        """Tell a piece of a call: `tool`, `args`, `is_complete`, `is_error`, `results`; earlier pieces are kept.
+        """Emit an update of a call: `tool`, `args`, `is_complete`, `is_error`, `results`; merged with earlier updates.
 
-        Secret fields of the tool are masked in what observers are told.
+        Secret fields of the tool are masked in the event.
         """
         growing = self._grow("tool_call", id)
         growing.facts |= partial
@@ -127,7 +127,7 @@ class CallbackHelpers:
         self._usage.add(usage)
 
     def write(self, level: Literal["trace", "debug", "info", "warn", "error"], message: str, payload: Any) -> None:
-        """Emit one line of the log."""
+        """Emit a `log` event."""
         ctx = self._ctx
         self._events.notify(
             "log",
@@ -169,14 +169,14 @@ class CallbackHelpers:
         try:
             return shown(read_arguments(args, tool=tool, empty_ok=True), secret)
         except InvalidToolArgsError:
-            return MASK  # half a call may hold half a secret
+            return MASK  # an incomplete call may contain part of a secret
 
     def _grow(self, kind: str, id: str) -> _Growing:
         growing = self._growing.setdefault((kind, id), _Growing())
         if growing.is_complete:
-            # Providers number their ids anew in each response; a complete one that comes again is another one.
+            # Providers restart their ids in each response, so a complete id in a later iteration is a new item.
             if self._ctx.iteration == growing.facts.get("iteration", self._ctx.iteration):
-                raise UsageError(f"the {kind} {id!r} is complete; report a new one under another id", field="id")
+                raise UsageError(f"The {kind} {id!r} is already complete; use another id for a new one.", field="id")
             growing = self._growing[kind, id] = _Growing()
         growing.facts.setdefault("iteration", self._ctx.iteration)
         return growing
@@ -185,5 +185,5 @@ class CallbackHelpers:
 def _checksum(tool: str, args: Any) -> str:
     try:
         return checksum(tool, args)
-    except Exception:  # noqa: BLE001  a call that is still being written may hold anything
+    except Exception:  # noqa: BLE001  an incomplete call may contain anything
         return ""

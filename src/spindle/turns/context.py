@@ -1,4 +1,4 @@
-"""What one turn owns, and what its dispatch works with; all of it dies with the turn."""
+"""The state of one turn (`TurnContext`) and of its model loop (`DispatchContext`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -29,7 +29,7 @@ from spindle.turns.signals import AbortSignal, Signals
 
 
 class TurnContext:
-    """One turn: its own registry, stash and records, shared with its dispatch and with nobody else."""
+    """The state of one turn: its own registry, stash and records, shared only with its dispatch."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class TurnContext:
         found = initial_retrievables(retrievables, calls)
         self.shelves = TurnRecords(records, turn_id=self.id, messages=messages, tool_calls=calls, retrievables=found)
         self.abort_signal = AbortSignal()
-        # Not a method of this turn, which would then hold itself and outlive its end until the collector comes.
+        # Not a bound method of this turn: that reference cycle would keep the turn alive until garbage collection.
         self.abort_signal.on_abort(partial(self.gates.abort_turn, self.id))
 
     @property
@@ -76,53 +76,53 @@ class TurnContext:
 
     @property
     def retrievables(self) -> tuple[Retrievable, ...]:
-        """The texts that were found for the turn, in order."""
+        """The turn's retrievables, in order."""
         return self.shelves.retrievable.all()
 
     @property
     def aborted(self) -> bool:
-        """Whether the turn was told to stop."""
+        """Whether the turn was aborted."""
         return self.abort_signal.aborted
 
     def abort(self) -> None:
-        """Stop the turn: gates are released, running calls are cancelled."""
+        """Abort the turn: release its gates and cancel its running calls."""
         self.abort_signal.abort()
 
     async def wait_for(self, gate: Gate) -> Any:
-        """Wait until a person or an event settles `gate`, and give what it was settled with."""
+        """Wait until `gate` is settled and return its value."""
         return await self.gates.wait(gate, turn_id=self.id, events=self.events)
 
     async def store_tool_call(self, call: ToolCallRecord) -> ToolCallRecord:
-        """Keep a record: persisted first, shown only then, so that a failure leaves no ghost.
+        """Store a tool call; it is shown only after it was stored.
 
         Raises:
-            ArtifactIdCollisionError: A text that was found for the turn has its id.
+            ArtifactIdCollisionError: A retrievable of the turn has its id.
         """
         check_call_id(getattr(call, "id", ""), self.shelves)
         return await self.shelves.tool_call.store(call)
 
     async def store_retrievable(self, found: Retrievable) -> Retrievable:
-        """Keep a text that was found, and give what is shown of it: a text that is not inline by its handle.
+        """Store a retrievable and return it as it is shown.
 
-        Such a text is written to the turn's spool, and the reader tools take its id.
+        A text that is not inline is written to the turn's spool and shown as a handle; reader tools accept its id.
 
         Raises:
             ArtifactIdCollisionError: A call of the turn has its id.
-            SpoolError: It could not be kept; nothing is shown.
+            SpoolError: The text could not be spooled; nothing is shown.
         """
         return await self.shelves.retrievable.store(found, shown=await self._kept(found))
 
     async def mutate_retrievable(self, found: Retrievable) -> Retrievable:
-        """Do the same in the place of all texts that have its id.
+        """Replace all retrievables with the same id by this one and return it as it is shown.
 
         Raises:
             ArtifactIdCollisionError: A call of the turn has its id.
-            SpoolError: It could not be kept; what was shown stays.
+            SpoolError: The text could not be spooled; the shown records stay unchanged.
         """
         return await self.shelves.retrievable.mutate(found, shown=await self._kept(found))
 
     async def delete_retrievable(self, id: str) -> None:
-        """Remove the first text with that id, and what the spool has of it."""
+        """Delete the first retrievable with this id, and its spool entry if no other has the id."""
         await self.shelves.retrievable.delete(id)
         if self.spool is not None and all(other.id != id for other in self.retrievables):
             await self.spool.delete(self._place(id))
@@ -130,7 +130,7 @@ class TurnContext:
     async def _kept(self, found: Retrievable) -> Retrievable:
         check_retrievable(found, self.shelves)
         shown = await spool_retrievable(found, self.spool, place=self._place(found.id), turn_id=self.id)
-        # A call may have come while the text was written.
+        # A call with this id may have been stored while the text was written.
         check_retrievable(found, self.shelves)
         return shown
 
@@ -139,10 +139,10 @@ class TurnContext:
 
 
 class DispatchContext:
-    """One model loop of a turn: it shares the turn's registry, stash and records, and says how it ends.
+    """The state of one model loop; shares the turn's registry, stash and records, and carries its ack or nack.
 
     Raises:
-        InvalidDispatchContextError: A value is not what it should be.
+        InvalidDispatchContextError: An argument is invalid.
     """
 
     def __init__(
@@ -182,11 +182,11 @@ class DispatchContext:
         self.dispatch_id = self.id
         self.iteration = 0
         self.usage: dict[str, Any] = {}
-        """What was counted so far, added up."""
+        """Usage totals so far."""
         self.working_dir = working_dir
         self.dry_run = dry_run
         self.filter: ToolFilter | None = None
-        """What the model may see and run; whoever shows tools to the model by a filter sets it here too."""
+        """The tools that the model may see and run; set it to the filter used for the tool definitions."""
         self._has_turn = turn is not None or turn_id is not None
         self._signals = Signals()
         self.abort_signal = AbortSignal(parent=self.turn.abort_signal)
@@ -194,7 +194,7 @@ class DispatchContext:
 
     @property
     def turn_id(self) -> str:
-        """The id of the turn, as all of its events carry it."""
+        """The id of the turn, which all its events carry."""
         return self.turn.id
 
     @property
@@ -204,7 +204,7 @@ class DispatchContext:
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told first."""
+        """The system prompt of the turn."""
         return self.turn.system_prompt
 
     @property
@@ -219,7 +219,7 @@ class DispatchContext:
 
     @property
     def events(self) -> Events:
-        """Whom to tell."""
+        """The event registry of the turn."""
         return self.turn.events
 
     @property
@@ -234,80 +234,80 @@ class DispatchContext:
 
     @property
     def retrievables(self) -> tuple[Retrievable, ...]:
-        """The texts that were found for the turn, in order."""
+        """The turn's retrievables, in order."""
         return self.turn.retrievables
 
     @property
     def gates(self) -> GateDesk:
-        """Where open gates are listed and settled by id."""
+        """The desk that lists open gates and settles them by id."""
         return self.turn.gates
 
     @property
     def is_acked(self) -> bool:
-        """Whether the dispatch was acknowledged."""
+        """Whether the dispatch was acked."""
         return self._signals.is_acked
 
     @property
     def is_signalled(self) -> bool:
-        """Whether the dispatch was acknowledged or refused."""
+        """Whether the dispatch was acked or nacked."""
         return self._signals.is_signalled
 
     @property
     def nack_error(self) -> BaseException | None:
-        """Why the dispatch was refused."""
+        """The error of the nack, or `None`."""
         return self._signals.nack_error
 
     @property
     def aborted(self) -> bool:
-        """Whether the dispatch was told to stop."""
+        """Whether the dispatch or its turn was aborted."""
         return self.abort_signal.aborted
 
     def ack(self) -> None:
-        """End the dispatch well; handlers of `on_ack` run now, in order."""
+        """End the dispatch successfully; `on_ack` callbacks run now, in order."""
         self._signals.ack()
 
     def nack(self, err: BaseException | str | None = None) -> None:
-        """End the dispatch badly, with an error or a text that says why."""
+        """End the dispatch with an error, or a text with the reason."""
         self._signals.nack(err)
 
     def on_ack(self, fn: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called on acknowledgement; gives back the function that takes it off again."""
+        """Register a callback for the ack and return a function that removes it."""
         return self._signals.on_ack(fn)
 
     def abort(self) -> None:
-        """Stop this dispatch; the turn goes on to its output pipeline."""
+        """Abort this dispatch; the turn continues with its output pipeline."""
         self.abort_signal.abort()
 
     async def wait_for(self, gate: Gate) -> Any:
-        """Wait until a person or an event settles `gate`, and give what it was settled with."""
+        """Wait until `gate` is settled and return its value."""
         return await self.turn.wait_for(gate)
 
     async def store_tool_call(self, call: ToolCallRecord) -> ToolCallRecord:
-        """Keep a record: persisted first, shown only then, so that a failure leaves no ghost.
+        """Store a tool call; it is shown only after it was stored.
 
         Raises:
-            ArtifactIdCollisionError: A text that was found for the turn has its id.
+            ArtifactIdCollisionError: A retrievable of the turn has its id.
         """
         return await self.turn.store_tool_call(call)
 
     async def store_retrievable(self, found: Retrievable) -> Retrievable:
-        """Keep a text that was found for the turn, as `TurnContext.store_retrievable` does."""
+        """Store a retrievable; see `TurnContext.store_retrievable`."""
         return await self.turn.store_retrievable(found)
 
     async def mutate_retrievable(self, found: Retrievable) -> Retrievable:
-        """Keep a text in the place of all that have its id."""
+        """Replace all retrievables with the same id; see `TurnContext.mutate_retrievable`."""
         return await self.turn.mutate_retrievable(found)
 
     async def delete_retrievable(self, id: str) -> None:
-        """Remove the first text with that id, and what the spool has of it."""
+        """Delete the first retrievable with this id, and its spool entry if no other has the id."""
         await self.turn.delete_retrievable(id)
 
     def tool_call_count(self, checksum: str) -> int:
-        """Count the calls of this turn with that checksum."""
+        """Return the number of calls of this turn with this checksum."""
         return self.turn.shelves.tool_call.count(checksum)
 
     def tool_context(self) -> ToolContext:
-        """Give the light context handlers see; it shares stash, events and turn id."""
+        """Return the `ToolContext` for handlers; it shares stash, events and turn id."""
         if self._tool_context is None:
             self._tool_context = ToolContext(
                 self.session_id,
@@ -326,7 +326,7 @@ class DispatchContext:
 
     @staticmethod
     def is_dispatch_context(value: object) -> bool:
-        """Whether `value` is a dispatch context."""
+        """Return whether `value` is a dispatch context."""
         return isinstance(value, DispatchContext)
 
 

@@ -1,4 +1,4 @@
-"""The model loop of a turn: ask, run what was asked for, record it, ask again."""
+"""The model loop of a turn: call the model, run its tool calls, store the records, repeat."""
 
 import inspect
 import time
@@ -23,12 +23,12 @@ from spindle.turns.middleware import Middleware, run_pipeline
 from spindle.turns.records import Message, check_call_id
 
 ExecutorCallback: TypeAlias = Callable[..., Awaitable[Any]]
-"""`async (ctx)` or `async (ctx, helpers)`: gives the final text, calls, a `Reply`, or `None`."""
+"""`async (ctx)` or `async (ctx, helpers)`; returns the final text, a list of calls, a `Reply`, or `None`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered: text, calls to run, or both."""
+    """The response of a model: text, calls to run, or both."""
 
     text: str | None = None
     calls: Sequence[Call] = ()
@@ -37,7 +37,7 @@ class Reply:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DispatchReport:
-    """How a dispatch ended."""
+    """The result of a dispatch."""
 
     status: Literal["ack", "aborted"]
     dispatch_id: str
@@ -51,7 +51,7 @@ class DispatchReport:
 
 
 class DispatchRunner:
-    """Runs one model loop; `TurnRunner` does it for each turn."""
+    """Runs one model loop; `TurnRunner` calls it for each turn."""
 
     @staticmethod
     async def dispatch(
@@ -66,14 +66,14 @@ class DispatchRunner:
         max_repeats: int | None = 5,
         abort_grace_seconds: float = 5,
     ) -> DispatchReport:
-        """Loop until the dispatch is acknowledged, refused or aborted.
+        """Run the loop until the dispatch is acked, nacked or aborted.
 
         Raises:
-            InvalidDispatchInputError: Not exactly one of `source` and `raw` was given, or a setting is wrong.
-            ExecutorCallbackError: The callback raised, or gave no answer.
+            InvalidDispatchInputError: Not exactly one of `source` and `raw` was passed, or a setting is invalid.
+            ExecutorCallbackError: The callback raised, or returned an invalid value.
             DispatchPipelineError: Middleware raised.
             LimitError: A limit was reached.
-            Exception: What the dispatch was refused with.
+            Exception: The error of a nack.
         """
         ctx = _context(source, raw)
         pipelines = {
@@ -107,7 +107,7 @@ class DispatchRunner:
 def _context(source: TurnContext | None, raw: DispatchContext | Mapping[str, Any] | None) -> DispatchContext:
     if (source is None) == (raw is None) or not (isinstance(source, TurnContext) or _can_start(raw)):
         raise InvalidDispatchInputError(
-            "a dispatch starts from exactly one of source (a TurnContext) and raw (a DispatchContext, or its values)",
+            "Pass exactly one of source (a TurnContext) and raw (a DispatchContext, or a mapping of its arguments).",
             field="source" if raw is None else "raw",
         )
     if source is not None:
@@ -176,8 +176,8 @@ class _Loop:
         while not ctx.aborted and not ctx.is_signalled:
             if self._max_iterations is not None and ctx.iteration >= self._max_iterations:
                 raise LimitError(
-                    f"the turn went {ctx.iteration} times to the model without an answer; "
-                    "raise max_iterations, or have the callback give a final text",
+                    f"The turn called the model {ctx.iteration} times without a final answer; "
+                    "raise max_iterations, or let the callback return a final text.",
                     field="max_iterations",
                 )
             await self._iterate()
@@ -193,7 +193,7 @@ class _Loop:
         found = ctx.retrievables
         await run_pipeline(self._inputs, ctx, "dispatch-input")
         if ctx.retrievables != found:
-            # What middleware has just found is shown by a handle, and a handle names readers.
+            # A retrievable that middleware added is shown as a handle, which names reader tools.
             self._forge()
         if not ctx.is_signalled and not ctx.aborted:
             await self._act_on(await self._ask())
@@ -204,7 +204,7 @@ class _Loop:
         ctx.iteration += 1
 
     def _forge(self) -> None:
-        """Make the readers of the artifacts present; a tool of the user's own that has such a name stays."""
+        """Register reader tools for the current artifacts; a user's tool with the same name is kept."""
         self._remove_forged()
         if not self._ctx.tool_calls and not self._ctx.retrievables:
             return
@@ -212,7 +212,7 @@ class _Loop:
         for forged in forge_all(self._ctx):
             existing = tools.get(forged.name)
             if existing is not None and not isinstance(existing, ReaderTool):
-                message = f"the reader {forged.name!r} was not made: a tool of yours has its name"
+                message = f"the reader tool {forged.name!r} was not registered: another tool has this name"
                 self._ctx.events.warn(message, source="forge")
                 continue
             tools.register(forged, overwrite=True)
@@ -225,7 +225,7 @@ class _Loop:
         self._forged.clear()
 
     async def _ask(self) -> Any:
-        """Go to the model; after an abort the callback has a while to end by itself."""
+        """Run the callback; after an abort it has a grace period to return by itself."""
         ctx = self._ctx
         with anyio.CancelScope() as scope:
             forget = ctx.abort_signal.on_abort(lambda: _end_soon(scope, self._grace_seconds))
@@ -237,7 +237,7 @@ class _Loop:
                 if ctx.aborted:
                     return None
                 raise ExecutorCallbackError(
-                    f"the executor callback raised {type(error).__name__}: {error}", field="executor_callback"
+                    f"The executor callback raised {type(error).__name__}: {error}", field="executor_callback"
                 ) from error
             finally:
                 forget()
@@ -285,13 +285,13 @@ class _Loop:
             times = self._ctx.tool_call_count(call_checksum(call))
             if times >= most:
                 raise LimitError(
-                    f"the model asked for the same call of {call.name!r} {times + 1} times; "
-                    "raise max_repeats if that is right for this tool",
+                    f"The model requested the same call of {call.name!r} {times + 1} times; "
+                    "raise max_repeats if that is expected for this tool.",
                     tool=call.name,
                     field="max_repeats",
                 )
             if times == most - 1:
-                message = f"the same call of {call.name!r} was asked for {times + 1} times; once more ends the turn"
+                message = f"the same call of {call.name!r} was requested {times + 1} times; the next one ends the turn"
                 self._ctx.events.warn(message, source="max_repeats")
 
 
@@ -306,7 +306,7 @@ def _reply(answer: Any) -> Reply:
             return Reply(calls=cast("Sequence[Call]", calls))
     kind = type(cast("object", answer)).__name__
     raise ExecutorCallbackError(
-        f"the executor callback gave a {kind}; it gives text, a list of Call, a Reply, or None",
+        f"Expected the executor callback to return text, a list of Call, a Reply or None, got {kind}.",
         field="executor_callback",
     )
 

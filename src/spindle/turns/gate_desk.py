@@ -1,6 +1,6 @@
-"""Waiting for gates, and the desk where they are settled by id.
+"""The registry of open gates: waiting for a gate, and settling gates by id.
 
-A handler waits for a `Gate` (see `gate.py`); whoever holds it, or has the desk and knows its id, settles it.
+A handler waits for a `Gate` (see `gates.py`); any holder of the gate, or of the desk and the gate's id, can settle it.
 """
 
 import time
@@ -24,16 +24,16 @@ _LAST_WORDS_SECONDS = 5
 
 @dataclass(slots=True)
 class _Open:
-    """A gate that somebody waits for."""
+    """A gate with at least one waiter."""
 
     gate: Gate
     turn_id: str
     payload: Any
-    """As it was when the gate was opened."""
+    """A copy made when the gate was opened."""
     deadline: float | None
     waiters: int = 0
     is_told: bool = False
-    """Whether observers know that it is closed."""
+    """Whether the close event was emitted."""
 
     @classmethod
     def of(cls, gate: Gate, turn_id: str) -> "_Open":
@@ -56,58 +56,58 @@ class _Open:
 
 
 class GateDesk:
-    """Lists the gates that are open and settles them by id, from any thread.
+    """The registry of open gates; settles them by id, from any thread.
 
-    It is also the seam for settling from another process: tell that process of `turn_gate_open` (or `pending()`), and
-    call `resolve`, `reject` or `abort` here with what it answers.
+    To settle gates from another process, send it the `turn_gate_open` event (or `pending()`), and call `resolve`,
+    `reject` or `abort` here with its answer.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._open: dict[str, _Open] = {}
         self._settled: dict[str, None] = {}
-        """Ids of the last gates that were closed, so that a late answer is no error."""
+        """Ids of the most recently closed gates, so that a late answer does not raise."""
         self._aborted: set[str] = set()
 
     def pending(self) -> list[GateInfo]:
-        """Describe the gates that are open, oldest first."""
+        """Return the open gates, oldest first."""
         with self._lock:
             waiting = list(self._open.values())
         return [opened.info() for opened in waiting if not opened.gate.is_settled]
 
     def resolve(self, id: str, value: Any = None) -> None:
-        """Let the waiter of a gate go on with `value`; does nothing when the gate is settled.
+        """Resolve a gate with a value; do nothing if it is settled.
 
         Raises:
-            UnknownGateError: No gate has that id.
-            InvalidGateResolutionError: The value does not fit the gate's schema; it stays open.
+            UnknownGateError: There is no gate with this id.
+            InvalidGateResolutionError: The value does not match the gate's schema; it stays open.
         """
         gate = self._find(id)
         if gate is not None:
             gate.resolve(value)
 
     def reject(self, id: str, error: Exception) -> None:
-        """Have the waiter of a gate raise `error`; does nothing when the gate is settled.
+        """Reject a gate with an exception that its waiters raise; do nothing if it is settled.
 
         Raises:
-            UnknownGateError: No gate has that id.
+            UnknownGateError: There is no gate with this id.
         """
         gate = self._find(id)
         if gate is not None:
             gate.reject(error)
 
     def abort(self, id: str) -> None:
-        """Give a gate up; does nothing when it is settled.
+        """Abort a gate; do nothing if it is settled.
 
         Raises:
-            UnknownGateError: No gate has that id.
+            UnknownGateError: There is no gate with this id.
         """
         gate = self._find(id)
         if gate is not None:
             gate.abort()
 
     def abort_turn(self, turn_id: str) -> None:
-        """Give up every gate of a turn, also those it opens later, until `forget_turn`."""
+        """Abort every gate of a turn, including gates it opens later, until `forget_turn`."""
         with self._lock:
             self._aborted.add(turn_id)
             gates = [opened.gate for opened in self._open.values() if opened.turn_id == turn_id]
@@ -115,21 +115,21 @@ class GateDesk:
             gate.abort()
 
     def forget_turn(self, turn_id: str) -> None:
-        """Give up what a turn still waits for, and forget about it: it has ended."""
+        """Abort the open gates of a turn that has ended, and drop its state."""
         self.abort_turn(turn_id)
         with self._lock:
             self._aborted.discard(turn_id)
 
     async def wait(self, gate: Gate, *, turn_id: str, events: Events) -> Any:
-        """Wait until `gate` is settled, and give what it was resolved with; several may wait for one gate.
+        """Wait until `gate` is settled and return its value; several tasks may wait for one gate.
 
-        Observers are told when it opens and when it closes. One that was settled before is never open: its waiter goes
-        on at once. A gate whose last waiter is cancelled is aborted.
+        Emits an event when the gate opens and when it closes. A gate that is already settled is not opened, and this
+        returns at once. A gate whose last waiter is cancelled is aborted.
 
         Raises:
-            GateAbortedError: It was given up, or the turn was aborted.
-            GateTimeoutError: Nobody settled it in time.
-            InvalidGateError: It is no gate, belongs to another turn, or another open gate has its id.
+            GateAbortedError: The gate or the turn was aborted.
+            GateTimeoutError: The gate was not settled in time.
+            InvalidGateError: It is not a gate, belongs to another turn, or another open gate has its id.
         """
         opened, is_first = self._enter(gate, turn_id)
         if opened is None:
@@ -150,7 +150,7 @@ class GateDesk:
         return gate.outcome()
 
     def _enter(self, gate: Gate, turn_id: str) -> tuple[_Open | None, bool]:
-        """Join those who wait for a gate, or be the first and open it; `None` when there is nothing to wait for."""
+        """Add a waiter, opening the gate for the first one; return `None` if there is nothing to wait for."""
         _check(gate)
         mine = _Open.of(gate, turn_id)
         with self._lock:
@@ -173,7 +173,7 @@ class GateDesk:
             opened.waiters -= 1
             is_last = not opened.waiters
         if is_last:
-            gate.abort()  # only has an effect when the last waiter was cancelled
+            gate.abort()  # has an effect only if the last waiter was cancelled
         settlement = gate.settlement
         if settlement is None:
             return
@@ -201,28 +201,28 @@ class GateDesk:
                 return None
             ids = list(self._open)
         raise UnknownGateError(
-            f"no gate has the id {quoted(str(id))}: it was never opened here, or was settled long ago; "
-            f"{len(ids)} are open, and pending() lists them",
+            f"There is no gate {quoted(str(id))}: it was never opened here, or was settled long ago; "
+            f"{len(ids)} are open, and pending() lists them.",
             gate_id=str(id),
         )
 
 
 async def _announced(opened: _Open, wakeup: ThreadsafeEvent, events: Events) -> None:
-    """Tell that a gate is open and wait for its end; an observer that takes its time never holds up the waiter."""
+    """Emit the open event and wait until the gate is settled; a slow observer does not delay the waiter."""
     events.notify("turn_gate_open", opened.info())
     async with create_task_group() as observers:
         observers.start_soon(events.flush)
         await wakeup.wait()
         settlement = opened.gate.settlement
         is_answered = settlement is not None and settlement.result in ("resolved", "rejected")
-        # The observer that answered may have a last thing to do; one that still asks has nobody to ask for.
+        # The observer that answered gets time to finish; others are cancelled at once.
         observers.cancel_scope.deadline = current_time() + (_LAST_WORDS_SECONDS if is_answered else 0)
 
 
 def _check(gate: object) -> None:
     if not isinstance(gate, Gate):
         raise InvalidGateError(
-            f"a turn waits for a Gate, not for {kind_of(gate)}; make one with Gate(reason, timeout_seconds=…)",
+            f"Expected a Gate, such as Gate(reason, timeout_seconds=…), got {kind_of(gate)}.",
             field="gate",
         )
 
@@ -230,18 +230,16 @@ def _check(gate: object) -> None:
 def _check_same(opened: _Open, mine: _Open) -> None:
     name = quoted(mine.gate.id)
     if opened.gate is not mine.gate:
-        raise InvalidGateError(
-            f"another gate with the id {name} is open; leave id out, or make it one of its own", field="id"
-        )
+        raise InvalidGateError(f"Another gate with the id {name} is open; omit id, or use a unique one.", field="id")
     if opened.turn_id != mine.turn_id:
         owner = quoted(opened.turn_id)
         raise InvalidGateError(
-            f"the gate {name} belongs to the turn {owner}; a turn waits for gates of its own", field="gate"
+            f"The gate {name} belongs to the turn {owner}; create a gate for this turn.", field="gate"
         )
 
 
 def _copied(payload: Any) -> Any:
     try:
         return deepcopy(payload)
-    except Exception:  # noqa: BLE001  what refuses to be copied is shown as it is
+    except Exception:  # noqa: BLE001  a value that cannot be copied is shown itself
         return payload

@@ -1,6 +1,6 @@
-"""A gate: a question that a turn waits for, and how it was settled.
+"""Gates: a value that a turn waits for, its validation, and its settlement.
 
-Settling is synchronous and may happen in any thread; the first settlement stands.
+Settling is synchronous and may happen in any thread; the first settlement wins.
 """
 
 import math
@@ -28,22 +28,22 @@ from spindle.tools.schema.pydantic_errors import from_pydantic
 from spindle.tools.schema.python_types import booleans_for_numbers, may_hold_boolean, node_kinds
 
 Check: TypeAlias = Callable[[Any], Any]
-"""Gives the value as the waiter gets it, or raises `InvalidToolArgsError`, whose `problems` say what is wrong."""
+"""Returns the validated value, or raises `InvalidToolArgsError` with its `problems`."""
 
 _NAME = "gate"
 
 
 def check_for(schema: Any) -> Check:
-    """Make the function that checks a value.
+    """Build the function that validates a value.
 
     Raises:
-        InvalidGateError: That is no schema.
+        InvalidGateError: `schema` is not a schema.
     """
     if isinstance(schema, Mapping):
         return _raw(cast("Mapping[str, Any]", schema))
-    # Pydantic would take a function for its parameters and call it, and text for the name of a type.
+    # Pydantic would validate the parameters of a function and call it, and resolve text as a type name.
     if isroutine(schema) or isinstance(schema, (str, bytes, int, float)):
-        raise _no_schema(f"is {kind_of(schema)}; give a type that pydantic knows, or a JSON Schema as a dict")
+        raise _no_schema(f"must be a type that pydantic supports, or a JSON Schema as a dict; got {kind_of(schema)}")
     return _typed(schema)
 
 
@@ -55,7 +55,7 @@ def _raw(schema: Mapping[str, Any]) -> Check:
 
 
 def _of_any_value(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Say the same without a `type` at the root: arguments must be an object there, a gate takes any value."""
+    """Return the same schema without a root `type`: `RawSchema` requires an object there, a gate takes any value."""
     conditions = schema.get("allOf", [])
     if "type" not in schema or not isinstance(conditions, list):
         return schema
@@ -67,8 +67,10 @@ def _typed(schema: Any) -> Check:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(schema)
         is_open = "open" in node_kinds(adapter.core_schema)
-    except Exception as error:  # a type may raise what it likes while pydantic looks at it
-        raise _no_schema(f"is no type that pydantic knows: {printable(str(error).partition(chr(10))[0])}") from error
+    except Exception as error:  # inspecting a custom type may raise anything
+        raise _no_schema(
+            f"is not a type that pydantic supports: {printable(str(error).partition(chr(10))[0])}"
+        ) from error
 
     def parse(value: Any) -> Any:
         return adapter.validate_python(value, extra=None if is_open else "forbid")
@@ -78,7 +80,7 @@ def _typed(schema: Any) -> Check:
             parsed = parse(value)
         except ValidationError as error:
             raise refusal(_NAME, from_pydantic(error.errors(include_url=False), given=value)) from error
-        # The guard speaks of arguments, but looks at a value of any kind.
+        # Written for tool arguments, but works for any value.
         wrong = booleans_for_numbers(value, parse) if may_hold_boolean({"value": value}, None) else []
         if wrong:
             raise refusal(_NAME, wrong)
@@ -88,7 +90,7 @@ def _typed(schema: Any) -> Check:
 
 
 def _no_schema(reason: str) -> InvalidGateError:
-    return InvalidGateError(f"a gate's schema {reason}", field="schema")
+    return InvalidGateError(f"Invalid gate: schema {reason}", field="schema")
 
 
 GateResult: TypeAlias = Literal["resolved", "rejected", "aborted", "timeout"]
@@ -96,19 +98,19 @@ GateResult: TypeAlias = Literal["resolved", "rejected", "aborted", "timeout"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateInfo:
-    """What observers are told of an open gate: a description, and nothing that could settle it."""
+    """The description of an open gate that observers receive; it cannot settle the gate."""
 
     id: str
     turn_id: str
     reason: str
     payload: Any
-    """A copy: changing it changes nothing."""
+    """A copy of the gate's payload."""
     created_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateClosed:
-    """A gate that was open is settled; told exactly once."""
+    """The event payload of a gate that was settled; emitted exactly once."""
 
     gate_id: str
     turn_id: str
@@ -118,7 +120,7 @@ class GateClosed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settlement:
-    """How a gate ended, for all who wait for it."""
+    """The result of a gate, shared by all its waiters."""
 
     result: GateResult
     value: Any = None
@@ -127,12 +129,12 @@ class Settlement:
 
 
 class Gate:
-    """A question that a turn waits for: `await ctx.wait_for(gate)` gives what `resolve` was given.
+    """A value that a turn waits for: `await ctx.wait_for(gate)` returns the value passed to `resolve`.
 
-    `timeout_seconds` must be given; `None` says out loud that the wait may last for ever.
+    `timeout_seconds` is required; `None` explicitly allows an unlimited wait.
 
     Raises:
-        InvalidGateError: A value is bad; `field` names it.
+        InvalidGateError: An argument is invalid; `field` names it.
     """
 
     __slots__ = (
@@ -160,7 +162,7 @@ class Gate:
         self.reason = _text(reason, field="reason")
         self.payload = payload
         self.schema = schema
-        """What it is settled with, for whoever must ask in another form."""
+        """The schema of the value, for clients that build their own form."""
         self.timeout_seconds = _seconds(timeout_seconds)
         self.id = uuid4().hex if id is None else _text(id, field="id")
         self.created_at = datetime.now(UTC)
@@ -171,47 +173,47 @@ class Gate:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it was resolved, rejected or aborted, or is out of time."""
+        """Whether the gate was resolved, rejected or aborted, or has timed out."""
         return self._settlement is not None
 
     @property
     def settlement(self) -> Settlement | None:
-        """How it ended, if it has."""
+        """The result of the gate, or `None` while it is open."""
         return self._settlement
 
     def resolve(self, value: Any = None) -> None:
-        """Let the waiter go on with `value`, as the schema gives it back; does nothing when it is settled.
+        """Settle the gate with a value, validated by the schema; do nothing if it is settled.
 
         Raises:
-            InvalidGateResolutionError: The value does not fit the schema; the gate stays open.
+            InvalidGateResolutionError: The value does not match the schema; the gate stays open.
         """
         if self._settlement is None:
             self.settle(Settlement(result="resolved", value=self._accepted(value)))
 
     def reject(self, err: Exception) -> None:
-        """Have the waiter raise `err`; does nothing when it is settled.
+        """Settle the gate with an exception that its waiters raise; do nothing if it is settled.
 
         Raises:
-            InvalidGateResolutionError: That is nothing to raise; the gate stays open.
+            InvalidGateResolutionError: `err` is not an exception; the gate stays open.
         """
         if self._settlement is not None:
             return
         given = cast("object", err)
         if not isinstance(given, Exception):
             raise InvalidGateResolutionError(
-                f"the gate {quoted(self.id)} is rejected with an exception, not with {kind_of(given)}; "
-                "give one, such as PermissionError('not today')",
+                f"Expected an exception to reject the gate {quoted(self.id)}, such as PermissionError('denied'), "
+                f"got {kind_of(given)}.",
                 gate_id=self.id,
                 field="err",
             )
         self.settle(Settlement(result="rejected", error=given))
 
     def abort(self) -> None:
-        """Give the gate up: the waiter raises `GateAbortedError`; does nothing when it is settled."""
+        """Abort the gate: its waiters raise `GateAbortedError`; do nothing if it is settled."""
         self.settle(Settlement(result="aborted"))
 
     def settle(self, settlement: Settlement) -> None:
-        """End the gate unless it has ended, and wake those who wait; the one place all settlements go through."""
+        """Store the settlement unless there is one, and call the watchers; every settlement goes through here."""
         with self._lock:
             if self._settlement is not None:
                 return
@@ -221,7 +223,7 @@ class Gate:
             watcher()
 
     def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called once when the gate is settled, or now if it is; gives what takes it off again."""
+        """Call a function once when the gate is settled, or now if it is; return a function that removes it."""
         with self._lock:
             if self._settlement is None:
                 self._watchers.append(watcher)
@@ -230,11 +232,11 @@ class Gate:
         return lambda: None
 
     def outcome(self) -> Any:
-        """Give what the gate was resolved with.
+        """Return the value the gate was resolved with, or raise the exception it was rejected with.
 
         Raises:
-            GateAbortedError: It was given up, or is still open.
-            GateTimeoutError: Nobody settled it in time.
+            GateAbortedError: The gate was aborted, or is still open.
+            GateTimeoutError: The gate was not settled in time.
         """
         settlement = self._settlement
         if settlement is not None and settlement.result == "resolved":
@@ -243,11 +245,11 @@ class Gate:
             raise settlement.error
         if settlement is not None and settlement.result == "timeout":
             raise GateTimeoutError(
-                f"nobody settled the gate {quoted(self.reason)} within {self.timeout_seconds:g} s; "
-                "ask again, or give it more timeout_seconds",
+                f"The gate {quoted(self.reason)} was not settled within {self.timeout_seconds:g} s; "
+                "ask again, or raise timeout_seconds.",
                 gate_id=self.id,
             )
-        raise GateAbortedError(f"the gate {quoted(self.reason)} was given up before anyone answered", gate_id=self.id)
+        raise GateAbortedError(f"The gate {quoted(self.reason)} was aborted before it was answered.", gate_id=self.id)
 
     def _accepted(self, value: Any) -> Any:
         if self._check is None:
@@ -258,7 +260,7 @@ class Gate:
             problems: tuple[Problem, ...] = error.problems
             said = "; ".join(_said(problem) for problem in problems)
             raise InvalidGateResolutionError(
-                f"the gate {quoted(self.id)} does not take that value and stays open: {said}",
+                f"Invalid value for the gate {quoted(self.id)}, which stays open: {said}",
                 gate_id=self.id,
                 field=error.field,
                 problems=problems,
@@ -281,7 +283,7 @@ def _said(problem: Problem) -> str:
 
 def _text(value: object, *, field: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidGateError(f"a gate's {field} is text that is not empty, not {kind_of(value)}", field=field)
+        raise InvalidGateError(f"Invalid gate: {field} must be non-empty text, got {kind_of(value)}.", field=field)
     return value
 
 
@@ -299,7 +301,7 @@ def _seconds(value: object) -> float | None:
     except OverflowError:
         pass
     raise InvalidGateError(
-        f"a gate's timeout_seconds is a number above 0 that is not endless, and this is {_seconds_given(value)}; "
-        "None says out loud that it may wait for ever",
+        f"Invalid gate: timeout_seconds must be a finite number above 0, or None for an unlimited wait, "
+        f"got {_seconds_given(value)}.",
         field="timeout_seconds",
     )

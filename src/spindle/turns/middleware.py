@@ -1,4 +1,4 @@
-"""Middleware, like the layers of an onion: `async (ctx, next)`."""
+"""Middleware pipelines: each layer is `async (ctx, next)` and wraps the layers after it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -24,20 +24,20 @@ _ERRORS: dict[str, type[PipelineError]] = {
 
 
 class Abortable(Protocol):
-    """What a pipeline asks of a context."""
+    """The part of a context that a pipeline uses."""
 
     @property
     def aborted(self) -> bool:
-        """Whether the rest is to be skipped."""
+        """Whether the remaining layers are skipped."""
         ...
 
 
 async def run_pipeline(middleware: Sequence[Middleware], ctx: Abortable, stage: str) -> None:
-    """Run the layers from the outside in and back; once aborted, the bodies that are left are skipped.
+    """Run the layers from the outermost to the innermost; after an abort the remaining layers are skipped.
 
     Raises:
-        PipelineError: A layer raised; the stage's own class, with the cause.
-        PipelineShortCircuitedError: A layer ended without calling `next`, though none of them signalled or aborted.
+        PipelineError: A layer raised; the subclass is that of the stage, the exception its cause.
+        PipelineShortCircuitedError: A layer returned without calling `next`, and no layer signalled or aborted.
     """
     if not middleware:
         return
@@ -56,12 +56,12 @@ async def run_pipeline(middleware: Sequence[Middleware], ctx: Abortable, stage: 
         await go_on(0)
     except Exception as error:
         if ctx.aborted and isinstance(error, GateAbortedError):
-            return  # the abort gave up what a layer waited for, and is no failure
-        raise _ERRORS[stage](f"middleware of {stage} raised {type(error).__name__}: {error}", field=stage) from error
-    # A signal from before, such as the ack of a final answer, is no reason to leave layers out.
+            return  # the abort released a gate that a layer waited for; not a failure
+        raise _ERRORS[stage](f"Middleware of {stage} raised {type(error).__name__}: {error}", field=stage) from error
+    # An earlier signal, such as the ack of the final answer, does not justify skipping layers.
     if not reached and not ctx.aborted and _is_signalled(ctx) is was_signalled:
         raise PipelineShortCircuitedError(
-            f"middleware of {stage} ended without calling next(); call it, or ack, nack or abort", field=stage
+            f"Middleware of {stage} returned without calling next(); call it, or ack, nack or abort.", field=stage
         )
 
 

@@ -1,4 +1,4 @@
-"""Serialises the records of a turn to JSON and back; artifacts and media come back without their bytes."""
+"""Serializes the records of a turn to JSON and back; artifacts and media are restored without their content."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -27,10 +27,10 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 async def to_json(record: Any) -> str:
-    """Write a record as JSON; an artifact as its class and sizes, media as its labels and size.
+    """Serialize a record to JSON; an artifact as its class and sizes, media as its labels and size.
 
     Raises:
-        InvalidRecordError: A value of it has no JSON.
+        InvalidRecordError: A field is not JSON serializable.
     """
     parts: list[str] = []
     for each in fields(record):
@@ -39,21 +39,21 @@ async def to_json(record: Any) -> str:
         except (TypeError, ValueError, RecursionError) as error:
             kind = type(record).__name__
             raise InvalidRecordError(
-                f"the {each.name} of this {kind} cannot be kept as JSON: {error}; keep JSON values", fields=(each.name,)
+                f"{kind}.{each.name} cannot be serialized to JSON: {error}; use JSON values.", fields=(each.name,)
             ) from error
         parts.append(f'"{each.name}":{plain}')
     return f"{{{','.join(parts)}}}"
 
 
 def from_json(kind: str, text: str) -> Any:
-    """Make the record again; an artifact or media knows all about itself but its content.
+    """Restore a record from JSON; artifacts and media have their description, but no content.
 
     Raises:
-        SpindleError, TypeError, ValueError: It was not written by `to_json`.
+        SpindleError, TypeError, ValueError: The text was not written by `to_json`.
     """
     wanted = KINDS[kind]
     plain: dict[str, Any] = json.loads(text)
-    # What a newer version wrote besides is left out.
+    # Unknown fields, written by a newer version, are ignored.
     return wanted(**{each.name: _value(each.name, plain[each.name]) for each in fields(wanted) if each.name in plain})
 
 
@@ -79,9 +79,9 @@ async def _length(media: Media) -> int | None:
 
 
 async def _described(artifact: Any) -> dict[str, Any]:
-    """Describe an artifact, also one of somebody else's class, which is known by its shape."""
+    """Describe an artifact, also of a custom class, which is recognised by its methods."""
     if not callable(getattr(artifact, "line_count", None)):
-        raise TypeError(f"{type(artifact).__name__} is neither text nor artifact nor Media")
+        raise TypeError(f"expected text, an artifact or Media, got {type(artifact).__name__}")
     known = _known_class(cast("object", artifact).__class__)
     try:
         length, lines = await settled(artifact.byte_length()), await settled(artifact.line_count())
@@ -91,7 +91,7 @@ async def _described(artifact: Any) -> dict[str, Any]:
 
 
 def _known_class(kind: type) -> str:
-    """Name a class of artifacts, or the nearest of its bases that everybody has."""
+    """Return the name of an artifact class, or of its nearest built-in base."""
     return next((base.__name__ for base in kind.__mro__ if base.__name__ in _ARTIFACTS), "Artifact")
 
 
@@ -115,20 +115,20 @@ def _reopened(described: Mapping[str, Any]) -> Artifact | Media:
 
 
 class _Unkept:
-    """Reads media whose content was not kept."""
+    """A reader of media whose content is not stored."""
 
     def __init__(self, length: int | None) -> None:
         self._length = length
 
     def stream(self) -> AsyncIterator[bytes]:
-        raise MediaUnreadableError("records keep what media is, not its content; read it where it came from")
+        raise MediaUnreadableError("Records store the description of media, not its content; read it from its source.")
 
     async def byte_length(self) -> int | None:
         return self._length
 
 
 class _UnkeptLines:
-    """Reads an artifact whose content was not kept; its sizes were, unless it was gone already."""
+    """A reader of an artifact whose content is not stored; its sizes are, unless it was already gone."""
 
     def __init__(self, length: int | None, lines: int | None) -> None:
         self._length, self._lines = length, lines
@@ -143,7 +143,7 @@ class _UnkeptLines:
         return _known(self._lines)
 
     async def read_all(self) -> bytes:
-        raise _gone("the whole")
+        raise _gone("the content")
 
 
 def _known(size: int | None) -> int:
@@ -153,4 +153,4 @@ def _known(size: int | None) -> int:
 
 
 def _gone(what: str) -> ArtifactGoneError:
-    return ArtifactGoneError(f"records keep an artifact's description, and {what} of it only the spool has")
+    return ArtifactGoneError(f"Records store only the description of an artifact; read {what} from the spool.")

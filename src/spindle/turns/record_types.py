@@ -1,4 +1,4 @@
-"""What a turn keeps besides its calls: messages, thoughts, memories and retrieved texts, as frozen values."""
+"""The record types of a turn besides tool calls: messages, thoughts, memories and retrievables."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -22,10 +22,10 @@ Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 _ROLES: tuple[str, ...] = get_args(Role)
 _A_ROLE = f"one of {', '.join(_ROLES)}"
 
-_AN_ARTIFACT_CLASS = "a class of artifacts, a function without arguments that gives one, or None"
+_AN_ARTIFACT_CLASS = "an artifact class, a function without arguments that returns one, or None"
 
 _SILENT = ("assistant", "tool")
-"""A model may answer nothing, and so may a tool."""
+"""Roles whose messages may be empty."""
 
 
 def _now() -> datetime:
@@ -34,7 +34,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class _Record:
-    """What all of them have; the id is in order of time unless one is given."""
+    """The fields of all record types; the default id sorts by creation time."""
 
     invalid: ClassVar[type[InvalidRecordError]] = InvalidRecordError
 
@@ -46,12 +46,12 @@ class _Record:
         problems = {name: wish for name, wish in self._wishes().items() if wish}
         if problems:
             said = "; ".join(f"{name} must be {wish}" for name, wish in problems.items())
-            raise self.invalid(f"this is no {type(self).__name__.lower()}: {said}", fields=tuple(problems))
+            raise self.invalid(f"Invalid {type(self).__name__}: {said}.", fields=tuple(problems))
 
     def _wishes(self) -> dict[str, str | None]:
-        """Say of each field what it should have been, or `None` when it is."""
+        """Return what was expected of each field, or `None` if it is valid."""
         return {
-            "id": _unless(_is_text(self.id), "text that is not empty"),
+            "id": _unless(_is_text(self.id), "non-empty text"),
             "created_at": _unless(_is_time(self.created_at), "a time with a time zone"),
             "updated_at": _unless(_is_time(self.updated_at), "a time with a time zone"),
         }
@@ -59,20 +59,20 @@ class _Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Message(_Record):
-    """One thing somebody said; it has text, attachments, or both.
+    """A message of a conversation, with text, attachments, or both.
 
     Raises:
-        InvalidMessageError: A value is bad; `fields` names every one.
+        InvalidMessageError: A value is invalid; `fields` names every one.
     """
 
     invalid = InvalidMessageError
 
     role: Role
     content: str = ""
-    """May be empty beside attachments, and where a model or a tool answered nothing."""
+    """May be empty with attachments, and in messages of a model or a tool."""
     attachments: tuple[Media, ...] = ()
     identity: str | None = None
-    """Who speaks, where the role does not say enough."""
+    """The author, if the role is not precise enough."""
 
     def __post_init__(self) -> None:
         if isinstance(cast("object", self.attachments), list):
@@ -86,33 +86,33 @@ class Message(_Record):
             **super()._wishes(),
             "role": _unless(self.role in _ROLES, _A_ROLE),
             "content": _unless(
-                _is_text(self.content, may_be_empty=may_be_empty), "text, and not empty without attachments"
+                _is_text(self.content, may_be_empty=may_be_empty), "text, non-empty without attachments"
             ),
             "attachments": _unless(is_media, "a tuple of Media"),
-            "identity": _unless(self.identity is None or _is_text(self.identity), "text that is not empty, or None"),
+            "identity": _unless(self.identity is None or _is_text(self.identity), "non-empty text, or None"),
         }
 
     @classmethod
     def user(cls, content: str, **facts: Any) -> "Message":
-        """Make a message of the user's."""
+        """Build a message of the user."""
         return cls(role="user", content=content, **facts)
 
     @classmethod
     def assistant(cls, content: str, **facts: Any) -> "Message":
-        """Make a message of the model's."""
+        """Build a message of the model."""
         return cls(role="assistant", content=content, **facts)
 
     @classmethod
     def system(cls, content: str, **facts: Any) -> "Message":
-        """Make a message of whoever wrote the program."""
+        """Build a system message."""
         return cls(role="system", content=content, **facts)
 
     @classmethod
     def of(cls, value: object) -> "Message":
-        """Take a message, a text of the user's, or a mapping with `role` and `content`, for a message.
+        """Convert a message, a user's text, or a mapping with `role` and `content` to a message.
 
         Raises:
-            InvalidMessageError: It is none of these.
+            InvalidMessageError: The value is none of these.
         """
         if isinstance(value, Message):
             return value
@@ -123,43 +123,43 @@ class Message(_Record):
         except TypeError:
             known = ", ".join(each.name for each in fields(cls))
             raise InvalidMessageError(
-                f"a message is a Message, a text, or a mapping with some of {known}, not this {type(value).__name__}",
+                f"Expected a Message, text, or a mapping with some of {known}, got {type(value).__name__}.",
                 fields=("message",),
             ) from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thought(_Record):
-    """One piece of a model's reasoning; it has text, or a payload that only its vendor can read.
+    """A piece of a model's reasoning, with text, or a payload that only its vendor can read.
 
     Raises:
-        InvalidThoughtError: A value is bad; `fields` names every one.
+        InvalidThoughtError: A value is invalid; `fields` names every one.
     """
 
     invalid = InvalidThoughtError
 
     content: str = ""
     payload: Any = None
-    """Opaque; handed back to the vendor as it came."""
+    """Opaque; sent back to the vendor unchanged."""
     replay_compatibility: str | None = None
-    """Which vendor and version may be given the payload back; required with one."""
+    """The vendor and version that accept the payload; required with a payload."""
 
     def _wishes(self) -> dict[str, str | None]:
         has_payload, tag = self.payload is not None, self.replay_compatibility
         is_tag = _is_text(tag) or (tag is None and not has_payload)
         return {
             **super()._wishes(),
-            "content": _unless(_is_text(self.content, may_be_empty=has_payload), "text, and not empty without payload"),
-            "replay_compatibility": _unless(is_tag, "text that is not empty, and given with a payload"),
+            "content": _unless(_is_text(self.content, may_be_empty=has_payload), "text, non-empty without payload"),
+            "replay_compatibility": _unless(is_tag, "non-empty text, and set with a payload"),
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(_Record):
-    """Something worth knowing in later turns.
+    """A fact to remember in later turns.
 
     Raises:
-        InvalidMemoryError: A value is bad; `fields` names every one.
+        InvalidMemoryError: A value is invalid; `fields` names every one.
     """
 
     invalid = InvalidMemoryError
@@ -171,7 +171,7 @@ class Memory(_Record):
     def _wishes(self) -> dict[str, str | None]:
         return {
             **super()._wishes(),
-            "content": _unless(_is_text(self.content), "text that is not empty"),
+            "content": _unless(_is_text(self.content), "non-empty text"),
             "confidence": _unless(_is_share(self.confidence), "a number from 0 to 1"),
             "importance": _unless(_is_share(self.importance), "a number from 0 to 1"),
         }
@@ -179,10 +179,10 @@ class Memory(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Retrievable(_Record):
-    """A text that was found for the turn; whose it is must be said, and is never guessed.
+    """A text that was retrieved for the turn; its trust tier is required and never guessed.
 
     Raises:
-        InvalidRetrievableError: A value is bad; `fields` names every one.
+        InvalidRetrievableError: A value is invalid; `fields` names every one.
     """
 
     invalid = InvalidRetrievableError
@@ -190,13 +190,13 @@ class Retrievable(_Record):
     content: str | Artifact
     trust_tier: TrustTier
     score: float = 1.0
-    """How well it fits what was asked."""
+    """Relevance, from 0 to 1."""
     inline: bool = False
-    """Whether it is shown whole instead of as a handle."""
+    """Whether the full text is shown instead of a handle."""
     source: str | None = None
-    """Where it was found; nothing is concluded from it."""
+    """Where the text was found; informational only."""
     artifact_constructor: Any = None
-    """What a text is read as when it is shown by its handle: an artifact class, or a function that gives one."""
+    """The artifact class for a text that is shown as a handle, or a function that returns one."""
 
     def __post_init__(self) -> None:
         resolver: object = self.artifact_constructor
@@ -208,11 +208,11 @@ class Retrievable(_Record):
         is_content = _is_text(self.content) or Artifact.is_artifact(self.content)
         return {
             **super()._wishes(),
-            "content": _unless(is_content, "text that is not empty, or an artifact"),
+            "content": _unless(is_content, "non-empty text, or an artifact"),
             "trust_tier": _unless(self.trust_tier in get_args(TrustTier), f"one of {', '.join(get_args(TrustTier))}"),
             "score": _unless(_is_share(self.score), "a number from 0 to 1"),
             "inline": _unless(isinstance(cast("object", self.inline), bool), "a bool"),
-            "source": _unless(self.source is None or _is_text(self.source), "text that is not empty, or None"),
+            "source": _unless(self.source is None or _is_text(self.source), "non-empty text, or None"),
             "artifact_constructor": _unless(_is_artifact_class(self.artifact_constructor), _AN_ARTIFACT_CLASS),
         }
 

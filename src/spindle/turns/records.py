@@ -1,7 +1,7 @@
-"""What a turn keeps: the port behind it, and the shelves on which a context shows it.
+"""The records of a turn: the storage port, the lists that a context shows, and the rules for retrieved texts.
 
-A record is handed to the port first and shown only then, so a port that fails leaves nothing that is not kept. To keep
-records in a place of your own, write the four methods of `RecordStore` and give `Records(your_store)`.
+A record is stored first and shown only then, so a failing store leaves no record that is shown but not stored. For a
+custom store, implement the four methods of `RecordStore` and pass it to `Records(your_store)`.
 """
 
 from collections import Counter
@@ -36,32 +36,32 @@ _PORT = ("store", "replace", "delete", "load")
 
 
 class RecordStore(Protocol):
-    """What a place for records does; each change is kept when its method returns, or raises and changed nothing.
+    """Port for storing records; each change is durable when its method returns, or raises without an effect.
 
-    A message, a thought, a memory or a retrievable is found by its id alone. A tool call is found by its id within its
-    turn, because providers use the ids of calls again; several calls of one turn may even share one.
+    A message, a thought, a memory or a retrievable is identified by its id. A tool call is identified by its id within
+    its turn, because providers reuse call ids; several calls of one turn may even share one.
     """
 
     async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
-        """Add a record behind all others."""
+        """Append a record."""
         ...
 
     async def replace(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
-        """Put a record in the place of the first that has its id, and remove the others; add it when there is none."""
+        """Replace the first record with this id and remove the others; append it if there is none."""
         ...
 
     async def delete(self, kind: Kind, id: str, *, turn_id: str | None) -> None:
-        """Remove the first record with that id, if there is one."""
+        """Delete the first record with this id, if there is one."""
         ...
 
     async def load(self, turn_id: str | None) -> Iterable[tuple[Kind, Any]]:
-        """Give the records that were added for a turn, or all for `None`, in order."""
+        """Return the records of a turn, or all for `None`, in order."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordSet:
-    """Records by their kind, each in order."""
+    """Records by kind, each in order."""
 
     messages: tuple[Message, ...] = ()
     thoughts: tuple[Thought, ...] = ()
@@ -71,7 +71,7 @@ class RecordSet:
 
 
 class Records:
-    """Where the records of turns are kept.
+    """Stores the records of turns; validates them and delegates to a `RecordStore`.
 
     Raises:
         UsageError: The store lacks a method of `RecordStore`.
@@ -81,63 +81,63 @@ class Records:
         lacking = [name for name in _PORT if not callable(getattr(store, name, None))]
         if lacking:
             kind = type(store).__name__
-            raise UsageError(f"a {kind} cannot keep records, it lacks {', '.join(lacking)}", field="store")
+            raise UsageError(f"Expected a RecordStore, but {kind} lacks {', '.join(lacking)}.", field="store")
         self._store = store
 
     @classmethod
     def memory(cls) -> "Records":
-        """Keep them in this process, as long as it lives."""
+        """Store records in the memory of this process."""
         from spindle.turns.backends.memory import MemoryStore  # noqa: PLC0415 - a port's factory method
 
         return cls(MemoryStore())
 
     @classmethod
     def sqlite(cls, path: str | PathLike[str]) -> "Records":
-        """Keep them in a SQLite file, which is made when it is not there; several processes may share it.
+        """Store records in a SQLite file, which is created if missing; several processes may share it.
 
-        Artifacts and media are kept by their description; their content is the business of a spool.
+        Artifacts and media are stored as descriptions only; a spool keeps their content.
 
         Raises:
-            UsageError: That is no path.
+            UsageError: `path` is not a file path.
         """
         from spindle.turns.backends.sqlite import SqliteStore  # noqa: PLC0415 - a port's factory method
 
         return cls(SqliteStore(path))
 
     async def store(self, kind: Kind, record: AnyRecord, *, turn_id: str | None = None) -> None:
-        """Add a record behind all others.
+        """Append a record.
 
         Raises:
-            InvalidRecordError: It is none of that kind, or cannot be kept there.
-            RecordsError: The place failed; nothing changed.
+            InvalidRecordError: The record is not of this kind, or cannot be stored.
+            RecordsError: The store failed; nothing changed.
         """
         check_record(kind, record)
         await self._store.store(kind, record, turn_id=turn_id)
 
     async def replace(self, kind: Kind, record: AnyRecord, *, turn_id: str | None = None) -> None:
-        """Put a record in the place of the first that has its id, and remove the others; add it when there is none.
+        """Replace the first record with this id and remove the others; append it if there is none.
 
         Raises:
-            InvalidRecordError: It is none of that kind, or cannot be kept there.
-            RecordsError: The place failed; nothing changed.
+            InvalidRecordError: The record is not of this kind, or cannot be stored.
+            RecordsError: The store failed; nothing changed.
         """
         check_record(kind, record)
         await self._store.replace(kind, record, turn_id=turn_id)
 
     async def delete(self, kind: Kind, id: str, *, turn_id: str | None = None) -> None:
-        """Remove the first record with that id, if there is one.
+        """Delete the first record with this id, if there is one.
 
         Raises:
-            RecordsError: The place failed; nothing changed.
+            RecordsError: The store failed; nothing changed.
         """
         _check_kind(kind)
         await self._store.delete(kind, id, turn_id=turn_id)
 
     async def load(self, turn_id: str | None = None) -> RecordSet:
-        """Give the records that were added for a turn, or all of them.
+        """Return the records of a turn, or all of them.
 
         Raises:
-            RecordsError: The place failed.
+            RecordsError: The store failed.
         """
         found: dict[str, list[Any]] = {kind: [] for kind in KINDS}
         for kind, record in await self._store.load(turn_id):
@@ -151,7 +151,7 @@ class Records:
         )
 
     async def aclose(self) -> None:
-        """Let go of the place, where it holds anything; closing twice does nothing."""
+        """Close the store, if it can be closed; a second call does nothing."""
         close = getattr(self._store, "aclose", None)
         if callable(close):
             await cast("Any", close())
@@ -166,25 +166,27 @@ class Records:
 
 
 def check_record(kind: str, record: object) -> None:
-    """Pass a record of that kind.
+    """Check that a record is of a kind.
 
     Raises:
-        InvalidRecordError: There is no such kind, or the record is none.
+        InvalidRecordError: The kind is unknown, or the record is of another kind.
     """
     _check_kind(kind)
     wanted = KINDS[kind]
     if not isinstance(record, wanted):
         refused: type[InvalidRecordError] = getattr(wanted, "invalid", InvalidRecordError)
-        raise refused(f"a {kind} is a {wanted.__name__}, not a {type(record).__name__}", fields=("record",))
+        raise refused(
+            f"Expected a {wanted.__name__} for the kind {kind!r}, got {type(record).__name__}.", fields=("record",)
+        )
 
 
 def _check_kind(kind: object) -> None:
     if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidRecordError(f"records are of the kinds {', '.join(KINDS)}; there is no {kind!r}", fields=("kind",))
+        raise InvalidRecordError(f"Unknown record kind {kind!r}; expected one of {', '.join(KINDS)}.", fields=("kind",))
 
 
 class RecordList(Generic[R]):
-    """The records of one kind that a turn shows, in order; kept before they are shown, where there is a place."""
+    """The records of one kind in a turn, in order; stored before they are shown, if there is a store."""
 
     __slots__ = ("_checksums", "_identities", "_kind", "_lock", "_records", "_shown", "_turn_id")
 
@@ -198,10 +200,10 @@ class RecordList(Generic[R]):
         self._show(list(shown))
 
     async def store(self, record: R, *, shown: R | None = None) -> R:
-        """Keep a record and show it, or `shown` in its stead, last; one that is on the shelf already stays there.
+        """Store a record and append it, or `shown` instead of it; a record that is already in the list stays there.
 
         Raises:
-            InvalidRecordError: It is none of this kind.
+            InvalidRecordError: The record is of another kind.
         """
         check_record(self._kind, record)
         async with self._writing():
@@ -216,12 +218,12 @@ class RecordList(Generic[R]):
         return record
 
     async def mutate(self, record: R, *, shown: R | None = None) -> R:
-        """Keep a record in the place of all that have its id, and show it where the first of them was, else last.
+        """Replace all records with the same id by this one, in the place of the first; append it if there is none.
 
-        Where `shown` is given, that is shown instead.
+        With `shown`, that record is shown instead.
 
         Raises:
-            InvalidRecordError: It is none of this kind.
+            InvalidRecordError: The record is of another kind.
         """
         check_record(self._kind, record)
         async with self._writing():
@@ -233,7 +235,7 @@ class RecordList(Generic[R]):
         return record
 
     async def delete(self, id: str) -> None:
-        """Remove the first record with that id, here and where it is kept."""
+        """Delete the first record with this id, here and in the store."""
         async with self._writing():
             if self._records is not None:
                 await self._records.delete(self._kind, id, turn_id=self._turn_id)
@@ -241,11 +243,11 @@ class RecordList(Generic[R]):
             self._show([*before[:first], *before[first + 1 :]])
 
     def count(self, checksum: str) -> int:
-        """Count the calls on the shelf that have a checksum."""
+        """Return the number of calls with this checksum."""
         return self._checksums.get(checksum, 0)
 
     def _writing(self) -> AbstractAsyncContextManager[object]:
-        """One change at a time: two could be kept in one order and shown in another."""
+        """Return the lock for one change at a time: two changes could be stored and shown in different orders."""
         if self._records is None:
             return _AT_ONCE
         if self._lock is None:
@@ -253,19 +255,19 @@ class RecordList(Generic[R]):
         return self._lock
 
     def _before(self, wanted: object) -> tuple[list[R], int]:
-        """Give what is shown, and where the first record with that id is, or the end."""
+        """Return the shown records, and the index of the first with this id, or the end."""
         shown = self._shown
         return shown, next((place for place, each in enumerate(shown) if _id(each) == wanted), len(shown))
 
     def _show(self, records: list[R]) -> None:
         self._shown = records
-        # Not by id or equality: two records may be equal, or share an id, and are still two.
+        # By identity: two records that are equal, or share an id, are still two records.
         self._identities = set(map(id, records))
-        # Most shelves start empty, and for nothing a plain dict is made much faster.
+        # Most lists start empty, and an empty dict is created much faster than a Counter.
         self._checksums: dict[object, int] = Counter(map(_checksum, records)) if records else {}
 
     def all(self) -> tuple[R, ...]:
-        """Give what is shown now, in order."""
+        """Return the records, in order."""
         return tuple(self._shown)
 
     def __iter__(self) -> Iterator[R]:
@@ -282,7 +284,7 @@ class RecordList(Generic[R]):
 
 
 class TurnRecords:
-    """The five shelves of a turn, with what it starts with; that is shown, and not kept again."""
+    """The five record lists of a turn; initial records are shown, but not stored again."""
 
     __slots__ = ("memory", "message", "retrievable", "thought", "tool_call")
 
@@ -313,11 +315,11 @@ def _checksum(record: object) -> object:
 
 
 def initial_retrievables(retrievables: Iterable[Retrievable], calls: Iterable[ToolCallRecord]) -> list[Retrievable]:
-    """Take what a turn starts with: its texts are in memory already, and stay there.
+    """Check the initial retrievables of a turn and return them with artifacts in memory instead of long texts.
 
     Raises:
-        ArtifactIdCollisionError: Two of them, or one of them and a call, have one id.
-        InvalidRetrievableError: Something else is among them.
+        ArtifactIdCollisionError: Two of them, or one of them and a call, have the same id.
+        InvalidRetrievableError: An item is not a retrievable.
     """
     taken, found = {call.id for call in calls}, list(retrievables)
     for each in found:
@@ -329,10 +331,10 @@ def initial_retrievables(retrievables: Iterable[Retrievable], calls: Iterable[To
 
 
 async def spool_retrievable(found: Retrievable, spool: Spool | None, *, place: str, turn_id: str) -> Retrievable:
-    """Give what is shown of a text that was found: itself when it is inline, else an artifact of it in the spool.
+    """Return the retrievable as it is shown: unchanged if it is inline, else with an artifact in the spool.
 
     Raises:
-        SpoolError: It could not be kept.
+        SpoolError: The text could not be spooled.
     """
     if spool is None or not _is_to_be_kept(found):
         return _in_memory(found)
@@ -341,21 +343,21 @@ async def spool_retrievable(found: Retrievable, spool: Spool | None, *, place: s
 
 
 def check_call_id(id: str, shelves: TurnRecords) -> None:
-    """Pass the id of a call that no retrieved text has.
+    """Check that no retrievable has the id of a call.
 
     Raises:
-        ArtifactIdCollisionError: One has it.
+        ArtifactIdCollisionError: A retrievable has this id.
     """
     if len(shelves.retrievable) and any(found.id == id for found in shelves.retrievable):
         raise _clash(id)
 
 
 def check_retrievable(found: Retrievable, shelves: TurnRecords) -> None:
-    """Pass a retrieved text whose id no call has.
+    """Check that no call has the id of a retrievable.
 
     Raises:
-        ArtifactIdCollisionError: One has it.
-        InvalidRetrievableError: It is none.
+        ArtifactIdCollisionError: A call has this id.
+        InvalidRetrievableError: `found` is not a retrievable.
     """
     check_record("retrievable", found)
     if any(call.id == found.id for call in shelves.tool_call):
@@ -374,7 +376,7 @@ def _is_to_be_kept(found: Retrievable) -> bool:
 
 def _clash(id: str) -> ArtifactIdCollisionError:
     return ArtifactIdCollisionError(
-        f"{id!r} is the id of a retrieved text and of something else in this turn, so a reader could not tell them "
-        "apart; give the text another id",
+        f"The id {id!r} of a retrievable is already used in this turn, so reader tools could not distinguish them; "
+        "give the retrievable another id.",
         field="id",
     )

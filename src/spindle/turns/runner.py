@@ -1,4 +1,4 @@
-"""The turn runner: one call runs one turn, from its first event to its report."""
+"""The turn runner: `TurnRunner.run` runs one turn and returns its report."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ Status: TypeAlias = Literal["ok", "nack", "aborted", "error", "limit"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnReport:
-    """How a turn ended, and what it left."""
+    """The result of a turn."""
 
     status: Status
     text: str
@@ -54,34 +54,34 @@ class TurnReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the turn has an answer."""
+        """Whether the turn succeeded."""
         return self.status == "ok"
 
     def raise_for_error(self) -> "TurnReport":
-        """Give the report of a turn that went well.
+        """Return this report if the turn succeeded, else raise its error.
 
         Raises:
-            BaseException: What the turn failed with; `TurnAbortedError` for one that was aborted.
+            BaseException: The error of the turn; `TurnAbortedError` if it was aborted.
         """
         if self.status == "ok":
             return self
-        raise self.error or TurnAbortedError(f"the turn {self.turn_id} was aborted, so it has no answer")
+        raise self.error or TurnAbortedError(f"The turn {self.turn_id} was aborted before it had an answer.")
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedEvent:
-    """One event of a turn, by its name."""
+    """One event of a turn: its name and payload."""
 
     name: str
     payload: Any
 
 
 class TurnRunner:
-    """Runs turns over a baseline of tools that never changes; one runner may serve many at once.
+    """Runs turns, each with its own copy of the baseline tools; one runner may run many turns concurrently.
 
     Raises:
-        InvalidTurnRunnerConfigError: A setting is not what it should be.
-        ToolAlreadyRegisteredError: Two tools of the baseline have one name.
+        InvalidTurnRunnerConfigError: A setting is invalid.
+        ToolAlreadyRegisteredError: Two tools of the baseline have the same name.
     """
 
     def __init__(
@@ -133,11 +133,11 @@ class TurnRunner:
         self.gates = GateDesk()
 
     def on(self, event: str, fn: Observer) -> Callable[[], None]:
-        """Call `fn` with each event of every turn; gives back the function that stops it."""
+        """Register an observer of an event of every turn and return a function that removes it."""
         return self._events.on(event, fn)
 
     def observe(self, event: str, fn: Observer) -> Callable[[], None]:
-        """Do the same as `on`, for who likes to tell listening from watching."""
+        """Register an observer; an alias of `on`."""
         return self.on(event, fn)
 
     async def run(
@@ -148,10 +148,10 @@ class TurnRunner:
         stash: Stash | Mapping[str, Any] | None = None,
         session_id: str | None = None,
     ) -> TurnReport:
-        """Run one turn.
+        """Run one turn and return its report; failures are in the report and do not raise.
 
         Raises:
-            InvalidTurnContextError: A value is not what it should be; nothing was started.
+            InvalidTurnContextError: An argument is invalid; the turn was not started.
         """
         turn = self._turn(self._events, system_prompt, messages, stash, session_id)
         return await self._run(turn)
@@ -164,9 +164,9 @@ class TurnRunner:
         stash: Stash | Mapping[str, Any] | None = None,
         session_id: str | None = None,
     ) -> AsyncGenerator[StreamedEvent, None]:
-        """Run one turn and give its events as they happen; the last one, `report`, carries the `TurnReport`.
+        """Run one turn and yield its events as they happen; the last one, `report`, carries the `TurnReport`.
 
-        Leaving early aborts the turn; do it inside `contextlib.aclosing`.
+        Closing the generator early aborts the turn; use `contextlib.aclosing`.
         """
         send, receive = anyio.create_memory_object_stream[StreamedEvent](float("inf"))
         events = Events()
@@ -184,7 +184,7 @@ class TurnRunner:
                 async for event in receive:
                     yield event
             except GeneratorExit:
-                turn.abort()  # and the group waits until the turn has ended
+                turn.abort()  # the task group waits until the turn has ended
 
     def _turn(
         self,
@@ -211,7 +211,7 @@ class TurnRunner:
             )
         except (UsageError, TypeError) as error:
             field = getattr(error, "field", None)
-            raise InvalidTurnContextError(f"a turn cannot start: {error}", field=field) from error
+            raise InvalidTurnContextError(f"Invalid turn arguments: {error}", field=field) from error
 
     async def _run(self, turn: TurnContext) -> TurnReport:
         started_at, begun = datetime.now(UTC), time.perf_counter()
@@ -238,13 +238,13 @@ class TurnRunner:
             text=done[0].text if done else "",
             messages=turn.messages,
             tool_calls=turn.tool_calls,
-            # Also of a turn that failed: its trips were made, and are paid for.
+            # Also reported for a failed turn: its model calls were made and cost money.
             iterations=ctx.iteration,
             usage=dict(ctx.usage),
         )
 
     async def _stages(self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport]) -> dict[str, Any]:
-        """Input pipeline, dispatch, output pipeline; what fails ends the turn and is told, not raised."""
+        """Run input pipeline, dispatch and output pipeline; return status and error instead of raising."""
         place = ["turn-input"]
         error = await self._failure_in_time(turn, ctx, done, place)
         if error is None:
@@ -261,14 +261,16 @@ class TurnRunner:
             return await self._failure(turn, ctx, done, place)
         with anyio.move_on_after(seconds):
             return await self._failure(turn, ctx, done, place)
-        return LimitError(f"the turn took longer than {seconds} seconds", field="timeout_seconds")
+        return LimitError(
+            f"The turn exceeded timeout_seconds={seconds}; raise the limit, or ask for less.", field="timeout_seconds"
+        )
 
     async def _failure(
         self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
     ) -> Exception | None:
         try:
             await self._pass_through(turn, ctx, done, place)
-        except Exception as raised:  # noqa: BLE001  a turn ends with a report, whatever happened in it
+        except Exception as raised:  # noqa: BLE001  every failure of a turn is reported, not raised
             return raised
         return None
 
@@ -299,7 +301,7 @@ async def _forward(name: str, send: Any, to: Events, payload: Any) -> None:
 
 
 def _tell(send: Any, name: str, payload: Any) -> None:
-    with suppress(anyio.BrokenResourceError):  # nobody reads the stream any more
+    with suppress(anyio.BrokenResourceError):  # the stream was closed by its reader
         send.send_nowait(StreamedEvent(name, payload))
 
 

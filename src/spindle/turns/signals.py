@@ -1,4 +1,4 @@
-"""How a dispatch ends: acknowledged, refused or aborted; the first word counts."""
+"""The ack, nack and abort signals that end a dispatch; the first signal counts."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,7 +8,7 @@ from spindle.errors import AlreadySignalledError, NackError, UsageError
 
 
 class Signals:
-    """The end of one dispatch, and who wants to hear of it."""
+    """The ack or nack of one dispatch, and the callbacks for the ack."""
 
     def __init__(self) -> None:
         self._acked = False
@@ -17,53 +17,53 @@ class Signals:
 
     @property
     def is_acked(self) -> bool:
-        """Whether it was acknowledged."""
+        """Whether the dispatch was acked."""
         return self._acked
 
     @property
     def is_signalled(self) -> bool:
-        """Whether it was acknowledged or refused."""
+        """Whether the dispatch was acked or nacked."""
         return self._acked or self._nack_error is not None
 
     @property
     def nack_error(self) -> BaseException | None:
-        """Why it was refused."""
+        """The error of the nack, or `None`."""
         return self._nack_error
 
     def ack(self) -> None:
-        """Acknowledge; handlers run now, in order, and one that fails does not stop the others.
+        """Ack the dispatch and run the callbacks in order; a failing callback does not stop the others.
 
         Raises:
-            AlreadySignalledError: It was signalled before.
+            AlreadySignalledError: The dispatch was already acked or nacked.
         """
         self._refuse_second()
         self._acked = True
-        # Taken off as they are told: nobody is told twice, and what they hold is let go with them.
+        # Removed first: no callback runs twice, and their references are released.
         handlers, self._on_ack = self._on_ack, []
         for handler in handlers:
             with suppress(Exception):
                 handler()
 
     def nack(self, error: BaseException | str | None = None) -> None:
-        """Refuse; a text becomes an error, and without any a general one is kept.
+        """Nack the dispatch; a text, or nothing, becomes a `NackError`.
 
         Raises:
-            AlreadySignalledError: It was signalled before.
+            AlreadySignalledError: The dispatch was already acked or nacked.
         """
         self._refuse_second()
         if not isinstance(error, BaseException):
-            error = NackError("the dispatch was refused without a reason" if error is None else str(error))
+            error = NackError("The dispatch was nacked without a reason." if error is None else str(error))
         self._nack_error = error
         self._on_ack = []
 
     def on_ack(self, handler: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called on acknowledgement; gives back the function that takes it off again.
+        """Register a callback for the ack and return a function that removes it.
 
         Raises:
-            UsageError: It cannot be called.
+            UsageError: `handler` is not callable.
         """
         if not callable(cast("object", handler)):
-            raise UsageError(f"on_ack takes a function of nothing, got {type(handler).__name__}", field="fn")
+            raise UsageError(f"on_ack expects a function without arguments, got {type(handler).__name__}", field="fn")
 
         def mine() -> object:
             return handler()
@@ -78,12 +78,12 @@ class Signals:
 
     def _refuse_second(self) -> None:
         if self.is_signalled:
-            word = "acknowledged" if self._acked else "refused"
-            raise AlreadySignalledError(f"this dispatch was {word} already; look at is_signalled before you signal")
+            word = "acked" if self._acked else "nacked"
+            raise AlreadySignalledError(f"The dispatch was already {word}; check is_signalled first.")
 
 
 class AbortSignal:
-    """Set once; who registered is told at once, or right away when it is too late."""
+    """A flag that is set once and then calls its listeners; a later listener is called immediately."""
 
     def __init__(self, parent: "AbortSignal | None" = None) -> None:
         self._aborted = False
@@ -93,11 +93,11 @@ class AbortSignal:
 
     @property
     def aborted(self) -> bool:
-        """Whether it was set."""
+        """Whether the signal was set."""
         return self._aborted
 
     def abort(self) -> None:
-        """Set it; a second time does nothing."""
+        """Set the signal and call the listeners; a second call does nothing."""
         if self._aborted:
             return
         self._aborted = True
@@ -106,7 +106,7 @@ class AbortSignal:
                 listener()
 
     def on_abort(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called when it is set; gives back the function that takes it off again."""
+        """Register a listener and return a function that removes it; call it now if the signal is set."""
         self._listeners.append(listener)
         if self._aborted:
             listener()

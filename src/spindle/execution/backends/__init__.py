@@ -1,1 +1,1 @@
-"""Where the bodies of calls run: own threads (`threads.py`), or processes that can be killed (`processes.py`)."""
+"""Where sync handlers run: daemon threads (`threads.py`) or killable processes (`processes.py`, `child.py`)."""

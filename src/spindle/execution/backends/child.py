@@ -1,4 +1,4 @@
-"""The life of a worker process: settle in, run one function, tell what became of it, end."""
+"""The worker process: fork, isolate from the parent, run one function, send its result, exit."""
 
 import ctypes
 import gc
@@ -24,14 +24,14 @@ _prctl: Any = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 _forking = Lock()
 
 EXIT_UNABLE_TO_ANSWER = 70
-"""The exit code of a child that could not even say what went wrong."""
+"""Exit code of a child that could not send its failure."""
 
 
 def fork(child: Callable[[], NoReturn]) -> int:
-    """Fork; give the child's process id. The child runs `child` and never comes back from here.
+    """Fork and return the child's process id; in the child, run `child` and never return.
 
-    It wakes up with all signals blocked: until it has let go of the parent's handlers (`settle_in`), a signal to both,
-    such as Ctrl-C, would run them twice and write into the parent's event loop.
+    The child starts with all signals blocked: until it has reset the parent's handlers (`settle_in`), a signal to the
+    process group, such as Ctrl-C, would run them twice and write to the parent's event loop.
     """
     flush_output()
     with _forking, _without_fork_warning():
@@ -47,7 +47,7 @@ def fork(child: Callable[[], NoReturn]) -> int:
 
 def _be(child: Callable[[], NoReturn]) -> NoReturn:
     try:
-        # The child has a copy of the lock, held by nobody it knows.
+        # The child's copy of the lock is held by a thread that does not exist here.
         _forking.release()
         child()
     finally:
@@ -56,10 +56,10 @@ def _be(child: Callable[[], NoReturn]) -> NoReturn:
 
 @contextmanager
 def _without_fork_warning() -> Generator[None]:
-    """Python 3.12 and later warn of a fork beside threads.
+    """Suppress the warning of Python 3.12 and later about forking a multi-threaded process.
 
-    Locks that those hold stay locked in the child. It runs one function, is killed at its deadline and never returns to
-    the program, which is why we may.
+    Locks held by other threads stay locked in the child. That is acceptable: the child runs one function, is killed at
+    its deadline and never returns to the program.
     """
     if sys.version_info < (3, 12):
         yield
@@ -70,21 +70,21 @@ def _without_fork_warning() -> Generator[None]:
 
 
 def settle_in(parent_pid: int) -> None:
-    """Make a forked child a process of its own: session, signals, input; without a hold on what is the parent's."""
+    """Isolate a forked child from its parent: new session, default signals, empty stdin, no sockets."""
     os.setsid()
     _die_with(parent_pid)
     _reset_signals()
-    # Garbage of the parent is its own to finalise: nobody deletes its temporary files from here.
+    # Objects of the parent must not be finalised here: that could delete its temporary files.
     gc.freeze()
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor, for the whole life
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - open until the process exits
     _let_go_of_sockets(null)
     os.close(null)
 
 
 def _die_with(parent_pid: int) -> None:
-    """Ask the system to kill this process when its parent dies; only Linux can do that."""
+    """Ask the kernel to kill this process when its parent dies; Linux only."""
     if _prctl is None:
         return
     _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -97,15 +97,15 @@ def _reset_signals() -> None:
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
-    # Ignored, it would take away the exit codes of the child's own children.
+    # If it stayed ignored, the exit codes of the child's own children would be lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _let_go_of_sockets(null: int) -> None:
-    """Replace the parent's sockets: a copy here would keep its connections open, or talk in between.
+    """Replace the parent's sockets by /dev/null: a copy would keep its connections open or could write to them.
 
-    Their numbers stay taken, so that objects which still hold them cannot close a file opened later.
+    The descriptors stay in use, so that objects which still refer to them cannot close a file opened later.
     """
     with suppress(OSError):
         for entry in list(Path("/dev/fd").iterdir()):
@@ -116,20 +116,20 @@ def _let_go_of_sockets(null: int) -> None:
 
 
 def flush_output() -> None:
-    """Write out what was printed, so that a fork does not print it twice and an exit does not lose it."""
+    """Flush stdout and stderr, so that a fork does not print buffered text twice and an exit does not lose it."""
     for stream in (sys.stdout, sys.stderr):
-        # None without a console; closed or broken is nothing we could mend here.
+        # A stream is None without a console; a closed or broken one cannot be flushed.
         with suppress(AttributeError, ValueError, OSError):
             stream.flush()
 
 
 @contextmanager
 def address_space(max_memory_bytes: int | None) -> Generator[None]:
-    """Allow so many bytes more than there are already; beyond that, memory is refused (`MemoryError`)."""
+    """Limit further memory to `max_memory_bytes` on top of the current usage; beyond it `MemoryError` is raised."""
     if max_memory_bytes is None:
         yield
         return
-    import resource  # noqa: PLC0415 - not there on a platform without fork, where this is never reached
+    import resource  # noqa: PLC0415 - missing on platforms without fork, which never get here
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = _address_space_in_use() + max_memory_bytes
@@ -151,13 +151,13 @@ def _address_space_in_use() -> int:
 
 Kind: TypeAlias = Literal[b"m", b"r", b"u", b"f"]
 MESSAGE: Literal[b"m"] = b"m"
-"""Something said on the way: a pickled value."""
+"""A message sent while the call runs: a pickled value."""
 RESULT: Literal[b"r"] = b"r"
-"""The answer: a pickled value."""
+"""The result: a pickled value."""
 UNSENDABLE: Literal[b"u"] = b"u"
-"""There was an answer, but it does not pickle: the name of its type."""
+"""A result that does not pickle: the name of its type."""
 FAILURE: Literal[b"f"] = b"f"
-"""What was raised instead: a pickled `Failure`."""
+"""An exception: a pickled `Failure`."""
 
 _HEADER = Struct(">cQ")
 _KINDS: dict[bytes, Kind] = {b"m": MESSAGE, b"r": RESULT, b"u": UNSENDABLE, b"f": FAILURE}
@@ -165,7 +165,7 @@ _KINDS: dict[bytes, Kind] = {b"m": MESSAGE, b"r": RESULT, b"u": UNSENDABLE, b"f"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception on its way between processes."""
+    """An exception, serialized for the parent process."""
 
     module: str
     class_name: str
@@ -176,28 +176,28 @@ class Failure:
 
 
 def frame(kind: Kind, payload: bytes) -> bytes:
-    """Give the bytes of a frame."""
+    """Encode a frame."""
     return _HEADER.pack(kind, len(payload)) + payload
 
 
 class FrameReader:
-    """Puts frames together from the pieces in which they arrive."""
+    """Incremental decoder of frames."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
-        """Give the frames that are complete with `data`.
+        """Add received bytes and yield the frames that are complete.
 
         Raises:
-            ValueError: These are no frames.
+            ValueError: The bytes are not a frame.
         """
         self._pending += data
         while len(self._pending) >= _HEADER.size:
             name, length = _HEADER.unpack_from(self._pending)
             kind = _KINDS.get(name)
             if kind is None:
-                raise ValueError(f"no frame begins with {name!r}")
+                raise ValueError(f"Unknown frame kind {name!r}.")
             end = _HEADER.size + length
             if len(self._pending) < end:
                 return
@@ -208,26 +208,26 @@ class FrameReader:
 
 
 def text_of(error: BaseException) -> str:
-    """Give an exception's message, also of one whose message raises."""
+    """Return an exception's message, or a fallback if its `__str__` raises."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - the text is the handler's code, and may do anything
+    except Exception:  # noqa: BLE001 - `__str__` of a handler's exception may raise anything
         return "(its message cannot be shown)"
 
 
 def steering_failure(error: BaseException) -> HandlerFailedError:
-    """Give the error that stands for one which coroutines would take for a sign."""
+    """Build the error that replaces an exception with a special meaning for coroutines."""
     name = type(error).__name__
     return HandlerFailedError(
-        f"the handler raised {name}, which an event loop would take for a sign to itself; "
-        "return a value, or raise an ordinary exception",
+        f"The handler raised {name}, which has a special meaning for the event loop; "
+        "return a value, or raise an ordinary exception.",
         class_name=name,
         text=text_of(error),
     )
 
 
 class ChildLink:
-    """A running call's line to the process that waits for it."""
+    """The connection of a running call to its parent process."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -236,7 +236,7 @@ class ChildLink:
         self._lock = Lock()
 
     def send(self, message: Any) -> None:
-        """Hand a message to the waiting process, which gets it before the answer; from any thread of this process.
+        """Send a message to the parent process, which receives it before the result; from any thread of this process.
 
         Raises:
             NotSendableError: The message does not pickle.
@@ -248,20 +248,24 @@ class ChildLink:
         self.write(MESSAGE, payload)
 
     def write(self, kind: Kind, payload: bytes) -> None:
-        """Write one frame as a whole."""
+        """Write one complete frame.
+
+        Raises:
+            UsageError: This is a fork of the worker process, or the handler closed the pipe.
+        """
         if os.getpid() != self._pid:
-            raise UsageError("only the worker process itself may send, not a process forked from it")
+            raise UsageError("Only the worker process itself may send messages, not a process forked from it.")
         with self._lock:
-            # A handler that closed descriptors it did not open may have a file of its own under this number by now.
+            # A handler that closed foreign descriptors may have opened its own file under this number.
             if _identity(self._descriptor) != self._identity:
-                raise UsageError("the line to the waiting process was closed by the handler: close only your own files")
+                raise UsageError("The handler closed the pipe to the parent process; close only your own files.")
             rest = memoryview(frame(kind, payload))
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
 
 
 def live(descriptor: int, parent_pid: int, call: Callable[[ChildLink], Any], max_memory_bytes: int | None) -> NoReturn:
-    """Be the worker process: run `call`, answer, and end without a way back into the program that was forked."""
+    """Run `call` as the worker process, send its result and exit; never return to the forked program."""
     settle_in(parent_pid)
     link = ChildLink(descriptor)
     kind, payload = _answer(call, link, max_memory_bytes)
@@ -274,18 +278,18 @@ def _answer(call: Callable[[ChildLink], Any], link: ChildLink, max_memory_bytes:
     try:
         with address_space(max_memory_bytes):
             value = call(link)
-    except BaseException as error:  # noqa: BLE001 - whatever it raises is the answer, also SystemExit
+    except BaseException as error:  # noqa: BLE001 - sent to the parent, also SystemExit
         return FAILURE, pickle.dumps(_failure(error))
     try:
         return RESULT, pickle.dumps(value)
-    except Exception:  # noqa: BLE001 - pickling runs the value's own code, which may raise anything
+    except Exception:  # noqa: BLE001 - pickling runs the value's own code
         return UNSENDABLE, type(value).__name__.encode()
 
 
 def _failure(error: BaseException) -> Failure:
     try:
         pickled = pickle.dumps(error)
-    except Exception:  # noqa: BLE001 - as above; the description is enough
+    except Exception:  # noqa: BLE001 - as above; the description is sent instead
         pickled = None
     try:
         told = "".join(traceback.format_exception(error))
@@ -296,9 +300,9 @@ def _failure(error: BaseException) -> Failure:
 
 
 def not_sendable(what: str, type_name: str) -> NotSendableError:
-    """Give the error for a value that does not pickle."""
+    """Build the error for a value that does not pickle."""
     return NotSendableError(
-        f"{what} of the tool ({type_name}) cannot leave its worker process, because it does not pickle; "
+        f"{what} of the tool ({type_name}) cannot be sent from its worker process, because it does not pickle; "
         'return plain data, or run the tool with isolation="thread"',
         type_name=type_name,
     )

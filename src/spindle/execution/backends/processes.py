@@ -1,7 +1,7 @@
-"""Sync handlers in processes of their own: when the caller leaves, the process is gone.
+"""Runs sync handlers in forked processes, which are killed when the caller is cancelled.
 
-A worker is forked, so that any function will do, closures too. It is a process that can be killed, not a prison: it
-runs with the rights of the program, and what it answers is unpickled.
+Forking allows any function, also closures. A worker is not a sandbox: it runs with the permissions of the program, and
+its result is unpickled.
 """
 
 import os
@@ -34,7 +34,7 @@ from spindle.execution.backends.threads import Post, ThreadLane
 
 
 class ChildExit:
-    """The end of a child: a descriptor that becomes readable when it comes, and the status it leaves."""
+    """The exit of a child process: a descriptor that becomes readable, and the exit status."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -43,7 +43,7 @@ class ChildExit:
         try:
             self.descriptor = os.pidfd_open(pid)
         except (AttributeError, OSError):
-            # Not Linux, or a sandbox that forbids it: a thread waits instead, and closes a pipe.
+            # Not Linux, or forbidden by a sandbox: a thread waits and closes a pipe instead.
             self.descriptor = self._watch()
 
     def _watch(self) -> int:
@@ -57,7 +57,7 @@ class ChildExit:
         os.close(writing)
 
     def reap(self) -> int | None:
-        """Wait for the end; give the exit code, or the negative number of the signal, if it can be known."""
+        """Wait for the exit; return the exit code or the negative signal number, or `None` if it is unknown."""
         if self._thread is None:
             self._status = reap(self._pid)
         else:
@@ -67,17 +67,17 @@ class ChildExit:
 
 
 def reap(pid: int) -> int | None:
-    """Wait for a child's end; give the exit code, or the negative number of the signal, if it can be known."""
+    """Wait for a child; return the exit code or the negative signal number, or `None` if it is unknown."""
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:
-        # Where somebody ignores SIGCHLD the system reaps by itself, and nobody learns the status.
+        # If the program ignores SIGCHLD, the kernel reaps children and the status is lost.
         return None
 
 
 def kill_group(pid: int) -> None:
-    """Kill a child that leads its own group, and everything in that group."""
-    # A child that is not a leader yet has started nothing yet. Without permission, it is a zombie (macOS says so).
+    """Kill a child and its process group."""
+    # A child without its own group has started nothing yet. macOS raises PermissionError for a zombie.
     with suppress(ProcessLookupError, PermissionError):
         try:
             os.killpg(pid, signal.SIGKILL)
@@ -88,17 +88,17 @@ def kill_group(pid: int) -> None:
 T = TypeVar("T")
 
 MAX_SECONDS_TO_DIE = 5.0
-"""So long a cancelled caller waits for a killed process to be gone; only a broken device makes it take longer."""
+"""How long a cancelled caller waits for a killed process; only a blocked device takes longer."""
 _CHUNK_BYTES = 1 << 16
 
 
 class ProcessLane:
-    """Runs blocking functions in at most `max_processes` processes at once, one for each call."""
+    """Runs blocking functions in at most `max_processes` processes, one per call."""
 
     def __init__(self, max_processes: int) -> None:
         if not hasattr(os, "fork"):
             raise UsageError(
-                'isolation="process" needs a system that can fork (Linux, macOS); use isolation="thread" here',
+                'isolation="process" requires os.fork (Linux, macOS); use isolation="thread" on this platform.',
                 field="isolation",
             )
         if max_processes < 1:
@@ -112,16 +112,17 @@ class ProcessLane:
         on_message: Callable[[Any], object] | None = None,
         max_memory_bytes: int | None = None,
     ) -> T:
-        """Give what `call(link)` returns in a process of its own, or raise what it raises.
+        """Run `call(link)` in a forked process; return its value or raise its exception.
 
-        What it sends by `link.send(message)` is given to `on_message` here, in order, before this returns. When the
-        call ends or is cancelled, everything in the process group is killed, and the process is reaped before this
-        ends. `max_memory_bytes` is address space on top of what the program has already.
+        Messages sent with `link.send(message)` are passed to `on_message` in order, before this returns. When the call
+        ends or is cancelled, its process group is killed, and the process is reaped before this returns.
+        `max_memory_bytes` is address space on top of the current usage of the program.
 
         Raises:
-            WorkerDiedError: The process ended without an answer.
-            NotSendableError: The answer does not pickle.
-            HandlerFailedError: It raised what does not pickle, or what steers coroutines, such as `StopIteration`.
+            WorkerDiedError: The process ended without a result.
+            NotSendableError: The result does not pickle.
+            HandlerFailedError: The exception does not pickle, or has a special meaning for coroutines, such as
+                `StopIteration`.
         """
         worker = _Worker(call, on_message, max_memory_bytes)
         try:
@@ -134,9 +135,9 @@ class ProcessLane:
 
 
 class _Worker(Generic[T]):
-    """One call and its process, seen from the thread that forks it and waits for it.
+    """One call and its process, controlled by the thread that forks it and waits for it.
 
-    It has to be one thread from birth to death: the system kills the child when the thread that forked it ends.
+    One thread must do both: with PR_SET_PDEATHSIG the kernel kills the child when the forking thread ends.
     """
 
     def __init__(
@@ -151,14 +152,14 @@ class _Worker(Generic[T]):
         self.gone = ThreadsafeEvent()
 
     def kill(self) -> None:
-        """Kill the process with its group: now, or as soon as there is one."""
+        """Kill the process and its group, now or as soon as it is started."""
         with self._lock:
             self.is_doomed = True
             if self._pid is not None:
                 kill_group(self._pid)
 
     def supervise(self, post: Post) -> T:
-        """Start the process and wait for its end; gives or raises what it answered."""
+        """Start the process and wait for its exit; return its value or raise its exception."""
         try:
             answer, status = self._live_through(post)
         finally:
@@ -180,7 +181,7 @@ class _Worker(Generic[T]):
         return answer, status
 
     def _start(self) -> tuple[int, int]:
-        """Fork; give the child's process id and the descriptor its frames come from."""
+        """Fork; return the child's process id and the descriptor to read its frames from."""
         reading, writing = os.pipe()
         try:
             pid = fork(partial(live, writing, os.getpid(), self._call, self._max_memory_bytes))
@@ -197,22 +198,22 @@ class _Worker(Generic[T]):
         return pid, reading
 
     def _forget_and_kill(self, pid: int) -> None:
-        """Kill what is left of the group, before the child is reaped: until then nobody else can get its number."""
+        """Kill the process group before the child is reaped: until then its id cannot be reused."""
         with self._lock:
             self._pid = None
             kill_group(pid)
 
     def _listen(self, reading: int, end: int, post: Post) -> tuple[Kind, bytes] | None:
-        """Pass messages on until the answer, or the end without one.
+        """Forward messages until the result arrives or the process exits; return the result, or `None`.
 
-        The end of the pipe is no sign: a process that the child forked may hold it open, or the handler closed it.
+        The end of the pipe is not used: a grandchild may keep it open, or the handler may have closed it.
         """
         frames = FrameReader()
         poll = select.poll()
         for descriptor in (reading, end):
             poll.register(descriptor, select.POLLIN)
         while True:
-            # Looked at before reading, so that what was written before the end is not missed.
+            # Checked before reading, so that data written before the exit is not missed.
             has_ended = any(descriptor == end for descriptor, _ in poll.poll())
             data = _read_some(reading)
             try:
@@ -221,7 +222,7 @@ class _Worker(Generic[T]):
                         return kind, payload
                     self._pass_on(payload, post)
             except ValueError:
-                # Somebody wrote into a pipe that is not theirs: there will be no answer.
+                # The handler wrote to the pipe itself, so no valid result can follow.
                 return None
             if has_ended and not data:
                 return None
@@ -239,7 +240,7 @@ class _Worker(Generic[T]):
 
 
 def _read_some(reading: int) -> bytes | None:
-    """Read what is there: nothing at the end, `None` when there is nothing yet."""
+    """Read the available bytes: empty at the end of the pipe, `None` if there are none yet."""
     try:
         return os.read(reading, _CHUNK_BYTES)
     except BlockingIOError:
@@ -247,7 +248,7 @@ def _read_some(reading: int) -> bytes | None:
 
 
 def _open(kind: Kind, payload: bytes) -> Any:
-    """Give or raise what the child answered."""
+    """Return the value or raise the exception that the child sent."""
     if kind == UNSENDABLE:
         raise not_sendable("the result", payload.decode(errors="replace"))
     if kind == RESULT:
@@ -259,12 +260,12 @@ def _open(kind: Kind, payload: bytes) -> Any:
 
 
 def _raised(failure: Failure) -> BaseException:
-    """Rebuild what was raised, or describe it."""
+    """Rebuild the exception, or describe it if it does not unpickle."""
     error: Any = None
     if failure.pickled is not None:
         try:
             error = pickle.loads(failure.pickled)  # noqa: S301 - as above
-        except Exception:  # noqa: BLE001 - an exception's own code rebuilds it, and may raise anything
+        except Exception:  # noqa: BLE001 - unpickling runs the exception's own code
             error = None
     if not isinstance(error, BaseException):
         error = HandlerFailedError(
@@ -282,8 +283,8 @@ def _died(status: int | None) -> WorkerDiedError:
     else:
         how = "ended" if exit_code is None else f"ended with exit code {exit_code}"
     return WorkerDiedError(
-        f"the worker process of the call {how} before it gave an answer; "
-        "it may have crashed or run out of memory: try a smaller task",
+        f"The worker process of the call {how} before it returned a result; "
+        "it may have crashed or run out of memory: try a smaller task.",
         exit_code=exit_code,
         signal=number,
     )

@@ -1,6 +1,6 @@
-"""Sync handlers on daemon threads of our own: one that hangs is left behind, and keeps nobody from leaving.
+"""Runs sync handlers in daemon threads; a handler that hangs is abandoned and does not block the exit.
 
-The interpreter's pools wait for their threads at exit, so a handler that never returns would keep the program alive.
+The interpreter's thread pools join their threads at exit, so a handler that never returns would keep the program alive.
 """
 
 import os
@@ -21,14 +21,14 @@ from spindle.execution.backends.child import steering_failure
 
 T = TypeVar("T")
 Post: TypeAlias = Callable[[Callable[[], object]], None]
-"""Runs a function soon on the event loop of the call; from any thread, in order, without waiting for it."""
+"""Schedules a function on the event loop of the call; from any thread, in order, without waiting for it."""
 
 
 class ThreadLane:
-    """Runs blocking functions in at most `max_threads` threads that count; abandoned ones do not.
+    """Runs blocking functions in at most `max_threads` threads; abandoned threads do not count.
 
-    Served in the order they came, on asyncio and trio, from any number of event loops. A thread without work ends
-    after `idle_seconds`.
+    Serves calls in FIFO order, on asyncio and trio, from any number of event loops. An idle thread ends after
+    `idle_seconds`.
     """
 
     def __init__(self, max_threads: int, *, idle_seconds: float = 10.0) -> None:
@@ -48,21 +48,21 @@ class ThreadLane:
 
     @property
     def abandoned(self) -> int:
-        """How many threads still run a call that nobody waits for."""
+        """The number of threads still running a call whose caller is gone."""
         return self._abandoned
 
     async def run(self, call: Callable[[Post], T], *, on_abandon: Callable[[], None] | None = None) -> T:
-        """Give what `call(post)` returns in a thread, or raise what it raises.
+        """Run `call(post)` in a thread; return its value or raise its exception.
 
-        `post` hands a function to the event loop; what was posted has run before this returns, and what it raised is
-        raised here. A cancelled caller leaves at once: the slot is free again, `on_abandon` is told if the call had
-        begun, and whatever the thread still returns, raises or posts is dropped.
+        `post` schedules a function on the event loop; posted functions have run before this returns, and their
+        exceptions are raised here. A cancelled caller does not wait: the slot is released, `on_abandon` is called if
+        the call had started, and everything the thread still returns, raises or posts is dropped.
 
         Raises:
-            HandlerFailedError: `call` raised `StopIteration` or another exception that steers coroutines, such as a
-                cancellation; `__cause__` is it. Everything else arrives as it is, `SystemExit` too.
+            HandlerFailedError: `call` raised an exception with a special meaning for coroutines, such as
+                `StopIteration` or a cancellation; it is the `__cause__`. All others are raised unchanged.
         """
-        # A call that is cancelled before it begins must not begin.
+        # A call that is cancelled before it starts must not start.
         await checkpoint_if_cancelled()
         job = _Job(call)
         self._submit(job)
@@ -76,7 +76,7 @@ class ThreadLane:
 
     def _submit(self, job: "_AnyJob") -> None:
         if self._pid != os.getpid():
-            # A forked child has the memory of these threads, but not the threads.
+            # A forked child has a copy of this state, but not the threads.
             self._reset()
         with self._lock:
             if self._busy >= self._max_threads:
@@ -87,12 +87,12 @@ class ThreadLane:
         self._start(job)
 
     def _start(self, job: "_AnyJob | None") -> None:
-        """Hand a job that has a slot to a thread."""
+        """Pass a job that holds a slot to a thread."""
         while job is not None:
             try:
                 self._hand_over(job)
             except RuntimeError as error:
-                # The system gives no more threads: that is this call's failure, and the slot goes to the next.
+                # No more threads can be started: this call fails, and the slot goes to the next one.
                 job.error = error
                 follower = self._settle(job)
                 job.wake()
@@ -102,7 +102,7 @@ class ThreadLane:
 
     def _hand_over(self, job: "_AnyJob") -> None:
         try:
-            # The one that rests shortest is the warmest, and the others may end.
+            # LIFO: the other idle threads can reach their timeout and end.
             mailbox = self._idle.pop()
         except IndexError:
             mailbox: _Mailbox = SimpleQueue()
@@ -110,7 +110,7 @@ class ThreadLane:
         mailbox.put(job)
 
     def _give_up(self, job: "_AnyJob") -> bool:
-        """Let go of a job whose caller leaves; says whether it was running."""
+        """Abandon a job whose caller was cancelled; return whether it was running."""
         with self._lock:
             was, job.state = job.state, "abandoned" if job.state == "running" else "dropped"
             if was == "queued":
@@ -123,7 +123,7 @@ class ThreadLane:
         return was == "running"
 
     def _free_slot(self) -> "_AnyJob | None":
-        """Give the next one in the row the slot that became free, if there is one; the lock is held."""
+        """Pass the free slot to the next waiting job and return it, or release the slot; requires the lock."""
         if not self._waiting:
             self._busy -= 1
             return None
@@ -132,14 +132,14 @@ class ThreadLane:
         return job
 
     def _begin(self, job: "_AnyJob") -> bool:
-        """Take down that a job runs from now on; says whether it still should."""
+        """Mark a job as running; return `False` if it was dropped meanwhile."""
         with self._lock:
             if job.state == "given":
                 job.state = "running"
             return job.state == "running"
 
     def _settle(self, job: "_AnyJob") -> "_AnyJob | None":
-        """Take down that a job has ended; gives the one that has its slot now."""
+        """Mark a job as ended; return the job that got its slot, if there is one."""
         with self._lock:
             if job.state in {"abandoned", "dropped"}:
                 self._abandoned -= job.state == "abandoned"
@@ -153,7 +153,7 @@ class ThreadLane:
                 job.perform()
             follower = self._settle(job)
             if follower is None:
-                # Before anyone is woken, so that the next call finds this thread and not a new one.
+                # Before the caller is woken, so that its next call reuses this thread.
                 self._idle.append(mailbox)
             job.wake()
             if follower is not None:
@@ -167,17 +167,17 @@ class ThreadLane:
             try:
                 self._idle.remove(mailbox)
             except ValueError:
-                # Somebody has just taken this thread for a job, which is on its way.
+                # This thread was just taken for a job, which is about to arrive.
                 return mailbox.get()
             return None
 
 
 _State: TypeAlias = Literal["queued", "given", "running", "done", "abandoned", "dropped"]
-"""A job waits for a slot, is given to a thread, runs, ends; its caller may leave while it runs, or at another time."""
+"""queued → given (to a thread) → running → done; on cancellation `abandoned` if it was running, else `dropped`."""
 
 
 class _Job(Generic[T]):
-    """One call on its way through a thread and back."""
+    """One call that runs in a thread, and its result."""
 
     __slots__ = ("_call", "_context", "_schedule", "done", "error", "post_error", "state", "value")
 
@@ -192,15 +192,15 @@ class _Job(Generic[T]):
         self.done = Event()
 
     def perform(self) -> None:
-        """Run the call here, and keep what became of it."""
+        """Run the call in this thread and store its value or exception."""
         call, self._call = self._call, None
         try:
             self.value = self._context.run(cast("Callable[[Post], T]", call), self.post)
-        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its answer, also SystemExit
+        except BaseException as error:  # noqa: BLE001 - raised in the caller, also SystemExit
             self.error = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
 
     def post(self, function: Callable[[], object]) -> None:
-        """Have the event loop run a function, as long as somebody waits for this call."""
+        """Schedule a function on the event loop, unless the caller is gone."""
         if self.state == "running":
             self._tell_loop(lambda: self._run_posted(function))
 
@@ -209,11 +209,11 @@ class _Job(Generic[T]):
             return
         try:
             function()
-        except BaseException as error:  # noqa: BLE001 - trio would stop its whole loop; the caller gets it instead
+        except BaseException as error:  # noqa: BLE001 - would stop a trio event loop; raised in the caller instead
             self.post_error = self.post_error or error
 
     def wake(self) -> None:
-        """Tell the caller that the call has ended, if it is still there."""
+        """Wake the caller, if it still waits; else drop the result."""
         if self.state == "done":
             self._tell_loop(self.done.set)
         else:
@@ -223,11 +223,11 @@ class _Job(Generic[T]):
         try:
             self._schedule(function)
         except RuntimeError:
-            # The loop is closed: nobody is left who could want to know.
+            # The event loop is closed, so no caller is waiting.
             return
 
     def answer(self) -> T:
-        """Give or raise what the call gave or raised."""
+        """Return the value of the call or raise its exception."""
         error = self.error or self.post_error
         if error is None:
             return cast("T", self.value)
@@ -237,7 +237,7 @@ class _Job(Generic[T]):
                 raise steering_failure(error) from error
             raise error
         finally:
-            # The traceback of an exception holds this frame; without this the two would keep each other alive.
+            # Breaks the reference cycle between the exception, its traceback and this frame.
             del error
 
 
@@ -246,7 +246,7 @@ _Mailbox: TypeAlias = "SimpleQueue[_AnyJob]"
 
 
 def _context_of_a_thread() -> Context:
-    """Copy the caller's context variables; no event loop is running here, but the way home to the caller's is known."""
+    """Copy the caller's context variables; set the owner loop and clear the current async library."""
     context = copy_context()
     context.run(owner_loop.set, current_token())
     sniffio: Any = sys.modules.get("sniffio")

@@ -1,1 +1,1 @@
-"""Places where the records of turns are kept; the port is `RecordStore` in `records.py`."""
+"""Implementations of `RecordStore` (see `records.py`): in memory and in SQLite."""

@@ -1,4 +1,4 @@
-"""Records in this process's memory: gone with it, and nothing else to set up."""
+"""Record storage in the memory of this process."""
 
 from threading import Lock
 from typing import Any, NamedTuple
@@ -15,20 +15,20 @@ class _Row(NamedTuple):
 
 
 class MemoryStore:
-    """Keeps the records themselves in a list, artifacts and media with their content."""
+    """Stores the record objects in a list, including the content of artifacts and media."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
         self._lock = Lock()
 
     async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
-        """Add a record behind all others."""
-        await checkpoint()  # before, not after: what a cancelled caller wanted is not kept
+        """Append a record."""
+        await checkpoint()  # first, so that a record of a cancelled caller is not stored
         with self._lock:
             self._rows.append(_Row(kind, turn_id, record))
 
     async def replace(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
-        """Put a record in the place of the first that has its id, and remove the others; add it when there is none."""
+        """Replace the first record with this id and remove the others; append it if there is none."""
         await checkpoint()
         with self._lock:
             places = self._places(kind, record.id, turn_id)
@@ -40,14 +40,14 @@ class MemoryStore:
                 del self._rows[place]
 
     async def delete(self, kind: Kind, id: str, *, turn_id: str | None) -> None:
-        """Remove the first record with that id, if there is one."""
+        """Delete the first record with this id, if there is one."""
         await checkpoint()
         with self._lock:
             for place in self._places(kind, id, turn_id)[:1]:
                 del self._rows[place]
 
     async def load(self, turn_id: str | None) -> list[tuple[Kind, Any]]:
-        """Give the records that were added for a turn, or all for `None`, in order."""
+        """Return the records of a turn, or all for `None`, in order."""
         await checkpoint()
         with self._lock:
             return [(row.kind, row.record) for row in self._rows if turn_id in {None, row.turn_id}]

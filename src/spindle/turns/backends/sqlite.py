@@ -1,4 +1,4 @@
-"""Records in a SQLite file: one connection, owned by one thread, durable at each commit."""
+"""Record storage in a SQLite file: one connection, owned by one thread, durable at each commit."""
 
 import json
 import os
@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 _text = json.JSONEncoder().encode
 
 APPLICATION_ID = 0x53505243
-"""Marks a file as records of ours, in the file's header."""
+"""Identifies a file of Spindle records in the SQLite header."""
 
 MIGRATIONS = (
     (
@@ -45,7 +45,7 @@ MIGRATIONS = (
 _HEADER_BYTES = 100
 _SAME = "kind = ? AND id = ? AND (kind <> 'tool_call' OR turn_id IS ?)"
 _INSERT = "INSERT INTO records (kind, id, turn_id, body) VALUES (?, ?, ?, ?)"
-_FIRST = f"SELECT min(seq) FROM records WHERE {_SAME}"  # noqa: S608 - our own words only
+_FIRST = f"SELECT min(seq) FROM records WHERE {_SAME}"  # noqa: S608 - constants only
 _UPDATE = "UPDATE records SET body = ? WHERE seq = ?"
 _REMOVE = "DELETE FROM records WHERE seq = ?"
 _REMOVE_OTHERS = f"DELETE FROM records WHERE {_SAME} AND seq > ?"  # noqa: S608
@@ -53,7 +53,7 @@ _SELECT = "SELECT kind, body FROM records WHERE ? IS NULL OR turn_id = ? ORDER B
 
 
 class Key(NamedTuple):
-    """What a record is found by; texts are written as JSON, which keeps any character."""
+    """The key of a record; texts are encoded as JSON, which preserves every character."""
 
     kind: str
     id: str
@@ -61,21 +61,21 @@ class Key(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A record as it is kept."""
+    """A record as it is stored."""
 
     key: Key
     body: str
 
 
 class RecordsDatabase:
-    """One open file of records; answers come one for each item, in their order."""
+    """One open file of records; each method returns one answer per item, in order."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._base = Database(connection, run_id="", on_close=lambda: None)
 
     def transaction(self, *, is_synced: bool = True) -> AbstractContextManager[None]:
-        """Keep all that happens in the block, durably, or nothing of it."""
+        """Commit all changes of the block durably, or none of them."""
         return self._base.transaction(is_synced=is_synced)
 
     def close(self) -> None:
@@ -83,19 +83,19 @@ class RecordsDatabase:
         self._base.close()
 
     def store(self, rows: Sequence[Row]) -> list[None]:
-        """Add rows behind all others."""
+        """Append rows."""
         return [self._insert(row) for row in rows]
 
     def replace(self, rows: Sequence[Row]) -> list[None]:
-        """Put each row in the place of the first with its key, and remove the others."""
+        """Replace the first row with each key and remove the others."""
         return [self._replace(row) for row in rows]
 
     def delete(self, keys: Sequence[Key]) -> list[None]:
-        """Remove the first row with each key."""
+        """Delete the first row with each key."""
         return [self._delete(key) for key in keys]
 
     def load(self, turn_ids: Sequence[str | None]) -> list[list[tuple[str, str]]]:
-        """Give kind and body of each turn's rows, in order."""
+        """Return kind and body of each turn's rows, in order."""
         return [self._connection.execute(_SELECT, (turn_id, turn_id)).fetchall() for turn_id in turn_ids]
 
     def _insert(self, row: Row) -> None:
@@ -117,11 +117,11 @@ class RecordsDatabase:
 
 
 def open_records(path: Path) -> RecordsDatabase:
-    """Open a file of records; it is made, with its folder, when it is not there.
+    """Open a file of records; create it and its folder if missing.
 
     Raises:
-        RecordsError: The file is something else, or was written by a newer version.
-        OSError, sqlite3.Error: The place cannot be used.
+        RecordsError: The file is not a file of records, or was written by a newer version.
+        OSError, sqlite3.Error: The file cannot be opened.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists() or not path.stat().st_size:
@@ -138,7 +138,7 @@ def open_records(path: Path) -> RecordsDatabase:
 
 
 def _create(path: Path) -> None:
-    """Make an empty file that only its owner may read; it appears under its name when it is whole."""
+    """Create an empty file that only its owner may read; it gets its name when it is complete."""
     draft = path.with_name(f"{path.name}.{uuid4().hex}.new")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
@@ -149,7 +149,7 @@ def _create(path: Path) -> None:
         if path.exists() and not path.stat().st_size:
             draft.replace(path)
         else:
-            with suppress(FileExistsError):  # another process was quicker
+            with suppress(FileExistsError):  # another process created it first
                 os.link(draft, path)
         sync(path.parent)
     finally:
@@ -160,44 +160,46 @@ def _check_header(path: Path) -> None:
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if not header.startswith(b"SQLite format 3\x00") or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise RecordsError(f"the file {path} holds something else than records; give another path")
+        raise RecordsError(f"The file {path} is not a Spindle records file; use another path.")
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if version_of(connection) > len(MIGRATIONS):
-        raise RecordsError(f"the records {path} were written by a newer Spindle; use that one, or another file")
+        raise RecordsError(
+            f"The records file {path} was written by a newer version of Spindle; upgrade, or use another file."
+        )
 
 
 class SqliteStore:
-    """Keeps each record as a row of JSON; stores of one path in one process share one thread."""
+    """Stores each record as a row of JSON; stores of the same path in one process share one thread."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._path = _checked_path(path)
-        closed = f"the records {self._path} are closed; make them again with Records.sqlite(path)"
+        closed = f"The records {self._path} are closed; open them again with Records.sqlite(path)."
         self._loan = SharedWorkerHandle(partial(_writer_of, self._path), closed=partial(RecordsError, closed))
 
     async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
-        """Add a record behind all others."""
+        """Append a record."""
         await self._done(RecordsDatabase.store, [Row(_key(kind, record.id, turn_id), await to_json(record))])
 
     async def replace(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
-        """Put a record in the place of the first that has its id, and remove the others; add it when there is none."""
+        """Replace the first record with this id and remove the others; append it if there is none."""
         await self._done(RecordsDatabase.replace, [Row(_key(kind, record.id, turn_id), await to_json(record))])
 
     async def delete(self, kind: Kind, id: str, *, turn_id: str | None) -> None:
-        """Remove the first record with that id, if there is one."""
+        """Delete the first record with this id, if there is one."""
         await self._done(RecordsDatabase.delete, [_key(kind, id, turn_id)])
 
     async def load(self, turn_id: str | None) -> list[tuple[Kind, Any]]:
-        """Give the records that were added for a turn, or all for `None`, in order."""
+        """Return the records of a turn, or all for `None`, in order."""
         [rows] = await self._done(RecordsDatabase.load, [None if turn_id is None else _text(turn_id)])
         try:
             return [(cast("Kind", kind), from_json(kind, body)) for kind, body in rows]
         except (SpindleError, LookupError, TypeError, ValueError) as error:
-            raise RecordsError(f"the records {self._path} hold something that is no record: {error}") from error
+            raise RecordsError(f"The records {self._path} contain an invalid record: {error}") from error
 
     async def aclose(self) -> None:
-        """Let go of the file once all that was asked is written, also for a caller that is being cancelled."""
+        """Close the file after all pending writes, also if the caller is being cancelled."""
         writer = self._loan.close()
         if writer is None:
             return
@@ -210,10 +212,10 @@ class SqliteStore:
         ticket: Ticket[Any, Answer] = Ticket(operation, items)
         try:
             self._loan.submit(ticket)
-            # Cancelled or not, the caller must know whether it was written: what is kept is shown, and nothing else.
+            # Shielded: the caller must know whether the record was written, because only stored records are shown.
             with CancelScope(shield=True):
                 await ticket.done.wait()
-        except JournalError as error:  # from the thread, which is the journal's
+        except JournalError as error:  # raised by the worker thread, which is shared with the journal
             raise self._translated(error) from error
         if ticket.error is not None:
             raise self._translated(ticket.error) from ticket.error
@@ -223,15 +225,17 @@ class SqliteStore:
         if isinstance(error, RecordsError):
             return RecordsError(str(error))
         if isinstance(error, sqlite3.Error) and is_damage(error):
-            return RecordsError(f"the records {self._path} are damaged ({error}); put the file aside and go on without")
+            return RecordsError(
+                f"The records {self._path} are damaged ({error}); move the file away and start a new one."
+            )
         return RecordsError(
-            f"the records {self._path} failed: {error}; nothing was changed, and they can still be used"
+            f"The records {self._path} failed: {error}; nothing was changed, and they can still be used."
         )
 
 
 def _writer_of(path: Path) -> Writer:
-    # A name that no journal has: the same file for both is refused when it is opened.
-    # The writer asks of a database only what one of records has too.
+    # A key that no journal has; using one file for both is rejected when it is opened.
+    # The cast is safe: the writer only uses methods that RecordsDatabase has too.
     return borrow(path.with_name(f"{path.name}#records"), cast("Any", partial(open_records, path)))
 
 
@@ -246,7 +250,7 @@ def _key(kind: Kind, id: str, turn_id: str | None) -> Key:
 def _checked_path(path: str | PathLike[str]) -> Path:
     given: object = path
     if not isinstance(given, str | Path) or not (text := str(given)) or "\0" in text:
-        raise UsageError(f"{path!r} is no path of a file; give a str or a Path", field="path")
+        raise UsageError(f"Expected a file path (str or Path), got {path!r}.", field="path")
     if text == ":memory:":
-        raise UsageError("records in memory are made by Records.memory()", field="path")
+        raise UsageError("':memory:' is not supported; use Records.memory().", field="path")
     return Path(text).resolve()
