@@ -76,7 +76,7 @@ async def test_a_signal_is_told_apart_from_an_exit_code(tmp_path: Path) -> None:
     result = await Workshop(tmp_path, commands=["sh"]).ok("terminal", command=["sh", "-c", "kill -9 $$"])
 
     assert result.structured == {"exit_code": None, "signal": 9, "timed_out": False}
-    assert result.value == "[ended by signal 9, SIGKILL]"
+    assert result.value == "[killed by signal 9, SIGKILL]"
 
 
 async def test_what_was_written_before_the_deadline_is_kept(tmp_path: Path) -> None:

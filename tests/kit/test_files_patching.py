@@ -22,9 +22,9 @@ def test_a_patch_replaces_every_occurrence_or_nothing(text: str, old: str, new: 
     [
         ("x\na\na\n", "a", "found 2 times, not 1: at 2, 3"),
         ("x\n", "y", "not found"),
-        ("if x:\n    y = 1\n", "if x:\n  y = 1", "line 1, but with other spaces"),
-        ("\n\nHello there\n", "hello THERE", "line 3, but with other upper and lower case"),
-        ("a\ndef f():\n    return 1\n", "def f():\n    return 2", "first line stands at 2"),
+        ("if x:\n    y = 1\n", "if x:\n  y = 1", "line 1, but with different spaces"),
+        ("\n\nHello there\n", "hello THERE", "line 3, but with different upper and lower case"),
+        ("a\ndef f():\n    return 1\n", "def f():\n    return 2", "first line occurs at 2"),
         ("same", "same", "the same text"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Ready-made tools, and the reducers that know their output; open `all.py` first."""
+"""Ready-made tools and reducers for their output; open `default_tools.py` first."""
 
 from spindle.doors import open_door
 

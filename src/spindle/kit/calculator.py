@@ -1,4 +1,4 @@
-"""A calculator for models: exact where numbers allow it, and nothing but numbers; nothing is ever evaluated as code."""
+"""The tool `calculate`: evaluates arithmetic, exactly where possible, without executing code."""
 
 import ast
 import math
@@ -18,7 +18,7 @@ from spindle.tools.declaration import tool
 Number: TypeAlias = Fraction | float
 
 MAX_BITS = 8_192
-"""Of a numerator or denominator: some 2,400 digits."""
+"""Size limit of a numerator or denominator: about 2,400 digits."""
 MAX_FACTORIAL = 800
 MAX_ARGUMENTS = 100
 _MAX_EXPONENT_DIGITS = 4
@@ -28,32 +28,32 @@ _SIGNIFICANT_IF_EXACT = 60
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What a name does, and how many values it takes."""
+    """A function, and the minimum and maximum number of its arguments."""
 
     call: Callable[..., Any]
     takes: tuple[int, int] = (1, 1)
 
 
 def literal(text: str) -> Number:
-    """Read a number as it is written, digit by digit.
+    """Parse a number exactly.
 
     Raises:
-        ValueError: It is none, or too large.
+        ValueError: It is not a number, or too large.
     """
     mantissa, _, exponent = text.replace("_", "").lower().partition("e")
     if len(exponent.lstrip("+-0")) > _MAX_EXPONENT_DIGITS or not mantissa:
-        raise ValueError("a number in it is too large, or is none")
+        raise ValueError("a number in it is too large or invalid")
     try:
         return _bounded(Fraction(f"{mantissa}e{exponent or '0'}"))
     except ValueError:
-        raise ValueError(f"{text[:40]!r} is no number") from None
+        raise ValueError(f"{text[:40]!r} is not a number") from None
 
 
 def checked(function: Callable[..., Any], *values: Number) -> Number:
-    """Apply `function`, and see that the result is a number of bearable size.
+    """Apply `function` and check the size of its result.
 
     Raises:
-        ValueError: It is not.
+        ValueError: The result is undefined or too large.
     """
     try:
         result: Any = function(*values)
@@ -71,7 +71,7 @@ def checked(function: Callable[..., Any], *values: Number) -> Number:
 
 
 def shown(value: Number) -> str:
-    """Write a number down: whole numbers exactly, decimals that end to sixty digits, others to fifteen."""
+    """Format a number: integers exactly, terminating decimals with 60 digits, others with 15."""
     if isinstance(value, float):
         return _decimal(Decimal(value))
     if value.denominator == 1:
@@ -99,7 +99,7 @@ def _bounded(value: Fraction) -> Fraction:
 def _power(base: Number, exponent: Number) -> Any:
     if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
         bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-        # Judged before it is worked out: 9 ** 9 ** 9 would take a machine's memory.
+        # Checked before it is computed: 9 ** 9 ** 9 would exhaust the memory.
         if base not in (0, 1, -1) and (bits - 1) * abs(exponent.numerator) > MAX_BITS:
             raise ValueError(f"a power in it gets too large (more than {MAX_BITS} bits)")
         if base in (1, -1):
@@ -191,12 +191,12 @@ MAX_DEPTH = 100
 _TOKENS = re.compile(
     r"(?: |(?:\d[\d_]*)?\.?\d[\d_]*\.?(?:[eE][+-]?\d+)?(?![\w.])|[A-Za-z]\w*|\*\*|//|[-+*/%(),])*", re.ASCII
 )
-"""Numbers, names and operators; everything else is turned down before Python's parser sees it."""
+"""Numbers, names and operators; everything else is rejected before Python's parser sees it."""
 
 
 @tool(toolset="arithmetic", trusted=True, read_only=True, timeout_seconds=10, max_result_chars=5_000)
 async def calculate(expression: Annotated[str, Field(min_length=1, max_length=MAX_CHARS)]) -> Ok | Err:
-    """Work out an arithmetic expression, exactly where that is possible: "0.1 + 0.2" gives 0.3.
+    """Evaluate an arithmetic expression, exactly where that is possible: "0.1 + 0.2" is 0.3.
 
     Operators: + - * / // (whole division) % (remainder) ** (power) and parentheses. Functions: abs, round, floor,
     ceil, min, max, sqrt, exp, log (natural, or log(x, base)), log2, log10, sin, cos, tan, asin, acos, atan, atan2
@@ -208,14 +208,14 @@ async def calculate(expression: Annotated[str, Field(min_length=1, max_length=MA
     try:
         return Ok(evaluate(expression))
     except ValueError as error:
-        return Err("input_invalid", f"The expression cannot be worked out: {error}", field="expression")
+        return Err("input_invalid", f"The expression cannot be evaluated: {error}", field="expression")
 
 
 def evaluate(expression: str) -> str:
-    """Work out an expression and write its value down.
+    """Evaluate an expression and return its formatted value.
 
     Raises:
-        ValueError: It is no arithmetic, has no value, or its numbers get too large.
+        ValueError: It is not arithmetic, is undefined, or its numbers get too large.
     """
     expression = " ".join(expression.split())
     if len(expression) > MAX_CHARS:
@@ -258,7 +258,7 @@ def _value(node: ast.expr, source: str, depth: int) -> Number:
 
 
 def _chained(node: ast.expr, source: str, depth: int) -> Number:
-    """Work out `a + b - c …` from left to right: a long sum is not a deep one."""
+    """Evaluate `a + b - c …` from left to right without recursion, so that a long sum is not too deep."""
     pending: list[ast.BinOp] = []
     while isinstance(node, ast.BinOp):
         pending.append(node)
@@ -291,5 +291,5 @@ def _called(name: str, values: list[Number]) -> Number:
     least, most = function.takes
     if not least <= len(values) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
-        raise ValueError(f"{name} takes {wanted} values, and was given {len(values)}")
+        raise ValueError(f"{name} takes {wanted} values, got {len(values)}")
     return checked(function.call, *values)

@@ -1,4 +1,4 @@
-"""What time it is, anywhere."""
+"""The tool `time_now`: the current date and time in a time zone."""
 
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -12,17 +12,17 @@ from spindle.tools.declaration import tool
 from spindle.tools.schema.problems import printable
 
 
-# Our own clock's word: nobody outside can write it.
+# Trusted: the output contains no third-party text.
 @tool(toolset="clock", trusted=True, read_only=True, timeout_seconds=10, max_result_chars=500)
 async def time_now(timezone: Annotated[str, Field(max_length=100)] = "UTC") -> dict[str, Any] | Err:
-    """Give the current date and time, with weekday and offset from UTC.
+    """Return the current date and time, with weekday and offset from UTC.
 
     Args:
         timezone: An IANA time zone name such as "UTC", "Europe/Berlin" or "America/New_York".
     """
     try:
         zone = ZoneInfo(timezone)
-    except (KeyError, ValueError, OSError):  # unknown, no name at all, or a folder of the zone database
+    except (KeyError, ValueError, OSError):  # unknown, not a name, or a directory of the zone database
         return Err("input_invalid", _unknown(timezone), field="timezone")
     now = datetime.now(UTC).astimezone(zone)
     return {
@@ -36,4 +36,4 @@ async def time_now(timezone: Annotated[str, Field(max_length=100)] = "UTC") -> d
 def _unknown(timezone: str) -> str:
     near = get_close_matches(timezone, available_timezones(), n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"{printable(timezone, 100)!r} is no IANA time zone such as 'Europe/Berlin'{hint}"
+    return f"{printable(timezone, 100)!r} is not an IANA time zone such as 'Europe/Berlin'{hint}"

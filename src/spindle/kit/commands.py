@@ -1,4 +1,4 @@
-"""Running commands, on the process capability: `terminal`."""
+"""The tool `terminal`: runs one command, on the process capability."""
 
 import shlex
 import signal as signals
@@ -19,7 +19,7 @@ _NAME_STARTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_{("
 
 
 def shell_syntax(command: str) -> str | None:
-    """Give the first piece of a line that a shell would act on, or `None` when its words are all there is to it."""
+    """Return the first shell operator or expansion in a command line, or `None` if it has none."""
     quote = ""
     characters = iter(enumerate(command.strip()))
     text = command.strip()
@@ -41,7 +41,7 @@ def shell_syntax(command: str) -> str | None:
 
 MAX_SECONDS = 600
 _MARGIN_SECONDS = 15
-"""The command is to be stopped by its own deadline, so that what it wrote until then is not lost."""
+"""The command's own timeout must expire before the call's, so that its output until then is not lost."""
 
 Word = Annotated[str, Field(max_length=100_000)]
 
@@ -66,7 +66,7 @@ async def terminal(
     *,
     ctx: ToolContext,
 ) -> Ok | Err:
-    """Run one command and give what it printed, first its output, then its errors; a failure ends with its exit code.
+    """Run one command and return its stdout, then its stderr; a failure ends with the exit code.
 
     There is no shell unless one was granted: no pipes, redirections, variables, `*` patterns or `cd`. Only granted
     commands run.
@@ -75,7 +75,7 @@ async def terminal(
         command: One command, such as "git status --short", or its words: ["git", "commit", "-m", "two words"].
         cwd: The folder to run it in, relative to the workspace; leave it out for the workspace itself.
         stdin: Text that the command reads; leave it out for none.
-        timeout_seconds: After how long it is stopped.
+        timeout_seconds: The command is stopped after this time.
     """
     found = shell_syntax(command) if isinstance(command, str) else None
     argv = _argv(command) if found is None else command
@@ -88,8 +88,8 @@ async def terminal(
         if found is None:
             raise
         text = (
-            f"There is no shell here, and {found!r} is for a shell. Run one command a call, with its words as a list "
-            f"if they hold {found!r} themselves; use cwd in the place of cd."
+            f"There is no shell here, and {found!r} is shell syntax. Run one command per call; pass its words as a "
+            f"list if they contain {found!r} literally, and use cwd instead of cd."
         )
         return Err("input_invalid", text, field="command", cause=error)
     return Ok(_printed(done, timeout_seconds), structured=_facts(done))
@@ -101,7 +101,7 @@ def _argv(command: str | list[str]) -> list[str] | Err:
     try:
         return shlex.split(command)
     except ValueError:
-        return Err("input_invalid", "A quotation mark in the command has no second one.", field="command")
+        return Err("input_invalid", "A quotation mark in the command is not closed.", field="command")
 
 
 def _line(command: str | list[str]) -> str:
@@ -119,7 +119,7 @@ def _printed(done: Finished, timeout_seconds: float) -> str:
     if done.timed_out:
         remarks.append(f"[stopped: it ran longer than {timeout_seconds:g} s]")
     elif done.signal is not None:
-        remarks.append(f"[ended by signal {done.signal}{_signal_name(done.signal)}]")
+        remarks.append(f"[killed by signal {done.signal}{_signal_name(done.signal)}]")
     elif done.exit_code != 0:
         remarks.append(f"[exit code {done.exit_code}]")
     return text + "\n".join(remarks)
@@ -131,7 +131,7 @@ def _cuts(done: Finished) -> list[str]:
         ("errors", done.stderr_truncated, done.stderr_bytes, done.stderr_artifact),
     )
     return [
-        f"[its {name} went on, to {size} bytes in all{f', kept as {kept}' if kept else ''}]"
+        f"[{name} truncated; {size} bytes in total{f', stored as {kept}' if kept else ''}]"
         for name, is_cut, size, kept in streams
         if is_cut
     ]

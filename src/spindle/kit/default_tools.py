@@ -1,4 +1,4 @@
-"""Every ready-made tool, to be registered at once or toolset by toolset."""
+"""The list of ready-made tools, to register all of them or single toolsets."""
 
 from collections.abc import Iterable, Mapping
 
@@ -42,12 +42,12 @@ TOOLSETS: tuple[str, ...] = tuple(dict.fromkeys(str(tool.toolset) for tool in KI
 def kit_tools(
     toolsets: Iterable[str] | None = None, *, http_secrets: Mapping[str, Iterable[str]] | None = None
 ) -> list[Tool]:
-    """Give the tools of these toolsets, or all of them; each call needs the backends its tool declares.
+    """Return the tools of these toolsets, or all tools; a call needs the backends that its tool declares.
 
-    `http_secrets` names secrets that `http_request` may send, each with the hosts it may go to.
+    `http_secrets` maps each secret that `http_request` may send to the hosts it may be sent to.
 
     Raises:
-        UsageError: There is no such toolset, or `http_secrets` are not as they should be.
+        UsageError: A toolset does not exist, or `http_secrets` is invalid.
     """
     if isinstance(toolsets, str):
         raise UsageError(
@@ -56,7 +56,7 @@ def kit_tools(
     wanted = TOOLSETS if toolsets is None else tuple(toolsets)
     unknown = [name for name in wanted if name not in TOOLSETS]
     if unknown:
-        raise UsageError(f"there is no toolset {unknown[0]!r}; there are {', '.join(TOOLSETS)}", field="toolsets")
+        raise UsageError(f"unknown toolset {unknown[0]!r}; choose from {', '.join(TOOLSETS)}", field="toolsets")
     kit = [tool for tool in KIT if tool.toolset in wanted]
     if http_secrets is None:
         return kit

@@ -1,4 +1,4 @@
-"""Reading and changing files, on the files capability: `read_file`, `write_file`, `patch_file`, `list_dir`."""
+"""The tools `read_file`, `write_file`, `patch_file` and `list_dir` on the files capability; decoding and patching."""
 
 import codecs
 import re
@@ -23,7 +23,7 @@ _SPACES = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """A text with its replacements, or `None`, and what there is to say."""
+    """The patched text, or `None`, and a message."""
 
     text: str | None
     said: str
@@ -41,22 +41,22 @@ def patched(text: str, old: str, new: str, count: int) -> Patched:
     if not places:
         return Patched(None, f"old was not found. {_near(text, old)}")
     times = "once" if len(places) == 1 else f"{len(places)} times"
-    hint = "give more of the lines around it" if len(places) > count else "look again with read_file"
+    hint = "include more of the surrounding lines" if len(places) > count else "read it again with read_file"
     return Patched(
         None,
-        f"old was found {times}, not {count}: at {_listed(places)}. To go on, {hint}, or give count {len(places)}.",
+        f"old was found {times}, not {count}: at {_listed(places)}. Either {hint}, or set count to {len(places)}.",
     )
 
 
 def _with_line_ends_of(text: str, old: str, new: str) -> tuple[str, str]:
-    """Write `old` and `new` with the file's own line ends: models see and write plain newlines."""
+    """Convert `old` and `new` to the file's line endings, since models write plain newlines."""
     if "\r\n" not in text or "\r\n" in old or ("\n" in old and old in text):
         return old, new
     return old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _places(text: str, old: str) -> list[int]:
-    """The lines, counted from 1, where `old` begins."""
+    """Return the line numbers (from 1) where `old` starts."""
     lines: list[int] = []
     line, seen = 1, 0
     at = text.find(old)
@@ -74,17 +74,17 @@ def _listed(lines: list[int]) -> str:
 
 
 def _near(text: str, old: str) -> str:
-    """Where something stands that differs only in spaces or in case, as far as one can tell."""
+    """Return a hint where the text occurs with different whitespace or case."""
     for way, normal in (("spaces or line breaks", _spaceless), ("upper and lower case", str.casefold)):
         wanted = normal(old)
         if wanted and (found := normal(text).find(wanted)) >= 0:
             line = _line_of(text, normal, found)
-            return f"It stands at line {line}, but with other {way}; copy it exactly, with read_file's start_line."
+            return f"It occurs at line {line}, but with different {way}; copy it exactly, with read_file's start_line."
     first = _spaceless(next((line for line in old.splitlines() if line.strip()), ""))
     starts = [number for number, line in enumerate(text.splitlines(), 1) if first and _spaceless(line) == first]
     if starts:
-        return f"Its first line stands at {_listed(starts)}, but what follows there is different."
-    return "Read the file to see what it says now."
+        return f"Its first line occurs at {_listed(starts)}, but the lines after it differ."
+    return "Read the file to see its current content."
 
 
 def _spaceless(text: str) -> str:
@@ -92,7 +92,7 @@ def _spaceless(text: str) -> str:
 
 
 def _line_of(text: str, normal: object, found: int) -> int:
-    """The line in which the character number `found` of the normalised text stands."""
+    """Return the line that contains the character at offset `found` of the normalized text."""
     seen = 0
     for number, line in enumerate(text.split("\n"), 1):
         seen += len(_spaceless(line)) if normal is _spaceless else len(line.casefold()) + 1
@@ -104,20 +104,20 @@ def _line_of(text: str, normal: object, found: int) -> int:
 _SNIFFED_BYTES = 8_192
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of it
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _NAMES = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "utf-32": "UTF-32", "latin-1": "Latin-1"}
-# What text in an old one-byte encoding holds of the lowest 32 codes: tab, line ends, form feed, escape.
+# Control codes that occur in text of a single-byte encoding: tab, line ends, form feed, escape.
 _PLAIN_CONTROLS = frozenset(b"\t\n\r\f\x1b")
 _MAX_CONTROLS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A file's text, and how it was encoded."""
+    """A file's text and its encoding."""
 
     text: str
     encoding: str
@@ -125,17 +125,17 @@ class Text:
 
     @property
     def note(self) -> str | None:
-        """What a reader should know who takes every file for UTF-8."""
+        """A note for the model if the file is not UTF-8."""
         if self.encoding in ("utf-8", "utf-8-sig"):
             return None
         guessed = " because it is not valid UTF-8; some characters may be wrong" if self.encoding == "latin-1" else ""
         return f"[read as {_NAMES[self.encoding]}{guessed}]"
 
     def encoded(self, text: str) -> bytes:
-        """Give other text in the same encoding, with the same mark.
+        """Encode another text in the same encoding, with the same byte order mark.
 
         Raises:
-            UnicodeEncodeError: The encoding has no bytes for it.
+            UnicodeEncodeError: The encoding cannot represent it.
         """
         if not self.mark:
             return text.encode(self.encoding)
@@ -146,13 +146,13 @@ class Text:
 
 
 def decoded(data: bytes) -> Text | None:
-    """Read UTF-8, anything with a byte order mark, or else Latin-1; `None` for what is no text."""
+    """Decode UTF-8, any encoding with a byte order mark, or else Latin-1; return `None` for binary data."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
                 return Text(data.decode(encoding), encoding, mark)
             except UnicodeDecodeError:
-                if encoding != "utf-32":  # whose mark may be that of UTF-16 and a zero
+                if encoding != "utf-32":  # whose mark may also be that of UTF-16 followed by a NUL
                     return None
     if b"\0" in data[:_SNIFFED_BYTES]:
         return None
@@ -175,7 +175,7 @@ Line = Annotated[int, Field(ge=1)]
 
 
 def _resources(args: Any) -> Iterable[str]:
-    """Name the file, so that two calls never change it at once and none reads it half-way."""
+    """Return the lock name of the file, so that no two calls write it at once and none reads a partial write."""
     parts = [part for part in str(argument(args, "path")).split("/") if part not in ("", ".")]
     return [f"file:{'/'.join(parts)}"]
 
@@ -233,10 +233,10 @@ async def read_file(
     preview=_would_write,
 )
 async def write_file(path: Path, content: str, *, ctx: ToolContext) -> Ok | Err:
-    """Write a whole text file (UTF-8), new or in the place of the old one; folders are made as needed.
+    """Write a whole text file (UTF-8); creates or replaces the file, and creates folders as needed.
 
-    To change a part of a file use patch_file. The write is refused when the file was changed by somebody else since
-    you read it: read it again first.
+    To change a part of a file use patch_file. The write is refused if the file was changed by someone else since you
+    read it: read it again first.
 
     Args:
         path: The file, relative to the workspace, such as "notes/todo.md".
@@ -245,7 +245,7 @@ async def write_file(path: Path, content: str, *, ctx: ToolContext) -> Ok | Err:
     try:
         data = content.encode()
     except UnicodeEncodeError:
-        return Err("input_invalid", "content holds half a character (a lone surrogate).", field="content")
+        return Err("input_invalid", "content contains half a character (a lone surrogate).", field="content")
     await ctx.files.write_bytes(path, data)
     lines = len(_lines(content))
     return Ok(f"Wrote {shown(path)}: {lines} lines, {len(data)} bytes.", structured={"path": path, "bytes": len(data)})
@@ -268,12 +268,12 @@ async def patch_file(
 ) -> Ok | Err:
     """Replace text in a file. `old` must occur exactly `count` times, or nothing is changed.
 
-    Give enough of the surrounding lines in `old` to make it unique. To change every one of 3 places, give count 3.
+    Include enough of the surrounding lines in `old` to make it unique. To change all of 3 places, set count to 3.
 
     Args:
         path: The file, relative to the workspace.
-        old: The text to replace, exactly as it stands in the file, with its spaces and line breaks.
-        new: What takes its place; empty to delete.
+        old: The text to replace, exactly as it is in the file, with its spaces and line breaks.
+        new: The replacement; empty to delete.
         count: How often `old` occurs.
     """
     files: Files = ctx.files
@@ -300,7 +300,7 @@ async def patch_file(
     max_result_chars=20_000,
 )
 async def list_dir(path: Path = ".", *, ctx: ToolContext) -> Ok:
-    """List a folder: one name a line, folders with a slash at the end, files with their size.
+    """List a folder: one name per line, folders with a slash at the end, files with their size.
 
     Args:
         path: The folder, relative to the workspace; "." is the workspace itself.
@@ -309,7 +309,7 @@ async def list_dir(path: Path = ".", *, ctx: ToolContext) -> Ok:
     entries = await files.list(path)
     if not entries and await files.stat(path) is None:
         raise FileAccessError(
-            f"there is no folder {shown(path)}; list_dir of the folder above shows what is there",
+            f"folder {shown(path)} does not exist; list_dir of its parent folder shows what exists",
             path=path,
             reason="missing",
         )
@@ -327,7 +327,7 @@ async def _text(files: Files, path: str) -> Text | Err:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines with their ends; only a newline ends one, as everywhere else in the house."""
+    """Split into lines with their terminators; only a newline ends a line, as in artifacts."""
     parts = text.split("\n")
     lines = [f"{part}\n" for part in parts[:-1]]
     return [*lines, parts[-1]] if parts[-1] else lines
@@ -341,4 +341,4 @@ def _line(entry: DirEntry) -> str:
 
 
 def _unwritable(error: UnicodeEncodeError) -> str:
-    return f"it has no {error.object[error.start]!r}. Use other characters, or write the whole file as UTF-8."
+    return f"it cannot encode {error.object[error.start]!r}. Use other characters, or write the whole file as UTF-8."

@@ -1,4 +1,4 @@
-"""A board of tickets: list, add, move, comment, show; on the storage capability, one board for each session."""
+"""The kanban tools (list, show, add, move, comment), on the storage capability; one board for each session."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ def _normal(status: str) -> str:
 
 
 Status = Annotated[str, Field(min_length=1, max_length=40), AfterValidator(_normal)]
-"""Any word will do; `done` and `cancelled` close a ticket, however they are capitalised."""
+"""Any text; `done` and `cancelled` close a ticket, in upper or lower case."""
 Ticket: TypeAlias = dict[str, Any]
 TicketId = Annotated[str, Field(min_length=1, max_length=40, pattern="^[A-Za-z0-9_-]+$")]
 
@@ -53,10 +53,10 @@ async def kanban_list(status: Status | None = None, *, ctx: ToolContext) -> list
 
 @tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, read_only=True, timeout_seconds=30)
 async def kanban_show(id: TicketId, *, ctx: ToolContext) -> Ticket | Err:
-    """Show one ticket whole, with its comments.
+    """Show one complete ticket, with its comments.
 
     Args:
-        id: The ticket's id, as kanban_list gives it.
+        id: The ticket's id, as returned by kanban_list.
     """
     ticket = await ctx.storage.get(_PREFIX + id)
     return _missing(id) if ticket is None else ticket
@@ -66,13 +66,13 @@ async def kanban_show(id: TicketId, *, ctx: ToolContext) -> Ticket | Err:
 async def kanban_add(
     title: Annotated[str, Field(min_length=1, max_length=300)], status: Status = "todo", *, ctx: ToolContext
 ) -> Ticket:
-    """Add a ticket to the board, and give it back with its new id.
+    """Add a ticket to the board, and return it with its new id.
 
     Args:
         title: What is to be done, in one line.
-        status: Where it begins: "todo", "doing", "blocked", or a word of your own.
+        status: The initial status: "todo", "doing", "blocked", or a word of your own.
     """
-    # By chance, not by counting: two processes may share a session, and storage has no locks.
+    # Random instead of sequential: two processes may share a session, and storage has no locks.
     number = token_hex(3)
     while await ctx.storage.get(_PREFIX + number) is not None:
         number = token_hex(3)
@@ -91,11 +91,11 @@ async def kanban_add(
 
 @tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, idempotent=True, timeout_seconds=30)
 async def kanban_move(id: TicketId, status: Status, *, ctx: ToolContext) -> Ticket | Err:
-    """Move a ticket to another status, and give it back as it is then.
+    """Move a ticket to another status, and return the updated ticket.
 
     Args:
-        id: The ticket's id, as kanban_list gives it.
-        status: Where it goes: "todo", "doing", "blocked", "done", "cancelled", or a word of your own.
+        id: The ticket's id, as returned by kanban_list.
+        status: The new status: "todo", "doing", "blocked", "done", "cancelled", or a word of your own.
     """
     ticket = await ctx.storage.get(_PREFIX + id)
     if ticket is None:
@@ -112,10 +112,10 @@ async def kanban_comment(
     *,
     ctx: ToolContext,
 ) -> Ticket | Err:
-    """Add a comment to a ticket, and give the ticket back with all of its comments.
+    """Add a comment to a ticket, and return the ticket with all of its comments.
 
     Args:
-        id: The ticket's id, as kanban_list gives it.
+        id: The ticket's id, as returned by kanban_list.
         text: The comment.
     """
     ticket = await ctx.storage.get(_PREFIX + id)
@@ -128,7 +128,7 @@ async def kanban_comment(
 
 
 def _missing(number: str) -> Err:
-    return Err("input_invalid", f"There is no ticket {number!r}; kanban_list gives the ids there are.", field="id")
+    return Err("input_invalid", f"There is no ticket {number!r}; kanban_list shows the existing ids.", field="id")
 
 
 def _now() -> str:

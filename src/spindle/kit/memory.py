@@ -1,4 +1,4 @@
-"""Notes a model keeps for itself: remember, recall, forget; on the storage capability, one set for each session."""
+"""The memory tools (remember, recall, forget), on the storage capability; one set of notes for each session."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -31,13 +31,13 @@ async def memory_remember(
     """Remember something for later, under a short name. An old note of the same name is replaced.
 
     Args:
-        name: What the note is called, such as "favourite colour".
+        name: The name of the note, such as "favourite colour".
         content: What to remember.
     """
     note = {"name": name, "content": content, "remembered_at": datetime.now(UTC).isoformat(timespec="seconds")}
     before = await ctx.storage.get(_key(name))
     await ctx.storage.set(_key(name), note)
-    return f"Remembered {name!r}{'' if before is None else ', in the place of the note it had'}."
+    return f"Remembered {name!r}{'' if before is None else '; the earlier note was replaced'}."
 
 
 @tool(
@@ -58,7 +58,7 @@ async def memory_recall(
 
     Args:
         query: Words to look for in names and contents, such as "colour"; empty for every note.
-        limit: How many notes at most.
+        limit: The maximum number of notes.
     """
     words = query.casefold().split()
     notes = [await ctx.storage.get(key) for key in await ctx.storage.keys(_PREFIX)]
@@ -69,13 +69,13 @@ async def memory_recall(
 
 @tool(toolset="memory", capabilities=_CAPABILITIES, resources=_resources, idempotent=True, timeout_seconds=30)
 async def memory_forget(name: Name, *, ctx: ToolContext) -> str | Err:
-    """Forget one note for good; the others stay as they are.
+    """Delete one note permanently; the others are kept.
 
     Args:
-        name: What the note is called, exactly as memory_recall shows it.
+        name: The name of the note, exactly as memory_recall shows it.
     """
     if await ctx.storage.get(_key(name)) is None:
-        return Err("input_invalid", f"There is no note called {name!r}; memory_recall lists them.", field="name")
+        return Err("input_invalid", f"There is no note named {name!r}; memory_recall lists them.", field="name")
     await ctx.storage.delete(_key(name))
     return f"Forgot {name!r}."
 

@@ -1,4 +1,4 @@
-"""Asking the user, and waiting for the answer."""
+"""The tool `ask_user`: asks the user a question through a gate and waits for the answer."""
 
 from typing import Annotated, Any
 
@@ -13,12 +13,12 @@ from spindle.turns.gates import Gate
 ANSWER_SECONDS = 3_600
 """How long a question stays open."""
 _MARGIN_SECONDS = 30
-"""The gate is to end by itself, so that the model is told that nobody answered."""
+"""The gate must time out before the call does, so that the model learns that the user did not answer."""
 
 Option = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-# The user's own word, as trusted as a message of theirs.
+# Trusted: the answer comes from the user, like a message.
 @tool(toolset="people", trusted=True, timeout_seconds=ANSWER_SECONDS + _MARGIN_SECONDS, max_result_chars=20_000)
 async def ask_user(
     question: Annotated[str, Field(min_length=1, max_length=4_000)],
@@ -29,7 +29,7 @@ async def ask_user(
     """Ask the user a question and wait for the answer. Use it when only the user can decide or know something.
 
     Args:
-        question: One clear question, with all the user needs to answer it.
+        question: One clear question, with everything the user needs to answer it.
         options: The answers to choose from, such as ["yes", "no"]; leave it out to let the user write freely.
     """
     schema: Any = {"type": "string", "enum": options} if options else {"type": "string"}
@@ -38,13 +38,17 @@ async def ask_user(
     try:
         return await ctx.wait_for(gate)
     except GateNotSupportedError as error:
-        return Err("not_available", "Nobody can be asked here. Decide yourself, and say what you assumed.", cause=error)
+        return Err(
+            "not_available", "The user cannot be asked here. Decide yourself, and say what you assumed.", cause=error
+        )
     except GateTimeoutError as error:
         return Err(
-            "timed_out", "The user has not answered. Go on without, or end your turn with the question.", cause=error
+            "timed_out",
+            "The user did not answer in time. Continue without, or end your turn with the question.",
+            cause=error,
         )
     except GateAbortedError as error:
-        return Err("cancelled", "The question was withdrawn before anyone answered.", cause=error)
+        return Err("cancelled", "The question was withdrawn before the user answered.", cause=error)
     except Exception as error:
         if gate.settlement is None or gate.settlement.error is not error:
             raise

@@ -1,4 +1,4 @@
-"""`http_request` with secrets: the model names them, and each goes to the places its maker allowed and to no other."""
+"""`http_request` with secrets: the model refers to them by name, and each is sent only to its allowed destinations."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,35 +16,35 @@ from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 
 _DESCRIPTION = (
-    "Send an HTTP request, for example to an API, and give the status, the headers and the body of the answer. "
-    "A status such as 404 is an answer too, not a failure of this tool. Credentials are sent by the name of a secret; "
-    "a redirect to another host is then not followed but given as the answer."
+    "Send an HTTP request, for example to an API, and return the status, the headers and the body of the response. "
+    "A status such as 404 is a response too, not a failure of this tool. Credentials are sent by the name of a secret; "
+    "a redirect to another host is then not followed but returned as the response."
 )
 _HTTPS_PORT = 443
 
 
 class _Request(BaseModel):
     method: Annotated[
-        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Field(description="What to do there.")
+        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Field(description="The HTTP method.")
     ]
-    url: Annotated[Url, Field(description='The whole address, such as "https://api.example.org/items?limit=5".')]
+    url: Annotated[Url, Field(description='The full URL, such as "https://api.example.org/items?limit=5".')]
     headers: Annotated[
         dict[str, str] | None, Field(description='Headers to send, such as {"accept": "application/json"}.')
     ] = None
     body: Annotated[
         str | dict[str, Any] | list[Any] | None,
-        Field(description="Text to send as it is, or an object or a list, which is sent as JSON."),
+        Field(description="Text to send as is, or an object or a list, which is sent as JSON."),
     ] = None
 
 
 def http_request_with(secrets: Mapping[str, Iterable[str]]) -> Tool:
-    """Make an `http_request` that can send secrets by their names, each to its own places and nowhere else.
+    """Build an `http_request` tool that can send secrets by name, each only to its own destinations.
 
-    A place is a host (`api.shop.example`), the subdomains of one (`*.shop.example`), both by https on the usual port,
-    or a whole origin (`http://localhost:8080`).
+    A destination is a host (`api.shop.example`) or its subdomains (`*.shop.example`), both over https on port 443, or a
+    whole origin (`http://localhost:8080`).
 
     Raises:
-        UsageError: A name or its places are not as they should be.
+        UsageError: A name or one of its destinations is invalid.
     """
     places = _places_of(secrets)
 
@@ -57,7 +57,7 @@ def http_request_with(secrets: Mapping[str, Iterable[str]]) -> Tool:
         headers: dict[str, str] = dict(args.headers or {})
         twice = _twice([*headers, *(use.header for use in uses)])
         if twice is not None:
-            return Err("input_invalid", f"The header {twice!r} is given twice; leave one out.", field="headers")
+            return Err("input_invalid", f"The header {twice!r} is set twice; remove one.", field="headers")
         return await _send(args, headers, uses, ctx)
 
     return Tool(
@@ -74,7 +74,7 @@ def http_request_with(secrets: Mapping[str, Iterable[str]]) -> Tool:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """One secret that is asked for, and the header it goes into."""
+    """A requested secret and the header to put it in."""
 
     header: str
     secret: str
@@ -83,7 +83,7 @@ class _Use:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a secret may be sent to: a whole origin, or a host by https."""
+    """A destination of a secret: an origin, or hosts over https."""
 
     written: str
     origin: tuple[str, str, int] | None
@@ -94,11 +94,11 @@ class _Place:
         if "://" in text:
             target = parse_url(text)
             if target.path != "/":
-                raise CapabilityError(f"{text!r} has a path; a secret goes to a whole origin", field="secrets")
+                raise CapabilityError(f"{text!r} has a path; name an origin without one", field="secrets")
             return cls(text, target.origin, None)
         hosts = HostPattern.parse(text)
         if not hosts.suffix:
-            raise CapabilityError("'*' would let a secret go anywhere; name its hosts", field="secrets")
+            raise CapabilityError("'*' would allow any host; name the hosts", field="secrets")
         return cls(text, None, hosts)
 
     def is_at(self, target: Target) -> bool:
@@ -110,8 +110,7 @@ class _Place:
 def _places_of(secrets: Mapping[str, Iterable[str]]) -> dict[str, tuple[_Place, ...]]:
     if not isinstance(secrets, Mapping) or not secrets:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
         raise UsageError(
-            "http_secrets: expected the names of secrets, each with its hosts, such as "
-            "{'SHOP_KEY': ['api.shop.example']}",
+            "http_secrets: expected a mapping of secret names to hosts, such as {'SHOP_KEY': ['api.shop.example']}",
             field="secrets",
         )
     return {_checked_name(name): _checked_places(name, texts) for name, texts in secrets.items()}
@@ -137,9 +136,9 @@ def _checked_places(name: str, texts: Iterable[str]) -> tuple[_Place, ...]:
 
 def _schema(places: Mapping[str, tuple[_Place, ...]]) -> type[BaseModel]:
     told = "; ".join(f"{name} (to {_listed(where)})" for name, where in places.items())
-    # Known only when the tool is made, which is too late for a type to be written down.
+    # The names are known only at run time, so the Literal cannot be written statically.
     names: Any = cast("Any", Literal)[tuple(places)]
-    bearer = Field(None, description=f"Send this secret as `Authorization: Bearer …`. There are: {told}.")
+    bearer = Field(None, description=f"Send this secret as `Authorization: Bearer …`. Available: {told}.")
     headers = Field(None, description='Headers whose values are secrets, by name, such as {"x-api-key": "<name>"}.')
     fields: dict[str, Any] = {
         "bearer_secret": (names | None, bearer),
@@ -179,7 +178,7 @@ def _not_there(name: str, places: Iterable[_Place], target: Target) -> HostNotAl
 async def _send(args: Any, headers: dict[str, str], uses: Iterable[_Use], ctx: ToolContext) -> Ok:
     has_secrets = False
     for use in uses:
-        # What is round a value in a file, such as the end of its line, is no part of a header.
+        # A value read from a file may end with a newline, which a header must not contain.
         value = (await ctx.secrets.get(use.secret)).reveal().strip()
         headers[use.header] = use.before + value
         has_secrets = True

@@ -1,4 +1,4 @@
-"""Searching files, on the files capability: `search_files`; needs the extra `kit`."""
+"""The tool `search_files`, on the files capability, with ignore rules and the directory walk; needs the extra `kit`."""
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
@@ -18,37 +18,37 @@ from spindle.tools.declaration import tool
 from spindle.tools.schema.problems import printable
 
 IGNORE_FILES = (".ignore", ".gitignore")
-"""In the order of who has the last word."""
+"""Ordered by precedence, highest first."""
 ALWAYS_LEFT_OUT = frozenset({".git", ".hg", ".svn"})
 MAX_LINES = 1_000
 MAX_RULE_CHARS = 1_000
 
 
 class Spec(Protocol):
-    """Patterns of one file, in pathspec's shape."""
+    """The compiled patterns of one file; the interface of `pathspec`."""
 
     def check_file(self, file: str) -> Any:
-        """Say whether the last pattern that fits takes the file in (`include`)."""
+        """Return a result whose `include` is the verdict of the last matching pattern."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Patterns that count from one folder downwards."""
+    """Patterns that apply to one directory and below."""
 
     folder: str
-    """Empty, or ending with a slash."""
+    """The directory: empty, or ending with a slash."""
     spec: Spec
 
 
 @dataclass(frozen=True, slots=True)
 class Ignoring:
-    """All rules that count in a folder: of each kind of file, those of the nearest folder last."""
+    """All ignore rules of a directory; for each kind of ignore file, the nearest directory comes last."""
 
     by_kind: tuple[tuple[Rules, ...], ...] = tuple(() for _ in IGNORE_FILES)
 
     def below(self, folder: str, texts: dict[str, str]) -> "Ignoring":
-        """Add the rules of the ignore files that `folder` holds."""
+        """Return the rules extended by the ignore files in `folder`."""
         if not texts:
             return self
         prefix = "" if folder in ("", ".") else f"{folder}/"
@@ -61,7 +61,7 @@ class Ignoring:
         )
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool:
-        """Whether a path is ignored; the folders above it were asked before."""
+        """Return whether a path is ignored; its parent directories must have been checked before."""
         if path.rpartition("/")[2] in ALWAYS_LEFT_OUT:
             return True
         asked = comparable(path) + ("/" if is_folder else "")
@@ -74,10 +74,10 @@ class Ignoring:
 
 
 def compile_patterns(lines: list[str]) -> Spec:
-    """Compile patterns of the gitignore dialect, in an engine whose cost cannot explode; broken ones count for nothing.
+    """Compile gitignore patterns with RE2, which runs in linear time; invalid patterns are skipped.
 
     Raises:
-        MissingExtraError: The package is not there.
+        MissingExtraError: The extra `kit` is not installed.
     """
     with needs_extra("kit"):
         from pathspec import GitIgnoreSpec  # noqa: PLC0415 - an extra
@@ -89,7 +89,7 @@ def compile_patterns(lines: list[str]) -> Spec:
 
 
 def comparable(name: str) -> str:
-    """A name without halves of characters, which no pattern has."""
+    """Replace lone surrogates in a name, which patterns cannot contain."""
     return name.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
@@ -113,17 +113,17 @@ _MAX_IGNORE_FILE_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class Counts:
-    """What became of the files of a search."""
+    """Counts of searched and skipped files."""
 
     searched: int = 0
     binary: int = 0
     too_large: int = 0
     unreadable: int = 0
     is_complete: bool = True
-    """Whether the walk came to its end."""
+    """Whether every file was visited."""
 
     def told(self) -> str:
-        """Say what was looked at, and what was not."""
+        """Describe how many files were searched and skipped."""
         skipped = [
             f"{count} {what}"
             for count, what in (
@@ -139,7 +139,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A line in which the pattern occurs, counted from 1."""
+    """A matching line; line numbers start at 1."""
 
     path: str
     line: int
@@ -148,16 +148,16 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Search:
-    """One search: which files, and what for."""
+    """One search: the files, the pattern and the counts."""
 
     files: Files
     pattern: Pattern
     only: Spec | None = None
-    """Patterns a file's path must fit."""
+    """Patterns that a file's path must match."""
     counts: Counts = field(default_factory=Counts)
 
     async def below(self, folder: str) -> AsyncGenerator[Found]:
-        """Give the lines found in a folder and below it, in the order of the paths."""
+        """Yield the matching lines in a directory and below, in path order."""
         ignoring = await self._ignoring_above(folder)
         pending: list[tuple[str, Ignoring]] = [(folder, ignoring)]
         folders = 0
@@ -178,13 +178,13 @@ class Search:
             pending += [(entry.path, ignoring) for entry in reversed(folders_here)]
 
     async def inside(self, path: str, size_bytes: int) -> list[Found]:
-        """Give the lines found in one file."""
+        """Return the matching lines of one file."""
         if size_bytes > MAX_FILE_BYTES:
             self.counts.too_large += 1
             return []
         try:
             text = decoded(await self.files.read_bytes(path))
-        except (CapabilityError, FileAccessError):  # gone meanwhile, or not for us
+        except (CapabilityError, FileAccessError):  # deleted meanwhile, or not accessible
             self.counts.unreadable += 1
             return []
         if text is None:
@@ -201,7 +201,7 @@ class Search:
             return []
 
     async def _ignoring_above(self, folder: str) -> Ignoring:
-        """Collect the rules of the folders above; where they would leave out the folder itself, it was asked for."""
+        """Return the rules of the parent directories; none if they ignore `folder`, which was requested explicitly."""
         names = [name for name in folder.split("/") if name not in ("", ".")]
         ignoring, here = Ignoring(), "."
         for name in names:
@@ -215,7 +215,7 @@ class Search:
     async def _above(self, folder: str) -> list[DirEntry]:
         try:
             return await self.files.list(folder)
-        except (CapabilityError, FileAccessError):  # what is out of reach has no say
+        except (CapabilityError, FileAccessError):  # inaccessible directories have no rules
             return []
 
     async def _ignore_texts(self, entries: list[DirEntry]) -> dict[str, str]:
@@ -230,7 +230,7 @@ class Search:
 
 
 def matches(pattern: Pattern, data: bytes) -> Iterator[tuple[int, str]]:
-    """Give the lines of valid UTF-8 that hold a match, with their numbers counted from 1."""
+    """Yield the number (from 1) and text of each line of UTF-8 data that contains a match."""
     at, line, counted = 0, 1, 0
     while at <= len(data):
         if pattern.is_line_by_line:
@@ -247,7 +247,7 @@ def matches(pattern: Pattern, data: bytes) -> Iterator[tuple[int, str]]:
         start, end = data.rfind(b"\n", 0, found) + 1, _end_of(data, found)
         line += data.count(b"\n", counted, start)
         counted = start
-        if start < len(data):  # a last newline begins no further line
+        if start < len(data):  # a final newline does not start another line
             yield line, _excerpt(data[start:end].decode(), found - start)
         at = end + 1
 
@@ -261,7 +261,7 @@ def _excerpt(line: str, found: int) -> str:
     line = line.rstrip("\r")
     if len(line) <= MAX_LINE_CHARS:
         return line
-    # `found` counts bytes: at worst the excerpt begins a little later than it might.
+    # `found` counts bytes; convert it to characters.
     start = max(
         0, min(len(line.encode()[:found].decode("utf-8", "ignore")) - _BEFORE_CHARS, len(line) - MAX_LINE_CHARS)
     )
@@ -279,26 +279,24 @@ async def search_files(
     *,
     ctx: ToolContext,
 ) -> Ok:
-    """Search the lines of text files for a regular expression. Gives "path:line: text", one line for each hit.
+    """Search the lines of text files for a regular expression. Returns "path:line: text", one line for each hit.
 
-    Files that .gitignore or .ignore leave out, binary files and .git are skipped. The dialect is RE2: no look-around,
-    no back-references; escape ( ) [ ] { } . * + ? | with a backslash to mean themselves.
+    Files that .gitignore or .ignore exclude, binary files and .git are skipped. The syntax is RE2: no look-around,
+    no back-references; escape ( ) [ ] { } . * + ? | with a backslash to match them literally.
 
     Args:
         pattern: For example "def \\w+_reducer" or "TODO".
         path: The folder or file to search, relative to the workspace.
-        glob: Only files whose path fits, such as "*.py" or "src/**/*.ts".
-        limit: How many hits at most.
-        ignore_case: Whether upper and lower case are the same.
+        glob: Only files whose path matches, such as "*.py" or "src/**/*.ts".
+        limit: The maximum number of hits.
+        ignore_case: Whether to ignore upper and lower case.
     """
     files: Files = ctx.files
     compiled = compile_pattern(pattern, "i" if ignore_case else "")
     search = Search(files=files, pattern=compiled, only=None if glob is None else compile_patterns([glob]))
     stat = await files.stat(path)
     if stat is None:
-        raise FileAccessError(
-            f"there is nothing at {shown(path)}; list_dir shows what is there", path=path, reason="missing"
-        )
+        raise FileAccessError(f"{shown(path)} does not exist; list_dir shows what exists", path=path, reason="missing")
     found: list[Found] = []
     if stat.kind == "folder":
         async with aclosing(search.below(path)) as hits:

@@ -1,4 +1,4 @@
-"""Reading pages and talking to APIs, on the network capability: `web_fetch` and `http_request`."""
+"""The tools `web_fetch` and `http_request`, on the network capability, and the conversion of HTML to Markdown."""
 
 import re
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from spindle.tools.declaration import tool
 from spindle.tools.schema.problems import printable
 
 MAX_HTML_CHARS = 1_000_000
-"""What is parsed of a page, once scripts, styles and comments are out."""
+"""Limit of the HTML to parse, after scripts, styles and comments are removed."""
 MAX_MARKS = 60_000
-"""Tags and entities; a page with more is read as plain text, which costs a hundredth."""
+"""Limit of tags and entities; a page with more is converted to plain text, which is a hundred times cheaper."""
 
 _OPENERS = re.compile(r"<(?:(!--)|(!|\?)|(script|style|title|noscript|iframe)\b)", re.IGNORECASE)
 _TITLE = re.compile(r"<title\b[^<>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
@@ -40,7 +40,7 @@ _LANGUAGE = re.compile(r"(?:language|lang|highlight-source)-([\w+#-]{1,30})$")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page says."""
+    """The converted content of a page."""
 
     markdown: str
     title: str | None
@@ -48,17 +48,17 @@ class Page:
 
 
 def read_page(html: str, url: str) -> Page:
-    """Convert a page; its links are made absolute, and what a browser would hide is left out.
+    """Convert a page to Markdown with absolute links; elements that a browser hides are removed.
 
     Raises:
-        MissingExtraError: The packages are not there.
+        MissingExtraError: The extra `kit` is not installed.
     """
     with needs_extra("kit"):
         import bs4  # noqa: PLC0415 - an extra
         import markdownify  # noqa: PLC0415 - an extra
     title = _TITLE.search(html)
     body = without_hidden_parts(html)
-    # Parser and converter take time that grows with the square of a run of blanks, and of tags without an end.
+    # Parser and converter take quadratic time for long runs of whitespace and for unclosed tags.
     body = _LONG_RUNS.sub(_shorter, body)
     is_cut = len(body) > MAX_HTML_CHARS
     body = _UNFINISHED.sub("&lt;", body[:MAX_HTML_CHARS])
@@ -72,14 +72,14 @@ def read_page(html: str, url: str) -> Page:
                 .MarkdownConverter(heading_style="ATX", bullets="-", code_language_callback=_language)
                 .convert_soup(soup)
             )
-        except (RecursionError, ValueError, AssertionError):  # nested without end, or broken beyond the parser
+        except (RecursionError, ValueError, AssertionError):  # nested too deeply, or too malformed for the parser
             text = None
     markdown = plain_text(body) if text is None else cast("str", text)
     return Page(_tidy(markdown), " ".join(unescape(title[1]).split()) or None if title else None, is_cut)
 
 
 def without_hidden_parts(html: str) -> str:
-    """Take out comments, declarations, scripts, styles and the title, in one pass over the page."""
+    """Remove comments, declarations, scripts, styles and the title in one pass."""
     kept: list[str] = []
     lowered = html.lower() if html.isascii() else _lowered(html)
     at = 0
@@ -88,7 +88,7 @@ def without_hidden_parts(html: str) -> str:
         comment, declaration, element = opener.groups()
         end = "-->" if comment else ">" if declaration else f"</{element.lower()}"
         closed = lowered.find(end, opener.end())
-        if closed < 0:  # as in a browser, it swallows the rest
+        if closed < 0:  # as in a browser, an unclosed element hides the rest
             return "".join(kept)
         at = closed + len(end)
         if element:
@@ -97,7 +97,7 @@ def without_hidden_parts(html: str) -> str:
 
 
 def plain_text(html: str) -> str:
-    """Give the text of a page without its tags."""
+    """Return the text of a page without its tags."""
     return unescape(_TAG.sub(" ", _BREAKING.sub("\n", html)))
 
 
@@ -106,7 +106,7 @@ def _shorter(run: re.Match[str]) -> str:
 
 
 def _lowered(html: str) -> str:
-    """Lower the letters of tags, and nothing whose length would change with it."""
+    """Lowercase ASCII letters only, so that the length does not change."""
     return html.translate({code: code + 32 for code in range(ord("A"), ord("Z") + 1)})
 
 
@@ -134,7 +134,7 @@ def _is_hidden(element: Any) -> bool:
 
 
 def _absolute(address: str, url: str) -> str | None:
-    """Give a web address as seen from `url`; `None` for scripts, inline data and what is no address."""
+    """Resolve an address against `url`; `None` unless the result is an http or https URL."""
     try:
         joined = urljoin(url, address.strip())
         return joined if address.strip() and urlsplit(joined).scheme in ("http", "https") else None
@@ -158,7 +158,7 @@ def _tidy(text: str) -> str:
 
 
 ANY_HOST = Capabilities(network=["*"])
-"""As far as the caller grants it."""
+"""Every host that the caller grants."""
 
 _ACCEPT = {"accept": "text/html,application/xhtml+xml,text/markdown,text/plain,application/json;q=0.9,*/*;q=0.5"}
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -180,10 +180,10 @@ Url = Annotated[str, Field(min_length=1, max_length=8_192)]
     max_result_chars=40_000,
 )
 async def web_fetch(url: Url, *, ctx: ToolContext) -> Ok | Err:
-    """Fetch a web page and give its text as Markdown, with absolute links. JSON and plain text are given as they are.
+    """Fetch a web page and return its text as Markdown, with absolute links. JSON and plain text are returned as is.
 
     Args:
-        url: The whole address, such as "https://example.org/article".
+        url: The full URL, such as "https://example.org/article".
     """
     network: Network = ctx.network
     response = await network.get(url, headers=_ACCEPT)
@@ -197,7 +197,7 @@ async def web_fetch(url: Url, *, ctx: ToolContext) -> Ok | Err:
         return _not_text(response, kind, data) if text is None else Ok(text, structured=facts)
     html = await _html_text(response, data)
     page = await anyio.to_thread.run_sync(read_page, html, response.url, abandon_on_cancel=True)
-    cut = "\n[the page goes on; the rest is left out]\n" if page.is_cut else ""
+    cut = "\n[the page is longer; the rest is left out]\n" if page.is_cut else ""
     return _page(page.markdown + cut, facts | {"title": page.title}, room=ctx.result_budget_chars)
 
 
@@ -210,15 +210,15 @@ async def http_request(
     *,
     ctx: ToolContext,
 ) -> Ok:
-    """Send an HTTP request, for example to an API, and give the status, the headers and the body of the answer.
+    """Send an HTTP request, for example to an API, and return the status, the headers and the body of the response.
 
-    A status such as 404 is an answer too, not a failure of this tool.
+    A status such as 404 is a response too, not a failure of this tool.
 
     Args:
-        method: What to do there.
-        url: The whole address, such as "https://api.example.org/items?limit=5".
+        method: The HTTP method.
+        url: The full URL, such as "https://api.example.org/items?limit=5".
         headers: Headers to send, such as {"accept": "application/json"}.
-        body: Text to send as it is, or an object or a list, which is sent as JSON.
+        body: Text to send as is, or an object or a list, which is sent as JSON.
     """
     network: Network = ctx.network
     is_text = isinstance(body, str)
@@ -229,7 +229,7 @@ async def http_request(
 
 
 async def answer_of(response: Response) -> Ok:
-    """Give a whole answer, for the model as text and for programs by its parts."""
+    """Return a full response as text for the model, and as structured data for programs."""
     data = await response.bytes()
     text = await _body_text(response, data, _media_type(response))
     shown_body = f"[{len(data)} bytes that are not text]" if text is None else text
@@ -243,7 +243,7 @@ def _media_type(response: Response) -> str:
 
 
 async def _body_text(response: Response, data: bytes, kind: str) -> str | None:
-    """Give a body as text, or `None` when it is something else."""
+    """Return a body as text, or `None` if it is not text."""
     if not data or "charset=" in response.headers.get("content-type", "").lower():
         return await response.text()
     if kind.startswith(("image/", "audio/", "video/", "font/")) and kind != "image/svg+xml":
@@ -253,7 +253,7 @@ async def _body_text(response: Response, data: bytes, kind: str) -> str | None:
 
 
 async def _html_text(response: Response, data: bytes) -> str:
-    """Give a page as text: in the charset of its headers, or else in the one it names itself."""
+    """Decode a page with the charset of its headers, otherwise with the one it declares itself."""
     if "charset=" in response.headers.get("content-type", "").lower():
         return await response.text()
     named = _META_CHARSET.search(data[:_SNIFFED_BYTES])
@@ -261,19 +261,19 @@ async def _html_text(response: Response, data: bytes) -> str:
     if named is not None and (found is None or found.encoding == "latin-1"):
         try:
             return data.decode(named[1].decode("ascii"), "replace")
-        except (LookupError, ValueError):  # no charset, or none for text
+        except (LookupError, ValueError):  # unknown, or not a text encoding
             pass
     return await response.text() if found is None else found.text
 
 
 def _page(markdown: str, facts: dict[str, Any], *, room: int | None) -> Ok:
-    """Give a page as an artifact; one that is too long to show becomes one in the spool, where it outlives memory."""
+    """Return a page with an artifact; a page over `room` gets none here, since it will be spooled."""
     fits = room is None or len(markdown) <= room
     return Ok(markdown, structured=facts, artifact=MarkdownArtifact.from_text(markdown) if fits else None)
 
 
 def _failed(response: Response, text: str | None) -> Err:
-    excerpt = f" It says: {printable(' '.join(text.split()), _EXCERPT_CHARS)}" if text and text.strip() else ""
+    excerpt = f" The body says: {printable(' '.join(text.split()), _EXCERPT_CHARS)}" if text and text.strip() else ""
     return Err(
         "execution_failed",
         f"{printable(response.url, _EXCERPT_CHARS)} answered with HTTP {response.status}.{excerpt}",

@@ -1,4 +1,4 @@
-"""MCP in and out: tools of other servers as ours (`client.py`), and ours as one server (`server.py`)."""
+"""MCP client and server: use the tools of other servers (`client/`), and serve our own (`server/`)."""
 
 from spindle.doors import open_door
 

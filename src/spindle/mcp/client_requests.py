@@ -1,7 +1,7 @@
-"""What a tool may ask the MCP client behind its call: its model, its roots, and several things at once.
+"""Requests from a tool to the MCP client behind its call: sampling, roots, and several requests at once.
 
-A question to the client's user is a plain `Gate`, as everywhere. All of them wait like one: with a deadline of their
-own, and until the call is cancelled. Read `ask_all`.
+A question to the client's user is a plain `Gate`. Every request waits like a gate: it has its own timeout and ends when
+the call is cancelled. Read `ask_all`.
 """
 
 import math
@@ -23,7 +23,7 @@ Round: TypeAlias = tuple[Gate, ...]
 
 
 async def open_all(open_gate: OpenGate, gates: Sequence[Gate]) -> list[Any]:
-    """Wait for all gates side by side, and give what each was settled with; the first that fails ends the others."""
+    """Wait for all gates concurrently and return their values in order; the first failure cancels the others."""
     if len(gates) == 1:
         return [await open_gate(gates[0])]
     values: dict[int, Any] = {}
@@ -32,7 +32,7 @@ async def open_all(open_gate: OpenGate, gates: Sequence[Gate]) -> list[Any]:
     async def wait(place: int) -> None:
         try:
             values[place] = await open_gate(gates[place])
-        except Exception as error:  # noqa: BLE001  raised below as it is, not as one of a group
+        except Exception as error:  # noqa: BLE001  raised below unwrapped, not inside an exception group
             failures[place] = error
             tasks.cancel_scope.cancel()
 
@@ -45,20 +45,20 @@ async def open_all(open_gate: OpenGate, gates: Sequence[Gate]) -> list[Any]:
 
 
 Capability: TypeAlias = Literal["elicitation", "sampling", "roots"]
-"""What a client declares: that its user, its model or its list of roots can be asked."""
+"""A capability that a client declares: to ask its user, to sample its model, or to list its roots."""
 
 SAMPLING_SECONDS: Final = 300
-"""A person may look at the question and at the answer, too."""
+"""Long enough for a user to review both the request and the response."""
 ROOTS_SECONDS: Final = 60
 _MODALITIES: Final = ("image", "audio")
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A question to the client's model."""
+    """A request to the client's model."""
 
     messages: str | Sequence[Mapping[str, Any]]
-    """What the user says, or a conversation: `{"role": "user", "content": "…"}`, where a content may be `Media`."""
+    """The user's text, or a list of messages `{"role": "user", "content": "…"}`; a content may be `Media`."""
     _: KW_ONLY
     max_tokens: int
     system_prompt: str | None = None
@@ -66,21 +66,21 @@ class Sampling:
     stop_sequences: Sequence[str] = ()
     timeout_seconds: float | None = SAMPLING_SECONDS
     name: str = "sampling"
-    """What the client calls the question by, among several."""
+    """The key of the request when several are sent together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListRoots:
-    """A question for the folders and files that the client's user works with."""
+    """A request for the client's roots: the directories and files its user works with."""
 
     timeout_seconds: float | None = ROOTS_SECONDS
     name: str = "roots"
-    """What the client calls the question by, among several."""
+    """The key of the request when several are sent together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampled:
-    """What the client's model said, by the client's account: a stranger's words, and never an instruction."""
+    """The response of the client's model as the client reports it; untrusted text, never an instruction."""
 
     text: str
     model: str
@@ -90,10 +90,10 @@ class Sampled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Root:
-    """A folder or a file that the client names; that it does so grants nothing."""
+    """A directory or file that the client names; it grants no access."""
 
     uri: str
-    """Such as `file:///notes`."""
+    """A URI such as `file:///notes`."""
     name: str | None = None
 
 
@@ -101,19 +101,19 @@ Question: TypeAlias = Gate | Sampling | ListRoots
 
 
 class Client(Protocol):
-    """The client a call was made for, as `ToolContext.client` holds it."""
+    """The MCP client behind a call, stored in `ToolContext.client`."""
 
     def can(self, capability: Capability) -> bool:
-        """Whether the client has declared a capability."""
+        """Return whether the client has declared a capability."""
         ...
 
     async def ask(self, gates: Sequence[Gate]) -> list[Any]:
-        """Ask everything at once, and give the answers in the same order."""
+        """Send all requests at once and return the answers in the same order."""
         ...
 
 
 def can_ask(ctx: ToolContext, capability: Capability) -> bool:
-    """Whether a client is behind the call that has declared this capability."""
+    """Return whether the call has an MCP client that declared this capability."""
     client = cast("Client | None", ctx.client)
     return client is not None and client.can(capability)
 
@@ -128,16 +128,15 @@ async def sample(
     stop_sequences: Sequence[str] = (),
     timeout_seconds: float | None = SAMPLING_SECONDS,
 ) -> Sampled:
-    """Ask the client's model; what comes back is untrusted text that anybody may have written.
+    """Sample the client's model and return its response, which is untrusted text.
 
-    Do not follow it, and do not give it out as your own: a tool that returns it must not be `trusted`. Secrets are
-    masked in what is sent.
+    Do not follow instructions in it; a tool that returns it must not be `trusted`. Secrets are redacted in the request.
 
     Raises:
-        ClientCapabilityError: The client has no model that can be asked; nothing was sent.
-        GateNotSupportedError: No MCP client is behind the call.
-        GateTimeoutError: There was no answer in time.
-        PermissionError: The client's user said no.
+        ClientCapabilityError: The client has not declared sampling; nothing was sent.
+        GateNotSupportedError: The call has no MCP client.
+        GateTimeoutError: The client did not answer in time.
+        PermissionError: The client's user declined.
     """
     question = Sampling(
         messages,
@@ -152,26 +151,26 @@ async def sample(
 
 
 async def roots(ctx: ToolContext, *, timeout_seconds: float | None = ROOTS_SECONDS) -> list[Root]:
-    """Ask for the folders and files that the client's user works with; a hint, by which nothing more can be reached.
+    """Return the directories and files that the client's user works with; a hint that grants no access.
 
     Raises:
-        ClientCapabilityError: The client has no roots; nothing was sent.
-        GateNotSupportedError: No MCP client is behind the call.
-        GateTimeoutError: There was no answer in time.
+        ClientCapabilityError: The client has not declared roots; nothing was sent.
+        GateNotSupportedError: The call has no MCP client.
+        GateTimeoutError: The client did not answer in time.
     """
     [answer] = await ask_all(ctx, [ListRoots(timeout_seconds=timeout_seconds)])
     return answer
 
 
 async def ask_all(ctx: ToolContext, questions: Sequence[Question]) -> list[Any]:
-    """Ask several things in one message, and give the answers in the same order; the first that fails ends the others.
+    """Send several requests in one message and return the answers in order; the first failure cancels the others.
 
-    A `Gate` gives what its schema says, a `Sampling` a `Sampled`, a `ListRoots` a list of `Root`.
+    A `Gate` returns a value of its schema, a `Sampling` a `Sampled`, a `ListRoots` a list of `Root`.
 
     Raises:
-        ClientCapabilityError: One of them is nothing this client can answer; none was sent.
-        GateNotSupportedError: No MCP client is behind the call.
-        UsageError: A question is none.
+        ClientCapabilityError: The client has not declared a capability that one of them needs; nothing was sent.
+        GateNotSupportedError: The call has no MCP client.
+        UsageError: A request is not a `Gate`, `Sampling` or `ListRoots`, or is invalid.
     """
     gates = [await _gate_of(ctx, each) for each in questions]
     client = cast("Client | None", ctx.client)
@@ -180,8 +179,8 @@ async def ask_all(ctx: ToolContext, questions: Sequence[Question]) -> list[Any]:
     if all(isinstance(each, Gate) for each in questions):
         return await open_all(ctx.wait_for, gates)
     raise GateNotSupportedError(
-        "only an MCP client has a model or roots to ask, and none is behind this call: serve the tool with "
-        "`spindle serve` or ToolServer, or look at can_ask(ctx, …) first",
+        "sampling and roots need an MCP client, and this call has none: serve the tool with "
+        "`spindle serve` or ToolServer, or check can_ask(ctx, …) first",
         tool=ctx.tool_name,
     )
 
@@ -192,23 +191,23 @@ async def _gate_of(ctx: ToolContext, question: Question) -> Gate:
     if isinstance(question, Sampling):
         question = await _written(ctx, question)
     elif not isinstance(cast("object", question), ListRoots):
-        raise UsageError(f"a question is a Gate, a Sampling or a ListRoots, not {kind_of(question)}", field="questions")
+        raise UsageError(f"Expected a Gate, Sampling or ListRoots, got {kind_of(question)}.", field="questions")
     return Gate(question.name, question, timeout_seconds=question.timeout_seconds)
 
 
 async def _written(ctx: ToolContext, question: Sampling) -> Sampling:
-    """Give the question as it goes out: content blocks of the protocol, secrets masked."""
+    """Return the request as it is sent: messages as protocol content blocks, secrets redacted."""
     given = question.messages
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
     tokens = cast("object", question.max_tokens)
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
-        raise UsageError(f"max_tokens is a whole number of at least 1, not {kind_of(tokens)}", field="max_tokens")
+        raise UsageError(f"max_tokens must be an integer of at least 1, got {kind_of(tokens)}.", field="max_tokens")
     heat = cast("object", question.temperature)
     if heat is not None and not (isinstance(heat, (int, float)) and math.isfinite(heat)):
-        raise UsageError(f"temperature is a number, not {kind_of(heat)}", field="temperature")
+        raise UsageError(f"temperature must be a finite number, got {kind_of(heat)}.", field="temperature")
     if not given:
-        raise UsageError("a model is asked with at least one message", field="messages")
+        raise UsageError("Sampling needs at least one message.", field="messages")
     return replace(
         question,
         messages=[await _message(ctx, each) for each in given],
@@ -220,13 +219,14 @@ async def _written(ctx: ToolContext, question: Sampling) -> Sampling:
 async def _message(ctx: ToolContext, message: Mapping[str, Any]) -> dict[str, Any]:
     role, content = message.get("role"), message.get("content")
     if role not in {"user", "assistant"} or set(message) != {"role", "content"}:
-        raise UsageError('a message is {"role": "user" or "assistant", "content": …}', field="messages")
+        raise UsageError('A message must be {"role": "user" or "assistant", "content": …}.', field="messages")
     if isinstance(content, str):
         return {"role": role, "content": {"type": "text", "text": ctx.redacted(content)}}
     if isinstance(content, Media) and content.kind in _MODALITIES:
         data = await content.as_base64()
         return {"role": role, "content": {"type": content.kind, "data": data, "mimeType": content.safe_mime_type}}
     raise UsageError(
-        f"a message's content is a text, an image or a sound, not {kind_of(content)}; send one message for each",
+        f"A message's content must be a str, or Media of an image or audio, got {kind_of(content)}; "
+        "send one message for each.",
         field="messages",
     )

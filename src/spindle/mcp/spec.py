@@ -1,4 +1,4 @@
-"""One upstream MCP server, as plain data: what to start or where to connect, and how far to go along with it."""
+"""The configuration of one upstream MCP server: what to start or where to connect, its limits, and its trust."""
 
 import math
 import re
@@ -22,37 +22,37 @@ _HTTP_ONLY = ("headers", "header_secrets")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerSpec:
-    """An upstream server: `command` starts one over stdio, `url` reaches one over streamable HTTP.
+    """The specification of an upstream server: `command` starts it over stdio, `url` connects over streamable HTTP.
 
     Raises:
-        InvalidServerSpecError: A value is bad or missing; `field` names it.
+        InvalidServerSpecError: A value is invalid or missing; `field` names it.
     """
 
     name: str
-    """Its tools are called `mcp__<name>__<tool>`."""
+    """Prefix of its tools: `mcp__<name>__<tool>`."""
     command: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     env_passthrough: tuple[str, ...] = ()
-    """Variables of this process that the server gets too; `AWS_*` takes all of them but those that look secret."""
+    """Variables of this process to pass on; a pattern such as `AWS_*` skips names that look secret."""
     cwd: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     header_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Header → name of a secret, looked up for each request."""
+    """Header → name of a secret, resolved for each request."""
     env_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Environment variable → name of a secret, looked up for each start."""
+    """Environment variable → name of a secret, resolved for each start."""
     required: bool = False
-    """Whether `McpServers.ready` raises when it cannot be had."""
+    """Whether `McpServers.ready` raises when the server cannot be connected."""
     timeout_seconds: float = 60
-    """For one call, the time a person takes to answer its questions included."""
+    """Limit for one call, including the time a user takes to answer its questions."""
     start_timeout_seconds: float = 30
     max_result_chars: int | None = 50_000
     tools: tuple[str, ...] | None = None
-    """The server's own names of the tools to offer; `None` offers all."""
+    """The tools to offer, by the server's own names; `None` offers all."""
     enabled: bool = True
     trusted: bool = False
-    """Its output may be taken as the developer's own word, and its hints about its tools as true."""
+    """Whether to treat its output as trusted and its tool annotations as true."""
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -73,29 +73,30 @@ class ServerSpec:
 
     @property
     def transport(self) -> str:
-        """How it is reached: `stdio` or `http`."""
+        """The transport: `stdio` or `http`."""
         return "http" if self.command is None else "stdio"
 
     def _check_name(self) -> None:
         name = cast("object", self.name)
         if not isinstance(name, str) or not name.strip():
-            raise InvalidServerSpecError("an MCP server needs a name: text that is not empty", field="name")
+            raise InvalidServerSpecError("an MCP server needs a name: a string that is not empty", field="name")
         if name != name.strip() or not name.isprintable() or len(name) > 128:
-            self._refuse("name", "must be printable text of at most 128 characters, without blanks around it")
+            self._refuse("name", "must be printable, at most 128 characters, without surrounding whitespace")
 
     def _check_place(self) -> None:
         if (self.command is None) == (self.url is None):
             given = "both" if self.command is not None else "neither"
             self._refuse(
-                "command", f"has {given} of command and url: give command to start it, or url to connect to it"
+                "command",
+                f"is wrong: {given} of command and url are set; set command to start it, or url to connect to it",
             )
         wrong = _HTTP_ONLY if self.url is None else _STDIO_ONLY
         for name in wrong:
             if getattr(self, name):
-                self._refuse(name, f"is not for a server over {self.transport}; leave it out")
+                self._refuse(name, f"does not apply to a server over {self.transport}; remove it")
         if self.command is not None:
             self._expect("command", "the name or path of a program", _is_program)
-            self._expect("cwd", "a folder", lambda value: value is None or _is_program(value))
+            self._expect("cwd", "a directory path", lambda value: value is None or _is_program(value))
         else:
             self._check_url(self.url)
 
@@ -107,16 +108,16 @@ class ServerSpec:
         except ValueError:
             parts, is_fine = None, False
         if parts is None or not is_fine or not str(url).isprintable() or " " in str(url):
-            self._refuse("url", "must be an http:// or https:// address, such as http://127.0.0.1:8000/mcp")
+            self._refuse("url", "must be an http:// or https:// URL, such as http://127.0.0.1:8000/mcp")
         if parts.username is not None or parts.password is not None:
-            self._refuse("url", "must not carry a user name or password; put them in header_secrets")
+            self._refuse("url", "must not contain a user name or password; use header_secrets")
         if parts.fragment:
             self._refuse("url", "must not have a fragment (#…)")
 
     def _check_env(self) -> None:
         for name in (*self.env, *self.env_secrets, *self.env_passthrough):
             if not name or "=" in name or "\0" in name:
-                self._refuse("env", f"has a variable that cannot be set: {name!r:.80}")
+                self._refuse("env", f"has an invalid variable name: {name!r:.80}")
         for name, value in self.env.items():
             if "\0" in value:
                 self._refuse("env", f"has a NUL in the value of {name!r:.80}")
@@ -126,36 +127,36 @@ class ServerSpec:
         for name in ("headers", "header_secrets"):
             for header in cast("Mapping[str, str]", getattr(self, name)):
                 if not _HEADER_NAME.fullmatch(header):
-                    self._refuse(name, f"has something that is no name of a header: {header!r:.80}")
+                    self._refuse(name, f"has an invalid header name: {header!r:.80}")
                 if header.lower() in _OUR_HEADERS:
-                    self._refuse(name, f"must not set {header!r}: the protocol does")
+                    self._refuse(name, f"must not set {header!r}: the protocol sets it")
         for header, value in self.headers.items():
             if header.lower() in ("authorization", "proxy-authorization"):
                 hint = f"header_secrets={{{header!r}: 'NAME_OF_A_SECRET'}}"
-                self._refuse("headers", f"must not hold credentials: name them instead, with {hint}")
+                self._refuse("headers", f"must not contain credentials: reference them with {hint}")
             if not value.isascii() or not value.isprintable():
-                self._refuse("headers", f"has a value that no header can carry, for {header!r}")
+                self._refuse("headers", f"has a value for {header!r} that is not printable ASCII")
         lowered = {header.lower() for header in self.headers} & {header.lower() for header in self.header_secrets}
         self._check_no_overlap("headers", "header_secrets", lowered)
 
     def _check_no_overlap(self, name: str, other: str, both: set[str]) -> None:
         if both:
-            self._refuse(name, f"and {other} both give {min(both)!r:.80}; keep one")
+            self._refuse(name, f"and {other} both set {min(both)!r:.80}; keep one")
 
     def _texts(self, name: str, value: object) -> tuple[str, ...]:
         if isinstance(value, (list, tuple)):
             items = cast("list[object] | tuple[object, ...]", value)
             if all(isinstance(item, str) and "\0" not in item for item in items):
                 return tuple(cast("list[str]", items))
-        return self._refuse(name, f"must be a list of texts, not {value!r:.80}")
+        return self._refuse(name, f"must be a list of strings, not {value!r:.80}")
 
     def _table(self, name: str, value: object) -> dict[str, str]:
         if isinstance(value, Mapping):
             table = dict(cast("Mapping[object, object]", value))
             if all(isinstance(key, str) and isinstance(text, str) for key, text in table.items()):
                 return cast("dict[str, str]", table)
-        # Its values may be secret, so they are not shown.
-        return self._refuse(name, f"must be a table of texts, not a {type(cast('object', value)).__name__}")
+        # The values may be secret, so the message omits them.
+        return self._refuse(name, f"must map strings to strings, not be a {type(cast('object', value)).__name__}")
 
     def _expect(self, name: str, expected: str, fits: Callable[[Any], bool]) -> None:
         value = getattr(self, name)
@@ -170,7 +171,7 @@ class ServerSpec:
 
 
 def is_header(name: object) -> bool:
-    """Say whether a header of that name may be sent beside those of the protocol."""
+    """Return whether `name` is a valid header that the protocol does not set itself."""
     return isinstance(name, str) and _HEADER_NAME.fullmatch(name) is not None and name.lower() not in _OUR_HEADERS
 
 
@@ -187,4 +188,4 @@ def _is_program(value: object) -> bool:
 
 
 FIELDS = tuple(each.name for each in fields(ServerSpec))
-"""What a server may be described with, for whoever reads it from a file."""
+"""The field names of `ServerSpec`, for configuration loaders."""

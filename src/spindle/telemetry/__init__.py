@@ -1,4 +1,4 @@
-"""OpenTelemetry spans and metrics, and logs as JSON; open `spans.py` first."""
+"""OpenTelemetry spans and metrics, and JSON logs; open `instrumentation.py` first."""
 
 from spindle.doors import open_door
 

@@ -1,7 +1,7 @@
-"""Every span, attribute and metric name, in one place: the GenAI and MCP conventions, and our own under `spindle.`.
+"""Names of all spans, attributes and metrics, and functions that compute the attributes of a call.
 
-The conventions are still being developed (github.com/open-telemetry/semantic-conventions-genai, as of November 2026);
-when they rename something, this is the file to change.
+The names follow the GenAI and MCP conventions; our own start with `spindle.`. The conventions are still in development
+(github.com/open-telemetry/semantic-conventions-genai, as of November 2026); renames are made in this module only.
 """
 
 import json
@@ -22,7 +22,7 @@ from spindle.tools.schema.problems import printable
 SCOPE: Final = "spindle"
 """The name of our tracer and our meter."""
 
-# Operations: the values of `gen_ai.operation.name`, and the first words of the spans' names.
+# Operations: the values of `gen_ai.operation.name`, and the prefixes of span names.
 EXECUTE_TOOL: Final = "execute_tool"
 INVOKE_AGENT: Final = "invoke_agent"
 CHAT: Final = "chat"
@@ -43,9 +43,9 @@ TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
 TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
-"""Only where the user asked for contents."""
+"""Only with `contents=True`."""
 TOOL_RESULT: Final = "gen_ai.tool.call.result"
-"""Only where the user asked for contents."""
+"""Only with `contents=True`."""
 
 TYPE_FUNCTION: Final = "function"
 TYPE_EXTENSION: Final = "extension"
@@ -53,7 +53,7 @@ TYPE_DATASTORE: Final = "datastore"
 
 ERROR_TYPE: Final = "error.type"
 OTHER: Final = "_OTHER"
-"""What the conventions write where a value would have too many forms, such as names no tool has."""
+"""The conventions' value for unbounded names, such as those of unknown tools."""
 
 MCP_METHOD: Final = "mcp.method.name"
 MCP_SESSION_ID: Final = "mcp.session.id"
@@ -63,13 +63,13 @@ JSONRPC_REQUEST_ID: Final = "jsonrpc.request.id"
 RPC_STATUS_CODE: Final = "rpc.response.status_code"
 
 TRACE_KEYS: Final = ("traceparent", "tracestate", "baggage")
-"""What carries the trace context in the `_meta` of an MCP request."""
+"""Keys of the trace context in the `_meta` of an MCP request."""
 
-# Our own.
+# Spindle's own attributes.
 OUTCOME: Final = "spindle.outcome.code"
 """`ok`, or the code of the `Err`."""
 CAUSE: Final = "spindle.error.cause"
-"""The class of what the handler raised; never its message."""
+"""The class of the handler's exception; never its message."""
 ATTEMPTS: Final = "spindle.attempts"
 TURN_ID: Final = "spindle.turn.id"
 TURN_STATUS: Final = "spindle.turn.status"
@@ -80,7 +80,7 @@ MCP_SERVER: Final = "spindle.mcp.server.tool_server"
 DRY_RUN: Final = "spindle.dry_run"
 ARGUMENTS_BYTES: Final = "spindle.arguments.size"
 RESULT_BYTES: Final = "spindle.result.size"
-"""Of the whole result, where it is known without reading it."""
+"""Size of the full result, if known without reading it."""
 RESULT_SHOWN_CHARS: Final = "spindle.result.shown_chars"
 RESULT_ARTIFACT: Final = "spindle.result.artifact"
 RESULT_TRIMMED: Final = "spindle.result.trimmed"
@@ -109,13 +109,13 @@ _MAX_DESCRIPTION = 1_000
 
 
 def span_name(job: CallState) -> str:
-    """Name a call's span; a name no tool has is not part of it, for a model could make up any number of them."""
+    """Return the name of a call's span; an unknown tool's name is omitted, since a model could invent any number."""
     entry = entry_of(job)
     return EXECUTE_TOOL if entry is None else f"{EXECUTE_TOOL} {entry.tool.name}"
 
 
 def start_attributes(job: CallState, arguments_bytes: int | None) -> Attributes:
-    """Give what is known of a call before it runs."""
+    """Return the attributes known before a call runs."""
     call, entry = job.call, entry_of(job)
     facts: Attributes = {
         OPERATION_NAME: EXECUTE_TOOL,
@@ -142,7 +142,7 @@ def start_attributes(job: CallState, arguments_bytes: int | None) -> Attributes:
 
 
 def end_attributes(job: CallState) -> Attributes:
-    """Give what is known of a call when it is over."""
+    """Return the attributes known after a call has ended."""
     result = result_of(job)
     facts: Attributes = {
         OUTCOME: outcome_code(job),
@@ -164,13 +164,13 @@ def end_attributes(job: CallState) -> Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a call was given, as it may be shown; taken before it runs, for a handler may change its arguments."""
+    """The redacted arguments of a call, captured before it runs, since a handler may change them."""
 
     arguments: str
     _secrets: dict[str, Any]
 
     def attributes(self, job: CallState, max_chars: int) -> Attributes:
-        """Give arguments and result as text, secrets masked, each shortened."""
+        """Return arguments and result as text, redacted and truncated."""
         shown = secrets_masked(text_of(result_of(job)), self._secrets, self._secrets)
         return {
             TOOL_ARGUMENTS: shortened(job.ctx.redacted(self.arguments), max_chars),
@@ -179,7 +179,7 @@ class Contents:
 
 
 def contents_of(job: CallState) -> Contents | None:
-    """Take down what a call was given; `None` if it did not pass the gates, for nobody knows what is secret in it."""
+    """Capture the arguments of a call; `None` if it was refused, since its secret fields are then unknown."""
     entry, ctx = entry_of(job), cast("object", job.ctx)
     if entry is None or ctx is None or job.arguments is None:
         return None
@@ -189,34 +189,34 @@ def contents_of(job: CallState) -> Contents | None:
 
 
 def entry_of(job: CallState) -> Entry | None:
-    """Give the tool a call is for; one that was refused early may have none."""
+    """Return the registry entry of a call's tool, or `None` if it was refused before the lookup."""
     return cast("Entry | None", job.entry)
 
 
 def tool_type(job: CallState) -> str:
-    """Say what kind of tool it is: those behind MCP servers reach out of the program."""
+    """Return the tool type of the conventions: `extension` for tools of MCP servers, otherwise `function`."""
     entry = entry_of(job)
     return TYPE_EXTENSION if entry is not None and entry.mcp_server is not None else TYPE_FUNCTION
 
 
 def result_of(job: CallState) -> Ok | Err:
-    """Give what became of a call; one that nobody answered was left by its caller."""
+    """Return the result of a call; without one, its caller was cancelled."""
     return job.reduced or Err("cancelled", "")
 
 
 def outcome_code(job: CallState) -> str:
-    """Give `ok`, or why there is no result."""
+    """Return `ok` or the code of the error."""
     result = result_of(job)
     return result.code if isinstance(result, Err) else "ok"
 
 
 def text_of(result: Ok | Err) -> str:
-    """Give what the model is shown."""
+    """Return the text that the model sees."""
     return result.value if isinstance(result, Ok) else result.error
 
 
 def arguments_bytes(job: CallState) -> int | None:
-    """Measure what the model sent; `None` for what is neither text nor JSON."""
+    """Return the size of the arguments in bytes; `None` if they are neither text nor JSON."""
     given = cast("object", job.call.args)
     if isinstance(given, str):
         return _utf8_bytes(given)
@@ -227,12 +227,12 @@ def arguments_bytes(job: CallState) -> int | None:
     known = job.arguments if isinstance(given, Mapping) else None
     try:
         return None if known is None else len(to_json(known))
-    except ValueError:  # deeper than JSON can be
+    except ValueError:  # nested too deeply for JSON
         return None
 
 
 def result_bytes(job: CallState) -> int | None:
-    """Measure the whole result; `None` where only reading an artifact would tell."""
+    """Return the size of the full result in bytes; `None` if an artifact would have to be read."""
     settled = job.settled
     if settled is None or isinstance(settled.result, Err):
         return None
@@ -243,7 +243,7 @@ def result_bytes(job: CallState) -> int | None:
 
 
 def shortened(text: str, max_chars: int) -> str:
-    """Cut a text; halves of surrogate pairs, which no exporter can write, are replaced."""
+    """Truncate a text and replace lone surrogates, which no exporter can encode."""
     cut = text if len(text) <= max_chars else f"{text[:max_chars]}…"
     return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
 

@@ -1,6 +1,7 @@
-"""Tells OpenTelemetry of every call, once the program has set up an SDK; until then it costs next to nothing.
+"""OpenTelemetry instrumentation of calls and turns; it has almost no cost until an SDK is set up.
 
-An executor does so by itself; `Executor(registry, interceptors=[telemetry(…)])` is for own providers, or for contents.
+An executor enables it by itself; use `Executor(registry, interceptors=[telemetry(…)])` to set providers or to export
+contents.
 """
 
 from collections.abc import Callable
@@ -28,11 +29,11 @@ def telemetry(
     tracer_provider: "TracerProvider | None" = None,
     meter_provider: "MeterProvider | None" = None,
 ) -> "Telemetry":
-    """Make an executor's calls spans and metrics; put it among its `interceptors`.
+    """Return an interceptor that exports an executor's calls as spans and metrics.
 
-    Every call has a span, those too that were refused before anything ran. Arguments and results are told only with
-    `contents=True`: masked by the tool's `secret_fields`, and shortened. Without providers the global ones are used,
-    also when they are set up later.
+    Every call has a span, including calls that were refused. Arguments and results are exported only with
+    `contents=True`: redacted by the tool's `secret_fields`, and truncated. Without providers the global ones are used,
+    even if they are set up later.
 
     Raises:
         MissingExtraError: OpenTelemetry is not installed.
@@ -51,10 +52,10 @@ def telemetry(
 
 
 class Observable(Protocol):
-    """What tells of turns: a `TurnRunner`, or `Events`."""
+    """A source of turn events: a `TurnRunner` or `Events`."""
 
     def on(self, name: str, fn: Observer, /) -> Callable[[], None]:
-        """Call `fn` with each event `name`; gives back the function that stops it."""
+        """Call `fn` with each event `name`; return a function that unsubscribes it."""
         ...
 
 
@@ -66,9 +67,9 @@ def trace_turns(
     tracer_provider: "TracerProvider | None" = None,
     meter_provider: "MeterProvider | None" = None,
 ) -> Callable[[], None]:
-    """Make each turn of a runner an `invoke_agent` span, with its dispatch and its iterations inside; gives the stop.
+    """Export each turn as an `invoke_agent` span with its dispatch and iterations inside; return a function to stop.
 
-    The spans are current while they last: what the executor callback and the tools trace by themselves is inside too.
+    The spans are current while they are open, so spans of the executor callback and of tools become their children.
 
     Raises:
         MissingExtraError: OpenTelemetry is not installed.

@@ -1,4 +1,4 @@
-"""Sees every call of an executor, and tells OpenTelemetry; imported only where that is installed."""
+"""Spans and metrics of calls and turns; imported only if OpenTelemetry is installed."""
 
 from collections.abc import Callable, Sequence
 from contextvars import Token
@@ -23,7 +23,7 @@ from spindle.telemetry.metrics import Instruments
 from spindle.tools.context import ToolContext
 
 ASK_AGAIN_SECONDS = 0.1
-"""While nobody listens, the global providers are asked for only so often: it takes longer than all else here."""
+"""Minimum time between lookups of the global providers, which is the slowest step while no SDK is set up."""
 
 _API = (trace.__name__, metrics.__name__)
 
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class Listeners(Generic[_T]):
-    """Who is told: the providers given, or the global ones as soon as the program sets them up."""
+    """The tracer and instruments to use: of the given providers, or of the global ones once they are set up."""
 
     __slots__ = ("_ask_at", "_make", "_wants_instruments", "_wants_tracer", "instruments", "tracer")
 
@@ -47,14 +47,14 @@ class Listeners(Generic[_T]):
         self._ask_at = 0.0
 
     def are_there(self) -> bool:
-        """Whether there is anybody; looks again from time to time."""
+        """Return whether any provider is active; looks up the global ones again from time to time."""
         if (self._wants_tracer or self._wants_instruments) and (now := monotonic()) >= self._ask_at:
             self._ask_at = now + ASK_AGAIN_SECONDS
             self._look()
         return self.tracer is not None or self.instruments is not None
 
     def _look(self) -> None:
-        """Take the global ones; they are set at most once in the life of a program."""
+        """Look up the global providers; a program sets them at most once."""
         if self._wants_tracer:
             self.tracer = _tracer_of(trace.get_tracer_provider())
             self._wants_tracer = self.tracer is None
@@ -71,15 +71,15 @@ def _tracer_of(provider: TracerProvider) -> Tracer | None:
 
 
 def _listens(provider: object) -> bool:
-    """Whether it is more than one of those that come with the API, which do nothing."""
+    """Return whether a provider is not one of the API's no-op providers."""
     return not type(provider).__module__.startswith(_API)
 
 
 class Telemetry:
-    """What `telemetry()` gives: stands among an executor's interceptors and sees every call."""
+    """The interceptor that `telemetry()` returns; observes every call of an executor."""
 
     is_telemetry: ClassVar = True
-    """An executor that has been given one makes none of its own."""
+    """Marks it for the executor, which then adds no telemetry of its own."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Telemetry:
         self._listeners = Listeners(tracer_provider, meter_provider, Instruments)
 
     def watch(self, context: ToolContext) -> BatchObserver | None:  # noqa: ARG002
-        """Watch one batch, if an SDK has been set up."""
+        """Return an observer of one batch, or `None` if no SDK is set up."""
         listeners = self._listeners
         if not listeners.are_there():
             return None
@@ -101,7 +101,7 @@ class Telemetry:
 
 @dataclass(slots=True, eq=False)
 class _Seen:
-    """One call on its way."""
+    """The telemetry state of one call."""
 
     began: float
     arguments_bytes: int | None
@@ -112,10 +112,10 @@ class _Seen:
 
 
 class _Watch:
-    """The spans of one batch: children of what was current when it was handed over, current while their call runs.
+    """The spans of one batch: children of the span current at its start, and current while their call runs.
 
-    A span is ended with the time its call took, but not before the batch is over: only then is it known what of its
-    result is shown.
+    A span gets the duration of its call, but is ended after the batch: only then is it known how much of its result is
+    shown.
     """
 
     def __init__(self, tracer: Tracer | None, instruments: Instruments | None, max_content_chars: int | None) -> None:
@@ -123,18 +123,18 @@ class _Watch:
         self._instruments = instruments
         self._max_content_chars = max_content_chars
         self._parent = get_current()
-        # Durations by the clock that never jumps, placed where the batch began on the one everybody reads.
+        # Durations come from the monotonic clock, offset to the wall-clock time at the start of the batch.
         self._zero_ns = time_ns() - _nanoseconds(perf_counter())
         self._seen: dict[CallState, _Seen] = {}
 
     def begin(self, job: CallState) -> None:
-        """Open a span and make it current."""
+        """Start a span and make it current."""
         seen = self._seen[job] = self._opened(job, perf_counter())
         if seen.span is not None:
             seen.token = attach(set_span_in_context(seen.span, self._parent))
 
     def end(self, job: CallState) -> None:
-        """Take down when the call ended, and make current what was before."""
+        """Record when the call ended, and restore the previous context."""
         seen = self._seen.get(job)
         if seen is None:
             return
@@ -144,12 +144,12 @@ class _Watch:
             seen.token = None
 
     def close(self, jobs: Sequence[CallState]) -> None:
-        """End every span and count every call; those that never ran have the time their refusal took."""
+        """End every span and record every call; calls that never ran get the time of their refusal."""
         failed: Exception | None = None
         for job in jobs:
             try:
                 self._close(job)
-            except Exception as error:  # noqa: BLE001  one call's values must not cost its siblings their spans
+            except Exception as error:  # noqa: BLE001  an error in one call must not lose the spans of the others
                 failed = error
         if failed is not None:
             raise failed
@@ -188,7 +188,7 @@ class _Watch:
         if seen.contents is not None and self._max_content_chars is not None:
             span.set_attributes(seen.contents.attributes(job, self._max_content_chars))
         if not facts.result_of(job).ok:
-            # Without words: an error's text may hold what a tool was given.
+            # Without a description: an error's text may contain arguments.
             span.set_status(Status(StatusCode.ERROR))
 
 
@@ -200,7 +200,7 @@ _MAX_CLASS_NAME = 100
 
 
 class TurnInstruments:
-    """What is measured of turns."""
+    """The instruments of one meter for turns."""
 
     def __init__(self, meter: Meter) -> None:
         self.duration = meter.create_histogram(
@@ -212,7 +212,7 @@ class TurnInstruments:
 
 
 Key: TypeAlias = tuple[str, str | None, int | None]
-"""A turn, a dispatch of it, an iteration of that."""
+"""Turn id, dispatch id and iteration number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +223,7 @@ class _Open:
 
 
 class TurnSpans:
-    """Opens a span when something starts, makes it current in the task that tells, and ends it in that task."""
+    """The spans of turns, dispatches and iterations; each is current in the task that emits its events."""
 
     def __init__(
         self,
@@ -241,21 +241,21 @@ class TurnSpans:
         self._open: dict[str, dict[Key, _Open]] = {}
 
     def turn_started(self, event: TurnStart) -> None:
-        """Open a turn's span."""
+        """Start a turn's span."""
         self._start((event.turn_id, None, None), self._name, self._facts | {names.TURN_ID: event.turn_id})
 
     def dispatch_started(self, event: DispatchStart) -> None:
-        """Open a dispatch's span."""
+        """Start a dispatch's span."""
         facts: Attributes = {names.TURN_ID: event.turn_id, names.DISPATCH_ID: event.dispatch_id}
         self._start((event.turn_id, event.dispatch_id, None), names.DISPATCH, facts)
 
     def iteration_started(self, event: IterationStart) -> None:
-        """Open an iteration's span."""
+        """Start an iteration's span."""
         facts: Attributes = {names.TURN_ID: event.turn_id, names.ITERATION_NUMBER: event.iteration}
         self._start((event.turn_id, event.dispatch_id, event.iteration), names.ITERATION, facts)
 
     def turn_ended(self, event: TurnEnd) -> None:
-        """End a turn's span, and whatever is left open inside."""
+        """End a turn's span, and all spans still open inside."""
         failed = _failure(event.error)
         self._end((event.turn_id, None, None), {names.TURN_STATUS: event.status}, failed)
         instruments = self._listeners.instruments if self._listeners.are_there() else None
@@ -264,7 +264,7 @@ class TurnSpans:
             instruments.duration.record(event.duration_ms / 1000, facts)
 
     def dispatch_ended(self, event: DispatchEnd) -> None:
-        """End a dispatch's span, and that of an iteration that failed."""
+        """End a dispatch's span, and that of a failed iteration."""
         facts: Attributes = {names.TURN_STATUS: event.status, names.ITERATIONS: event.iterations}
         self._end((event.turn_id, event.dispatch_id, None), facts, _failure(event.error))
 
@@ -303,14 +303,14 @@ def _is_inside(key: Key, outer: Key) -> bool:
 
 
 def _leave(closing: list[_Open]) -> None:
-    """Make current what was before the outermost; unless another task tells, whose context we never changed."""
+    """Restore the context before the outermost span, unless the event comes from another task."""
     current = get_current()
     if any(each.context is current for each in closing):
         detach(closing[-1].token)
 
 
 def _failure(error: BaseException | None) -> str | None:
-    """Name a failure by our code, or by its class; never by its message, which may hold anything."""
+    """Return the code or class name of an error; never its message, which may contain anything."""
     if error is None:
         return None
     return error.code if isinstance(error, SpindleError) else shortened(type(error).__qualname__, _MAX_CLASS_NAME)

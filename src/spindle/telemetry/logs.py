@@ -1,7 +1,7 @@
-"""Logs as JSON, one object a line: what happened to which call, never what was in it.
+"""JSON logs, one object per line: what happened to which call, without arguments or results.
 
-`log_calls()` among an executor's interceptors writes a line for each call; `spindle.telemetry.logs.log_events` writes
-the events. `JsonFormatter` makes lines of these, and of any other record.
+`log_calls()` among an executor's interceptors logs each call; `log_events` logs the events. `JsonFormatter` formats
+these and any other records; `masked_text` redacts what looks like a credential.
 """
 
 import json
@@ -33,16 +33,16 @@ _NAMES = (
 _VALUE = r"""(?:"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,;&"'}\]]+)"""
 
 _PATTERNS: Final = (
-    # Headers, to the end of their line.
+    # Headers, to the end of the line.
     (re.compile(r"\b(authorization|cookie)([ \t]{0,4}:[ \t]{0,4})[^\s\"'][^\r\n\"']*", re.IGNORECASE), rf"\1\2{MASK}"),
     (re.compile(r"\b(bearer[ \t]+)[\w.~+/=\-]{4,}", re.IGNORECASE), rf"\1{MASK}"),
-    # Unlike bearers, basic things are often spoken of; what follows must not be a plain word.
+    # "basic" is also an ordinary word, so the value must not be one.
     (re.compile(r"\b(basic[ \t]+)(?=[A-Za-z]{0,64}[\d=+/])[\w+/=]{6,}", re.IGNORECASE), rf"\1{MASK}"),
-    # name=value and "name": "value", for names that speak for themselves; JSON in JSON has a backslash more.
+    # name=value and "name": "value" for names of credentials; JSON inside JSON has an extra backslash.
     (re.compile(rf"""((?:{_NAMES})\\?["']?\s{{0,4}}[:=]\s{{0,4}}\\?){_VALUE}""", re.IGNORECASE), rf"\1{MASK}"),
-    # user:password@ in an address.
+    # user:password@ in a URL.
     (re.compile(r"(://[^\s/:@]{0,256}:)[^\s/@]{1,512}(@)"), rf"\1{MASK}\2"),
-    # Keys whose makers gave them a beginning, and JSON Web Tokens.
+    # Keys with a known prefix, and JSON Web Tokens.
     (re.compile(r"\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|glpat|xox[abprs])[-_][\w\-]{8,}"), MASK),
     (re.compile(r"\bgithub_pat_\w{8,}|\bAKIA[0-9A-Z]{12,}|\bAIza[\w\-]{20,}"), MASK),
     (re.compile(r"\beyJ[\w\-]{4,}\.[\w\-]{4,}\.[\w\-]*"), MASK),
@@ -50,8 +50,8 @@ _PATTERNS: Final = (
 
 
 def masked_text(text: str, max_chars: int) -> str:
-    """Give a text, shortened, without what looks like a token or a password."""
-    # A little more than is shown, so that a token at the edge is seen whole.
+    """Truncate a text and redact everything that looks like a token or a password."""
+    # More than is shown, so that a token at the edge is matched completely.
     seen = text[: max_chars + 1_024]
     for pattern, instead in _PATTERNS:
         seen = pattern.sub(instead, seen)
@@ -59,7 +59,7 @@ def masked_text(text: str, max_chars: int) -> str:
 
 
 def trace_ids() -> dict[str, str]:
-    """Give `trace_id` and `span_id` of the current span as they are written everywhere; empty without one."""
+    """Return `trace_id` and `span_id` of the current span in hexadecimal; empty without a span."""
     find = _finder()
     context: Any = None if find is None else find().get_span_context()
     if context is None or not context.is_valid:
@@ -103,22 +103,22 @@ _TOLD = {
     "trace_id": "trace_id",
     "span_id": "span_id",
 }
-"""The facts of an event that are written, and how they are called there; all others may hold contents."""
+"""The fields of an event that are logged → their names in the log; other fields may contain contents."""
 _SPEAKS = {"warning", "log"}
-"""The events whose message is our own, or the program's own."""
+"""Events whose message is written by Spindle or by the program."""
 _QUIET_CODES = {"input_invalid", "needs_approval", "denied", "cancelled"}
-"""What a model or a person may bring about any day."""
+"""Codes that a model or a user causes in normal operation; logged at INFO."""
 
 
 class JsonFormatter(logging.Formatter):
-    """Makes each record one line of JSON: time, level, event, tool, call id, code, duration, trace ids.
+    """A formatter that writes each record as one line of JSON: time, level, event, tool, call id, code, trace ids.
 
-    Arguments, results and the messages of exceptions are left out; what looks like a token is masked.
+    Arguments, results and exception messages are omitted; text that looks like a token is redacted.
     """
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line."""
+        """Return the line."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
             "level": record.levelname.lower(),
@@ -137,9 +137,9 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_calls(logger: logging.Logger | None = None) -> "CallLog":
-    """Write a line for each call of an executor, also for those that were refused; put it among its `interceptors`.
+    """Return an interceptor that logs each call of an executor, including refused ones.
 
-    After `telemetry()`, so that the lines carry the ids of the calls' own spans.
+    Put it after `telemetry()` in `interceptors`, so that the lines have the ids of the calls' own spans.
     """
     return CallLog(logger or logging.getLogger("spindle.calls"))
 
@@ -147,7 +147,7 @@ def log_calls(logger: logging.Logger | None = None) -> "CallLog":
 def json_logs(
     stream: IO[str] | None = None, *, level: int = logging.INFO, logger: str = "spindle"
 ) -> Callable[[], None]:
-    """Write a logger's records as JSON, to standard error unless told otherwise; gives back the stop."""
+    """Write a logger's records as JSON to a stream (default: stderr); return a function to stop."""
     log, handler = logging.getLogger(logger), logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
     before = log.level
@@ -162,13 +162,13 @@ def json_logs(
 
 
 class CallLog:
-    """What `log_calls()` gives: stands among an executor's interceptors and sees every call."""
+    """The interceptor that `log_calls()` returns; observes every call of an executor."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
     def watch(self, context: ToolContext) -> BatchObserver | None:
-        """Watch one batch, if its lines would be written."""
+        """Return an observer of one batch, or `None` if the logger is disabled."""
         return _Watch(self._logger, context) if self._logger.isEnabledFor(logging.WARNING) else None
 
 
@@ -182,7 +182,7 @@ class _Watch:
         self._ids[job] = trace_ids()
 
     def end(self, job: CallState) -> None:
-        """Nothing to do: what became of the call is told at the end of its batch."""
+        """Do nothing: the outcome is logged at the end of the batch."""
 
     def close(self, jobs: Sequence[CallState]) -> None:
         for job in jobs:
@@ -218,7 +218,7 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _error_class(error: object) -> str:
-    """Name an event's exception by its class alone, also where `log_events` has written it down already."""
+    """Return the class name of an event's exception, also if `log_events` has already converted it to text."""
     if not isinstance(error, str):
         return _class_of(error)
     found = _CLASS_NAME.match(error)
@@ -236,12 +236,12 @@ def _plain(value: object) -> object:
 def _words(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001  a line whose arguments do not fit it is still a line
+    except Exception:  # noqa: BLE001  a record with wrong format arguments must still be logged
         return str(record.msg)
 
 
 def _exception(error: BaseException) -> dict[str, Any]:
-    """Tell where an exception came from; its message may hold what a tool was given, so it is not told."""
+    """Return the class and traceback of an exception, without its message, which may contain arguments."""
     frames = traceback.extract_tb(error.__traceback__)[-_MAX_FRAMES:]
     return {
         "type": _class_of(error),
@@ -258,9 +258,9 @@ _ENOUGH = 2_000
 
 
 def log_events(events: Events, logger: logging.Logger | None = None) -> Callable[[], None]:
-    """Write each event to a logger: its name is the message, its facts are in `record.event`; gives back the stop.
+    """Log each event: its name is the message, its fields are in `record.event`; return a function to stop.
 
-    Arguments come as observers get them, with secret fields masked.
+    Arguments are as observers get them, with secret fields redacted.
     """
     log = logger or logging.getLogger("spindle.events")
     stops = [events.on(name, partial(_write, log, name)) for name in EVENT_NAMES]
@@ -283,7 +283,7 @@ def _facts(payload: Any) -> dict[str, Any]:
 
 
 def _log_value(value: Any) -> Any:
-    """Make a fact fit for any log: simple values as they are, times as text, everything else shortened."""
+    """Convert a field for logging: numbers as they are, times in ISO format, other values as truncated text."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     text = value.isoformat() if isinstance(value, datetime) else value if isinstance(value, str) else repr(value)

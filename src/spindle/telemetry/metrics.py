@@ -1,4 +1,4 @@
-"""What is counted: how long calls take, how they end, how much goes in and out, and threads left behind."""
+"""Metrics: duration, outcome and size of calls, truncated results, and abandoned threads."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Instruments:
-    """The instruments of one meter."""
+    """The instruments of one meter for tool calls."""
 
     def __init__(self, meter: "Meter") -> None:
         self._duration = meter.create_histogram(
@@ -23,15 +23,15 @@ class Instruments:
             description="The duration of a single tool execution.",
             explicit_bucket_boundaries_advisory=attributes.TOOL_DURATION_BUCKETS,
         )
-        self._outcomes = meter.create_counter(
-            attributes.OUTCOMES, unit="{call}", description="Calls, by how they ended."
-        )
+        self._outcomes = meter.create_counter(attributes.OUTCOMES, unit="{call}", description="Calls by outcome.")
         self._in = meter.create_counter(attributes.BYTES_IN, unit="By", description="Bytes of arguments.")
-        self._out = meter.create_counter(attributes.BYTES_OUT, unit="By", description="Bytes of whole results.")
-        self._trims = meter.create_counter(attributes.TRIMS, unit="{result}", description="Results cut by the budget.")
+        self._out = meter.create_counter(attributes.BYTES_OUT, unit="By", description="Bytes of full results.")
+        self._trims = meter.create_counter(
+            attributes.TRIMS, unit="{result}", description="Results truncated by the budget."
+        )
 
     def count(self, job: CallState, *, seconds: float, arguments_bytes: int | None) -> None:
-        """Take down one call that is over; names no tool has are counted together."""
+        """Record one finished call; calls to unknown tools share one name."""
         entry, code = attributes.entry_of(job), attributes.outcome_code(job)
         tool = {attributes.TOOL_NAME: attributes.OTHER if entry is None else entry.tool.name}
         kind = tool | {
@@ -49,7 +49,7 @@ class Instruments:
 
 
 def observe_threads(executor: Executor, *, meter_provider: "MeterProvider | None" = None) -> None:
-    """Have the number of threads read that still run a call nobody waits for; it does not keep the executor alive.
+    """Register a gauge of the executor's abandoned threads; it does not keep the executor alive.
 
     Raises:
         MissingExtraError: OpenTelemetry is not installed.
@@ -62,7 +62,7 @@ def observe_threads(executor: Executor, *, meter_provider: "MeterProvider | None
         attributes.ABANDONED_THREADS,
         callbacks=[_reading(ref(executor), metrics.Observation)],
         unit="{thread}",
-        description="Threads that still run a call nobody waits for.",
+        description="Threads that still run an abandoned call.",
     )
 
 

@@ -109,7 +109,7 @@ async def test_noise_on_stdout_is_passed_over_and_warned_of_once() -> None:
         second = await call(servers, "mcp__h__chatter")
 
     assert text_of(first) == text_of(second) == "after the noise"
-    assert len([warning for warning in heard.warnings if "no message" in warning]) == 1
+    assert len([warning for warning in heard.warnings if "not a protocol message" in warning]) == 1
 
 
 async def test_stderr_is_bounded_and_drained() -> None:

@@ -1,4 +1,4 @@
-"""`git status` in a few lines: true counts, the first paths, and git's own words about branch and state."""
+"""Summarizes the output of `git status`: counts, the first paths, and git's lines about branch and state."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ CONFLICTS = frozenset({"DD", "AU", "UD", "UA", "DU", "AA", "UU"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A path, and what the index (X) and the work tree (Y) say of it; a space is no change."""
+    """A path and its state in the index (X) and the work tree (Y); a space means unchanged."""
 
     xy: str
     path: str
@@ -19,28 +19,28 @@ class Entry:
 
 @dataclass(slots=True)
 class Status:
-    """All that a `git status` said."""
+    """The parsed output of `git status`."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
     notes: list[str] = field(default_factory=list[str])
-    """Its own lines about branch, state and warnings, word for word."""
+    """Lines about branch, state and warnings, verbatim."""
 
 
 _SHORT = re.compile(r"([ MTADRCU?!][ MTADRCUm?!]) (.+)")
 _TRIMMED = re.compile(r"[MTADRCm] [^ ]")
-"""A first line whose leading blank was trimmed away."""
+"""A first line whose leading space was trimmed."""
 _V2_HEADER = re.compile(r"# (?:branch\.[a-z]+|stash) ")
 _V2_FIELDS = {"1": 7, "2": 8, "u": 9}
-"""How many fields stand between a line's kind and its path."""
+"""Number of fields between a line's kind and its path."""
 _V2_CODES = re.compile(r"[.MTADRCU]{2}")
 _REMARK = re.compile(r"(?:warning|hint): ")
 
 
 def read_entries(text: str) -> Status | None:
-    """A status in short form, porcelain v1 or v2, with lines or with NULs; `None` when any part is something else."""
+    """Parse the short form or porcelain v1 or v2, with newlines or NULs; `None` if any part is not recognized."""
     with_nul = "\0" in text
     records = text.removesuffix("\0").split("\0") if with_nul else text.removesuffix("\n").split("\n")
-    if with_nul and "\n" in text:  # a remark of the other stream may hide in a record
+    if with_nul and "\n" in text:  # a message of the other stream may be inside a record
         return None
     return _read_v2(records, with_nul=with_nul) or _read_v1(records, with_nul=with_nul)
 
@@ -54,7 +54,7 @@ def _read_v1(records: list[str], *, with_nul: bool) -> Status | None:
         elif found is not None and _is_code(found[1]):
             status.entries.append(Entry(found[1], found[2]))
             if with_nul and not {"R", "C"}.isdisjoint(found[1]):
-                next(pending, None)  # the name it had before
+                next(pending, None)  # the previous name
         else:
             return None
     return status
@@ -85,7 +85,7 @@ def _read_v2(records: list[str], *, with_nul: bool) -> Status | None:
                 return None
             status.entries.append(entry)
             if with_nul and kind == "2":
-                next(pending, None)  # the name it had before
+                next(pending, None)  # the previous name
     return status
 
 
@@ -127,11 +127,11 @@ _CONFLICT_LABELS = {
 _LABELLED = re.compile(r"([a-z ]+): +(.+)")
 _SUBMODULE_STATE = re.compile(r" \((?:new commits|modified content|untracked content)[a-z ,]*\)$")
 _IMPLIED = ("no changes added to commit", "nothing added to commit but untracked files present")
-"""What the counts say anyway."""
+"""Lines that repeat what the counts show."""
 
 
 def read_long(lines: list[str]) -> Status | None:
-    """A status in long form; `None` when it is none, or a line of its lists is not understood."""
+    """Parse the long form; return `None` if any line of its lists is not recognized."""
     first = next((line for line in lines if line and not line.startswith(("warning: ", "hint: "))), "")
     if not first.startswith(_OPENINGS):
         return None
@@ -147,7 +147,7 @@ def read_long(lines: list[str]) -> Status | None:
             found[key] = _merged(found.get(key), entry)
             is_listing = True
         elif not line:
-            # Before its paths a section may have an empty line; after them it is over.
+            # An empty line may precede a section's paths; after them it ends the section.
             section = "" if is_listing else section
         elif line in _SECTIONS:
             section, is_listing = line, False
@@ -161,7 +161,7 @@ def read_long(lines: list[str]) -> Status | None:
 
 def _entry(section: str, text: str) -> Entry | None:
     if section in _UNLABELLED:
-        # Two blanks may be a column's gap: then nobody can tell how many names there are.
+        # Two spaces may separate columns, so the number of names is ambiguous.
         return None if "  " in text else Entry(_UNLABELLED[section], text)
     labelled = _LABELLED.fullmatch(text)
     if labelled is None:
@@ -180,7 +180,7 @@ def _key(path: str) -> str:
 
 
 def _merged(before: Entry | None, now: Entry) -> Entry:
-    """One entry for a path that is listed as staged and again as not staged."""
+    """Merge the entries of a path that is listed as both staged and not staged."""
     if before is None or before.xy[1] != " " or now.xy[0] != " ":
         return now
     return Entry(before.xy[0] + now.xy[1], before.path)
@@ -205,7 +205,7 @@ _WITH_VALUE = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-pa
 
 
 def is_git_status(command: str) -> bool:
-    """Whether the whole line is a `git status`; beside another command its summary would hide what that one said."""
+    """Return whether the line is only `git status`; with another command, a summary would hide that one's output."""
     words = plain_words(command)
     if not words or program(words) != "git":
         return False
@@ -219,7 +219,7 @@ def is_git_status(command: str) -> bool:
 
 
 def summarise_git_status(text: str) -> str | None:
-    """A summary shorter than `text`; `None` when there is none, or a line of it is not understood."""
+    """Return a summary shorter than `text`, or `None` if that is impossible or a line is not recognized."""
     shown = shown_lines(text)
     status = read_entries("\n".join(shown)) or read_long(shown)
     if status is None:
@@ -228,7 +228,7 @@ def summarise_git_status(text: str) -> str | None:
 
 
 def _summaries(status: Status) -> Iterator[str]:
-    """From the fullest to the shortest."""
+    """Yield summaries from the longest to the shortest."""
     notes = [note for note in status.notes if not note.startswith("# branch.oid ")]
     entries = sorted(status.entries, key=lambda entry: entry.xy not in CONFLICTS)
     counted = [_counted(entries)] if entries or not _is_said_clean(notes) else []
@@ -248,7 +248,7 @@ def _counted(entries: list[Entry]) -> str:
             counts[kind] += 1
     counts["staged"] = sum(entry.xy[0] not in " ?!" and entry.xy not in CONFLICTS for entry in entries)
     parts = [f"{count} {kind}" for kind, count in counts.items() if count]
-    # Never "clean": an option or a setting may have hidden what there is.
+    # Never "clean": an option or a setting may have hidden changes.
     return f"git status: {', '.join(parts) or 'no changes listed'}."
 
 

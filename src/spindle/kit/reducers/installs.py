@@ -1,4 +1,4 @@
-"""What package managers print while they work, as against what they did."""
+"""Finds the progress output of package managers, to leave it out."""
 
 import re
 
@@ -34,7 +34,7 @@ _PIP_ERROR = re.compile(r" *(?:ERROR|error): ")
 
 
 def _pip_noise(lines: list[str]) -> set[int]:
-    # An error may quote a build's whole log, and there every line counts.
+    # An error may quote a complete build log, in which every line matters.
     error = next((number for number, line in enumerate(lines) if _PIP_ERROR.match(line)), len(lines))
     return matching(lines[:error], _PIP)
 
@@ -66,7 +66,7 @@ _PYTHON = re.compile(r"python[\d.]*$")
 
 
 def install_noise(command: str) -> Noise | None:
-    """What to leave out of the output of `command`, when it installs, removes or builds packages."""
+    """Return the noise filter for `command` if it installs, removes or builds packages."""
     words = words_after_cd(command)
     if not words:
         return None

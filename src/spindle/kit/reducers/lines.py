@@ -1,4 +1,4 @@
-"""What a shell line runs: one plain command, or more than can be told."""
+"""Shared helpers of the reducers: parse command lines, split and truncate output, and drop noise lines."""
 
 import re
 import shlex
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 MAX_COMMAND_CHARS = 10_000
-"""A longer line is a script, not a command anybody recognises."""
+"""A longer line is a script rather than a command."""
 
 _OPERATORS = "();<>|&\n"
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -15,7 +15,7 @@ _HARMLESS_REDIRECTIONS = (["2", ">&", "1"], ["2", ">", "/dev/null"])
 
 
 def plain_words(command: str) -> list[str] | None:
-    """The words of a line that is exactly one command, without the assignments and `sudo` before it; else `None`."""
+    """Split a line with exactly one command into words, without leading assignments and `sudo`; else return `None`."""
     words = _words(command)
     if words is None or any(set(word) <= set(_OPERATORS) for word in words):
         return None
@@ -23,7 +23,7 @@ def plain_words(command: str) -> list[str] | None:
 
 
 def words_after_cd(command: str) -> list[str] | None:
-    """Like `plain_words`, for a line that may first change into a folder: that prints nothing."""
+    """Like `plain_words`, but allow a leading `cd`, which prints nothing."""
     words = _words(command)
     while words and len(words) > 2 and words[0] == "cd" and words[2] in ("&&", ";", "\n"):
         words = words[3:]
@@ -33,24 +33,24 @@ def words_after_cd(command: str) -> list[str] | None:
 
 
 def program(words: list[str]) -> str:
-    """The name of the program, without its folder."""
+    """Return the name of the program without its directory."""
     return PurePosixPath(words[0]).name if words else ""
 
 
 def bare(words: list[str]) -> list[str]:
-    """The words that are no options."""
+    """Return the words that are not options."""
     return [word for word in words if not word.startswith(("-", "+"))]
 
 
 def _words(command: str) -> list[str] | None:
-    # What a substitution prints cannot be known from the line.
+    # The output of a command substitution cannot be known from the line.
     if len(command) > MAX_COMMAND_CHARS or "`" in command or "$(" in command:
         return None
     lexer = shlex.shlex(command.strip(), posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     try:
         words = list(lexer)
-    except ValueError:  # a quotation that never ends
+    except ValueError:  # an unclosed quotation mark
         return None
     for harmless in _HARMLESS_REDIRECTIONS:
         if words[-3:] == harmless:
@@ -71,13 +71,13 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b
 
 
 def shown_lines(text: str) -> list[str]:
-    """The lines without colours, and without what a carriage return overwrote."""
+    """Split into lines without color codes and without text that a carriage return overwrote."""
     lines = plain_lines(text)
     return [_shown(line) for line in lines] if "\x1b" in text or "\r" in text else lines
 
 
 def plain_lines(text: str) -> list[str]:
-    """The lines, where a last terminator begins no further line."""
+    """Split into lines; a final terminator does not start another line."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -94,7 +94,7 @@ TAIL_LINES = 20
 
 
 def excerpt(text: str, *, failed: bool = False) -> str:
-    """`text`, or its first 40 and last 20 lines when it is long; a failed command keeps more of its end."""
+    """Return `text`, or its first 40 and last 20 lines if it is long; 20 and 40 for a failed command."""
     if len(text) <= MAX_CHARS:
         return text
     head_lines, tail_lines = (TAIL_LINES, HEAD_LINES) if failed else (HEAD_LINES, TAIL_LINES)
@@ -111,7 +111,7 @@ def excerpt(text: str, *, failed: bool = False) -> str:
 
 
 def _cut_lines(lines: list[str], *, failed: bool) -> list[str]:
-    """The lines, with the longest of them cut until all fit into `MAX_CHARS`."""
+    """Truncate the longest lines until all fit into `MAX_CHARS`."""
     if sum(map(len, lines)) + len(lines) <= MAX_CHARS:
         return lines
     cap = _fair_cap([len(line) for line in lines], MAX_CHARS - len(lines))
@@ -119,7 +119,7 @@ def _cut_lines(lines: list[str], *, failed: bool) -> list[str]:
 
 
 def _fair_cap(lengths: list[int], room: int) -> int:
-    """The length at which lines are cut, so that short lines leave their room to long ones."""
+    """Return the length limit of a line, with the room that short lines leave given to long ones."""
     left = len(lengths)
     for length in sorted(lengths):
         if length * left > room:
@@ -143,18 +143,18 @@ def _shorter(text: str, original: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How to find the lines of a program's output that can go."""
+    """A filter that finds the dispensable lines in a program's output."""
 
     find: Callable[[list[str]], set[int] | None]
-    """The numbers of those lines; `None` when the output is not that program's."""
+    """Returns the indexes of those lines; `None` if the output is not recognized."""
     words: str
-    """What they are, for the line that says so."""
+    """Describes them in the note that replaces them."""
     vital: re.Pattern[str] | None = None
-    """When the rest is still long, only its ends and the lines with this stay; `None` keeps all of it."""
+    """If the rest is still too long, keep only its ends and lines that match this; `None` keeps all of it."""
 
 
 def without_noise(text: str, noise: Noise, *, failed: bool) -> str | None:
-    """`text` without those lines, never longer; `None` when it is not recognised."""
+    """Return `text` without its noise lines, never longer; `None` if it is not recognized."""
     lines = shown_lines(text)
     dropped = noise.find(lines)
     if dropped is None:
@@ -170,12 +170,12 @@ def without_noise(text: str, noise: Noise, *, failed: bool) -> str | None:
 
 
 def matching(lines: list[str], pattern: re.Pattern[str]) -> set[int]:
-    """The numbers of the lines that begin with `pattern`."""
+    """Return the indexes of the lines that start with `pattern`."""
     return {number for number, line in enumerate(lines) if pattern.match(line)}
 
 
 def _weighed(lines: list[str], dropped: set[int], vital: re.Pattern[str], *, failed: bool) -> set[int]:
-    if failed:  # the reason often stands in the last lines, in words nobody foresaw
+    if failed:  # the last lines often contain the reason, in an unknown format
         dropped = {number for number in dropped if number < len(lines) - TAIL_LINES}
     if _length(lines, dropped) <= MAX_CHARS:
         return dropped
@@ -192,5 +192,5 @@ def _dispensable(lines: list[str], dropped: set[int], vital: re.Pattern[str]) ->
 
 
 def _is_gap(lines: list[str], number: int, dropped: set[int]) -> bool:
-    """Whether the line is empty, and only parted what is left out from what follows."""
+    """Return whether the line is empty and only separated a dropped line from the next one."""
     return not lines[number] and (number == 0 or number - 1 in dropped)

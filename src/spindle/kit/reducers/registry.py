@@ -1,4 +1,4 @@
-"""Reducers for the ready-made tools `terminal`, `read_file` and `kanban_list`."""
+"""The reducers of the ready-made tools `terminal`, `read_file` and `kanban_list`."""
 
 import json
 import math
@@ -18,30 +18,30 @@ from spindle.kit.reducers.test_runners import run_noise
 
 
 def argument(args: object, name: str) -> Any:
-    """The argument of that name, of a mapping or of an object with attributes; `None` when it is not given."""
+    """Return an argument by name from a mapping or an object's attributes; `None` if missing."""
     if isinstance(args, Mapping):
         return cast("Mapping[str, Any]", args).get(name)
     return getattr(args, name, None)
 
 
 def with_text(result: Ok, text: str) -> Ok:
-    """`result` with `text` in the place of its own, or `result` itself when that is not longer."""
+    """Return `result` with `text` as its value, or `result` unchanged unless `text` is shorter."""
     return replace(result, value=text) if len(text) < len(result.value) else result
 
 
 MANY_TICKETS = 10
 TOP_TICKETS = 5
 MILLISECONDS_FROM = 1e11
-"""As seconds, that is the year 5138."""
+"""Larger timestamps are milliseconds; as seconds this is the year 5138."""
 CLOSED = frozenset({"done", "cancelled"})
 
 
 def summarise_board(text: str) -> str | None:
-    """The summary of a JSON list of more than ten tickets; `None` for anything else."""
+    """Summarize a JSON list of more than ten tickets; return `None` for anything else."""
     tickets = _tickets(text)
     if tickets is None or len(tickets) <= MANY_TICKETS:
         return None
-    counts = Counter(_status(ticket) for ticket in tickets)  # keeps the order of first sight
+    counts = Counter(_status(ticket) for ticket in tickets)  # keeps the order of first occurrence
     still_open = [ticket for ticket in tickets if _status(ticket) not in CLOSED]
     top = sorted(still_open, key=_updated, reverse=True)[:TOP_TICKETS]
     by_status = ", ".join(f"{status}={count}" for status, count in counts.items())
@@ -79,7 +79,7 @@ def _ticket_line(ticket: dict[str, Any]) -> str:
 
 
 def _updated(ticket: dict[str, Any]) -> float:
-    """Seconds since 1970; a ticket that does not say counts as the oldest."""
+    """Return the update time in seconds since 1970; a ticket without one counts as the oldest."""
     moment: Any = ticket.get("updated_at")
     try:
         if isinstance(moment, str):
@@ -88,13 +88,13 @@ def _updated(ticket: dict[str, Any]) -> float:
         seconds = float(moment)
     except (TypeError, ValueError, OverflowError):
         return float("-inf")
-    if math.isnan(seconds):  # it has no place in any order
+    if math.isnan(seconds):  # it cannot be ordered
         return float("-inf")
     return seconds / 1000 if abs(seconds) > MILLISECONDS_FROM else seconds
 
 
 def shortened(text: str, command: str, *, failed: bool) -> str:
-    """What `command` printed, without what nobody needs; never longer, and the same for the same input."""
+    """Return the output of `command` without noise; never longer, and deterministic."""
     if is_git_status(command):
         return summarise_git_status(text) or excerpt(text, failed=failed)
     for noise_of in (run_noise, install_noise):
@@ -109,7 +109,7 @@ READ_FILE_LINES = 200
 
 
 def reduce_terminal(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
-    """What a command did, without the noise: git status, test runs, installs, or the head and tail of anything long."""
+    """Remove noise from a command's output: git status, test runs, installs, or the middle of any long output."""
     if isinstance(result, Err):
         return result
     command = _command_text(argument(info.args, "command"))
@@ -119,14 +119,14 @@ def reduce_terminal(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
 
 
 def _command_text(command: Any) -> str:
-    """The command as a line; the tool also takes it as a list of words."""
+    """Return the command as one line; the tool also accepts a list of words."""
     if isinstance(command, list) and all(isinstance(word, str) for word in cast("list[Any]", command)):
         return shlex.join(cast("list[str]", command))
     return command if isinstance(command, str) else ""
 
 
 def reduce_read_file(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
-    """The first 200 lines of a file that was read without a range, and how to get the others."""
+    """Return the first 200 lines of a file that was read without a range, and how to read the rest."""
     is_range = any(argument(info.args, name) is not None for name in ("start_line", "end_line"))
     if isinstance(result, Err) or is_range:
         return result
@@ -143,7 +143,7 @@ def reduce_read_file(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
 
 
 def reduce_kanban_list(result: Ok | Err, info: ReduceInfo) -> Ok | Err:  # noqa: ARG001 -- the signature of a reducer
-    """A board of more than ten tickets: counts by status, and the five open ones that were updated last."""
+    """Summarize a board of more than ten tickets: counts by status, and the five most recently updated open ones."""
     if isinstance(result, Err):
         return result
     summary = summarise_board(result.value)
@@ -156,7 +156,7 @@ kanban_list_reducer = Reducer(tool_name="kanban_list", reduce=reduce_kanban_list
 
 
 def default_reducers() -> ReducerRegistry:
-    """A fresh registry with the three reducers of this page, to which others may be added."""
+    """Return a new registry with the three reducers of this module; others may be added."""
     registry = ReducerRegistry()
     for reducer in (terminal_reducer, read_file_reducer, kanban_list_reducer):
         registry.register(reducer)

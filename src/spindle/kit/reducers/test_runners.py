@@ -1,4 +1,4 @@
-"""Which commands run tests."""
+"""Recognizes commands that run tests, and finds progress and passing tests in their output, to leave them out."""
 
 import re
 
@@ -19,14 +19,14 @@ _PERCENT = r"(?: +\[ *\d+(?:%|/\d+)\])?$"
 _DOTS = re.compile(r"(?:\S.*\.\w+ )?[.sxX,]+" + _PERCENT)
 _DOTS_WITH_FAILURES = re.compile(r"(?:\S.*\.\w+ )?[.,FEsxXR]+" + _PERCENT)
 _PASSED = re.compile(r" (?:PASSED|SKIPPED|XFAIL)(?: \([^()]*\))?" + _PERCENT)
-"""Searched for, not matched: with a name of any shape before it, a hostile line would take forever."""
+"""Searched for, not matched: a pattern for the name before it would backtrack without bound on a malicious line."""
 _PASSED_BY_WORKER = re.compile(r"\[gw\d+\] \[ *\d+%\] (?:PASSED|SKIPPED|XFAIL) ")
 _SCHEDULED = re.compile(r"\S+::\S+ $")
 _PASSED_IN_SUMMARY = re.compile(r"PASSED ")
 
 
 def pytest_noise(lines: list[str]) -> set[int] | None:
-    """Settings, progress and passing tests; failures, errors, warnings and summaries stay."""
+    """Find settings, progress and passing tests; failures, errors, warnings and summaries are kept."""
     if not any(_PYTEST_END.match(line) for line in lines):
         return None
     titles = _titles(lines)
@@ -41,7 +41,7 @@ def pytest_noise(lines: list[str]) -> set[int] | None:
 
 
 def _titles(lines: list[str]) -> dict[int, str]:
-    """Where sections begin; what looks like one amid the failures was printed by a failing test."""
+    """Find the section titles; a title inside the failures was printed by a failing test and is ignored."""
     titles = {number: found[1] for number, line in enumerate(lines) if (found := _TITLE.match(line))}
     failures = [number for number, title in titles.items() if title in _FAILURES]
     first, last = (failures[0], failures[-1]) if failures else (len(lines), 0)
@@ -63,7 +63,7 @@ def _is_pytest_noise(section: str, line: str, *, failures_follow: bool) -> bool:
         return True
     if "::" in line and _PASSED.search(line):
         return True
-    # A failure that is told in full below need not be told as a letter too.
+    # A failure that is reported in full below need not be shown as a letter too.
     return failures_follow and bool(_DOTS_WITH_FAILURES.match(line))
 
 
@@ -75,13 +75,13 @@ _UNITTEST_NAME = re.compile(r"test\w* \([\w.]+\)$")
 
 
 def unittest_noise(lines: list[str]) -> set[int] | None:
-    """Dots and passing tests, up to where the failures begin."""
+    """Find dots and passing tests, up to the first failure."""
     if not any(_UNITTEST_END.match(line) for line in lines):
         return None
     begins = next((number for number, line in enumerate(lines) if _UNITTEST_RULE.match(line)), len(lines))
     progress = lines[:begins]
     passed = matching(progress, _UNITTEST_PASSED)
-    # With a docstring a test takes two lines: its name, and the docstring with what became of it.
+    # A test with a docstring takes two lines: its name, then the docstring with the outcome.
     names = {number for number in matching(progress, _UNITTEST_NAME) if number + 1 in passed}
     return passed | names | matching(progress, _UNITTEST_DOTS)
 
@@ -93,7 +93,7 @@ _JEST_CONSOLE = re.compile(r"  console\.[a-z]+$")
 
 
 def jest_noise(lines: list[str]) -> set[int] | None:
-    """Passing suites with what they printed, and passing tests of failing suites."""
+    """Find passing suites with their output, and passing tests of failing suites."""
     if not any(_JEST_END.match(line) for line in lines):
         return None
     noise = matching(lines, _JEST_TICK)
@@ -107,7 +107,7 @@ def jest_noise(lines: list[str]) -> set[int] | None:
             printed = set()
         if suite == "PASS":
             noise.add(number)
-        # Alone in a run, a suite prints before its own headline.
+        # The output of a single suite comes before its headline.
         if _JEST_CONSOLE.match(line) or printed:
             printed.add(number)
     return noise
@@ -120,7 +120,7 @@ _VITEST_STDOUT = re.compile(r"stdout \| (\S+)")
 
 
 def vitest_noise(lines: list[str]) -> set[int] | None:
-    """Passing files and tests, and what files without a failure printed."""
+    """Find passing files and tests, and the output of files without a failure."""
     if not any(_VITEST_END.match(line) for line in lines):
         return None
     failed = {found[1] for line in lines if (found := _VITEST_FAILED.match(line))}
@@ -137,7 +137,7 @@ def vitest_noise(lines: list[str]) -> set[int] | None:
 
 
 def script_noise(lines: list[str]) -> set[int] | None:
-    """`npm test` and the like: whichever of the two it ran."""
+    """Find the noise of a test script, which may run jest or vitest."""
     found = jest_noise(lines)
     return found if found is not None else vitest_noise(lines)
 
@@ -152,14 +152,14 @@ _CARGO_FAILURES = re.compile(r"failures:$|---- .* ----$")
 
 
 def cargo_noise(lines: list[str]) -> set[int] | None:
-    """Compiling, and passing tests; warnings, errors, failures and each target's result stay."""
+    """Find build progress and passing tests; warnings, errors, failures and each target's result are kept."""
     if not any(_CARGO_END.match(line) for line in lines):
         return None
     noise = matching(lines, CARGO_PROGRESS)
     telling = False
     for number, line in enumerate(lines):
         if _CARGO_FAILURES.match(line) or line.startswith("test result: "):
-            telling = not line.startswith("test result: ")  # what a failing test printed may look like anything
+            telling = not line.startswith("test result: ")  # a failing test's output may look like anything
         elif not telling and _CARGO_PASSED.match(line):
             noise.add(number)
     return noise
@@ -173,10 +173,10 @@ _GO_EMPTY = re.compile(r"\?   \t.*\[no test files\]$|PASS$")
 
 
 def go_noise(lines: list[str]) -> set[int] | None:
-    """Steps and passing tests with what they printed, and packages without tests."""
+    """Find steps, passing tests with their output, and packages without tests."""
     if not any(_GO_END.match(line) for line in lines):
         return None
-    # A name may occur in several packages: it is quiet only if it never failed.
+    # A name may occur in several packages: it is dropped only if it never failed.
     verdicts = [found.groups() for line in lines if (found := _GO_VERDICT.match(line))]
     failed = {name for verdict, name in verdicts if verdict == "FAIL"}
     passed = {name for verdict, name in verdicts if verdict == "PASS"} - failed
@@ -214,7 +214,7 @@ _TEST_SCRIPT = re.compile(r"(?:test|tst|t)(?::[\w:-]+)?$")
 
 
 def run_noise(command: str) -> Noise | None:
-    """What to leave out of the output of `command`, when it is a run of tests."""
+    """Return the noise filter for `command` if it runs tests."""
     runner = _runner(words_after_cd(command) or [])
     return _RUNNERS.get(runner)
 

@@ -1,4 +1,4 @@
-"""Tools of other MCP servers, offered as ours; open `servers.py` first."""
+"""The MCP client: registers the tools of upstream MCP servers as our own; open `servers.py` first."""
 
 from spindle.doors import open_door
 

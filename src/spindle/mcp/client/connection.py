@@ -1,6 +1,6 @@
-"""One task owns one server: it starts it when it is needed, watches it, starts it again, and ends it.
+"""The task that owns one server: starts it on demand, checks its health, restarts it, and stops it.
 
-Read `run`, then `_live_once`: one life of a connection, top to bottom.
+Read `run`, then `_live_once`: the life of one connection, top to bottom.
 """
 
 import math
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from spindle.mcp.client.session import UpstreamSession
 
 HEALTH_SECONDS = 60.0
-"""How often a server is asked whether it is there."""
+"""Interval between health checks."""
 SETTLED_SECONDS = 30.0
-"""A server that lived this long, or served a call, begins its attempts anew when it falls."""
+"""A server that ran this long, or served a call, starts with a fresh backoff when it is lost."""
 _PING_SECONDS = 10.0
 _CLOSE_SECONDS = 6.0
 _RESTARTED = "it was restarted"
@@ -41,7 +41,7 @@ _RELISTEN_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 class Connection:
-    """A server, and the task that owns it."""
+    """A server and the task that owns it."""
 
     def __init__(self, spec: ServerSpec, shelf: ServerTools, house: ClientServices) -> None:
         self.spec = spec
@@ -49,7 +49,7 @@ class Connection:
         self.calls = RunningCalls()
         self.listed: Sequence[ForeignTool] = ()
         self.put: Callable[[Sequence[ForeignTool]], None] = lambda _: None
-        """Puts a listing on the shelf; set by the client."""
+        """Registers the tools of a listing; set by `McpServers`."""
         self.house = house
         self._state: ServerState = "idle" if spec.enabled else "stopped"
         self._error: str | None = None
@@ -67,10 +67,10 @@ class Connection:
         self._probe = True
         self._opener = Opener(spec, house, self.calls, tools_changed=self._mark_stale, warn=self.warn)
 
-    # --- for those who use it
+    # --- for callers
 
     def status(self) -> ServerStatus:
-        """Tell how it is."""
+        """Return the current status."""
         return ServerStatus(
             name=self.spec.name,
             state=self._state,
@@ -82,13 +82,13 @@ class Connection:
         )
 
     def is_open(self) -> bool:
-        """Whether a call may be tried: it is connected, or was not started yet."""
+        """Return whether a call may be tried: the server is connected, or was not started yet."""
         if self._state == "starting":
             return not self._backoff.failures
         return self._state in ("idle", "ready")
 
     def want(self, *, now: bool = False) -> Attempt:
-        """Have it started if it is not; `now` does not wait out the time between attempts."""
+        """Request a start unless it runs, and return the attempt; `now` skips the backoff."""
         if self._is_closing:
             self._attempt.settle(reason="it is stopped")
             return self._attempt
@@ -103,7 +103,7 @@ class Connection:
         return self._attempt
 
     async def live(self, *, patient: bool) -> ActiveConnection | None:
-        """Give the connection, made if need be; one that is down is waited for only by the patient."""
+        """Return the connection, starting it if needed; with `patient`, also wait for one that is being retried."""
         if self._live is not None:
             return self._live
         if self._is_closing or (not patient and self._state == "starting" and self._backoff.failures):
@@ -113,11 +113,11 @@ class Connection:
         return attempt.live
 
     def put_again(self) -> None:
-        """Put the last listing on the shelf again: a name may have become free."""
+        """Register the last listing again: a name may have become free."""
         self.put(self.listed)
 
     def lose(self, live: ActiveConnection, reason: str) -> None:
-        """Give a connection up: from now on nobody is sent there."""
+        """Mark a connection as lost, so that it gets no more calls."""
         if live.over.is_set():
             return
         live.reason = reason
@@ -127,10 +127,10 @@ class Connection:
         live.over.set()
 
     async def restart(self) -> None:
-        """End it and start it anew.
+        """Stop the server and start it again.
 
         Raises:
-            UpstreamError: It does not start.
+            UpstreamError: The server does not start.
         """
         if self._live is not None:
             self.lose(self._live, _RESTARTED)
@@ -143,7 +143,7 @@ class Connection:
             )
 
     def close(self) -> None:
-        """Have the owning task end the server and itself."""
+        """Tell the owning task to stop the server and to end."""
         self._is_closing = True
         if self._live is not None:
             self.lose(self._live, "it was closed")
@@ -173,14 +173,14 @@ class Connection:
                 await self._opener.close()
 
     async def _rest(self, *, is_settled: bool) -> None:
-        """Wait before the next attempt, or for somebody to ask when there were enough."""
+        """Wait before the next attempt, or for a request once all attempts have failed."""
         if self._hurry.is_set() or is_settled:
             self._backoff.reset()
             return
         seconds = self._backoff.failed()
         if seconds is None:
             self._wanted = anyio.Event()
-            self.warn(f"is given up until somebody asks for it: {self._error}")
+            self.warn(f"failed too often and is not retried until it is requested: {self._error}")
             self._set("failed")
             return
         self._is_resting = True
@@ -196,10 +196,10 @@ class Connection:
         self._hurry.set()
 
     async def _live_once(self) -> bool:
-        """Connect, serve until it is over, and clean up; gives whether it had settled in."""
+        """Connect, serve until the connection ends, and clean up; return whether it counts as having worked."""
         self._set("starting")
         await self._opener.load()
-        if self._is_closing:  # while it was loaded there was no start to cancel
+        if self._is_closing:  # during the load there was no start to cancel
             return False
         live: ActiveConnection | None = None
         trouble: BaseException | None = None
@@ -219,7 +219,7 @@ class Connection:
                         session.link.broken.set()
                         group.cancel_scope.cancel()
                     scope.deadline = anyio.current_time() + _CLOSE_SECONDS
-            except Exception as error:  # noqa: BLE001  whatever goes wrong with a server is its own failure
+            except Exception as error:  # noqa: BLE001  any error of a server is a failure of that server only
                 trouble = error
             finally:
                 if live is not None:
@@ -238,7 +238,7 @@ class Connection:
         try:
             await session.negotiate(probe=self._probe)
         except Exception:
-            # Some older servers end when they are first asked something they do not know.
+            # Some older servers exit on a first request that they do not know.
             self._probe = not session.link.broken.is_set()
             raise
 
@@ -257,7 +257,7 @@ class Connection:
 
     def _failed(self, reason: str, words: str) -> None:
         self._error = self._told(reason, words)
-        if not self._backoff.failures:  # the attempts after it are told of when they are given up
+        if not self._backoff.failures:  # later attempts are reported once, when they are given up
             self.warn(f"is not connected: {self._error}")
         attempt, self._attempt = self._attempt, Attempt()
         attempt.settle(reason=self._error)
@@ -275,14 +275,14 @@ class Connection:
         return self.house.redact(f"{reason}; {words}" if words else reason)
 
     def warn(self, text: str) -> None:
-        """Report what is wrong with this server, beside the work."""
+        """Emit a warning event about this server."""
         self.house.events.warn(f"MCP server {self.spec.name!r} {self.house.redact(text)}", source="mcp")
 
     def _set(self, state: ServerState) -> None:
         self._state = state
         self.house.changed()
 
-    # --- while it lives
+    # --- while connected
 
     async def _watch_link(self, live: ActiveConnection) -> None:
         await live.session.link.broken.wait()
@@ -295,15 +295,15 @@ class Connection:
             try:
                 with anyio.fail_after(self.spec.start_timeout_seconds):
                     self._listing(*await live.session.list_tools())
-            except Exception as error:  # noqa: BLE001  what it offered before stands
-                self.warn(f"changed its tools, but does not list them: {describe_failure(error)}")
+            except Exception as error:  # noqa: BLE001  the earlier listing stays in use
+                self.warn(f"changed its tools, but listing them failed: {describe_failure(error)}")
 
     def _mark_stale(self) -> None:
         self._stale.set()
 
     def _listing(self, listed: "list[ForeignTool]", odd: list[str]) -> None:
         for problem in odd:
-            self.warn(f"is listed in part: {problem}")
+            self.warn(f"is only partly listed: {problem}")
         self.listed = listed
         self.put(listed)
 
@@ -322,12 +322,12 @@ class Connection:
         while True:
             await live.suspect.wait()
             live.suspect = anyio.Event()
-            # While calls run it is not idle; if it hangs, they run out of time and ask for this again.
+            # While calls run it is not idle; if it hangs, they time out and request this check again.
             if not len(self.calls) and not await self.answers(live):
                 self.lose(live, "it does not answer")
 
     async def answers(self, live: ActiveConnection) -> bool:
-        """Say whether the server answers at all; a question it never takes does not hold us up."""
+        """Return whether the server answers a ping within the time limit."""
         answered, heard = anyio.Event(), [False]
 
         async def ask() -> None:

@@ -1,4 +1,4 @@
-"""One call, from our side to the server and back: sent once, and a second time only where that does no harm."""
+"""Forwards calls to an upstream server; a call is sent a second time only if it was not delivered or is repeatable."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _MAX_PROGRESS = 500
 _MAX_ERROR = 4_000
 _SPARE_SECONDS = 5.0
-"""What the SDK waits longer than the call itself, so that the call's own deadline is the one that counts."""
+"""Extra time for the SDK's own timeout, so that the call's deadline expires first."""
 _REQUEST_TIMEOUT = -32001
 
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """The connection went; `is_undelivered` when the server cannot have got the call."""
+    """A lost connection; `is_undelivered` if the server cannot have received the call."""
 
     is_undelivered: bool
     reason: str
@@ -40,7 +40,7 @@ class _Lost:
 
 @dataclass(eq=False)
 class _Box:
-    """Where the answer of one call is put."""
+    """The result or error of one call, and the event that it is there."""
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     done: anyio.Event = field(default_factory=anyio.Event)
@@ -56,11 +56,11 @@ class Forwarder:
         self._server = connection.spec.name
 
     def __call__(self) -> bool:
-        """Whether the server's tools can be called now."""
+        """Return whether the server's tools can be called now."""
         return self._connection.is_open()
 
     def why(self) -> str:
-        """Say why they cannot."""
+        """Return why they cannot be called."""
         return self._not_connected()
 
     def _not_connected(self) -> str:
@@ -68,7 +68,7 @@ class Forwarder:
         return f"MCP server {self._server!r} is not connected" + (f": {error}" if error else ".")
 
     async def forward(self, wanted: Wanted) -> Ok | Err:
-        """Run one call; gives its one answer within its time, whatever the server does."""
+        """Run one call and return its result; always returns within the server's `timeout_seconds`."""
         seconds = self._connection.spec.timeout_seconds
         with anyio.move_on_after(seconds):
             try:
@@ -97,24 +97,24 @@ class Forwarder:
             return Err("not_available", self._not_connected(), retryable=True)
         text = (
             f"MCP server {self._server!r} is not connected: {lost.reason} while the call ran, "
-            "and whether it took effect is not known."
+            "and it is not known whether the call took effect."
         )
         return Err("execution_failed", text)
 
     async def _ask(self, live: ActiveConnection, wanted: Wanted, headers: dict[str, str]) -> Ok | Err | _Lost:
-        """Have the owning task's group run the call: leaving it never has to wait for the server."""
+        """Run the call in the owning task's group, so that a cancelled caller never waits for the server."""
         if live.is_lost:
             return _Lost(is_undelivered=True, reason=live.reason)
         box, call = _Box(), RunningCall(self._server, wanted.tool, wanted.ctx, headers)
         try:
             live.group.start_soon(self._run, live, wanted, call, box)
-        except RuntimeError:  # it ended this moment
+        except RuntimeError:  # the group has just ended
             return _Lost(is_undelivered=True, reason=live.reason)
         try:
             await box.done.wait()
         finally:
             if not box.done.is_set():
-                box.scope.cancel()  # tells the server too
+                box.scope.cancel()  # the SDK also notifies the server
                 self._connection.calls.leave(call)
                 live.suspect.set()
         return self._read(live, wanted, box)
@@ -132,7 +132,7 @@ class Forwarder:
                     on_progress=_teller(wanted, box),
                     ask=ask,
                 )
-        except Exception as error:  # noqa: BLE001  whatever comes of a call is its answer
+        except Exception as error:  # noqa: BLE001  every error becomes the answer of the call
             box.error = error
         finally:
             box.done.set()
@@ -148,7 +148,7 @@ class Forwarder:
     def _failed(self, live: ActiveConnection, error: Exception) -> Err | _Lost:
         data = getattr(error, "error", None)
         if data is None:
-            text = f"MCP server {self._server!r} answered with something that is no result of a tool."
+            text = f"MCP server {self._server!r} returned an invalid tool result."
             return Err("execution_failed", text)
         message = printable(str(data.message), _MAX_ERROR)
         match live.session.link.seal.trouble(cast("Any", error)):
@@ -170,7 +170,7 @@ class Forwarder:
 
 
 def _teller(wanted: Wanted, box: _Box) -> "ProgressFnT":
-    """Make what passes a server's progress on, until its call is over."""
+    """Return a callback that forwards progress to the context until the call ends."""
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
         if box.done.is_set() or box.scope.cancel_called:
@@ -184,14 +184,14 @@ def _teller(wanted: Wanted, box: _Box) -> "ProgressFnT":
 
 Given: TypeAlias = Mapping[str, str] | Mapping[str, Secret] | Mapping[str, str | Secret]
 CallHeaders: TypeAlias = Callable[[str, ToolContext], Awaitable[Given] | Given]
-"""Gives the headers of one call, by the server it goes to and the context it is made in."""
+"""Returns the headers of one call, given the name of its server and its context."""
 
 
 async def headers_of(give: CallHeaders | None, server: str, ctx: ToolContext, redactor: Redactor) -> dict[str, str]:
-    """Ask for the headers of a call; a `Secret` among them is masked wherever it turns up later.
+    """Return the extra headers of a call; a `Secret` among them is added to the redactor.
 
     Raises:
-        UpstreamError: They cannot be had, or no request can carry them.
+        UpstreamError: The callback failed, or a header is invalid.
     """
     if give is None:
         return {}
@@ -199,10 +199,14 @@ async def headers_of(give: CallHeaders | None, server: str, ctx: ToolContext, re
         given = give(server, ctx)
         found = cast("object", await given if inspect.isawaitable(given) else given)
     except Exception as error:
-        raise UpstreamError(f"the headers of a call to MCP server {server!r} cannot be had", server=server) from error
+        raise UpstreamError(
+            f"the headers callback failed for a call to MCP server {server!r}", server=server
+        ) from error
     if not isinstance(found, Mapping):
         kind = type(found).__name__
-        raise UpstreamError(f"the headers of a call to MCP server {server!r} are a table, not a {kind}", server=server)
+        raise UpstreamError(
+            f"the headers of a call to MCP server {server!r} must be a mapping, not a {kind}", server=server
+        )
     return {str(name): _text(server, name, value, redactor) for name, value in cast("Given", found).items()}
 
 
@@ -211,6 +215,6 @@ def _text(server: str, name: object, value: object, redactor: Redactor) -> str:
         redactor.add(value)
     text = value.reveal() if isinstance(value, Secret) else value
     if not is_header(name) or not isinstance(text, str) or not text.isascii() or not text.isprintable():
-        # Its value may be secret, so it is not shown.
-        raise UpstreamError(f"a call to MCP server {server!r} cannot carry the header {name!r:.80}", server=server)
+        # The value may be secret, so the message omits it.
+        raise UpstreamError(f"invalid header {name!r:.80} for a call to MCP server {server!r}", server=server)
     return text

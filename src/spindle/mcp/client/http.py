@@ -1,4 +1,4 @@
-"""A server reached over streamable HTTP: no redirects, bounded answers, credentials looked up when they are used."""
+"""The streamable HTTP transport: no redirects, bounded responses, and credentials resolved for each request."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,16 +15,16 @@ from spindle.mcp.client.link import MAX_MESSAGE_BYTES, Seal, Trouble
 from spindle.mcp.spec import ServerSpec
 
 _TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None)
-"""A call's own deadline bounds how long an answer may take."""
+"""No read timeout: a call's own deadline limits how long a response may take."""
 _LIMITS = httpx2.Limits(max_connections=512, max_keepalive_connections=64)
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 Resolve = Callable[[str], Awaitable[str]]
-"""Gives the value of a secret by its name."""
+"""Returns the value of a secret by its name."""
 
 
 class HttpLink:
-    """Carries messages over HTTP."""
+    """The streamable HTTP link."""
 
     def __init__(self, spec: ServerSpec, resolve: Resolve) -> None:
         self.seal = Seal()
@@ -33,12 +33,12 @@ class HttpLink:
         self._resolve = resolve
 
     def last_words(self) -> str:
-        """Nothing: a server elsewhere has no stderr here."""
+        """Return an empty string: a remote server has no stderr here."""
         return ""
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any, None]:
-        """Give the streams of its messages."""
+        """Connect and yield the message streams."""
         url = self._spec.url or ""
         guarded = _Guarded(_transport_to(url), self)
         async with (
@@ -48,7 +48,7 @@ class HttpLink:
             yield streams
 
     async def credentials(self) -> dict[str, str]:
-        """Look up the headers that hold secrets; a bare token under Authorization is a bearer token."""
+        """Resolve the headers that hold secrets; a bare token for Authorization is sent as a bearer token."""
         found: dict[str, str] = {}
         for header, name in self._spec.header_secrets.items():
             value = await self._resolve(name)
@@ -64,7 +64,7 @@ def _transport_to(url: str) -> httpx2.AsyncHTTPTransport:
 
 
 class _Guarded(httpx2.AsyncBaseTransport):
-    """Sends requests; whatever goes wrong with one becomes its own answer, and never the end of the others."""
+    """A transport that turns the failure of a request into an error response, so that other requests go on."""
 
     def __init__(self, inner: httpx2.AsyncHTTPTransport, link: HttpLink) -> None:
         self._inner = inner
@@ -75,10 +75,10 @@ class _Guarded(httpx2.AsyncBaseTransport):
             request.headers.update(await self._link.credentials())
             request.headers.update(headers_now())
         except SpindleError as error:
-            return self._answer(request, "undelivered", f"a secret it needs cannot be had: {error}")
+            return self._answer(request, "undelivered", f"a secret it needs cannot be resolved: {error}")
         except ValueError:
-            return self._answer(request, "undelivered", "a secret it needs is nothing a header can carry")
-        # What is counted must be what arrives: no compression, which could unfold without end.
+            return self._answer(request, "undelivered", "a secret it needs is not a valid header value")
+        # The size limit counts bytes on the wire, and a small compressed body could expand without bound.
         request.headers["accept-encoding"] = "identity"
         try:
             response = await self._inner.handle_async_request(request)
@@ -91,17 +91,17 @@ class _Guarded(httpx2.AsyncBaseTransport):
     async def _judged(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         verdict: tuple[Trouble, str] | None = None
         if 300 <= response.status_code < 400:
-            verdict = "refused", f"it answered with a redirect ({response.status_code}); put the final address in url"
+            verdict = "refused", f"it answered with a redirect ({response.status_code}); set url to the final address"
         elif response.status_code in (401, 403):
-            verdict = "refused", f"it refused our credentials ({response.status_code}); look at header_secrets"
+            verdict = "refused", f"it rejected our credentials ({response.status_code}); check header_secrets"
         elif response.status_code == 404 and MCP_SESSION_ID in request.headers:
-            verdict = "gone", "it does not know our session any more"
+            verdict = "gone", "it no longer knows our session"
         elif response.headers.get("content-encoding", "identity").lower() != "identity":
-            verdict = "refused", "it answered with a compression that nobody asked for"
+            verdict = "refused", "it answered with a compression that was not requested"
         if verdict is not None:
             await response.aclose()
             return self._answer(request, *verdict)
-        # A stream of events may go on for hours; the SDK bounds each event of it.
+        # An event stream may last for hours; the SDK limits the size of each event.
         is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         response.stream = _Bounded(response.stream, None if is_events else MAX_MESSAGE_BYTES)
         return response
@@ -115,7 +115,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends with an error the SDK expects, when it is too long or breaks off."""
+    """A body with a size limit, which raises an error the SDK handles when it is too long or interrupted."""
 
     def __init__(self, inner: Any, max_bytes: int | None) -> None:
         self._inner = inner
@@ -127,7 +127,7 @@ class _Bounded(httpx2.AsyncByteStream):
             async for chunk in self._inner:
                 seen += len(chunk)
                 if self._max_bytes is not None and seen > self._max_bytes:
-                    raise httpx2.StreamError(f"its answer is larger than the {self._max_bytes} bytes that are taken")
+                    raise httpx2.StreamError(f"its answer is larger than the limit of {self._max_bytes} bytes")
                 yield chunk
         except httpx2.TransportError as error:
             raise httpx2.StreamError(f"the connection was lost ({type(error).__name__})") from error

@@ -1,4 +1,5 @@
-"""What a server's owning task and those who wait for it share: a connection, a try to make one, the house."""
+"""The parts of an upstream connection: backoff, clock, connection state, running calls with their elicitations, and the
+opener of sessions."""
 
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -42,53 +43,53 @@ ATTEMPTS = 5
 
 @dataclass
 class Backoff:
-    """Counts failures in a row: waits 1 s, 2 s, 4 s … 30 s at most, and after five new attempts there is none."""
+    """Exponential backoff over consecutive failures: 1 s, 2 s, 4 s … at most 30 s, and at most five retries."""
 
     failures: int = 0
 
     def failed(self) -> float | None:
-        """Take note of a failure; gives the seconds to wait, or `None` when it is time to give up."""
+        """Record a failure and return the seconds to wait, or `None` after the last retry."""
         self.failures += 1
         if self.failures > ATTEMPTS:
             return None
         return min(FIRST_WAIT_SECONDS * 2 ** (self.failures - 1), MAX_WAIT_SECONDS)
 
     def reset(self) -> None:
-        """Begin anew: it works again, or somebody asked for it."""
+        """Clear the failures: the server works again, or was requested explicitly."""
         self.failures = 0
 
 
 class Clock(Protocol):
-    """What passes the time between attempts and between health checks."""
+    """The clock for retries and health checks."""
 
     def now(self) -> float:
-        """Give the seconds since some moment."""
+        """Return the seconds since an arbitrary moment."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait for a number of seconds."""
         ...
 
 
 class LoopClock:
-    """The event loop's own clock."""
+    """The event loop's clock."""
 
     def now(self) -> float:
-        """Give the loop's time."""
+        """Return the event loop's time."""
         return anyio.current_time()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep."""
+        """Sleep on the event loop."""
         await anyio.sleep(seconds)
 
 
 @dataclass(eq=False)
 class ActiveConnection:
-    """A connection that holds."""
+    """An established connection."""
 
     session: "UpstreamSession"
     group: TaskGroup
-    """The owning task's: what waits for the server runs in it."""
+    """The owning task's group, in which requests to the server run."""
     since: float
     over: anyio.Event = field(default_factory=anyio.Event)
     suspect: anyio.Event = field(default_factory=anyio.Event)
@@ -97,20 +98,20 @@ class ActiveConnection:
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing more can be asked."""
+        """Whether no more requests can be sent."""
         return self.over.is_set() or self.session.link.broken.is_set()
 
 
 @dataclass(eq=False)
 class Attempt:
-    """One try to connect, for those who wait for it."""
+    """One attempt to connect, for the tasks that wait for it."""
 
     settled: anyio.Event = field(default_factory=anyio.Event)
     live: ActiveConnection | None = None
     reason: str = ""
 
     def settle(self, live: ActiveConnection | None = None, reason: str = "") -> None:
-        """Tell how it went; the first word stands."""
+        """Set the outcome; only the first call has an effect."""
         if not self.settled.is_set():
             self.live, self.reason = live, reason
             self.settled.set()
@@ -118,7 +119,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientServices:
-    """What the servers of one client share."""
+    """Services shared by the servers of one client."""
 
     events: Events
     clock: Clock
@@ -126,7 +127,7 @@ class ClientServices:
     redact: Callable[[str], str]
     changed: Callable[[], None]
     headers: Callable[[ToolContext], Awaitable[dict[str, str]]]
-    """What a call over HTTP brings along."""
+    """Returns the extra headers of a call over HTTP."""
 
 
 ServerState: TypeAlias = Literal["idle", "starting", "ready", "failed", "stopped"]
@@ -134,17 +135,17 @@ ServerState: TypeAlias = Literal["idle", "starting", "ready", "failed", "stopped
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerStatus:
-    """One upstream server, now."""
+    """The status of one upstream server."""
 
     name: str
     state: ServerState
     required: bool
     tools: int
-    """How many of its tools are registered."""
+    """Number of registered tools."""
     error: str | None = None
-    """Why it last failed; gone when it is ready again."""
+    """Why it last failed; cleared when it is ready again."""
     restarts: int = 0
-    """How often it was started again after it had been ready."""
+    """How often it was restarted after it had been ready."""
     protocol_version: str | None = None
 
 
@@ -152,14 +153,14 @@ _MAX_WORDS = 500
 
 
 def describe_failure(error: BaseException) -> str:
-    """Say what went wrong; of several things that went wrong together, the first."""
+    """Return the message of an error; for an exception group, that of the first."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, TimeoutError) and not str(error):
         return "it took too long"
     if isinstance(error, (SpindleError, FileNotFoundError, NotADirectoryError, ValueError)):
         return printable(str(error), _MAX_WORDS)
-    message = getattr(error, "message", None)  # what the SDK raises carries the server's own words there
+    message = getattr(error, "message", None)  # the SDK's errors hold the server's message there
     words = printable(message if isinstance(message, str) else str(error), _MAX_WORDS)
     return words or type(error).__name__
 
@@ -173,17 +174,17 @@ Content: TypeAlias = dict[str, str | int | float | bool | list[str] | None]
 
 @dataclass(eq=False)
 class RunningCall:
-    """A call that waits for its server."""
+    """A call that is waiting for its server."""
 
     server: str
     tool: str
     ctx: ToolContext
     headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What its requests carry, over HTTP."""
+    """Extra headers of its HTTP requests."""
     _questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
 
     async def ask(self, params: "ElicitRequestParams", events: Events) -> tuple[Action, Content | None]:
-        """Put a question to whoever can settle the call's gates; it ends with the call."""
+        """Ask an elicitation through a gate of the call; it is cancelled when the call ends."""
         answer: tuple[Action, Content | None] = ("cancel", None)
         with anyio.CancelScope() as scope:
             self._questions.add(scope)
@@ -203,7 +204,7 @@ class RunningCall:
             return "decline", None
         except (GateAbortedError, GateTimeoutError):
             return "cancel", None
-        except Exception:  # noqa: BLE001  a gate is rejected with any exception, and that is a no
+        except Exception:  # noqa: BLE001  a gate may be rejected with any exception; each means decline
             return "decline", None
         if params.mode == "url":
             return ("accept" if value is None or value else "decline"), None
@@ -224,19 +225,19 @@ class RunningCall:
         return Gate(reason, payload, schema=schema, timeout_seconds=None if left is None else max(left, 0.001))
 
     def end(self) -> None:
-        """Take back the questions that are still open."""
+        """Cancel the questions that are still open."""
         for scope in list(self._questions):
             scope.cancel()
 
 
 def headers_now() -> dict[str, str]:
-    """Give the headers of the call that this code works for; none beside calls."""
+    """Return the extra headers of the current call; empty outside of calls."""
     current = _current.get()
     return {} if current is None else current.headers
 
 
 class RunningCalls:
-    """The calls of one server that wait now, so that a question without an address finds its call."""
+    """The calls in progress on one server, used to find the call that an elicitation belongs to."""
 
     def __init__(self) -> None:
         self._running: dict[RunningCall, None] = {}
@@ -246,7 +247,7 @@ class RunningCalls:
 
     @contextmanager
     def running(self, call: RunningCall) -> Generator[None]:
-        """Count a call in while it runs."""
+        """Register a call while it runs."""
         self._running[call] = None
         token = _current.set(call)
         try:
@@ -256,15 +257,15 @@ class RunningCalls:
             self.leave(call)
 
     def leave(self, call: RunningCall) -> None:
-        """Count a call out: it has its answer, or nobody waits for one any more."""
+        """Remove a call that is answered or abandoned."""
         self._running.pop(call, None)
         call.end()
 
     def addressee(self) -> RunningCall | None:
-        """Find the call a question belongs to; `None` when it could be another session's.
+        """Return the call that a question belongs to, or `None` when it could belong to another session.
 
-        Over HTTP the question arrives in the context of its call. Over stdio it names none: it is put only where every
-        call that runs has the same people behind it.
+        Over HTTP the question arrives in the context of its call. Over stdio it names no call: it is asked only when
+        all running calls belong to the same session and turn.
         """
         current = _current.get()
         if current is not None and current in self._running:
@@ -297,16 +298,16 @@ class Opener:
         self._has_strayed = False
 
     async def load(self) -> None:
-        """Load what speaks the protocol; it takes half a second, so it is done in a thread, and once.
+        """Import the MCP SDK in a thread; the first import takes half a second.
 
         Raises:
-            MissingExtraError: It is not installed.
+            MissingExtraError: The SDK is not installed.
         """
         await anyio.to_thread.run_sync(load_sdk)
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator["UpstreamSession", None]:
-        """Connect; gives a session that has not agreed on a revision yet."""
+        """Connect and yield a session that has not negotiated a protocol version yet."""
         from spindle.mcp.client.session import Hooks, opened  # noqa: PLC0415  an extra, loaded above
 
         self._has_strayed = False
@@ -314,14 +315,14 @@ class Opener:
             tools_changed=self._tools_changed,
             logged=self._logged,
             strayed=self._strayed,
-            left_out=lambda problem: self._warn(f"is listed in part: {problem}"),
+            left_out=lambda problem: self._warn(f"is only partly listed: {problem}"),
             asked=self._asked,
         )
         async with opened(await self._link(), hooks, seconds=self._spec.start_timeout_seconds) as session:
             yield session
 
     async def close(self) -> None:
-        """Remove what the server had of its own."""
+        """Remove the server's temporary directory."""
         await anyio.to_thread.run_sync(self._scratch.remove)
 
     async def _link(self) -> "Link":
@@ -348,9 +349,11 @@ class Opener:
         self._house.events.notify("log", line)
 
     def _strayed(self, error: Exception) -> None:
-        if not self._has_strayed:  # one that chatters on stdout would have it said with every line
+        if not self._has_strayed:  # a server that prints to stdout would cause a warning for every line
             self._has_strayed = True
-            self._warn(f"sent something that is no message; it and its like are passed over: {describe_failure(error)}")
+            self._warn(
+                f"sent something that is not a protocol message; such input is ignored: {describe_failure(error)}"
+            )
 
     async def _asked(self, params: "ElicitRequestParams") -> tuple[Action, Content | None]:
         call = self._calls.addressee()
@@ -360,7 +363,11 @@ class Opener:
 
 
 def load_sdk() -> None:
-    """Import the SDK, or say how to get it."""
+    """Import the SDK.
+
+    Raises:
+        MissingExtraError: It is not installed; the message says how to install it.
+    """
     with needs_extra("mcp", purpose="the MCP client"):
         for name in ("session", "http", "stdio"):
             import_module(f"spindle.mcp.client.{name}")

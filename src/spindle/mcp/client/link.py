@@ -1,4 +1,4 @@
-"""What a way to a server has in common: the streams, whether it still holds, and errors that only we can make."""
+"""The port of a transport to a server, the errors a transport reports, and line buffers with a size limit."""
 
 import json
 import re
@@ -13,34 +13,34 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError
 
 MAX_MESSAGE_BYTES = 16 << 20
-"""One message of a server, its whole result included."""
+"""The size limit of one message from a server."""
 
 Trouble: TypeAlias = Literal["undelivered", "lost", "gone", "refused", "too_large"]
-"""What became of a request: never sent; sent, and the way is lost; the session is gone, so it did not run; turned down
-before it ran; answered, with more than is taken."""
+"""Why a request failed: never sent; sent, then the connection was lost; not run, as the session is unknown; rejected
+before it ran; answered with a message over the size limit."""
 
 
 class Seal:
-    """Marks the errors that a link puts into the stream itself, so that no server can pass its own off as ours."""
+    """A random mark on the errors that a link itself puts into the stream, so that a server cannot forge them."""
 
     def __init__(self) -> None:
         self._nonce = secrets.token_hex(16)
 
     def error(self, trouble: Trouble, message: str) -> ErrorData:
-        """Make an error of our own."""
+        """Build a marked error."""
         return ErrorData(code=INTERNAL_ERROR, message=message, data={"spindle": self._nonce, "trouble": trouble})
 
     def answer(self, request_id: str | int, trouble: Trouble, message: str) -> JSONRPCError:
-        """Answer a request with an error of our own."""
+        """Build the JSON-RPC response that fails a request with a marked error."""
         return JSONRPCError(jsonrpc="2.0", id=request_id, error=self.error(trouble, message))
 
     def body(self, trouble: Trouble, message: str) -> bytes:
-        """Write an error as the body of an HTTP response."""
+        """Serialize a marked error as the body of an HTTP response."""
         error = self.error(trouble, message).model_dump(mode="json", exclude_none=True)
         return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
 
     def trouble(self, error: MCPError) -> Trouble | None:
-        """Say what we meant by an error; `None` when it is the server's own."""
+        """Return why a request failed, or `None` when the error came from the server."""
         data: Any = error.error.data
         if not isinstance(data, dict):
             return None
@@ -49,18 +49,18 @@ class Seal:
 
 
 class Link(Protocol):
-    """A way to one server, opened once."""
+    """A transport to one server, opened once."""
 
     seal: Seal
     broken: anyio.Event
-    """Set when nothing more can come."""
+    """Set when no more messages can arrive."""
 
     def open(self) -> AbstractAsyncContextManager[Any]:
-        """Connect; gives the streams the SDK's session takes, and closes everything in the end."""
+        """Connect, yield the streams for the SDK's session, and close everything on exit."""
         ...
 
     def last_words(self) -> str:
-        """What the server wrote to stderr last, if that can be known."""
+        """Return the last lines of the server's stderr, or an empty string when unknown."""
         ...
 
 
@@ -71,14 +71,14 @@ _ID_AFTER = re.compile(rb',\s*"id"\s*:\s*(-?\d{1,15}|"[^"\\]{1,64}")\s*(?:,\s*"j
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """A line that was dropped: how long it was, and its two ends."""
+    """A line that was dropped for its length: its size, its start and its end."""
 
     size: int
     head: bytes
     tail: bytes
 
     def request_id(self) -> int | str | None:
-        """Give the id of the request it answered, as far as its ends tell."""
+        """Return the id of the request it answered, if its start or end contains one."""
         found = _ID_BEFORE.search(self.head) or _ID_AFTER.search(self.tail)
         if found is None:
             return None
@@ -87,7 +87,7 @@ class TooLong:
 
 
 class BoundedLines:
-    """Cuts what is fed into lines; of one that is too long only the ends are kept."""
+    """A line splitter that keeps only the start and end of a line over the limit."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -96,7 +96,7 @@ class BoundedLines:
         self._head = b""
 
     def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
-        """Take more, and give the lines that are complete now."""
+        """Append a chunk and yield the lines that are now complete."""
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
             self._hold(chunk[start:end])
@@ -122,17 +122,17 @@ class BoundedLines:
 
 
 class Tail:
-    """Remembers the end of what is fed."""
+    """A buffer that keeps the last bytes fed to it."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._held = bytearray()
 
     def feed(self, chunk: bytes) -> None:
-        """Take more, and forget the oldest."""
+        """Append a chunk and drop the oldest bytes over the limit."""
         self._held += chunk[-self._max_bytes :]
         del self._held[: -self._max_bytes]
 
     def lines(self, most: int) -> str:
-        """Give the last lines as text."""
+        """Return the last lines as text."""
         return "\n".join(self._held.decode("utf-8", "replace").strip().splitlines()[-most:])

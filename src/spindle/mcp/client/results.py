@@ -1,4 +1,4 @@
-"""What an MCP server answered, as a result of ours: text, media and structured data, each shown once."""
+"""Converts an MCP tool result into an `Ok` or `Err`: text, media and structured data, each shown once."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ from spindle.tools.identity import canonical_json
 from spindle.tools.schema.problems import printable
 
 if TYPE_CHECKING:
-    # For its types alone: half a second to import, and an extra.
+    # For types only: it takes half a second to import and is an extra.
     from mcp_types import CallToolResult
 
 _NOTHING = "(no output)"
@@ -28,22 +28,22 @@ _MAX_NAME = 200
 _KINDS: tuple[Kind, ...] = ("image", "audio", "video")
 
 Check = Callable[[Any, bool], str | None]
-"""Says what is wrong with structured content (given, and whether there is any), or nothing."""
+"""Returns the problem with structured content, or `None`; takes the content and whether it was sent."""
 
 
 @dataclass
 class _Parts:
-    """What the content blocks amount to, in their order."""
+    """The converted content blocks, in order."""
 
     lines: list[str] = field(default_factory=list[str])
     texts: list[str] = field(default_factory=list[str])
-    """The plain text blocks alone, which may repeat the structured data."""
+    """Only the plain text blocks, which may repeat the structured data."""
     media: list[Media] = field(default_factory=list[Media])
     links: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
 def to_result(result: "CallToolResult", *, check_output: Check | None = None) -> Ok | Err:
-    """Turn the answer of a server into an `Ok` or an `Err`; it is foreign data, and nothing in it raises."""
+    """Convert a server's result into an `Ok` or an `Err`; malformed content never raises."""
     parts = _Parts()
     for block in result.content:
         _add(block, parts)
@@ -69,7 +69,7 @@ def _shown(parts: _Parts, structured: Any) -> str:
 
 
 def _repeats(texts: list[str], structured: Any) -> bool:
-    """Whether the text blocks say the structured data already, plain or as servers wrap a value: `{"result": …}`."""
+    """Return whether the text blocks repeat the structured data, plain or wrapped as `{"result": …}`."""
     if not texts:
         return False
     wanted = [structured]
@@ -87,7 +87,7 @@ def _parsed(text: str) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two values are one in JSON, where `true` is not 1."""
+    """Return whether two values are equal as JSON, where `true` is not 1."""
     if type(one) is not type(other) and not (isinstance(one, (int, float)) and isinstance(other, (int, float))):
         return False
     try:
@@ -152,7 +152,7 @@ def _add_media(data: str, mime_type: str, kind: Any, uri: str | None, parts: _Pa
 
 
 def _judged(raw: bytes, declared: str, kind: Kind) -> tuple[str, Kind]:
-    """Give the type the content shows where it is not the declared one: nobody vouches for what a server says."""
+    """Return the MIME type and kind found in the content where they differ from the untrusted declaration."""
     try:
         found = sniff(raw[:HEAD_BYTES], is_whole=len(raw) <= HEAD_BYTES)
     except MissingExtraError:

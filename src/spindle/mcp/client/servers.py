@@ -1,4 +1,4 @@
-"""Other people's MCP servers, as tools in a registry of ours."""
+"""`McpServers`: connects to upstream MCP servers and keeps their tools in a registry."""
 
 import difflib
 import inspect
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 _CLOSE_SECONDS = 15.0
 
 Secrets = Callable[[str], Awaitable[str] | str]
-"""Gives the value of a secret by its name."""
+"""Returns the value of a secret by its name."""
 
 
 class McpServers:
     """Upstream servers and their tools: `async with McpServers(specs) as servers`, then `Executor(servers.registry)`.
 
-    A server is started when it is first needed, and one that is `required` at once. Each is owned by one task.
-    `secrets` looks up the credentials that specs name; `headers` gives what one call over HTTP brings along.
+    A server is started on first use, a `required` one immediately. Each is owned by one task. `secrets` resolves the
+    credentials that specs name; `headers` returns extra headers for a call over HTTP.
 
     Raises:
-        InvalidServerSpecError: Two servers have one name.
+        InvalidServerSpecError: Two servers have the same name.
     """
 
     registry: ToolRegistry
-    """The tools the servers offer, as they are now."""
+    """The tools that the servers offer now."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class McpServers:
 
     async def __aenter__(self) -> Self:
         if self._group is not None:
-            raise UsageError("these MCP servers are entered already; make another McpServers", field="servers")
+            raise UsageError("this McpServers was already entered; create another one", field="servers")
         if find_spec("mcp") is None and any(spec.enabled for spec in self._specs):
             raise missing_extra("mcp", purpose="the MCP client", package="mcp")
         self._connections = {spec.name: self._connection(spec) for spec in self._specs}
@@ -96,14 +96,14 @@ class McpServers:
         for connection in self._connections.values():
             connection.close()
         group.cancel_scope.deadline = anyio.current_time() + _CLOSE_SECONDS
-        # What the caller raised goes on as it is, not as one of a group.
+        # The caller's exception propagates as it is, not inside an exception group.
         await group.__aexit__(None, None, None)
 
     async def ready(self) -> None:
-        """Connect every server now; one that cannot be had is warned of, and its tools are unavailable.
+        """Connect every server now; one that fails emits a warning, and its tools are unavailable.
 
         Raises:
-            UpstreamRequiredError: A required server cannot be had.
+            UpstreamRequiredError: A required server cannot be connected.
         """
         attempts = [(each, each.want(now=True)) for each in self._running()]
         dead: list[tuple[str, str]] = []
@@ -114,26 +114,26 @@ class McpServers:
         if dead:
             said = "; ".join(f"{name!r}: {reason}" for name, reason in dead)
             raise UpstreamRequiredError(
-                f"a required MCP server is not connected: {said}; mend it, or say required=False", server=dead[0][0]
+                f"required MCP server not connected: {said}; fix it, or set required=False", server=dead[0][0]
             )
 
     def status(self) -> list[ServerStatus]:
-        """Tell how each server is, in the order they were given."""
+        """Return the status of each server, in the order of the specs."""
         known = self._connections or {spec.name: self._connection(spec) for spec in self._specs}
         return [connection.status() for connection in known.values()]
 
     def on_change(self, fn: Callable[[], None]) -> Callable[[], None]:
-        """Have `fn` called when tools came, went or changed, or a server's state did; gives what stops it."""
+        """Call `fn` whenever tools or a server's state change; return a function that unsubscribes it."""
         key = object()
         self._listeners[key] = fn
         return lambda: cast("None", self._listeners.pop(key, None))
 
     async def ping(self, name: str) -> float:
-        """Ask a server whether it is there, and give the seconds it took to answer.
+        """Ping a server and return the seconds it took to answer.
 
         Raises:
             UnknownServerError: No server has that name.
-            UpstreamError: It cannot be had, or does not answer.
+            UpstreamError: The server cannot be connected, or does not answer.
         """
         connection = self._find(name)
         attempt = connection.want(now=True)
@@ -147,15 +147,13 @@ class McpServers:
         return time.perf_counter() - begun
 
     async def restart(self, name: str) -> None:
-        """End a server and start it anew.
+        """Stop a server and start it again.
 
         Raises:
             UnknownServerError: No server has that name.
-            UpstreamError: It does not start.
+            UpstreamError: The server does not start.
         """
         await self._find(name).restart()
-
-    # --- inside
 
     def _connection(self, spec: ServerSpec) -> Connection:
         house = ClientServices(
@@ -186,7 +184,7 @@ class McpServers:
         return connection
 
     def _settle_others(self, changed: Connection) -> None:
-        """Let tools that another server's had the name of take their place, where that one is gone now."""
+        """Register tools of other servers that were rejected for a name which may be free now."""
         for other in self._connections.values():
             if other is not changed and other.shelf.has_refused:
                 other.put_again()
@@ -195,7 +193,7 @@ class McpServers:
         for listener in list(self._listeners.values()):
             try:
                 listener()
-            except Exception as error:  # noqa: BLE001  a listener must never end a server
+            except Exception as error:  # noqa: BLE001  a failing listener must not stop a server
                 self._events.warn("a listener of McpServers.on_change raised", source="mcp", error=error)
 
     async def _headers_of(self, spec: ServerSpec, ctx: ToolContext) -> dict[str, str]:
@@ -204,7 +202,7 @@ class McpServers:
     async def _resolve(self, server: str, name: str) -> str:
         if self._secrets is None:
             raise SecretError(
-                f"MCP server {server!r} needs the secret {name!r}: give McpServers(secrets=…) to look it up",
+                f"MCP server {server!r} needs the secret {name!r}: pass McpServers(secrets=…) to resolve it",
                 secret=name,
             )
         try:
@@ -213,16 +211,18 @@ class McpServers:
         except SecretError:
             raise
         except Exception as error:
-            raise SecretError(f"the secret {name!r} of MCP server {server!r} cannot be had", secret=name) from error
+            raise SecretError(
+                f"the secret {name!r} of MCP server {server!r} cannot be resolved", secret=name
+            ) from error
         value = found.reveal() if isinstance(found, Secret) else found
         if not isinstance(value, str) or not value:
-            raise SecretError(f"there is no secret {name!r}, which MCP server {server!r} needs", secret=name)
+            raise SecretError(f"the secret {name!r} that MCP server {server!r} needs is not set", secret=name)
         self._redactor.add(value)
         return value
 
     def _running(self) -> list[Connection]:
         if self._group is None:
-            raise UsageError("MCP servers are used inside `async with McpServers(…)`", field="servers")
+            raise UsageError("McpServers must be entered first: `async with McpServers(…)`", field="servers")
         return [connection for connection in self._connections.values() if connection.spec.enabled]
 
     def _find(self, name: str) -> Connection:
@@ -230,18 +230,18 @@ class McpServers:
         if name in names:
             return names[name]
         near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(map(repr, names)) or 'none'}"
-        raise UnknownServerError(f"no MCP server that is enabled is called {name!r:.80}; {hint}", server=str(name))
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(map(repr, names)) or 'none'}"
+        raise UnknownServerError(f"no enabled MCP server is named {name!r:.80}; {hint}", server=str(name))
 
 
 def _checked(specs: Iterable[ServerSpec]) -> list[ServerSpec]:
     known: dict[str, ServerSpec] = {}
     for spec in cast("Iterable[object]", specs):
         if not isinstance(spec, ServerSpec):
-            raise InvalidServerSpecError(f"a server is described by a ServerSpec, not by a {type(spec).__name__}")
+            raise InvalidServerSpecError(f"expected a ServerSpec, got a {type(spec).__name__}")
         if spec.name in known:
             raise InvalidServerSpecError(
-                f"two MCP servers are called {spec.name!r}; rename one", server=spec.name, field="name"
+                f"two MCP servers are named {spec.name!r}; rename one", server=spec.name, field="name"
             )
         known[spec.name] = spec
     return list(known.values())

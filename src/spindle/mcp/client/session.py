@@ -1,4 +1,4 @@
-"""A session with one server: which revision both speak, what its tools are, and one call from question to answer."""
+"""A session with one server: version negotiation, tool listing, calls, and a filter for invalid tool definitions."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -50,7 +50,7 @@ Message = SessionMessage | Exception
 
 
 class MendedStream:
-    """The messages of a server as they come, but for listings, which hold only tools that are some."""
+    """A message stream that drops invalid tools from listings; the SDK would reject the whole list."""
 
     def __init__(self, inner: Any, version: Callable[[], str | None], tell: Callable[[str], None]) -> None:
         self._inner = inner
@@ -59,15 +59,15 @@ class MendedStream:
 
     @property
     def last_context(self) -> Any:
-        """The context of who sent the last message, where the transport keeps it."""
+        """The sender's context of the last message, where the transport keeps it."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> Message:
-        """Give the next message."""
+        """Return the next message."""
         return self._mended(await self._inner.receive())
 
     async def aclose(self) -> None:
-        """Close."""
+        """Close the inner stream."""
         await self._inner.aclose()
 
     def __aiter__(self) -> Self:
@@ -99,7 +99,7 @@ class MendedStream:
 
 
 def only_tools(tools: list[Any], listing: dict[str, Any], version: str, tell: Callable[[str], None]) -> list[Any]:
-    """Give the tools that the protocol knows as such; a type left out where it needs one means an object."""
+    """Return the valid tools of a listing; a schema without `type` is taken as an object."""
     kept: list[Any] = []
     for tool in tools:
         mended, problem = tool, _problem(tool, listing, version)
@@ -108,7 +108,7 @@ def only_tools(tools: list[Any], listing: dict[str, Any], version: str, tell: Ca
         if problem is None:
             kept.append(mended)
         else:
-            tell(f"a tool it lists is left out: {problem}")
+            tell(f"an invalid tool is left out: {problem}")
     return kept
 
 
@@ -129,9 +129,9 @@ def _problem(tool: Any, listing: dict[str, Any], version: str) -> str | None:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["loc"][:1] != ("tools",):
-            return None  # the listing itself is wrong, and its own check says so
+            return None  # the listing itself is invalid, which the SDK reports
         known = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
-        place = ".".join(str(step) for step in first["loc"][2:]) or "all of it"
+        place = ".".join(str(step) for step in first["loc"][2:]) or "definition"
         return printable(f"{str(known.get('name'))!r:.80}: {place}: {first['msg']}", _MAX_NAME)
     except KeyError:
         return None
@@ -141,7 +141,7 @@ def _problem(tool: Any, listing: dict[str, Any], version: str) -> str | None:
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
 MAX_ROUNDS = 10
-"""How often one call may ask for input before it is given up."""
+"""How often one call may ask for input before it fails."""
 _STATE_ONLY_SECONDS = 0.1
 
 Ask = Callable[[ElicitRequestParams], Awaitable[tuple[Action, Content | None]]]
@@ -149,28 +149,28 @@ Ask = Callable[[ElicitRequestParams], Awaitable[tuple[Action, Content | None]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """Whom a session tells what its server says unasked."""
+    """Callbacks for what a server sends without being asked."""
 
     tools_changed: Callable[[], None]
     logged: Callable[[str, str | None, Any], None]
     """Level, logger, data."""
     strayed: Callable[[Exception], None]
-    """Something arrived that is no message."""
+    """Called with the parse error of something that is not a protocol message."""
     left_out: Callable[[str], None]
-    """A tool it listed is none."""
+    """Called with the reason why a listed tool was dropped."""
     asked: Ask
-    """A question of a server of the older revisions, which does not say which call it belongs to."""
+    """Answers an elicitation of the older protocol, which does not name the call it belongs to."""
 
 
 class _Session(ClientSession):
-    """The SDK's session, without its own check of results: a hostile output schema could freeze that."""
+    """The SDK's session without its result validation, which a malicious output schema could stall."""
 
     async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
-        """Do nothing; `client_output.py` does it within bounds."""
+        """Do nothing; `tools.output_check` validates with bounded cost."""
 
 
 class UpstreamSession:
-    """What is asked of a connected server."""
+    """The requests to a connected server."""
 
     def __init__(self, session: ClientSession, link: Link) -> None:
         self._session = session
@@ -178,19 +178,19 @@ class UpstreamSession:
 
     @property
     def protocol_version(self) -> str | None:
-        """The revision both speak."""
+        """The negotiated protocol version."""
         return self._session.protocol_version
 
     @property
     def is_modern(self) -> bool:
-        """Whether that is 2026-07-28 or later."""
+        """Whether the protocol version is 2026-07-28 or later."""
         return self.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def negotiate(self, *, probe: bool) -> None:
-        """Agree on a revision: ask by the newer way first (`probe`), then shake hands by the older one.
+        """Negotiate the protocol version: try `server/discover` first (`probe`), then the older `initialize`.
 
         Raises:
-            MCPError: There is no way.
+            MCPError: Neither succeeds.
         """
         if probe:
             try:
@@ -199,13 +199,13 @@ class UpstreamSession:
                 if self.link.seal.trouble(error) is not None or self.link.broken.is_set():
                     raise
             except (RuntimeError, ValidationError):
-                pass  # it answered, but with no revision of the newer kind
+                pass  # it answered, but without a version of the newer protocol
             else:
                 return
         await self._session.initialize()
 
     async def list_tools(self) -> tuple[list[Tool], list[str]]:
-        """List the server's tools, page by page; also gives what was wrong with the listing."""
+        """Return the server's tools, read page by page, and the problems of the listing."""
         capabilities = self._session.server_capabilities
         if capabilities is None or capabilities.tools is None:
             return [], []
@@ -221,12 +221,12 @@ class UpstreamSession:
             if not cursor:
                 return found, []
             if cursor in seen:
-                return found, ["its listing comes back to a page it gave before; what was listed till then is taken"]
+                return found, ["its listing repeats a page; the tools listed before it are used"]
             seen.add(cursor)
         return found, [f"its listing has more than {MAX_PAGES} pages; the rest is left out"]
 
     async def ping(self) -> bool:
-        """See whether it answers; an error of its own is an answer too."""
+        """Return whether the server answers; an error response counts as an answer."""
         try:
             if self.is_modern:
                 await self._session.send_discover(self.protocol_version or LATEST_MODERN_VERSION)
@@ -234,14 +234,14 @@ class UpstreamSession:
                 await self._session.send_ping()
         except MCPError as error:
             return self.link.seal.trouble(error) is None and error.code != REQUEST_TIMEOUT
-        except Exception as error:  # noqa: BLE001  whatever it said, it said something, unless there was nobody to ask
+        except Exception as error:  # noqa: BLE001  an invalid response is still a response
             return isinstance(error, ValidationError)
         return True
 
     async def watch(self, changed: Callable[[], None]) -> bool:
-        """Say when the list of tools changed, for as long as the server tells; gives whether to listen again.
+        """Call `changed` for each change of the tool list until the subscription ends; return whether to resubscribe.
 
-        Servers of the older revisions tell unasked, through `Hooks.tools_changed`.
+        Servers of the older protocol notify without a subscription, through `Hooks.tools_changed`.
         """
         capabilities = self._session.server_capabilities
         tools = None if capabilities is None else capabilities.tools
@@ -249,7 +249,7 @@ class UpstreamSession:
             return False
         try:
             async with listen(self._session, tools_list_changed=True) as events:
-                changed()  # what changed before anyone listened
+                changed()  # for changes before the subscription
                 async for _ in events:
                     changed()
         except (MCPError, SubscriptionLost, TimeoutError):
@@ -259,11 +259,11 @@ class UpstreamSession:
     async def call(
         self, name: str, arguments: Mapping[str, Any], *, seconds: float, on_progress: ProgressFnT, ask: Ask
     ) -> CallToolResult:
-        """Call a tool; questions that its server asks on the way are put to `ask`.
+        """Call a tool; elicitations of its server are answered by `ask`.
 
         Raises:
             MCPError: The server answered with an error, or not at all.
-            ValidationError: Its answer is none of the protocol's.
+            ValidationError: Its answer does not conform to the protocol.
         """
         responses: InputResponses | None = None
         state: str | None = None
@@ -282,7 +282,7 @@ class UpstreamSession:
             except MCPError as error:
                 if error.code != HEADER_MISMATCH or relisted or not self.is_modern:
                     raise
-                relisted = True  # it was turned down because what we know of the tool is out of date
+                relisted = True  # it was rejected because our definition of the tool is out of date
                 await self.list_tools()
                 continue
             if not isinstance(result, InputRequiredResult):
@@ -293,7 +293,7 @@ class UpstreamSession:
     @staticmethod
     async def _answers(result: InputRequiredResult, ask: Ask) -> InputResponses | None:
         if not result.input_requests:
-            await anyio.sleep(_STATE_ONLY_SECONDS)  # it only wants to be asked again
+            await anyio.sleep(_STATE_ONLY_SECONDS)  # the server only wants the call to be repeated
             return None
         answers: InputResponses = {}
         for key, request in result.input_requests.items():
@@ -303,13 +303,13 @@ class UpstreamSession:
                 case ListRootsRequest():
                     answers[key] = ListRootsResult(roots=[])
                 case _:
-                    raise MCPError(INVALID_REQUEST, "it asked for a model's answer, and there is none for it here")
+                    raise MCPError(INVALID_REQUEST, "it requested sampling, which this client does not support")
         return answers
 
 
 @asynccontextmanager
 async def opened(link: Link, hooks: Hooks, *, seconds: float) -> AsyncGenerator[UpstreamSession, None]:
-    """Connect over a link; what is asked has `seconds` to be answered where nothing else is said."""
+    """Connect over a link and yield the session; `seconds` is the default timeout of a request."""
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, Exception):
@@ -321,7 +321,7 @@ async def opened(link: Link, hooks: Hooks, *, seconds: float) -> AsyncGenerator[
         hooks.logged(params.level, params.logger, params.data)
 
     async def on_question(
-        context: ClientRequestContext,  # noqa: ARG001  the SDK gives it by name
+        context: ClientRequestContext,  # noqa: ARG001  the SDK passes it by name
         params: ElicitRequestParams,
     ) -> ElicitResult | ErrorData:
         return _answer(*await hooks.asked(params))
@@ -347,7 +347,7 @@ async def opened(link: Link, hooks: Hooks, *, seconds: float) -> AsyncGenerator[
 def _answer(action: Action, content: Content | None) -> ElicitResult:
     try:
         return ElicitResult(action=action, content=content)
-    except ValidationError:  # the protocol takes flat forms only
+    except ValidationError:  # the protocol accepts flat forms only
         return ElicitResult(action="decline")
 
 

@@ -1,4 +1,4 @@
-"""A server in a process of its own, spoken to over its standard streams; its whole group ends with the link."""
+"""The stdio transport: a server in its own process group, which is killed when the link closes."""
 
 import os
 import shutil
@@ -34,13 +34,13 @@ _FOLDERS = {
 
 
 class Scratch:
-    """A folder of one server's own, kept while it is restarted and removed in the end."""
+    """A private temporary directory of one server, kept across restarts and removed at the end."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
 
     def variables(self) -> dict[str, str]:
-        """Make the folders, and give the variables that point there."""
+        """Create the directories and return the environment variables that point to them."""
         if self._path is None:
             self._path = Path(tempfile.mkdtemp(prefix="spindle-mcp-"))
         made: dict[str, str] = {}
@@ -51,7 +51,7 @@ class Scratch:
         return made
 
     def remove(self) -> None:
-        """Remove the folder; what cannot be removed is left to the system."""
+        """Remove the directory; errors are ignored."""
         if self._path is not None:
             shutil.rmtree(self._path, ignore_errors=True)
             self._path = None
@@ -60,17 +60,17 @@ class Scratch:
 def environment(
     spec: ServerSpec, own: Mapping[str, str], scratch: Mapping[str, str], secrets: Mapping[str, str]
 ) -> dict[str, str]:
-    """Put a server's environment together; `own` is that of this process, and nothing else of it gets through.
+    """Build a server's environment; of `own`, the environment of this process, only listed variables are passed on.
 
-    A name that looks secret passes only when it is written out in `env_passthrough`, `env` or `env_secrets`.
+    A name that looks secret is passed only when `env_passthrough`, `env` or `env_secrets` names it exactly.
     """
     passed = {name: own[name] for name in INHERITED if name in own}
     for wanted in spec.env_passthrough:
         passed |= {name: own[name] for name in own if name == wanted or _is_covered(name, wanted)}
-    # A shell function smuggled in as a variable is run by some shells.
+    # Some shells execute a function definition in a variable (Shellshock).
     passed = {name: value for name, value in passed.items() if not value.startswith("()")}
     given = {**passed, **spec.env, **secrets}
-    if "HOME" in given:  # then what programs keep below it is found there too, such as a cache
+    if "HOME" in given:  # then programs must find the files they keep below it, such as a cache
         scratch = {name: place for name, place in scratch.items() if not name.endswith("_HOME")}
     return {**scratch, **given}
 
@@ -81,8 +81,8 @@ def _is_covered(name: str, pattern: str) -> bool:
 
 
 def program(command: str, env: Mapping[str, str], cwd: str | None) -> str | None:
-    """Find the program a command means, as the server's own PATH has it."""
-    if os.path.dirname(command):  # noqa: PTH120  a bare name is to be looked up, and a Path does not tell it from ./name
+    """Resolve a command to a program on the server's own PATH, or return `None`."""
+    if os.path.dirname(command):  # noqa: PTH120  only a bare name is looked up, and a Path drops the ./ of ./name
         base = Path(cwd) if cwd else Path()
         return command if (base / command).exists() else None
     return shutil.which(command, path=env.get("PATH", os.defpath))
@@ -91,7 +91,7 @@ def program(command: str, env: Mapping[str, str], cwd: str | None) -> str | None
 _STDERR_BYTES = 8 << 10
 _STDERR_LINES = 8
 _EXIT_SECONDS = 2.0
-"""For a server to end by itself when its stdin closes, and again after SIGTERM."""
+"""Time for a server to exit after its stdin closes, and again after SIGTERM."""
 _POLL_SECONDS = 0.01
 _SLOW_POLL_SECONDS = 0.5
 _LAST_OUTPUT_SECONDS = 0.25
@@ -99,7 +99,7 @@ _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream
 
 
 class StdioLink:
-    """Starts the process, carries messages, keeps the last of its stderr."""
+    """The stdio link: starts the process, exchanges messages, and keeps the end of its stderr."""
 
     def __init__(self, spec: ServerSpec, env: Mapping[str, str]) -> None:
         self.seal = Seal()
@@ -110,17 +110,17 @@ class StdioLink:
         self._exit: int | None = None
 
     def last_words(self) -> str:
-        """The last lines of its stderr, and how it ended."""
+        """Return the exit status and the last lines of stderr."""
         ended = "" if self._exit is None else _how_it_ended(self._exit)
         words = self._stderr.lines(_STDERR_LINES)
-        return "; it last wrote to stderr: ".join(part for part in (ended, words) if part)
+        return "; its stderr ended with: ".join(part for part in (ended, words) if part)
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any, None]:
-        """Start the server, give the streams of its messages, and end it with its whole group.
+        """Start the server, yield its message streams, and kill its process group on exit.
 
         Raises:
-            OSError: It cannot be started.
+            OSError: The server cannot be started.
         """
         process = await self._started()
         incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -137,7 +137,7 @@ class StdioLink:
                 finally:
                     read_stream.close()
                     write_stream.close()
-                    # Whatever happens to the caller, the process must not be left behind; every wait in it is bounded.
+                    # The process must not outlive a cancelled caller; every wait in `_end` is bounded.
                     with anyio.CancelScope(shield=True):
                         await self._end(process)
                     pumps.cancel_scope.cancel()
@@ -149,13 +149,13 @@ class StdioLink:
         spec = self._spec
         command = program(spec.command or "", self._env, spec.cwd)
         if command is None:
-            raise FileNotFoundError(f"no program is called {spec.command!r}; look at command and at its PATH")
+            raise FileNotFoundError(f"program {spec.command!r} was not found; check command and the server's PATH")
         if spec.cwd is not None and not await anyio.Path(spec.cwd).is_dir():
-            raise NotADirectoryError(f"cwd {spec.cwd!r} is no folder")
+            raise NotADirectoryError(f"cwd {spec.cwd!r} is not a directory")
         scope = anyio.CancelScope(shield=True)
-        with scope:  # or a start that is cancelled half-way would leave a process that nobody knows of
+        with scope:  # a start cancelled half-way would leak a process
             return await anyio.open_process([command, *spec.args], env=self._env, cwd=spec.cwd, start_new_session=True)
-        raise OSError("it was not started")  # never reached: nobody cancels the scope
+        raise OSError("it was not started")  # unreachable: the scope is never cancelled
 
     async def _read(self, stdout: ByteReceiveStream, out: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         lines = BoundedLines(MAX_MESSAGE_BYTES)
@@ -168,7 +168,7 @@ class StdioLink:
 
     def _parsed(self, line: bytes | TooLong) -> SessionMessage | Exception:
         if isinstance(line, TooLong):
-            message = f"its answer of {line.size} bytes is larger than the {MAX_MESSAGE_BYTES} that are taken"
+            message = f"its answer of {line.size} bytes is larger than the limit of {MAX_MESSAGE_BYTES}"
             request_id = line.request_id()
             if request_id is None:
                 return ValueError(message)
@@ -176,7 +176,7 @@ class StdioLink:
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
-            return ValueError(f"a line of {len(line)} bytes on its stdout is no message of the protocol")
+            return ValueError(f"a line of {len(line)} bytes on its stdout is not a protocol message")
 
     async def _write(
         self,
@@ -198,13 +198,13 @@ class StdioLink:
                     return
 
     async def _watch_exit(self, process: Process) -> None:
-        """Notice its end also where something it started holds its stdout open."""
+        """Detect its exit even when a child process holds its stdout open."""
         await _exit_of(process)
-        await anyio.sleep(_LAST_OUTPUT_SECONDS)  # what it said last may still be in the pipe
+        await anyio.sleep(_LAST_OUTPUT_SECONDS)  # the last output may still be in the pipe
         self.broken.set()
 
     async def _let_go(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Release those who wait for a server to read what it never will."""
+        """Release senders that wait for a server that no longer reads."""
         await self.broken.wait()
         messages.close()
 
@@ -219,7 +219,7 @@ class StdioLink:
         if not await _exited(process):
             _signal_group(process.pid, signal.SIGTERM)
             await _exited(process)
-        # Also when it ended by itself: what it started is in its group, and nobody else would end that.
+        # Also after a clean exit: processes it started are still in its group.
         _signal_group(process.pid, signal.SIGKILL)
         await _exited(process)
         self._exit = process.returncode
@@ -227,7 +227,7 @@ class StdioLink:
 
 
 async def _drained(stream: ByteReceiveStream) -> None:
-    """Read on after nobody listens: a server that cannot write would not come to its end."""
+    """Discard further output: a server blocked on a full pipe would not exit."""
     with suppress(*_GONE):
         while True:
             await stream.receive()
@@ -239,7 +239,7 @@ async def _exit_of(process: Process) -> None:
     except ProcessLookupError:
         return
     except (AttributeError, OSError):  # not on this system
-        while process.returncode is None:  # noqa: ASYNC110  nobody tells us
+        while process.returncode is None:  # noqa: ASYNC110  there is no event to wait for
             await anyio.sleep(_SLOW_POLL_SECONDS)
         return
     try:
@@ -251,7 +251,7 @@ async def _exit_of(process: Process) -> None:
 async def _exited(process: Process) -> bool:
     # Not `wait()`: it also waits for the pipes, which a child of the server may hold open.
     with anyio.move_on_after(_EXIT_SECONDS):
-        while process.returncode is None:  # noqa: ASYNC110  nobody tells us
+        while process.returncode is None:  # noqa: ASYNC110  there is no event to wait for
             await anyio.sleep(_POLL_SECONDS)
     return process.returncode is not None
 
@@ -259,23 +259,23 @@ async def _exited(process: Process) -> bool:
 def _signal_group(pid: int, number: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform != "win32":
-            os.killpg(pid, number)  # it leads its own group, so nothing of ours is in it
+            os.killpg(pid, number)  # it leads its own group, so this process is not in it
 
 
 async def _released(process: Process) -> None:
-    """Close the pipes, also those whose other end somebody still holds."""
+    """Close the pipes, including those whose other end is still open."""
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             with suppress(*_GONE):
                 await stream.aclose()
     if transport is not None:
-        transport.close()  # asyncio's own, which nothing public gives
+        transport.close()  # asyncio offers no public access to it
 
 
 def _how_it_ended(code: int) -> str:
     if code >= 0:
         return f"it ended with exit code {code}"
     with suppress(ValueError):
-        return f"it was ended by {signal.Signals(-code).name}"
-    return f"it was ended by signal {-code}"
+        return f"it was killed by {signal.Signals(-code).name}"
+    return f"it was killed by signal {-code}"

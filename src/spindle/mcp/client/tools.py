@@ -1,4 +1,4 @@
-"""A server's tools as ours, and the shelf they stand on: kept up to date by what changed, one row at a time."""
+"""Converts a server's tools into ours and keeps their registrations in line with its latest listing."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,9 +25,9 @@ _MAX_DEPTH = 200
 
 
 def with_defs(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the schema with `definitions` at its root as `$defs`, and with what refers to them.
+    """Return the schema with `definitions` at its root renamed to `$defs`, and its references rewritten.
 
-    One that has `$defs` too, or marks a new root inside by `$id`, is left as it is: its references say what they mean.
+    A schema that also has `$defs` is returned unchanged, as is a subschema with its own `$id`.
     """
     if not isinstance(schema.get("definitions"), Mapping) or "$defs" in schema:
         return dict(schema)
@@ -37,7 +37,7 @@ def with_defs(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rewritten(node: Any, depth: int) -> Any:
     if depth > _MAX_DEPTH:
-        return node  # the schema's own checks refuse it
+        return node  # the schema's own validation rejects it
     if isinstance(node, list):
         return [_rewritten(each, depth + 1) for each in cast("list[Any]", node)]
     if not isinstance(node, Mapping):
@@ -63,10 +63,10 @@ OutputCheck = Callable[[Any, bool], str | None]
 
 
 def output_check(schema: Mapping[str, Any], *, tool: str) -> OutputCheck:
-    """Make the function that says what is wrong with structured content, or nothing.
+    """Return a function that checks structured content and returns the problem, or `None`.
 
     Raises:
-        InvalidToolError: The schema is none, or would make a check too costly.
+        InvalidToolError: The schema is invalid, or validation would be too costly.
     """
     try:
         validate = cast("Callable[[Any], Any]", RawSchema(_of_any_value(schema), tool=tool).validate)
@@ -74,21 +74,21 @@ def output_check(schema: Mapping[str, Any], *, tool: str) -> OutputCheck:
         reason = str(error.__cause__ or error)
         raise InvalidToolError(f"its output schema {reason}", tool=tool, field="output_schema") from error
 
-    def check(value: Any, is_given: bool) -> str | None:  # noqa: FBT001  a pair of facts about one thing
+    def check(value: Any, is_given: bool) -> str | None:  # noqa: FBT001  both describe one value
         if not is_given:
-            return f"The tool {tool!r} declares an output schema, but gave no structured content."
+            return f"The tool {tool!r} declares an output schema, but returned no structured content."
         try:
             validate(value)
         except InvalidToolArgsError as error:
             said = "; ".join(_said(problem) for problem in cast("tuple[Problem, ...]", error.problems)[:5])
-            return f"The tool {tool!r} gave structured content that does not fit its own output schema: {said}"
+            return f"The tool {tool!r} returned structured content that does not match its output schema: {said}"
         return None
 
     return check
 
 
 def _of_any_value(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Say the same without a `type` at the root: arguments must be an object there, a result may be any value."""
+    """Move the root `type` into `allOf`: `RawSchema` requires an object at the root, a result may be any value."""
     conditions = schema.get("allOf", [])
     if "type" not in schema or not isinstance(conditions, list):
         return schema
@@ -109,27 +109,27 @@ Warn = Callable[[str], None]
 
 
 class Available(Protocol):
-    """Whether a server's tools can be called now, and why not."""
+    """The availability check of a server's tools."""
 
     def __call__(self) -> bool:
-        """Say whether."""
+        """Return whether they can be called now."""
         ...
 
     def why(self) -> str:
-        """Say why not."""
+        """Return why they cannot be called."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """One call as its server gets it."""
+    """One call to an upstream server."""
 
     tool: str
-    """The server's own name for it."""
+    """The server's own name of the tool."""
     args: dict[str, Any]
     ctx: ToolContext
     is_repeatable: bool
-    """Whether doing it twice does no harm, by our own knowledge."""
+    """Whether the call may be sent twice: its tool is known to be idempotent."""
     check_output: OutputCheck | None
 
 
@@ -137,15 +137,15 @@ Forward = Callable[[Wanted], Awaitable[Ok | Err]]
 
 
 def full_name(server: str, tool: str) -> str:
-    """Give the name a model knows a server's tool by."""
+    """Return the registered name of a server's tool."""
     return f"mcp__{server}__{tool}"
 
 
 def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, available: Available, warn: Warn) -> Tool:
-    """Make our tool of a server's; what the server says of itself is a hint, and changes nothing unless it is trusted.
+    """Build a `Tool` from a server's definition; its annotations count only if the server is trusted.
 
     Raises:
-        InvalidToolError: Its input schema is none, or could make a call too costly.
+        InvalidToolError: Its input schema is invalid, or validation would be too costly.
     """
     bare = foreign.name
     check = _output_check_of(foreign, warn)
@@ -198,19 +198,19 @@ def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> dic
 
 
 def shown(name: str) -> str:
-    """Quote a foreign name for a warning."""
+    """Quote a server-provided name for a warning."""
     return repr(printable(name, _MAX_NAME))
 
 
 @dataclass(slots=True)
 class _Row:
     listed: str
-    """The tool as its server listed it, to tell whether it changed."""
+    """The definition as its server listed it, to detect changes."""
     tool: Tool
 
 
 class ServerTools:
-    """One server's part of the registry."""
+    """The registered tools of one server."""
 
     def __init__(self, spec: ServerSpec, registry: ToolRegistry, warn: Warn) -> None:
         self._spec = spec
@@ -218,13 +218,13 @@ class ServerTools:
         self._warn = warn
         self._rows: dict[str, _Row] = {}
         self._refused: dict[str, str] = {}
-        """What is not offered and why, so that it is told once."""
+        """Why tools are not offered, so that each problem is reported once."""
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def put(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool"], Tool]) -> bool:
-        """Bring the registry to what the server lists now, by the difference; says whether anything changed."""
+        """Update the registry to the server's current listing; return whether anything changed."""
         wanted, refused = self._chosen(foreign)
         changed = False
         for bare in [bare for bare in self._rows if bare not in wanted]:
@@ -240,7 +240,7 @@ class ServerTools:
                 changed = True
                 continue
             refused[bare] = problem
-            if row is not None:  # what it was called with till now is not what the server takes any more
+            if row is not None:  # the server no longer accepts the registered definition
                 self._registry.unregister(self._rows.pop(bare).tool.name)
                 changed = True
         self._tell(refused)
@@ -253,7 +253,7 @@ class ServerTools:
             if allowed is not None and each.name not in allowed:
                 continue
             if each.name in wanted:
-                refused[f"{each.name} (again)"] = f"it lists {shown(each.name)} twice; the first is taken"
+                refused[f"{each.name} (again)"] = f"it lists {shown(each.name)} twice; the first is used"
             elif not each.name:
                 refused[""] = "it lists a tool without a name, which is left out"
             else:
@@ -266,11 +266,11 @@ class ServerTools:
     def _place(
         self, bare: str, foreign: "ForeignTool", listed: str, make: Callable[["ForeignTool"], Tool]
     ) -> str | None:
-        """Register one tool, or say why not."""
+        """Register one tool; return the problem if that is not possible."""
         name = full_name(self._spec.name, bare)
         holder = self._registry.entry(name)
         if holder is not None and (holder.mcp_server, holder.mcp_tool) != (self._spec.name, bare):
-            return f"its tool {shown(bare)} is left out: {holder.provenance} has the name {shown(name)} already"
+            return f"its tool {shown(bare)} is left out: the name {shown(name)} is taken by {holder.provenance}"
         try:
             tool = make(foreign)
         except InvalidToolError as error:
@@ -287,5 +287,5 @@ class ServerTools:
 
     @property
     def has_refused(self) -> bool:
-        """Whether a tool was left out, and might find its place when another server's goes."""
+        """Whether a tool was rejected, and may be accepted once another server's tool is gone."""
         return bool(self._refused)

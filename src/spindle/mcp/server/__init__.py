@@ -1,4 +1,4 @@
-"""Our tools, offered to MCP clients; open `tool_server.py` first."""
+"""The MCP server: offers our tools to MCP clients; open `tool_server.py` first."""
 
 from spindle.doors import open_door
 

@@ -1,6 +1,6 @@
-"""A gate as a request that an MCP client answers, and the answer back.
+"""Converts gates into requests to an MCP client, and the client's answers into gate values.
 
-A question to the client's user becomes a form; one to its model, or for its roots, is what the protocol has for it.
+A question to the client's user becomes a form (elicitation); `Sampling` and `ListRoots` have their own requests.
 """
 
 import re
@@ -39,19 +39,19 @@ _FORM_WORDS: Final = frozenset(
         *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "items"),
     }
 )
-"""What the specification lets a field of a form say."""
+"""The JSON Schema keywords that the specification allows in a form field."""
 _SHOWN_BY_THE_FORM: Final = ("schema", "mode")
-"""What an upstream server's question says beside its words."""
+"""Keys of an upstream server's payload that the form already shows."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
 def key_of(gate: Gate) -> str:
-    """Name a question, for a client that answers several: by its reason, where that is a name."""
+    """Return the key of a question: its reason if that is a valid key, otherwise a default."""
     return gate.reason if _NAME.fullmatch(gate.reason) else _FIELD
 
 
 def keyed(gates: Sequence[Gate]) -> dict[str, Gate]:
-    """Name the questions that are asked together, each by a name of its own."""
+    """Assign a unique key to each question that is asked together."""
     named: dict[str, Gate] = {}
     for gate in gates:
         key = wanted = key_of(gate)
@@ -64,14 +64,14 @@ def keyed(gates: Sequence[Gate]) -> dict[str, Gate]:
 
 
 def capability_of(gate: Gate) -> Capability:
-    """Say what a client must have declared to be asked this."""
+    """Return the capability that a client must have declared to answer this gate."""
     if isinstance(gate.payload, Sampling):
         return "sampling"
     return "roots" if isinstance(gate.payload, ListRoots) else "elicitation"
 
 
 def request_of(gate: Gate) -> InputRequest:
-    """Write a gate as the request that asks a client."""
+    """Convert a gate into the request to the client."""
     asked: object = gate.payload
     if isinstance(asked, ListRoots):
         return ListRootsRequest()
@@ -88,7 +88,7 @@ def request_of(gate: Gate) -> InputRequest:
 
 
 def result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | ElicitResult]:
-    """Say what a client answers such a request with."""
+    """Return the result type of the request for this gate."""
     match capability_of(gate):
         case "sampling":
             return CreateMessageResult
@@ -99,23 +99,23 @@ def result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | Elic
 
 
 def answer(gates: Sequence[Gate], answers: Mapping[str, InputResponse]) -> Round:
-    """Settle the gates whose answers are there; gives those that must be asked again."""
+    """Settle the gates that have an answer, and return those that must be asked again."""
     for key, gate in keyed(gates).items():
         if key in answers and not gate.is_settled:
             settle(gate, answers[key])
     if any(gate.settlement is not None and gate.settlement.result != "resolved" for gate in gates):
-        return ()  # one failure ends the others, too
+        return ()  # one failure cancels the others
     return tuple(gate for gate in gates if not gate.is_settled)
 
 
 def form_of(gate: Gate) -> ElicitRequest:
-    """Write a gate as the request that asks a client's user."""
+    """Convert a gate into a form for the client's user."""
     params = ElicitRequestFormParams(message=_message(gate), requested_schema=_fields(gate.schema)[0])
     return ElicitRequest(params=params)
 
 
 def settle(gate: Gate, answered: InputResponse) -> None:
-    """Settle a gate with what the client answered; an answer to something else is none, and leaves it open."""
+    """Settle a gate with the client's answer; an answer of another type is ignored."""
     match capability_of(gate), answered:
         case "elicitation", ElicitResult():
             _settle_form(gate, answered)
@@ -137,7 +137,7 @@ def _sampled(answered: CreateMessageResult | CreateMessageResultWithTools) -> Sa
 
 
 def _settle_form(gate: Gate, answered: ElicitResult) -> None:
-    """Settle a gate with what the user said; an answer that does not fit gives the gate up."""
+    """Settle a gate with the user's answer; an answer that does not match its schema rejects the gate."""
     if answered.action == "accept":
         content: Mapping[str, Any] = answered.content or {}
         is_wrapped = _fields(gate.schema)[1]
@@ -152,7 +152,7 @@ def _settle_form(gate: Gate, answered: ElicitResult) -> None:
 
 
 def _message(gate: Gate) -> str:
-    """Say what is asked: the payload's own question where it has one, else the reason and the payload's facts."""
+    """Return the form's message: the payload's question if there is one, otherwise the reason and the payload."""
     payload: object = gate.payload
     if isinstance(payload, Mapping):
         facts = cast("Mapping[str, object]", payload)
@@ -166,7 +166,7 @@ def _message(gate: Gate) -> str:
 
 
 def _fields(schema: Any) -> tuple[dict[str, Any], bool]:
-    """Give the form, and whether its one field stands for the whole value."""
+    """Return the schema of the form, and whether its only field holds the whole value."""
     described = _described(schema)
     properties = described.get("properties")
     if described.get("type") == "object" and isinstance(properties, Mapping):
@@ -187,7 +187,7 @@ def _described(schema: Any) -> dict[str, Any]:
 
 
 def _field(schema: Any) -> dict[str, Any] | None:
-    """Give a field of a form; `None` for what a form cannot ask."""
+    """Return a form field for a schema, or `None` when a form cannot express it."""
     if not isinstance(schema, Mapping):
         return None
     given = cast("Mapping[str, Any]", schema)
@@ -200,7 +200,7 @@ def _field(schema: Any) -> dict[str, Any] | None:
 
 
 def _is_choice(items: Any) -> bool:
-    """Say whether a list's items are texts to choose from, which a form shows as boxes to tick."""
+    """Return whether the items are a fixed choice of strings, which a form shows as checkboxes."""
     if not isinstance(items, Mapping):
         return False
     given = cast("Mapping[str, Any]", items)

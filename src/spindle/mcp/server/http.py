@@ -1,4 +1,4 @@
-"""The server over streamable HTTP: who may come in, and the page that says how it is."""
+"""The server over streamable HTTP: authentication, Host and Origin checks, the health page, and request timeouts."""
 
 import asyncio
 import hashlib
@@ -26,37 +26,37 @@ from spindle.mcp.server.tool_server import Caller, Context, ToolServer
 HEALTH: Final = "/health"
 _SESSION: Final = "mcp-session-id"
 _DONE: Final = 200
-_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  nobody calls a server by these names
+_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  compared with, not bound; no client uses them as a Host
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HttpSettings:
-    """Where the server listens, and who may come in.
+    """The address to listen on, and the clients to accept.
 
     Raises:
-        UsageError: It would be open to other machines without a token.
+        UsageError: The path is invalid, or other machines could connect without a token.
     """
 
     host: str = "127.0.0.1"
     port: int = 8321
     path: str = "/mcp"
     tokens: Mapping[str, str | None] = field(default_factory=dict[str, str | None], repr=False)
-    """The SHA-256 of each bearer token, in hexadecimal, and its profile; without any, everybody may come in."""
+    """The hexadecimal SHA-256 of each bearer token → its profile; when empty, no token is required."""
     allowed_hosts: Sequence[str] = ()
     allowed_origins: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or self.path == HEALTH:
-            raise UsageError(f"the path begins with / and is not {HEALTH}, and this is {self.path!r}", field="path")
+            raise UsageError(f"the path must start with / and differ from {HEALTH}, got {self.path!r}", field="path")
         if not self.tokens and not is_loopback(self.host):
             raise UsageError(
-                f"{self.host} can be reached from other machines, so a bearer token is needed; "
-                "give a profile a token, or listen on 127.0.0.1",
+                f"{self.host} can be reached from other machines, so a bearer token is required; "
+                "add a token to a profile, or listen on 127.0.0.1",
                 field="tokens",
             )
 
     def security(self) -> TransportSecuritySettings:
-        """Say which `Host` and `Origin` headers are let in: a page in a browser must not reach this server."""
+        """Return the allowed `Host` and `Origin` headers: a web page in a browser must not reach this server."""
         names = ["127.0.0.1", "localhost", "[::1]"]
         if self.host not in _EVERYWHERE:
             names.append(f"[{self.host}]" if ":" in self.host else self.host)
@@ -67,7 +67,7 @@ class HttpSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -75,12 +75,12 @@ def is_loopback(host: str) -> bool:
 
 
 def token_hash(token: str) -> str:
-    """Give what a server keeps of a token."""
+    """Return the SHA-256 hash of a token, which is all the server stores."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def caller_of(ctx: Context) -> Caller:
-    """Say who sent a request: its session, or on the newer protocol its token."""
+    """Return the sender of a request: its session, or on the newer protocol its token."""
     given: object = ctx.request
     if not isinstance(given, Request):
         return Caller(key="pipe")
@@ -88,7 +88,7 @@ def caller_of(ctx: Context) -> Caller:
     token = _token_of(request)
     profile = None if token is None else token.subject
     session = request.headers.get(_SESSION)
-    # The newer protocol has no sessions: there nobody has looked whether the header tells the truth.
+    # The newer protocol has no sessions, so the SDK has not verified the header there.
     if session is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return Caller(key=_name_of(token), profile=profile, has_session=False)
     return Caller(key=_session_key(session, token), profile=profile)
@@ -104,12 +104,12 @@ def _name_of(token: AccessToken | None) -> str:
 
 
 def _session_key(session: str, token: AccessToken | None) -> str:
-    # The key is written into the journal, from which nobody may take over a session.
+    # The key is written to the journal, which must not allow a session to be taken over.
     return f"session {token_hash(session)[:16]} of {_name_of(token)}"
 
 
 def http_app(server: ToolServer, door: HttpSettings, *, health: Callable[[], Mapping[str, Any]] = dict) -> ASGIApp:
-    """Make the web application: the MCP endpoint, and the health page."""
+    """Build the ASGI application: the MCP endpoint and the health page."""
 
     async def healthy(request: Request) -> Response:
         user = request.scope.get("user")
@@ -128,7 +128,7 @@ def http_app(server: ToolServer, door: HttpSettings, *, health: Callable[[], Map
 
 
 class _Guard:
-    """Lets requests with a known token in, and says no word about which tokens there are."""
+    """ASGI middleware that checks Host, Origin and the bearer token, without revealing which tokens exist."""
 
     def __init__(self, app: ASGIApp, door: HttpSettings, forget: Callable[[str], None]) -> None:
         self._app, self._door, self._forget = app, door, forget
@@ -145,7 +145,7 @@ class _Guard:
         await (refused or self._app)(scope, receive, send)
 
     def _forgetting(self, request: Request, send: Send) -> Send:
-        """Watch for the answer that says that a session has ended."""
+        """Wrap `send` to drop the session once its DELETE has succeeded."""
 
         async def watching(message: Message) -> None:
             session = request.headers.get(_SESSION)
@@ -156,9 +156,9 @@ class _Guard:
         return watching
 
     async def _misled(self, request: Request) -> Response | None:
-        """Refuse what came here by a name that is not ours."""
+        """Reject requests with a Host or Origin that is not allowed."""
         for header, status in (("host", 421), ("origin", 403)):
-            # The SDK looks at the beginning alone, and "localhost:80@elsewhere" begins well.
+            # The SDK compares only the prefix, which "localhost:80@elsewhere" passes.
             if "@" in request.headers.get(header, "") or len(request.headers.getlist(header)) > 1:
                 return Response(f"Invalid {header.title()} header", status_code=status)
         return await self._security.validate_request(request)
@@ -167,17 +167,20 @@ class _Guard:
         if not self._door.tokens:
             return None
         given = request.headers.getlist("authorization")
-        # Of two, a proxy in front may have looked at the other one.
+        # With two headers, a proxy in front may have checked the other one.
         found = self._known(given[0]) if len(given) == 1 else None
         if found is not None:
             digest, profile = found
-            # The SDK ties a session to who opened it; it compares these two.
+            # The SDK binds a session to the client that opened it by comparing client_id and subject.
             access = AccessToken(token=digest, client_id=digest[:16], scopes=[], subject=profile)
             scope["user"] = AuthenticatedUser(access)
             return None
         if scope["path"] == HEALTH:
             return None
-        body = {"error": "unauthorized", "hint": "send Authorization: Bearer <token>; the server's owner has one"}
+        body = {
+            "error": "unauthorized",
+            "hint": "send Authorization: Bearer <token>; ask the server's owner for a token",
+        }
         return JSONResponse(body, status_code=401, headers={"WWW-Authenticate": 'Bearer realm="spindle"'})
 
     def _known(self, header: str) -> tuple[str, str | None] | None:
@@ -185,21 +188,21 @@ class _Guard:
         if scheme.lower() != "bearer" or not token.strip():
             return None
         digest = token_hash(token.strip())
-        # Every one is compared, so that the time tells nothing.
+        # Compare with every token, so that timing reveals nothing.
         matching = [known for known in self._door.tokens if hmac.compare_digest(known, digest)]
         return (matching[0], self._door.tokens[matching[0]]) if matching else None
 
 
 REQUEST_TIMEOUT_SECONDS: Final = 30.0
-"""A request must be there, whole, after one to two times this; how long an answer takes is another matter."""
+"""A request must be complete within one to two times this; the response has no such limit."""
 
 _NOT_LOOKED: Final = object()
 
 
 class IdleTimeoutProtocol(AutoHTTPProtocol):
-    """HTTP for clients that get to the point."""
+    """A uvicorn protocol that closes idle connections and slow requests (slowloris), which uvicorn does not."""
 
-    cycle: Any  # what uvicorn keeps of a connection, whichever of its parsers is there
+    cycle: Any  # set by uvicorn, with either of its parsers
     loop: Any
     transport: Any
     _clock: asyncio.TimerHandle | None = None
@@ -207,13 +210,13 @@ class IdleTimeoutProtocol(AutoHTTPProtocol):
 
     @override
     def connection_made(self, transport: Any) -> None:
-        """Begin to look at the clock."""
+        """Start the idle check."""
         super().connection_made(transport)
         self._look()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        """Look no more."""
+        """Stop the idle check."""
         if self._clock is not None:
             self._clock.cancel()
         super().connection_lost(exc)
@@ -221,7 +224,7 @@ class IdleTimeoutProtocol(AutoHTTPProtocol):
     def _look(self) -> None:
         cycle = self.cycle
         is_idle = cycle is None or cycle.response_complete or cycle.more_body
-        # The same as last time: nothing was asked in between either.
+        # The same cycle as at the last check: no request has completed in between.
         if is_idle and self._seen is cycle:
             self.transport.close()
             return

@@ -1,8 +1,8 @@
-"""A call of an MCP client while it runs, and the questions it asks on its way.
+"""Calls that run in their own task, and are parked while their questions wait for the client's answer.
 
-On the older protocol a server asks its client in the middle of a call. On the newer one it cannot: the call is answered
-with the question, and the client calls again with what its user said. So a call that may ask runs in a task of its own
-and is parked while nobody waits for it; it is never started twice.
+On the older protocol a server sends requests to its client during a call. On the newer one it cannot: the response to
+the call is the question, and the client calls again with the answer. So a call that may ask runs in its own task and is
+parked while no request waits for it; it is never started twice.
 """
 
 import math
@@ -25,25 +25,25 @@ News: TypeAlias = Round | CallOutcome
 
 MAX_PARKED: Final = 1_000
 MAX_PARKED_OF_ONE: Final = 100
-"""Of one client."""
+"""Limit for one client."""
 MAX_PARKED_SECONDS: Final = 900
-"""Longer than the seal on what a client sends back holds."""
+"""Longer than the sealed state of a client is valid."""
 
 
 class RunningCall:
-    """One call in a task of its own: `news` gives the questions it waits for, or its outcome."""
+    """One call in its own task: `news` returns the questions it waits for, or its outcome."""
 
     def __init__(self, peer: Peer, *, owner: str = "") -> None:
         self.peer = peer
-        """The client, by the request that waits for this call now."""
+        """The client behind the call."""
         self.owner = owner
-        """The client it was made for; nobody else's answer counts."""
+        """Key of the client that made the call; answers of other clients are ignored."""
         self.ticket = ""
-        """What its client comes back with: another one for each time it is asked, so that no answer counts twice."""
+        """The token with which the client resumes the call; new for each question, so that no answer counts twice."""
         self.parked_at = 0.0
         self.scope = anyio.CancelScope()
         self.questions: Round = ()
-        """What it waits for now."""
+        """The gates it waits for now."""
         self._send, self._receive = anyio.create_memory_object_stream[News](math.inf)
 
     async def run(self, execute: Execute) -> None:
@@ -53,14 +53,17 @@ class RunningCall:
             with self._send, self.scope, suppress(anyio.BrokenResourceError):
                 self._send.send_nowait(await execute())
         finally:
-            self.peer.ask_by = None  # or each would keep the other alive
+            self.peer.ask_by = None  # breaks the reference cycle
 
     async def _ask(self, gates: Sequence[Gate]) -> list[Any]:
         self._send.send_nowait(tuple(gates))
         return await self.peer.wait_for_all(gates)
 
     async def news(self) -> News | None:
-        """Wait for the next questions or the outcome; `None` when the call was cancelled. Who leaves cancels it."""
+        """Wait for the next questions or the outcome; return `None` if the call was cancelled.
+
+        Cancelling this wait cancels the call.
+        """
         try:
             told = await self._receive.receive()
         except anyio.EndOfStream:
@@ -76,20 +79,20 @@ class RunningCall:
         return told
 
     def cancel(self) -> None:
-        """End the call, if it still runs; it is recorded as cancelled."""
+        """Cancel the call if it still runs; it is recorded as cancelled."""
         self.scope.cancel()
         self._receive.close()
 
 
 class ParkedCalls:
-    """The calls that wait for their client to come back with an answer."""
+    """The calls that wait for an answer from their client."""
 
     def __init__(self) -> None:
         self._parked: OrderedDict[str, RunningCall] = OrderedDict()
         self._running: set[RunningCall] = set()
 
     def start(self, tasks: TaskGroup, execute: Execute, peer: Peer, *, owner: str = "") -> RunningCall:
-        """Start a call in a task of its own."""
+        """Start a call in its own task."""
         running = RunningCall(peer, owner=owner)
         self._running.add(running)
         tasks.start_soon(self._run, running, execute)
@@ -102,9 +105,9 @@ class ParkedCalls:
             self._running.discard(running)
 
     def park(self, running: RunningCall) -> str:
-        """Keep a call that waits for an answer, and give its ticket; who waited too long, or too many, are given up.
+        """Keep a call that waits for an answer and return its ticket; expired and excess calls are cancelled.
 
-        A client that leaves many open gives up its own first, not those of others.
+        A client over its own limit loses its oldest calls first, not those of other clients.
         """
         running.parked_at = anyio.current_time()
         running.ticket = token_urlsafe(16)
@@ -122,20 +125,20 @@ class ParkedCalls:
         return next(iter(self._parked.values())).parked_at
 
     def take(self, ticket: str, *, owner: str = "") -> RunningCall | None:
-        """Give the call a client came back for, once, and only to the client it was made for."""
+        """Remove and return a parked call, or `None` unless the ticket belongs to this client."""
         running = self._parked.get(ticket)
         if running is None or running.owner != owner:
             return None
         return self._parked.pop(ticket)
 
     def cancel_parked(self) -> None:
-        """Give up every call that waits for its client."""
+        """Cancel every parked call."""
         for running in self._parked.values():
             running.cancel()
         self._parked.clear()
 
     def cancel_all(self) -> None:
-        """Give up every call, waiting or not."""
+        """Cancel every call, parked or running."""
         self.cancel_parked()
         for running in tuple(self._running):
             running.cancel()

@@ -1,7 +1,7 @@
-"""The client behind one call: what it can be asked, how it is asked, and what it is told meanwhile.
+"""The MCP client behind one call: its capabilities, requests to it, and progress and log notifications.
 
-On the newer protocol each request of a client stands alone, so a call that was parked is waited for by another request
-than the one that began it. Whatever concerns the client goes by the request that waits now.
+On the newer protocol each request is independent, so a parked call is resumed by another request than the one that
+started it. Everything sent to the client goes through the request that waits now.
 """
 
 import json
@@ -38,14 +38,14 @@ from spindle.turns.gate_desk import GateDesk
 from spindle.turns.gates import Gate
 
 LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
-"""From the least to the most severe."""
+"""Log levels from the least to the most severe."""
 MAX_LINES: Final = 1_000
-"""Of the log, that one call may send."""
+"""Log messages that one call may send."""
 MAX_LINE_CHARS: Final = 4_000
 MAX_WAITING: Final = 2 * MAX_LINES
-"""Lines that are not sent yet; beyond that the oldest are given up."""
+"""Limit of queued notifications; beyond it the oldest are dropped."""
 LAST_WORDS_SECONDS: Final = 2.0
-"""For what is still waiting when the call has ended."""
+"""Time to send queued notifications after the call has ended."""
 _OTHER_NAMES: Final[dict[str, LoggingLevel]] = {"trace": "debug", "warn": "warning"}
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
@@ -53,7 +53,7 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 
 
 class ClientNotifier:
-    """The lines of one call on their way to its client."""
+    """The queue of progress and log notifications from one call to its client."""
 
     def __init__(self, events: Events) -> None:
         self._waiting: deque[ToolProgress | LoggingMessageNotificationParams] = deque(maxlen=MAX_WAITING)
@@ -68,7 +68,7 @@ class ClientNotifier:
 
     @asynccontextmanager
     async def to(self, request: Context, session: Session) -> AsyncGenerator[None]:
-        """Send to a request, while it waits for the call, what the call tells; all of that is out in the end."""
+        """Send the call's notifications to a request while it waits; flush the queue on exit."""
         self._wanted = _wanted_levels(request, session)
         self._has_token = bool(request.meta) and request.meta.get("progress_token") is not None
         if not self._wanted and not self._has_token:
@@ -92,7 +92,7 @@ class ClientNotifier:
             return
         self._lines += 1
         is_last = self._lines > MAX_LINES
-        data = f"This call has logged {MAX_LINES} lines; no more of them are sent." if is_last else _data_of(line)
+        data = f"This call has logged {MAX_LINES} lines; further lines are not sent." if is_last else _data_of(line)
         self._put(
             LoggingMessageNotificationParams(level=level, logger=line.tool_name, data=replace_lone_surrogates(data))
         )
@@ -107,7 +107,7 @@ class ClientNotifier:
                 told = self._waiting.popleft()
                 try:
                     await self._send(request, told)
-                except Exception:  # noqa: BLE001  a client that cannot be told is not the tool's concern
+                except Exception:  # noqa: BLE001  a failed notification must not fail the call
                     self._waiting.clear()
                     return
             if self._is_over:
@@ -119,14 +119,14 @@ class ClientNotifier:
         if isinstance(told, LoggingMessageNotificationParams):
             await request.session.send_notification(LoggingMessageNotification(params=told), request.request_id)
             return
-        # The specification wants each value above the one before; a tool need not care.
+        # The specification requires increasing values, a tool's percentages need not increase.
         self._last = max(self._last + 0.001, told.percent if told.percent is not None else 0.0)
         total = 100 if told.percent is not None else None
         await request.session.report_progress(self._last, total, replace_lone_surrogates(told.message))
 
 
 def _wanted_levels(request: Context, session: Session) -> tuple[LoggingLevel, ...]:
-    """Say which lines may be sent: none, until the client says from which level on it wants them."""
+    """Return the log levels to send: none until the client has set a level."""
     wanted: Any = session.log_level
     if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
         wanted = (request.meta or {}).get(LOG_LEVEL_META_KEY)
@@ -147,31 +147,31 @@ def _cut(text: str) -> str:
 
 
 _REJECTED = -1
-"""What clients answer when their user did not want a model to be asked."""
-_TASKS = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "give its roots"}
+"""The error code that clients return when their user rejects sampling."""
+_TASKS = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "list its roots"}
 
 
 class Peer:
-    """The client of one call."""
+    """The MCP client behind one call."""
 
     def __init__(self, request: Context, session: Session, call: Call, events: Events) -> None:
         self.request = request
-        """The one that waits for the call now."""
+        """The request that waits for the call now."""
         self.ask_by: AskAll | None = None
-        """How it is asked while the call is parked; `None` where it is asked in the middle of the call."""
+        """How to ask the client when the call is parked; `None` to send requests during the call."""
         self._session, self._call, self._events = session, call, events
         self._desk = GateDesk()
         self._telling = ClientNotifier(events)
 
     @asynccontextmanager
     async def waiting(self, request: Context) -> AsyncGenerator[None]:
-        """Have a request of the client wait for the call."""
+        """Attach the client request that waits for the call."""
         self.request = request
         async with self._telling.to(request, self._session):
             yield
 
     def can(self, capability: Capability) -> bool:
-        """Whether the client has declared a capability."""
+        """Return whether the client has declared a capability."""
         declared = self.request.session.client_capabilities or ClientCapabilities()
         if capability == "elicitation":
             return _shows_forms(declared.elicitation)
@@ -179,15 +179,15 @@ class Peer:
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether the client can be asked anything."""
+        """Whether the client has declared any capability to answer requests."""
         return self.can("elicitation") or self.can("sampling") or self.can("roots")
 
     async def ask(self, gates: Sequence[Gate]) -> list[Any]:
-        """Ask everything at once, and give the answers in the same order.
+        """Send all requests at once and return the answers in the same order.
 
         Raises:
-            ClientCapabilityError: The client has not declared that it can be asked one of them; nothing was sent.
-            UsageError: The protocol cannot ask one of them; nothing was sent.
+            ClientCapabilityError: The client has not declared a capability that one of them needs; nothing was sent.
+            UsageError: One of them cannot be expressed in the protocol; nothing was sent.
         """
         for gate in gates:
             self._check(gate)
@@ -200,37 +200,39 @@ class Peer:
         if not self.can(needed):
             raise ClientCapabilityError(
                 f"the tool {self._call.name!r} needs a client that can {_TASKS[needed]}, and this one has not declared "
-                f"the capability {needed!r}: use one that has, or do without the tool",
+                f"the capability {needed!r}: use another client, or do without the tool",
                 capability=needed,
                 tool=self._call.name,
             )
         try:
             request_of(gate)
         except Exception as error:
-            # Now, while somebody hears of it: once the call is parked, nobody would come back for it.
-            raise UsageError(f"a client cannot be asked {gate.reason!r}: {error}", tool=self._call.name) from error
+            # Fail now: once the call is parked, the error could not reach the client.
+            raise UsageError(
+                f"the question {gate.reason!r} cannot be sent to a client: {error}", tool=self._call.name
+            ) from error
 
     async def open_gate(self, gate: Gate) -> Any:
-        """Ask one thing."""
+        """Send one request and return its answer."""
         [answer] = await self.ask([gate])
         return answer
 
     async def wait_for_all(self, gates: Sequence[Gate]) -> list[Any]:
-        """Wait until all gates are settled by somebody else."""
+        """Wait until all gates are settled elsewhere."""
         return await open_all(self._wait, gates)
 
     async def _wait(self, gate: Gate) -> Any:
         return await self._desk.wait(gate, turn_id=self._call.tool_call_id, events=self._events)
 
     async def _ask_now(self, request: Context, gate: Gate) -> Any:
-        """Ask while the request waits, as the older protocol can."""
+        """Ask during the call, as the older protocol allows."""
         value: Any = None
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_put, request, gate)
             try:
                 value = await self._wait(gate)
-            except Exception as error:  # noqa: BLE001  raised below as it is, not as one of a group
+            except Exception as error:  # noqa: BLE001  raised below unwrapped, not inside an exception group
                 failure = error
             tasks.cancel_scope.cancel()
         if failure is not None:
@@ -239,7 +241,7 @@ class Peer:
 
 
 async def _put(request: Context, gate: Gate) -> None:
-    """Send the question with the call's own request, and settle the gate with the answer."""
+    """Send the question as part of the call's request and settle the gate with the answer."""
     about = ServerMessageMetadata(related_request_id=request.request_id)
     try:
         answered = await request.session.send_request(request_of(gate), result_type(gate), metadata=about)
@@ -251,12 +253,12 @@ async def _put(request: Context, gate: Gate) -> None:
         gate.reject(UsageError(f"the client could not {_TASKS[capability_of(gate)]}: {said}"))
     except ValidationError:
         gate.reject(
-            UsageError(f"the client was to {_TASKS[capability_of(gate)]}, and what it sent is no answer to that")
+            UsageError(f"the client was asked to {_TASKS[capability_of(gate)]}, but returned an invalid answer")
         )
     else:
         settle(gate, answered)
 
 
 def _shows_forms(elicitation: ElicitationCapability | None) -> bool:
-    # A client that names no mode can show forms.
+    # Without a declared mode, forms are supported.
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)

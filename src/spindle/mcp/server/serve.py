@@ -1,4 +1,4 @@
-"""Running a server until it is told to stop, and stopping it gracefully."""
+"""Runs a server over stdio or HTTP until a signal, shuts it down gracefully, and notifies clients of tool changes."""
 
 import os
 import select
@@ -22,7 +22,7 @@ from spindle.mcp.server.tool_server import ToolServer
 
 _CHUNK_BYTES: Final = 1 << 16
 _SAFE_BYTES: Final = min(getattr(select, "PIPE_BUF", 512), 4096)
-"""What a pipe that can be written to takes without making us wait."""
+"""Bytes that a writable pipe accepts without blocking."""
 _GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -30,7 +30,7 @@ Outgoing = MemoryObjectSendStream[SessionMessage]
 
 
 class StandardStreams:
-    """Our standard input and output as streams of messages; while they are, tools read nothing and print to stderr."""
+    """Standard input and output as message streams; meanwhile tools read from /dev/null and print to stderr."""
 
     def __init__(self, source: int = 0, sink: int = 1) -> None:
         self._source, self._sink = source, sink
@@ -38,13 +38,13 @@ class StandardStreams:
         self._news = anyio.Event()
 
     async def answered(self) -> None:
-        """Wait until every request that came is answered, or was taken back."""
+        """Wait until every received request is answered or cancelled."""
         while self._unanswered:
             await self._news.wait()
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
-        """Give what comes, until the client closes its side, and what takes our messages."""
+        """Yield the stream of incoming messages, which ends when the client closes stdin, and the outgoing stream."""
         came, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
         nowhere = os.open(os.devnull, os.O_RDONLY)
@@ -67,7 +67,7 @@ class StandardStreams:
 
     def _parsed(self, line: bytes | TooLong) -> SessionMessage | Exception:
         if isinstance(line, TooLong):
-            return ValueError(f"a message of {line.size} bytes is larger than the {MAX_MESSAGE_BYTES} that are taken")
+            return ValueError(f"a message of {line.size} bytes is larger than the limit of {MAX_MESSAGE_BYTES}")
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError as error:
@@ -96,7 +96,7 @@ class StandardStreams:
 
 @contextmanager
 def _claimed(number: int, instead: int) -> Generator[int]:
-    """Have a standard stream for ourselves: whoever else uses its number meanwhile gets `instead`."""
+    """Yield a private copy of a standard stream, and redirect its file descriptor to `instead` meanwhile."""
     own = os.dup(number)
     os.dup2(instead, number)
     try:
@@ -107,7 +107,7 @@ def _claimed(number: int, instead: int) -> Generator[int]:
 
 
 async def _received(source: int) -> bytes:
-    with suppress(PermissionError):  # a file is always readable, and cannot be waited for
+    with suppress(PermissionError):  # a regular file cannot be polled, and is always readable
         await anyio.wait_readable(source)
     return os.read(source, _CHUNK_BYTES)
 
@@ -117,20 +117,20 @@ async def _send(sink: int, data: bytes) -> None:
     poll = select.poll()
     poll.register(sink, select.POLLOUT)
     while left:
-        if not poll.poll(0):  # asking first saves two rounds of the event loop, nearly always
+        if not poll.poll(0):  # polling first usually saves two iterations of the event loop
             await anyio.wait_writable(sink)
         left = left[os.write(sink, left[:_SAFE_BYTES]) :]
 
 
 _LAST_ANSWERS_SECONDS: Final = 1.0
-"""For answers that are made to get through a pipe."""
+"""Time to write finished answers to the pipe."""
 
 _KEEP_ALIVE_SECONDS: Final = 20
-"""Longer than clients keep an idle connection (5 s, most of them): or one is closed just as a request is sent on it."""
+"""Longer than clients keep an idle connection (mostly 5 s), so that none is closed just as a request is sent on it."""
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn without its own signal handlers: a signal first lets running calls end."""
+    """Uvicorn without its own signal handlers, since a signal must first drain the running calls."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -147,7 +147,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 async def serve_stdio(server: ToolServer, *, stop_seconds: float = 10) -> None:
-    """Serve the one client at the other end of the pipe until it closes it, or a signal comes."""
+    """Serve one client over stdio until it closes the pipe or a signal arrives."""
     streams = StandardStreams()
     async with anyio.create_task_group() as tasks:
 
@@ -173,12 +173,12 @@ async def serve_http(
     on_ready: Callable[[str], None] = lambda _address: None,
     on_stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve over HTTP until a signal comes; `on_ready` is told the address, `on_stopping` when the signal has come.
+    """Serve over HTTP until a signal; `on_ready` is called with the URL, `on_stopping` when the signal arrives.
 
-    `listening` is what `bound` gave, for who wants to know that the address can be had before all else is opened.
+    `listening` is a socket from `bind_socket`, for callers that bind the address before they open anything else.
 
     Raises:
-        UsageError: The address cannot be listened on.
+        UsageError: The address cannot be bound.
     """
     listening = bind_socket(door) if listening is None else listening
     host, port = listening.getsockname()[:2]
@@ -200,7 +200,7 @@ async def serve_http(
     async with anyio.create_task_group() as tasks:
 
         async def run() -> None:
-            # Uvicorn must end by itself, or it leaves its sockets and the application's tasks behind.
+            # A cancelled uvicorn would leak its sockets and the application's tasks.
             with anyio.CancelScope(shield=True), listening:
                 await uv.serve(sockets=[listening])
             tasks.cancel_scope.cancel()
@@ -215,13 +215,13 @@ async def serve_http(
 
 
 def bind_socket(door: HttpSettings) -> socket.socket:
-    """Take the address; nobody can connect before the server runs.
+    """Bind the address without listening yet, so that no client can connect before the server runs.
 
     Raises:
-        UsageError: It cannot be had.
+        UsageError: The address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
-    # Only on a socket that is said to be TCP does asyncio send at once; otherwise each answer waits 40 ms for company.
+    # asyncio sets TCP_NODELAY only on a socket with an explicit TCP protocol; without it each answer takes 40 ms more.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -236,7 +236,7 @@ def bind_socket(door: HttpSettings) -> socket.socket:
 
 
 async def _stop_on_signal(server: ToolServer, seconds: float, on_signal: Callable[[], None] = lambda: None) -> None:
-    """Wait for a signal, then until the calls that ran have their answers; a second signal cancels them at once."""
+    """Wait for a signal, then drain the running calls; a second signal cancels them at once."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         await anext(aiter(signals))
         on_signal()
@@ -252,18 +252,18 @@ async def _stop_on_signal(server: ToolServer, seconds: float, on_signal: Callabl
 
 
 class Gateway:
-    """Tells a server's clients of changes, many at once as one."""
+    """Notifies a server's clients of tool changes, and coalesces changes that arrive together."""
 
     def __init__(self, server: ToolServer) -> None:
         self.server = server
         self._news = anyio.Event()
 
     def changed(self) -> None:
-        """Say that tools came, went or changed."""
+        """Report that the tools have changed."""
         self._news.set()
 
     async def keep_up(self) -> None:
-        """Pass news on, for ever."""
+        """Send notifications until cancelled."""
         while True:
             await self._news.wait()
             self._news = anyio.Event()
@@ -274,7 +274,7 @@ class Gateway:
 async def propagate_changes(
     server: ToolServer, on_change: Callable[[Callable[[], Any]], Callable[[], None]]
 ) -> AsyncGenerator[Gateway]:
-    """Keep a server's clients up to date as long as this lasts; `on_change` takes what to call, and gives its end."""
+    """Notify a server's clients of changes inside the block; `on_change` subscribes a callback and returns its end."""
     gateway = Gateway(server)
     stop = on_change(gateway.changed)
     try:

@@ -1,7 +1,7 @@
-"""What each client of the server has of its own: its view of the tools, and the artifacts of its calls.
+"""The state of each client of the server: its view of the tools, and the artifacts of its calls.
 
-A client never sees another's artifacts. Where the protocol has sessions, a client is its session. Where it has none, it
-is its token, and an artifact's id is a secret that only the result told: nothing lists it.
+A client never sees another client's artifacts. Where the protocol has sessions, a client is identified by its session.
+Otherwise it is identified by its token, and an artifact's id is a secret that only the call's result contains.
 """
 
 import time
@@ -23,17 +23,17 @@ from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 
 ALWAYS_SHOWN: Final = ("artifact_head", "artifact_tail", "artifact_grep", "artifact_cat")
-"""Readers that every client sees from the start; many look at their list of tools only once."""
+"""Readers that every client sees from the start, since many clients list the tools only once."""
 MAX_ARTIFACTS: Final = 200
 MAX_UNLISTED_ARTIFACTS: Final = 2_000
-"""Of a client that is only known by its token, and may be many."""
+"""Limit for a token, which several clients may share."""
 MAX_SESSIONS: Final = 10_000
 IDLE_SECONDS: Final = 3_600
 
 
 @dataclass(frozen=True, slots=True)
 class KeptCall:
-    """A call whose result can be read: no more of it than that takes, for a client may have thousands."""
+    """The part of a call that artifact readers need; kept small, since a client may have thousands."""
 
     id: str
     results: Any
@@ -41,10 +41,10 @@ class KeptCall:
 
 
 class OpenView:
-    """What clients see who have nothing listed of their own: the tools of the house, and readers that name no artifact.
+    """The view shared by clients without listed artifacts: the server's tools, and readers that list no artifact ids.
 
-    They share it, for each of its own would take milliseconds and a tenth of a megabyte. Whose artifacts such a reader
-    finds is decided by whose call it runs in.
+    It is shared because a view takes milliseconds to build and 0.1 MB to keep. A reader finds the artifacts of the
+    session whose call it runs in.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class OpenView:
         self._readers = {reader.name: reader for kind in kinds for reader in forge_open(kind, _Current())}
 
     def of(self, base: ToolRegistry, version: int) -> ToolRegistry:
-        """Give the view of the house as it is now."""
+        """Return the view, rebuilt if the server's tools have changed."""
         if self._version != version:
             self._view, self._version = base.copy(), version
             for name, reader in self._readers.items():
@@ -69,7 +69,7 @@ _calling: ContextVar["Session | None"] = ContextVar("spindle_mcp_session", defau
 
 
 class _Current:
-    """The client whose call runs now, as its readers see it."""
+    """The artifacts of the client whose call runs now, for the shared readers."""
 
     @property
     def tool_calls(self) -> Iterable[KeptCall]:
@@ -79,20 +79,20 @@ class _Current:
 
 @dataclass
 class Session:
-    """One client."""
+    """The state of one client."""
 
     key: str
     filter: ToolFilter | None
     lists_artifacts: bool
-    """Whether its readers may name the artifacts there are."""
+    """Whether its readers may list the ids of its artifacts."""
     tool_calls: deque[KeptCall] = field(init=False)
     last_seen: float = 0.0
     notify: Callable[[], Any] | None = None
-    """Tells the client that its list of tools has changed."""
+    """Notifies the client that its list of tools has changed."""
     log_level: str | None = None
-    """From which level on the client wants to see what its calls log; `None` while it has not said so."""
+    """The lowest level of log messages to send to the client; `None` until it sets one."""
     known: Definitions | None = None
-    """What the client was told last, by which its calls are read."""
+    """The definitions that were last sent to the client, used to parse its calls."""
     open_view: OpenView = field(default_factory=OpenView, repr=False)
     _own_view: ToolRegistry | None = None
     _version: tuple[int, int] = (-1, -1)
@@ -102,7 +102,7 @@ class Session:
         self.tool_calls = deque(maxlen=MAX_ARTIFACTS if self.lists_artifacts else MAX_UNLISTED_ARTIFACTS)
 
     def registry(self, base: ToolRegistry, version: int) -> ToolRegistry:
-        """Give the client's view: the tools of the house, and readers of its own artifacts."""
+        """Return the client's view: the server's tools, and readers of its own artifacts."""
         if not (self.lists_artifacts and self.tool_calls):
             return self.open_view.of(base, version)
         wanted = (version, self._kept)
@@ -112,7 +112,7 @@ class Session:
 
     @contextmanager
     def calling(self) -> Generator[None]:
-        """Be the client whose artifacts the readers find that all clients share."""
+        """Make this the session whose artifacts the shared readers find."""
         token = _calling.set(self)
         try:
             yield
@@ -120,7 +120,7 @@ class Session:
             _calling.reset(token)
 
     def keep(self, outcome: CallOutcome) -> bool:
-        """Keep the artifact of a call, if it has one; says whether the list of tools is another one now."""
+        """Keep the artifact of a call, if it has one; return whether the list of tools has changed."""
         result = outcome.result
         if not isinstance(result, Ok) or result.artifact is None or outcome.from_artifact_tool:
             return False
@@ -138,7 +138,7 @@ class Session:
 
 
 class Sessions:
-    """The clients that were seen lately; who stays away is forgotten."""
+    """The recently active clients; idle ones are dropped."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -146,7 +146,7 @@ class Sessions:
         self._known: OrderedDict[str, Session] = OrderedDict()
 
     def get(self, key: str, *, filter: ToolFilter | None, lists_artifacts: bool) -> Session:
-        """Give the session of a client, a new one where it is not known."""
+        """Return the session of a client; create it if it does not exist."""
         now = self._clock()
         self._forget(before=now - IDLE_SECONDS)
         session = self._known.pop(key, None)
@@ -157,11 +157,11 @@ class Sessions:
         return session
 
     def all(self) -> list[Session]:
-        """Give every session."""
+        """Return all sessions."""
         return list(self._known.values())
 
     def forget(self, key: str) -> None:
-        """Let go of a client that has left."""
+        """Drop the session of a client that has disconnected."""
         self._known.pop(key, None)
 
     def _forget(self, before: float) -> None:

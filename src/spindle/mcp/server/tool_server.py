@@ -1,6 +1,6 @@
-"""One registry as an MCP server: what a client may see, what it calls, and what it is answered.
+"""`ToolServer`: serves a registry over MCP; lists tools, runs calls and returns their results.
 
-Everything a call goes through is the executor's: this file only translates. Read `_call_tool`.
+The executor runs the calls; this module only translates. Read `_call_tool`.
 """
 
 import json
@@ -49,12 +49,12 @@ _SCHEMA: Final[dict[str, Any]] = {
 
 
 async def approve_by_gate(request: ApprovalRequest) -> bool | str:
-    """Ask the user whether the call may run; a text says why not."""
+    """Ask the user whether the call may run; return the answer, or a reason for denial."""
     shown = json.dumps(request.args, ensure_ascii=False, default=str)
     question = f"Run {one_line(request.tool.name, 200)} with {one_line(shown, MAX_SHOWN_CHARS)}?"
     if len(shown) > MAX_SHOWN_CHARS:
-        # Nobody may agree to an end they do not know of.
-        question += f" These are {len(shown)} characters, of which you see the first; the last are: "
+        # The user must also see the end of what they approve.
+        question += f" The arguments have {len(shown)} characters; this is their start. They end with: "
         question += one_line(shown[-MAX_TAIL_CHARS:], MAX_TAIL_CHARS)
     gate = Gate("approval", {"question": question}, schema=_SCHEMA, timeout_seconds=APPROVAL_SECONDS)
     try:
@@ -62,41 +62,41 @@ async def approve_by_gate(request: ApprovalRequest) -> bool | str:
     except PermissionError:
         return False
     except GateAbortedError:
-        return "the user closed the question"
+        return "the user dismissed the question"
     except GateTimeoutError:
-        return "nobody answered in time"
+        return "the user did not answer in time"
     return answer["approve"] is True
 
 
 PAGE: Final = 200
-"""Tools on one page of the list."""
+"""Number of tools on one page of the list."""
 CANCEL_SECONDS: Final = 2.0
-"""For calls that were cancelled to come to their end."""
+"""Time for cancelled calls to end."""
 _PASSTHROUGH: Final = (
     *("prompts/list", "prompts/get", "completion/complete"),
     *("resources/list", "resources/templates/list", "resources/read"),
     *("resources/subscribe", "resources/unsubscribe"),
 )
-"""What a server of the SDK may add to our tools."""
+"""Methods that the SDK server passed as `offers` may handle."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """Who sent a request."""
+    """The sender of a request."""
 
     key: str
-    """The same for all requests of one client, and of nobody else."""
+    """Identifies the client: equal for all its requests and unique to it."""
     profile: str | None = None
     has_session: bool = True
-    """Whether the key is a session's; otherwise it is a token's, or that of everybody who has none."""
+    """Whether the key identifies a session; otherwise it identifies a token, or all callers without one."""
 
 
 class ToolServer:
-    """Serves the tools of an executor's house to MCP clients, each of whom has its own view.
+    """An MCP server for the tools of an executor; each client has its own view.
 
-    `identify` says who sends a request, and `filter_of` what that profile may see and run. `offers` is a server of the
-    official SDK whose resources and prompts are served beside the tools. Until `settled`, more tools are about to come:
-    who asks for the list, or for one that is not there yet, waits for them.
+    `identify` returns the sender of a request, and `filter_of` the tools that its profile may see and run. `offers` is
+    a server of the official SDK whose resources and prompts are served beside the tools. `settled` is an event that is
+    set once all upstream tools are registered: until then, listing tools and calling an unknown tool wait for it.
     """
 
     def __init__(
@@ -143,39 +143,39 @@ class ToolServer:
             if entry is not None:
                 self.sdk.add_request_handler(method, entry.params_type, entry.handler)
         self.sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
-        # What a client sends back to resume a call is sealed, and bound to the same call of the same client.
+        # The state that a client sends back to resume a call is sealed and bound to that call and client.
         self.sdk.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name))
 
     @property
     def options(self) -> InitializationOptions:
-        """What the handshake of the older protocol says of this server."""
+        """The options for the `initialize` handshake of the older protocol."""
         return self.sdk.create_initialization_options(NotificationOptions(tools_changed=True))
 
     @property
     def running_calls(self) -> int:
-        """How many calls are being answered now."""
+        """Number of calls in progress."""
         return self._running
 
     @property
     def sessions(self) -> int:
-        """How many clients were seen lately."""
+        """Number of recently active clients."""
         return len(self._sessions.all())
 
     def forget(self, key: str) -> None:
-        """Let go of all that a client had, which has left for good."""
+        """Drop the session of a client that has disconnected."""
         self._sessions.forget(key)
 
     async def tools_changed(self) -> None:
-        """Tell every client that the tools are other ones now."""
+        """Notify every client that the list of tools has changed."""
         self._version += 1
         await self._bus.publish(ToolsListChanged())
         for session in self._sessions.all():
             await _tell(session)
 
     async def drain(self, seconds: float) -> int:
-        """Take no more calls, let the running ones end, and cancel what is left; says how many that were.
+        """Reject new calls, wait for running ones, then cancel the rest; return how many were cancelled.
 
-        Who is cancelled does not wait any longer, but those who are left are still answered.
+        If this wait is itself cancelled, running calls are cancelled at once and still answered.
         """
         self._is_stopping = True
         self._parking.cancel_parked()
@@ -214,7 +214,7 @@ class ToolServer:
 
     def _session(self, ctx: Context) -> Session:
         caller = self._identify(ctx)
-        # On the newer protocol requests stand alone; only a pipe has one client at its other end.
+        # The newer protocol has no sessions; there only a pipe identifies a single client.
         lists = caller.has_session
         session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=lists)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -223,7 +223,7 @@ class ToolServer:
 
     def _definitions(self, session: Session) -> Definitions:
         registry = session.registry(self._base, self._version)
-        # Without fences a program gets the raw values too; with them only those of tools that may be believed.
+        # Without fences the client also gets raw structured values; with fences only those of trusted tools.
         structured = None if self._is_fenced else True
         session.known = dialect.definitions(registry, filter=session.filter, structured=structured)
         return session.known
@@ -240,7 +240,7 @@ class ToolServer:
 
     async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         session = self._session(ctx)
-        if session.lists_artifacts:  # others are many behind one name
+        if session.lists_artifacts:  # otherwise several clients share the session
             session.log_level = params.level
         entry = None if self._offers is None else self._offers.get_request_handler("logging/setLevel")
         if entry is not None:
@@ -260,7 +260,7 @@ class ToolServer:
             known = session.known or self._definitions(session)
             call = known.call(f"c_{token_hex(8)}", params.name, params.arguments or {})
             if self._is_stopping:
-                return await self._answer(ctx, session, _refused(call, "The server is stopping. Ask again later."))
+                return await self._answer(ctx, session, _refused(call, "The server is shutting down. Try again later."))
             return await self._run(ctx, session, call)
         finally:
             self._running -= 1
@@ -278,7 +278,7 @@ class ToolServer:
             return await self._follow(ctx, session, running, call)
         outcome = _cancelled(call)
         async with peer.waiting(ctx):
-            with anyio.CancelScope() as scope:  # by which `drain` ends it
+            with anyio.CancelScope() as scope:  # cancelled by `drain`
                 self._scopes.add(scope)
                 try:
                     outcome = await execute()
@@ -312,7 +312,9 @@ class ToolServer:
         running = self._parking.take(params.request_state or "", owner=session.key)
         call = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
         if running is None:
-            return await self._answer(ctx, session, _refused(call, "That question is no longer open. Call again."))
+            return await self._answer(
+                ctx, session, _refused(call, "That question is no longer open. Call the tool again.")
+            )
         running.peer.request = ctx
         running.questions = answer(running.questions, params.input_responses or {})
         if running.questions:
@@ -345,16 +347,18 @@ def _position(cursor: str | None, count: int) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and 0 < int(cursor) <= count):
-        raise MCPError(types.INVALID_PARAMS, "That cursor was not given by this server, or is of an older list.")
+        raise MCPError(
+            types.INVALID_PARAMS, "Invalid cursor: it was not issued by this server, or the list has changed."
+        )
     return int(cursor)
 
 
 def _checked(ctx: Context, outcome: CallOutcome) -> CallOutcome:
-    """Say plainly what the client lacks that a tool cannot do without; the newer protocol has an error for it."""
+    """Report a capability that the client lacks; the newer protocol has an error code for it."""
     result = outcome.result
     if not (isinstance(result, Err) and isinstance(lack := result.cause, ClientCapabilityError)):
         return outcome
-    if result.code != "execution_failed":  # the tool has its own answer to that
+    if result.code != "execution_failed":  # the tool handled it with its own error
         return outcome
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         needed: dict[str, Any] = {"requiredCapabilities": {lack.capability: {}}}
@@ -375,5 +379,5 @@ async def _tell(session: Session) -> None:
         return
     try:
         await session.notify()
-    except Exception:  # noqa: BLE001  a client that is gone needs no news
+    except Exception:  # noqa: BLE001  the client has disconnected
         session.notify = None
