@@ -11,7 +11,7 @@ from rich.text import Text
 
 from benchmarks.peer_adapters.driving import SYNC_CALLS, SYNC_SECONDS, TRIVIAL_CALLS, Line, Seen, Speed
 from spindle.cli.demo_cases import CASES, CLASH_TITLE, DEADLINE_SECONDS, LOG_CHARS
-from spindle.cli.output import duration, one_line
+from spindle.cli.output import format_duration, one_line
 
 GOOD, BAD, PLAIN = "green", "red", ""
 SLACK_SECONDS = 0.5
@@ -69,7 +69,7 @@ def _happened(key: str, seen: Seen) -> Text:
 
 
 def _took(seen: Seen) -> str:
-    return duration(seen.seconds)
+    return format_duration(seen.seconds)
 
 
 def _rows(lines: Sequence[Line], key: str) -> Iterator[tuple[str, Seen]]:
@@ -132,4 +132,4 @@ def _speeds(lines: Sequence[Line]) -> Table:
 
 
 def _speed(speed: Speed) -> tuple[str, str]:
-    return duration(speed.seconds), f"{speed.ratio:.1f}"
+    return format_duration(speed.seconds), f"{speed.ratio:.1f}"

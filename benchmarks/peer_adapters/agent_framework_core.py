@@ -7,13 +7,13 @@ from typing import Any
 
 from agent_framework import BaseChatClient, ChatResponse, Content, FunctionInvocationLayer, Message, tool
 
-from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
+from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
 
 
 class Scripted(FunctionInvocationLayer, BaseChatClient):
     """Asks for the calls, then remembers what it is told."""
 
-    def __init__(self, calls: Sequence[Sent], clock: Clock) -> None:
+    def __init__(self, calls: Sequence[RawCall], clock: Clock) -> None:
         super().__init__()
         self.calls, self.clock, self.answers = calls, clock, {}
 
@@ -32,7 +32,7 @@ def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> R
     # It has no deadline for a tool; its `max_duration_seconds` is looked at between batches.
     wrapped = [tool(function) for function in tools]
 
-    async def run(calls: Sequence[Sent], clock: Clock) -> Mapping[str, str]:
+    async def run(calls: Sequence[RawCall], clock: Clock) -> Mapping[str, str]:
         client = Scripted(calls, clock)
         await client.get_response([Message("user", ["go"])], options={"tools": wrapped})
         return client.answers

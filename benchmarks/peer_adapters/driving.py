@@ -20,7 +20,7 @@ from spindle.cli.demo_cases import (
     DEADLINE_SECONDS,
     Case,
     Function,
-    Sent,
+    RawCall,
     hostile_tools,
     impostor_tool,
     refund_tool,
@@ -72,7 +72,7 @@ class Notes:
         return [line for line in self.path.read_text().splitlines() if line.startswith(beginning)]
 
 
-Run: TypeAlias = Callable[[Sequence[Sent], Clock], Awaitable[Mapping[str, str]]]
+Run: TypeAlias = Callable[[Sequence[RawCall], Clock], Awaitable[Mapping[str, str]]]
 """Runs one reply's calls; gives what the model reads for each, by call id."""
 
 
@@ -172,7 +172,7 @@ async def _clash(setup: Setup) -> Seen:
     return seen
 
 
-async def _asked(run: Run, calls: Sequence[Sent], hostile: Sent | None = None) -> Seen:
+async def _asked(run: Run, calls: Sequence[RawCall], hostile: RawCall | None = None) -> Seen:
     seen = Seen(siblings=len(calls) - 1)
     clock = Clock()
     answers: Mapping[str, str] = {}
@@ -205,7 +205,7 @@ def nap(number: int) -> str:
 
 async def _trivial(setup: Setup) -> Speed:
     """A batch of trivial async calls, against `asyncio.gather` of the bare function on the same JSON."""
-    calls = [Sent(f"c{n}", "echo", f'{{"text": "call {n}", "times": 2}}') for n in range(TRIVIAL_CALLS)]
+    calls = [RawCall(f"c{n}", "echo", f'{{"text": "call {n}", "times": 2}}') for n in range(TRIVIAL_CALLS)]
     run = setup([echo])
 
     async def floor() -> float:
@@ -233,7 +233,7 @@ async def _trivial(setup: Setup) -> Speed:
 
 async def _sync(setup: Setup) -> Speed:
     """A batch of blocking calls, against as many threads that do nothing else."""
-    loop, calls = asyncio.get_running_loop(), [Sent(f"n{n}", "nap", f'{{"number": {n}}}') for n in range(SYNC_CALLS)]
+    loop, calls = asyncio.get_running_loop(), [RawCall(f"n{n}", "nap", f'{{"number": {n}}}') for n in range(SYNC_CALLS)]
     with ThreadPoolExecutor(SYNC_CALLS) as pool:
         clock = Clock()
         await asyncio.gather(*(loop.run_in_executor(pool, nap, n) for n in range(SYNC_CALLS)))

@@ -10,7 +10,7 @@ from typing import Any
 from fastmcp import FastMCP
 from fastmcp.tools import Tool
 
-from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
+from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
 
 
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:
@@ -18,7 +18,7 @@ def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> R
     for function in tools:
         server.add_tool(Tool.from_function(function, timeout=deadline_seconds))
 
-    async def run(calls: Sequence[Sent], clock: Clock) -> Mapping[str, str]:
+    async def run(calls: Sequence[RawCall], clock: Clock) -> Mapping[str, str]:
         clock.start()
         results = await asyncio.gather(
             *(server.call_tool(call.name, json.loads(call.args)) for call in calls), return_exceptions=True

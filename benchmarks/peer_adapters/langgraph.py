@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
+from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
 
 
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None, *, message: type = AIMessage) -> Run:
@@ -19,7 +19,7 @@ def setup(tools: Sequence[Function], deadline_seconds: float | None = None, *, m
     graph.add_edge("tools", END)
     compiled = graph.compile()
 
-    async def run(calls: Sequence[Sent], clock: Clock) -> Mapping[str, str]:
+    async def run(calls: Sequence[RawCall], clock: Clock) -> Mapping[str, str]:
         asked = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.args}}
             for call in calls

@@ -9,7 +9,7 @@ from typing import Any
 from agents import Agent, Model, ModelResponse, RunConfig, Runner, Tool, Usage, function_tool
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
+from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
 
 DONE = ResponseOutputMessage(
     id="m", role="assistant", status="completed", type="message",
@@ -20,7 +20,7 @@ DONE = ResponseOutputMessage(
 class Scripted(Model):
     """Asks for the calls, then remembers what it is told."""
 
-    def __init__(self, calls: Sequence[Sent], clock: Clock) -> None:
+    def __init__(self, calls: Sequence[RawCall], clock: Clock) -> None:
         self.calls, self.clock, self.answers = calls, clock, {}
 
     async def get_response(self, *, input: Any, **_rest: Any) -> ModelResponse:
@@ -47,7 +47,7 @@ def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> R
         for function in tools
     ]
 
-    async def run(calls: Sequence[Sent], clock: Clock) -> Mapping[str, str]:
+    async def run(calls: Sequence[RawCall], clock: Clock) -> Mapping[str, str]:
         model = Scripted(calls, clock)
         await Runner.run(Agent(name="a", model=model, tools=wrapped), "go", run_config=RunConfig(tracing_disabled=True))
         return model.answers

@@ -11,7 +11,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import RequestUsage
 
-from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
+from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
 
 USAGE = RequestUsage(input_tokens=1, output_tokens=1)  # or the offline model counts words, on our clock
 
@@ -19,7 +19,7 @@ USAGE = RequestUsage(input_tokens=1, output_tokens=1)  # or the offline model co
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:
     toolset = FunctionToolset(list(tools), timeout=deadline_seconds)
 
-    async def run(calls: Sequence[Sent], clock: Clock) -> Mapping[str, str]:
+    async def run(calls: Sequence[RawCall], clock: Clock) -> Mapping[str, str]:
         answers: dict[str, str] = {}
 
         def model(messages: Any, _info: Any) -> ModelResponse:

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
+from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
 from spindle import Call, Err, Executor, Ok, ToolContext, ToolRegistry, tool
 
 
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:
     executor = Executor(ToolRegistry([tool(timeout_seconds=deadline_seconds)(function) for function in tools]))
 
-    async def run(calls: Sequence[Sent], clock: Clock) -> Mapping[str, str]:
+    async def run(calls: Sequence[RawCall], clock: Clock) -> Mapping[str, str]:
         asked = [Call(call.id, call.name, call.args) for call in calls]
         clock.start()
         outcomes = await executor.execute_parallel(asked, ToolContext(session_id="peers"))

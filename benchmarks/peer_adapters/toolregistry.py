@@ -8,7 +8,7 @@ from toolregistry import Tool, ToolRegistry
 from toolregistry.llm.tool_calls import ToolCall
 from toolregistry.tool import ToolMetadata
 
-from benchmarks.peer_adapters.driving import Clock, Function, Run, Sent, report
+from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
 
 
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:
@@ -17,7 +17,7 @@ def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> R
     for function in tools:
         registry.register(Tool.from_function(function, metadata=ToolMetadata(timeout=deadline_seconds)))
 
-    async def run(calls: Sequence[Sent], clock: Clock) -> Mapping[str, str]:
+    async def run(calls: Sequence[RawCall], clock: Clock) -> Mapping[str, str]:
         asked = [ToolCall(id=call.id, name=call.name, arguments=call.args) for call in calls]
         clock.start()
         results = await registry.aexecute_tool_calls(asked)

@@ -31,7 +31,7 @@ from spindle.turns.runner import TurnRunner as AsyncTurnRunner
 __all__ = ["Executor", "TurnRunner", "run"]
 
 T = TypeVar("T")
-_LEAVE_SECONDS = 5.0
+_STOP_SECONDS = 5.0
 
 
 def run(function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
@@ -41,14 +41,14 @@ def run(function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> 
         UsageError: An event loop runs in this thread and would be blocked: use `await` instead.
     """
     name = getattr(function, "__qualname__", repr(function))
-    if _is_in_a_loop():
+    if _has_running_loop():
         raise UsageError(
             f"an event loop runs in this thread and would be blocked; use await {name}(…) instead", field="function"
         )
     home = owner_loop.get()
     if home is not None:
-        return run_from_thread(partial(_awaited, function, args, kwargs), token=home)
-    return _background.run(partial(_awaited, function, args, kwargs))
+        return run_from_thread(partial(_call_async, function, args, kwargs), token=home)
+    return _background.run(partial(_call_async, function, args, kwargs))
 
 
 class Executor:
@@ -98,7 +98,7 @@ class TurnRunner:
         return run(self.runner.run, system_prompt=system_prompt, messages=messages, stash=stash, session_id=session_id)
 
 
-def _is_in_a_loop() -> bool:
+def _has_running_loop() -> bool:
     try:
         current_token()
     except RuntimeError:
@@ -106,24 +106,24 @@ def _is_in_a_loop() -> bool:
     return True
 
 
-async def _awaited(function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+async def _call_async(function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     return await function(*args, **kwargs)
 
 
-class _Background:
+class _BackgroundLoop:
     """The background event loop of this process, in its own thread."""
 
     def __init__(self) -> None:
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)  # threads do not survive a fork
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)  # threads do not survive a fork
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._lock = Lock()
         self._portal: BlockingPortal | None = None
         self._thread: Thread | None = None
 
     def run(self, function: Callable[[], Awaitable[T]]) -> T:
-        future = self._started().start_task_soon(_caught, function)
+        future = self._get_portal().start_task_soon(_capture_result, function)
         try:
             value, error = future.result()
         except BaseException:
@@ -133,23 +133,23 @@ class _Background:
             raise error
         return cast("T", value)
 
-    def _started(self) -> BlockingPortal:
+    def _get_portal(self) -> BlockingPortal:
         with self._lock:
             if self._portal is None:
                 begun: SimpleQueue[BlockingPortal] = SimpleQueue()
                 self._thread = Thread(target=anyio.run, args=(_serve, begun), name="spindle-blocking", daemon=True)
                 self._thread.start()
                 self._portal = begun.get()
-                atexit.register(self._leave)
+                atexit.register(self._stop)
             return self._portal
 
-    def _leave(self) -> None:
+    def _stop(self) -> None:
         """Stop the loop at exit: cancel running tasks and give them time to clean up."""
         with self._lock:
             portal, thread, self._portal = self._portal, self._thread, None
         if portal is not None and thread is not None:
             portal.start_task_soon(partial(portal.stop, cancel_remaining=True))
-            thread.join(_LEAVE_SECONDS)
+            thread.join(_STOP_SECONDS)
 
 
 async def _serve(begun: "SimpleQueue[BlockingPortal]") -> None:
@@ -158,7 +158,7 @@ async def _serve(begun: "SimpleQueue[BlockingPortal]") -> None:
         await portal.sleep_until_stopped()
 
 
-async def _caught(function: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
+async def _capture_result(function: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
     """Return the result or the error of a function, so that errors reach the caller and not the shared loop."""
     try:
         return await function(), None
@@ -168,4 +168,4 @@ async def _caught(function: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseE
         return None, error
 
 
-_background = _Background()
+_background = _BackgroundLoop()

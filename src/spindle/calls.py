@@ -200,10 +200,10 @@ class CallOutcome:
         return ToolCallRecord(**facts, results=result.value, inline=True)
 
     @classmethod
-    def with_lazy_checksum(cls, make: Callable[[], str], **facts: Any) -> "CallOutcome":
+    def with_lazy_checksum(cls, compute_checksum: Callable[[], str], **facts: Any) -> "CallOutcome":
         """Build an outcome whose checksum is computed on first access."""
         outcome = object.__new__(cls)
-        facts["_make_checksum"] = make
+        facts["_make_checksum"] = compute_checksum
         vars(outcome).update(facts)
         return outcome
 

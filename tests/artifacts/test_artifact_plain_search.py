@@ -1,6 +1,6 @@
 import pytest
 
-from spindle.artifacts.artifact import search_lines
+from spindle.artifacts.artifact import search_line_ranges
 from spindle.artifacts.readers import Match, Search
 from spindle.errors import ArtifactQueryError
 
@@ -17,7 +17,7 @@ async def search(wanted: Search, *, step: int) -> tuple[list[Match], list[int]]:
         return LINES[start:end]
 
     ranges = [range(at, min(at + step, len(LINES))) for at in range(0, len(LINES), step)]
-    return await search_lines(wanted, ranges, read_lines, len(LINES)), read
+    return await search_line_ranges(wanted, ranges, read_lines, len(LINES)), read
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 5])

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from spindle import Tool, ToolContext, ToolRegistry
 from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.forge import ReaderTool, addresses, forge_all
+from spindle.artifacts.forge import ReaderTool, collect_artifacts, forge_all
 from spindle.artifacts.json_artifact import JsonArtifact
 from spindle.artifacts.markdown.artifact import MarkdownArtifact
 from spindle.artifacts.queries import Bounds, query
@@ -281,7 +281,7 @@ async def test_each_of_several_artifacts_of_one_call_can_be_read() -> None:
     ctx = turn(Record("c", (TEXT, DATA)), Record("texts", ("a", "b")))
     forged = JsonArtifact.forge_tools(ctx)
 
-    assert list(addresses(ctx)) == ["c#0", "c#1"]
+    assert list(collect_artifacts(ctx)) == ["c#0", "c#1"]
     assert schema(forged, "artifact_json_get")["properties"]["call_id"]["enum"] == ["c#1"]
     assert await call(forged, "artifact_head", call_id="c#0", n=1) == "zero"
 
@@ -294,7 +294,7 @@ def test_an_address_that_means_two_things_is_refused() -> None:
 async def test_of_two_calls_with_one_id_the_later_is_read() -> None:
     ctx = turn(Record("c", TEXT), Record("c", Artifact.from_text("later")))
 
-    assert list(addresses(ctx)) == ["c"]
+    assert list(collect_artifacts(ctx)) == ["c"]
     assert await call(Artifact.forge_tools(ctx), "artifact_head", call_id="c") == "later"
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spindle.artifacts.grep import MAX_LINE_BYTES, OVERLAP_BYTES, LineSearch, search_lines, windows
-from spindle.artifacts.readers import BLOCK_BYTES, Match, Search, index_of
+from spindle.artifacts.grep import MAX_LINE_BYTES, OVERLAP_BYTES, LineSearch, merge_context_ranges, search_blocks
+from spindle.artifacts.readers import BLOCK_BYTES, Match, Search, build_line_index
 from spindle.errors import ArtifactQueryError
 from tests.bounds import bounded_cpu
 
@@ -15,7 +15,7 @@ from tests.bounds import bounded_cpu
 def search(data: bytes | str, pattern: str, flags: str = "", limit: int | None = None, step: int = 0) -> list[Match]:
     content = data.encode() if isinstance(data, str) else data
     query = Search(pattern=pattern, flags=flags, limit=limit)
-    found = LineSearch(query, index_of(content), lambda start, end: content[start:end], step_bytes=step)
+    found = LineSearch(query, build_line_index(content), lambda start, end: content[start:end], step_bytes=step)
     while not found.is_done:
         found.advance()
     return found.matches
@@ -142,7 +142,7 @@ def test_unknown_flags_are_refused(flags: str) -> None:
 @pytest.mark.parametrize("field", ["before", "after", "limit"])
 def test_negative_counts_are_refused(field: str) -> None:
     with pytest.raises(ArtifactQueryError) as caught:
-        LineSearch(Search(pattern="a", **{field: -1}), index_of(b"a"), lambda start, end: b"a"[start:end])  # pyright: ignore[reportArgumentType] - one of three names
+        LineSearch(Search(pattern="a", **{field: -1}), build_line_index(b"a"), lambda start, end: b"a"[start:end])  # pyright: ignore[reportArgumentType] - one of three names
 
     assert caught.value.field == field
 
@@ -155,7 +155,7 @@ def test_a_limit_ends_the_search_early() -> None:
         reads.append(end - start)
         return data[start:end]
 
-    found = LineSearch(Search(pattern="hit", limit=2), index_of(data), read)
+    found = LineSearch(Search(pattern="hit", limit=2), build_line_index(data), read)
     found.advance()
 
     assert found.is_done
@@ -219,7 +219,7 @@ class Repeated:
 )
 def test_a_line_of_100_megabytes_is_searched_in_pieces(place: int, pattern: str, is_found: bool) -> None:
     line = Repeated(100_000_000, {place: b"needle"})
-    index = index_of(b"")
+    index = build_line_index(b"")
     index = type(index)(line.length, index.newlines * (-(-line.length // BLOCK_BYTES) + 1))
 
     found = LineSearch(Search(pattern=pattern), index, line.read)
@@ -232,9 +232,9 @@ def test_a_line_of_100_megabytes_is_searched_in_pieces(place: int, pattern: str,
 
 
 def test_windows_merge_and_stay_inside() -> None:
-    assert windows([3, 5, 20, 99], 1, 2, 100) == [(2, 8), (19, 23), (98, 100)]
-    assert windows([0, 1, 2], 0, 0, 3) == [(0, 3)]
-    assert windows([], 5, 5, 10) == []
+    assert merge_context_ranges([3, 5, 20, 99], 1, 2, 100) == [(2, 8), (19, 23), (98, 100)]
+    assert merge_context_ranges([0, 1, 2], 0, 0, 3) == [(0, 3)]
+    assert merge_context_ranges([], 5, 5, 10) == []
 
 
 def in_blocks(lines: list[str], size: int) -> Callable[[], AsyncIterator[tuple[int, list[str]]]]:
@@ -260,7 +260,7 @@ def test_text_in_blocks_gives_what_python_gives(
     shown = {near for number in found for near in range(number - before, number + after + 1) if 0 <= near < len(lines)}
 
     query = Search(pattern=pattern, before=before, after=after, limit=limit)
-    answer = anyio.run(lambda: search_lines(query, in_blocks(lines, size)()))
+    answer = anyio.run(lambda: search_blocks(query, in_blocks(lines, size)()))
 
     assert answer == [Match(number, lines[number]) for number in sorted(shown)]
     assert [match.line for match in answer if not match.is_context] == found
@@ -268,4 +268,4 @@ def test_text_in_blocks_gives_what_python_gives(
 
 def test_a_bad_pattern_is_refused_even_over_nothing() -> None:
     with pytest.raises(ArtifactQueryError):
-        anyio.run(lambda: search_lines(Search(pattern="("), in_blocks([], 1)()))
+        anyio.run(lambda: search_blocks(Search(pattern="("), in_blocks([], 1)()))

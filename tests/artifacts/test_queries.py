@@ -5,7 +5,7 @@ from pydantic import BaseModel, Field
 
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.json_artifact import JsonArtifact
-from spindle.artifacts.queries import Bounds, queries_of, query
+from spindle.artifacts.queries import Bounds, get_class_queries, query
 from spindle.errors import ArtifactQueryError, UsageError
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ class LogArtifact(Artifact):
 
 
 def test_the_schema_comes_from_the_signature() -> None:
-    told = queries_of(LogArtifact)["log_errors"].schema
+    told = get_class_queries(LogArtifact)["log_errors"].schema
 
     assert told == {"properties": {"level": {"default": 3, "maximum": 9, "minimum": 0, "type": "integer"}}}
 
 
 def test_required_parameters_and_nested_types_are_told() -> None:
-    told = queries_of(LogArtifact)["log_between"].schema
+    told = get_class_queries(LogArtifact)["log_between"].schema
 
     assert told["required"] == ["span"]
     assert "Span" in told["$defs"]
@@ -46,7 +46,7 @@ def test_required_parameters_and_nested_types_are_told() -> None:
 
 
 def test_queries_are_collected_over_the_class_chain_and_the_nearest_wins() -> None:
-    names = list(queries_of(LogArtifact))
+    names = list(get_class_queries(LogArtifact))
 
     assert names[:7] == [
         "artifact_head",
@@ -58,19 +58,19 @@ def test_queries_are_collected_over_the_class_chain_and_the_nearest_wins() -> No
         "artifact_estimate_tokens",
     ]
     assert names[7:] == ["log_errors", "log_between"]
-    assert queries_of(LogArtifact)["artifact_head"].description == "Ours."
-    assert queries_of(Artifact)["artifact_head"].description != "Ours."
-    assert not queries_of(str)
+    assert get_class_queries(LogArtifact)["artifact_head"].description == "Ours."
+    assert get_class_queries(Artifact)["artifact_head"].description != "Ours."
+    assert not get_class_queries(str)
 
 
 def test_a_parameter_that_is_a_model_reaches_the_method_as_one() -> None:
-    bound = queries_of(LogArtifact)["log_between"].bind({"span": {"low": 1, "high": 2}}, Bounds())
+    bound = get_class_queries(LogArtifact)["log_between"].bind({"span": {"low": 1, "high": 2}}, Bounds())
 
     assert bound == {"span": Span(low=1, high=2), "note": None}
 
 
 def test_hidden_parameters_are_filled_and_cannot_be_given() -> None:
-    asked = queries_of(LogArtifact)["log_errors"]
+    asked = get_class_queries(LogArtifact)["log_errors"]
 
     assert asked.bind({}, Bounds(max_items=5)) == {"level": 3, "limit": 6}
     with pytest.raises(ArtifactQueryError):
@@ -80,7 +80,7 @@ def test_hidden_parameters_are_filled_and_cannot_be_given() -> None:
 @pytest.mark.parametrize("args", [{"level": "x"}, {"level": 10}, {"other": 1}])
 def test_arguments_that_do_not_fit_are_refused(args: dict[str, Any]) -> None:
     with pytest.raises(ArtifactQueryError) as caught:
-        queries_of(LogArtifact)["log_errors"].bind(args, Bounds())
+        get_class_queries(LogArtifact)["log_errors"].bind(args, Bounds())
 
     assert caught.value.tool == "log_errors"
 
@@ -98,11 +98,11 @@ def test_arguments_that_do_not_fit_are_refused(args: dict[str, Any]) -> None:
     ],
 )
 def test_no_more_is_fetched_than_an_answer_can_show(name: str, args: dict[str, Any], clamped: dict[str, Any]) -> None:
-    assert queries_of(JsonArtifact)[name].bind(args, Bounds(max_items=5)) == clamped
+    assert get_class_queries(JsonArtifact)[name].bind(args, Bounds(max_items=5)) == clamped
 
 
 def test_grep_is_limited_whatever_was_asked() -> None:
-    asked = queries_of(Artifact)["artifact_grep"]
+    asked = get_class_queries(Artifact)["artifact_grep"]
 
     assert asked.bind({"pattern": "x"}, Bounds(max_items=5))["limit"] == 6
     assert asked.bind({"pattern": "x", "limit": 2}, Bounds(max_items=5))["limit"] == 2
@@ -122,4 +122,4 @@ def test_a_catch_all_parameter_cannot_be_offered_to_a_model() -> None:
         async def loose(self, **anything: Any) -> None: ...
 
     with pytest.raises(UsageError):
-        _ = queries_of(Loose)["loose"].schema
+        _ = get_class_queries(Loose)["loose"].schema

@@ -10,9 +10,9 @@ from spindle.artifacts.readers import (
     BLOCK_BYTES,
     LineIndex,
     LineIndexer,
+    build_line_index,
     decode_text,
     encode_text,
-    index_of,
     nth_newline,
 )
 
@@ -31,16 +31,16 @@ def read_lines(index: LineIndex, data: bytes, start: int, end: int) -> list[byte
     start, end = index.clamp(start, end)
     if start >= end:
         return []
-    first, last = index.reach(start, end)
+    first, last = index.find_blocks(start, end)
     blocks = data[first:last]
-    begin, stop = index.bounds(blocks, start, end)
+    begin, stop = index.find_offsets(blocks, start, end)
     return blocks[begin:stop].split(b"\n")
 
 
 @given(data=contents, start=st.integers(-2, 700), length=st.integers(0, 700))
 def test_a_range_read_through_the_index_is_the_range_of_the_lines(data: bytes, start: int, length: int) -> None:
     expected = lines_of(data)
-    index = index_of(data)
+    index = build_line_index(data)
 
     assert index.line_count == len(expected)
     assert index.byte_length == len(data)
@@ -49,7 +49,7 @@ def test_a_range_read_through_the_index_is_the_range_of_the_lines(data: bytes, s
 
 @given(data=contents)
 def test_a_lines_place_is_found_by_looking_at_two_blocks(data: bytes) -> None:
-    index = index_of(data)
+    index = build_line_index(data)
     asked: list[int] = []
 
     def read(start: int, end: int) -> bytes:
@@ -72,7 +72,7 @@ def test_the_index_does_not_depend_on_how_bytes_arrive(data: bytes, cuts: Sequen
     for start, end in pairwise(borders):
         indexer.feed(data[start:end])
 
-    assert indexer.finish() == index_of(data)
+    assert indexer.finish() == build_line_index(data)
 
 
 def test_an_index_can_be_taken_while_bytes_still_arrive() -> None:
@@ -86,17 +86,17 @@ def test_an_index_can_be_taken_while_bytes_still_arrive() -> None:
 
 def test_a_range_reads_only_the_blocks_it_touches() -> None:
     data = b"0123456\n" * 100_000
-    index = index_of(data)
+    index = build_line_index(data)
 
-    first, last = index.reach(50_000, 50_010)
+    first, last = index.find_blocks(50_000, 50_010)
 
     assert last - first == BLOCK_BYTES
     assert first <= 50_000 * 8 < last
 
 
 def test_nothing_has_no_lines() -> None:
-    assert index_of(b"") == LineIndex(0, array("Q", [0]))
-    assert index_of(b"").line_count == 0
+    assert build_line_index(b"") == LineIndex(0, array("Q", [0]))
+    assert build_line_index(b"").line_count == 0
 
 
 def test_a_newline_that_is_not_there_is_an_error() -> None:

@@ -1,7 +1,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.readers import MAX_TEXT_BYTES, char_start, cut_line, excerpt, is_utf8, repaired
+from spindle.artifacts.readers import (
+    MAX_TEXT_BYTES,
+    char_start,
+    format_excerpt,
+    is_utf8,
+    replace_invalid_utf8,
+    truncate_line,
+)
 
 pieces = st.lists(
     st.sampled_from(
@@ -13,7 +20,7 @@ pieces = st.lists(
 
 @given(data=pieces)
 def test_text_is_repaired_as_python_decodes_it(data: bytes) -> None:
-    assert repaired(data) == data.decode("utf-8", "replace").encode()
+    assert replace_invalid_utf8(data) == data.decode("utf-8", "replace").encode()
 
 
 def decodes(data: bytes) -> bool:
@@ -30,18 +37,18 @@ def test_bytes_that_decode_are_utf8_whatever_follows(data: bytes, rest: bytes) -
 
 
 def test_what_was_cut_is_said_on_either_side() -> None:
-    assert excerpt(b"abc") == "abc"
-    assert excerpt(b"abc", before=5, after=7) == "[… 5 bytes cut] abc [7 bytes cut …]"
+    assert format_excerpt(b"abc") == "abc"
+    assert format_excerpt(b"abc", before=5, after=7) == "[… 5 bytes cut] abc [7 bytes cut …]"
 
 
 def test_a_line_is_whole_up_to_the_limit() -> None:
     whole = b"x" * MAX_TEXT_BYTES
 
-    assert cut_line(whole) == whole.decode()
-    assert cut_line(whole + b"y") == whole.decode() + " [1 bytes cut …]"
-    assert cut_line(whole, total=10**9) == whole.decode() + f" [{10**9 - MAX_TEXT_BYTES} bytes cut …]"
-    assert cut_line(b"\xef\xbb\xbfabc", at_start=True) == "abc"
-    assert cut_line(b"\xef\xbb\xbfabc") == "\ufeffabc"
+    assert truncate_line(whole) == whole.decode()
+    assert truncate_line(whole + b"y") == whole.decode() + " [1 bytes cut …]"
+    assert truncate_line(whole, total=10**9) == whole.decode() + f" [{10**9 - MAX_TEXT_BYTES} bytes cut …]"
+    assert truncate_line(b"\xef\xbb\xbfabc", at_start=True) == "abc"
+    assert truncate_line(b"\xef\xbb\xbfabc") == "\ufeffabc"
 
 
 def test_a_place_moves_to_the_next_character() -> None:

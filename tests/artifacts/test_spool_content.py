@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.spool import PIECE_BYTES, Content, pieces
+from spindle.artifacts.spool import PIECE_BYTES, Content, iter_pieces
 from spindle.errors import UsageError
 
 pytestmark = pytest.mark.anyio
 
 
 async def collect(content: Content) -> list[bytes]:
-    return [piece async for piece in pieces(content)]
+    return [piece async for piece in iter_pieces(content)]
 
 
 @given(parts=st.lists(st.one_of(st.text(max_size=5), st.binary(max_size=5)), max_size=20))
@@ -54,7 +54,7 @@ async def test_a_stream_left_early_is_closed() -> None:
         finally:
             closed.set()
 
-    source = pieces(stream())
+    source = iter_pieces(stream())
     await anext(source)
     await source.aclose()
 

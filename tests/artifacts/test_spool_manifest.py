@@ -1,14 +1,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.readers import index_of
-from spindle.artifacts.spool import Manifest, safe_name
+from spindle.artifacts.readers import build_line_index
+from spindle.artifacts.spool import Manifest, to_file_name
 
 any_text = st.text(alphabet=st.characters(exclude_categories=[]))
 
 
 def manifest(name: str = "id", turn_id: str | None = None, data: bytes = b"a\nb") -> Manifest:
-    return Manifest(id=name, turn_id=turn_id, created_at=1.5, version="v1", index=index_of(data))
+    return Manifest(id=name, turn_id=turn_id, created_at=1.5, version="v1", index=build_line_index(data))
 
 
 @given(name=any_text, turn_id=st.one_of(st.none(), any_text), blocks=st.integers(0, 3))
@@ -34,10 +34,10 @@ def test_a_torn_note_is_noticed_at_every_length() -> None:
 
 @given(first=any_text, second=any_text)
 def test_names_are_safe_and_only_equal_for_equal_ids(first: str, second: str) -> None:
-    assert (safe_name(first) == safe_name(second)) == (first == second)
-    assert len(safe_name(first)) == 64
-    assert safe_name(first).isalnum()
+    assert (to_file_name(first) == to_file_name(second)) == (first == second)
+    assert len(to_file_name(first)) == 64
+    assert to_file_name(first).isalnum()
 
 
 def test_ids_that_differ_only_by_case_have_names_that_differ_by_more() -> None:
-    assert safe_name("Call").lower() != safe_name("call").lower()
+    assert to_file_name("Call").lower() != to_file_name("call").lower()

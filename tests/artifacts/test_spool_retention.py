@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.spool import SpoolEntry, count_up, overdue
+from spindle.artifacts.spool import SpoolEntry, compute_stats, select_overdue
 
 
 def entry(name: str, created_at: float, byte_length: int) -> SpoolEntry:
@@ -13,7 +13,7 @@ entries = st.lists(st.builds(entry, st.uuids().map(str), st.integers(0, 100), st
 
 @given(kept=entries, max_bytes=st.integers(0, 300), max_age=st.integers(0, 120))
 def test_what_stays_fits_and_nothing_goes_needlessly(kept: list[SpoolEntry], max_bytes: int, max_age: int) -> None:
-    gone = overdue(kept, max_bytes=max_bytes, max_age_seconds=max_age, now=100)
+    gone = select_overdue(kept, max_bytes=max_bytes, max_age_seconds=max_age, now=100)
     stays = [one for one in kept if one not in gone]
 
     assert sum(one.byte_length for one in stays) <= max_bytes
@@ -26,10 +26,10 @@ def test_what_stays_fits_and_nothing_goes_needlessly(kept: list[SpoolEntry], max
 
 
 def test_no_limit_lets_nothing_go() -> None:
-    assert overdue([entry("a", 0, 10**12)], max_bytes=None, max_age_seconds=None, now=10**12) == []
+    assert select_overdue([entry("a", 0, 10**12)], max_bytes=None, max_age_seconds=None, now=10**12) == []
 
 
 def test_the_count_of_nothing_has_no_oldest() -> None:
-    stats = count_up([])
+    stats = compute_stats([])
 
     assert (stats.count, stats.bytes, stats.oldest) == (0, 0, None)

@@ -2,23 +2,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.table_artifact import Column, Statement, filtered, find, group_counts, quoted, rows, sorted_by
+from spindle.artifacts.table_artifact import (
+    Column,
+    Statement,
+    count_groups,
+    filter_rows,
+    find_column,
+    quote_identifier,
+    select_rows,
+    sort_rows,
+)
 from spindle.errors import ArtifactQueryError
 
 KNOWN = [Column("id", "BIGINT"), Column('odd "name', "VARCHAR"), Column("when", "DATE"), Column("ok", "BOOLEAN")]
 
 
 def test_names_are_quoted_and_values_are_parameters() -> None:
-    assert filtered('odd "name', "eq", "'; DROP", KNOWN, 5) == Statement(
+    assert filter_rows('odd "name', "eq", "'; DROP", KNOWN, 5) == Statement(
         "*", 'WHERE CAST("odd ""name" AS VARCHAR) = ? LIMIT ? OFFSET ?', ("'; DROP", 5, 0)
     )
-    assert sorted_by("id", KNOWN, None, descending=True).tail == 'ORDER BY "id" DESC NULLS LAST '
-    assert rows(["id"], KNOWN, 2, 5) == Statement('"id"', "LIMIT ? OFFSET ?", (3, 2))
+    assert sort_rows("id", KNOWN, None, descending=True).tail == 'ORDER BY "id" DESC NULLS LAST '
+    assert select_rows(["id"], KNOWN, 2, 5) == Statement('"id"', "LIMIT ? OFFSET ?", (3, 2))
 
 
 @given(st.text())
 def test_a_quoted_name_ends_where_it_should(name: str) -> None:
-    inside = quoted(name)[1:-1]
+    inside = quote_identifier(name)[1:-1]
 
     assert inside.replace('""', "").count('"') == 0
     assert inside.replace('""', '"') == name
@@ -27,11 +36,11 @@ def test_a_quoted_name_ends_where_it_should(name: str) -> None:
 @pytest.mark.parametrize("name", ["ID", "id ", "", "nope", 'id"; DROP TABLE x; --'])
 def test_only_columns_that_exist_can_be_named(name: str) -> None:
     for ask in (
-        lambda: find(name, KNOWN),
-        lambda: rows([name], KNOWN, 0, None),
-        lambda: filtered(name, "eq", 1, KNOWN, None),
-        lambda: sorted_by(name, KNOWN, None, descending=False),
-        lambda: group_counts(name, KNOWN, None),
+        lambda: find_column(name, KNOWN),
+        lambda: select_rows([name], KNOWN, 0, None),
+        lambda: filter_rows(name, "eq", 1, KNOWN, None),
+        lambda: sort_rows(name, KNOWN, None, descending=False),
+        lambda: count_groups(name, KNOWN, None),
     ):
         with pytest.raises(ArtifactQueryError) as caught:
             ask()
@@ -50,11 +59,11 @@ def test_only_columns_that_exist_can_be_named(name: str) -> None:
 )
 def test_what_does_not_fit_is_refused(column: str, op: str, value: str | int | None, field: str) -> None:
     with pytest.raises(ArtifactQueryError) as caught:
-        filtered(column, op, value, KNOWN, None)
+        filter_rows(column, op, value, KNOWN, None)
 
     assert caught.value.field == field
 
 
 def test_no_columns_is_no_selection() -> None:
     with pytest.raises(ArtifactQueryError):
-        rows([], KNOWN, 0, None)
+        select_rows([], KNOWN, 0, None)

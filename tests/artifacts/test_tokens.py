@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.tokens import KNOWN_ENCODINGS, counter_for, estimate, is_prose, register_counter
+from spindle.artifacts.tokens import KNOWN_ENCODINGS, estimate_from_bytes, find_counter, is_prose, register_counter
 from spindle.errors import ArtifactQueryError, UsageError
 
 PROSE = "The spindle turns, and the thread is wound upon it. Nobody hurries; the wheel keeps its own time. " * 20
@@ -27,29 +27,29 @@ def test_a_script_without_spaces_counts_as_machine_text() -> None:
 @given(st.integers(min_value=0, max_value=10**12), st.booleans())
 def test_an_estimate_rounds_up_and_never_falls(size: int, prose: bool) -> None:
     ratio = 3.5 if prose else 2
-    assert estimate(size, prose=prose) * ratio >= size
-    assert estimate(size + 1, prose=prose) >= estimate(size, prose=prose)
+    assert estimate_from_bytes(size, prose=prose) * ratio >= size
+    assert estimate_from_bytes(size + 1, prose=prose) >= estimate_from_bytes(size, prose=prose)
 
 
 def test_a_registered_counter_answers_for_its_encoding_until_it_is_undone() -> None:
     first = register_counter("words", lambda text: len(text.split()))
     second = register_counter("words", len)
-    count = counter_for("words")
+    count = find_counter("words")
     assert count is not None
     assert count("a b") == 3
 
     second()
-    count = counter_for("words")
+    count = find_counter("words")
     assert count is not None
     assert count("a b") == 2
 
     first()
     with pytest.raises(ArtifactQueryError):
-        counter_for("words")
+        find_counter("words")
 
 
 def test_known_encodings_without_a_counter_are_estimated() -> None:
-    assert all(counter_for(name) is None for name in [*KNOWN_ENCODINGS, None])
+    assert all(find_counter(name) is None for name in [*KNOWN_ENCODINGS, None])
 
 
 def test_a_counter_needs_a_name() -> None:

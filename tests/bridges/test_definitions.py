@@ -268,7 +268,7 @@ def test_what_has_no_room_among_the_strict_tools_of_a_request_is_told_in_the_loo
     definitions = build(dialect, [wide, *many], wrap, strict=True)
 
     is_strict = [told["strict"] for told in definitions.tools]
-    assert is_strict == [each.strict_size is not None for each in definitions.listed]
+    assert is_strict == [each.strict_size is not None for each in definitions.entries]
     assert is_strict == ([True] * 26 if dialect is OPENAI_CHAT else [False] + [True] * 20 + [False] * 5)
     assert is_strict == ["strict" not in {loss.keyword for loss in report.losses} for report in definitions.reports]
     assert build(dialect, [wide, *many], wrap, strict=True) == definitions

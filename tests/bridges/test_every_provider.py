@@ -25,7 +25,7 @@ from spindle import (
 )
 from spindle.bridges import anthropic, gemini, openai
 from spindle.bridges.model_callback import Retries
-from spindle.bridges.rendering import Sees
+from spindle.bridges.rendering import MediaSupport
 from spindle.errors import UsageError
 from tests.bridges.every_provider import BEDROCK, KEY, SCENES, Asked, Scene
 from tests.bridges.outcomes import picture
@@ -119,7 +119,7 @@ async def test_every_call_is_answered_once_in_order_and_no_id_is_used_twice(scen
         say(Asked("", "add", {"a": 5, "b": 2}), Asked("", "add", {"a": 6, "b": 2})),
         say(text="done"),
         stream=stream,
-        sees=Sees(unsupported="fallback-stash"),
+        sees=MediaSupport(unsupported="fallback-stash"),
     )
 
     assert (report.status, report.text) == ("ok", "done")
@@ -148,7 +148,7 @@ async def test_a_request_begins_letter_for_letter_with_the_one_before(scene: Sce
         say(Asked("c5", "nobody")),
         say(text="done"),
         stream=stream,
-        sees=Sees(unsupported="fallback-stash"),
+        sees=MediaSupport(unsupported="fallback-stash"),
         run={"messages": messages},
     )
 
@@ -164,7 +164,7 @@ async def test_what_middleware_removes_is_answered_all_the_same_and_in_the_same_
     async def forgetful(ctx: DispatchContext, go_on: Any) -> None:
         for record in ctx.tool_calls:
             if record.id == "c1":
-                await ctx.turn.shelves.tool_call.delete(record.id)
+                await ctx.turn.records.tool_call.delete(record.id)
         await go_on()
 
     script = [

@@ -28,7 +28,7 @@ from spindle import (
     tool,
 )
 from spindle.bridges import mcp as dialect
-from spindle.bridges.rendering import Sees
+from spindle.bridges.rendering import MediaSupport
 from spindle.errors import UnsupportedMediaError
 from tests.bridges.golden.comparing import agrees
 
@@ -300,8 +300,8 @@ async def test_a_client_that_sees_less_is_shown_less() -> None:
     outcome = of(Ok(media=(an_image(),)), "draw")
 
     with pytest.raises(UnsupportedMediaError):
-        await dialect.results([outcome], sees=Sees(mime_types=frozenset()))
-    [result] = await dialect.results([outcome], sees=Sees(mime_types=frozenset(), unsupported="fallback-stash"))
+        await dialect.results([outcome], sees=MediaSupport(mime_types=frozenset()))
+    [result] = await dialect.results([outcome], sees=MediaSupport(mime_types=frozenset(), unsupported="fallback-stash"))
 
     assert [block["type"] for block in result["content"]] == ["text", "text"]
 

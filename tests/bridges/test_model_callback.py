@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from spindle import Call, DispatchContext, DispatchRunner, ToolFilter, TurnRunner
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.model_callback import ModelCallback, Retries, seconds_of
+from spindle.bridges.model_callback import ModelCallback, Retries, parse_retry_after
 from spindle.bridges.openai.chat_completions import definitions
-from spindle.bridges.provider import Failure, ModelResponse, ResponseDelta
-from spindle.bridges.rendering import Sees
+from spindle.bridges.provider import ModelResponse, ProviderFailure, ResponseDelta
+from spindle.bridges.rendering import MediaSupport
 from spindle.bridges.transcript import MessageStep, Step
 from spindle.errors import ModelUnavailableError
 from tests.bridges.chat_scene import add
@@ -68,7 +68,7 @@ class Provider:
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
         return definitions(ctx.tools, filter=filter)
 
-    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+    async def build_request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
         self.asked.append(steps)
         return {"tools": definitions.tools}
 
@@ -82,17 +82,17 @@ class Provider:
         finally:
             self.left += 1
 
-    def reader(self, definitions: Definitions, taken: Collection[str]) -> Reader:
+    def create_assembler(self, definitions: Definitions, taken: Collection[str]) -> Reader:
         self.taken = set(taken)
         return Reader()
 
-    async def whole(self, request: dict[str, Any], reader: Any) -> ModelResponse:
+    async def complete(self, request: dict[str, Any], reader: Any) -> ModelResponse:
         step = self.script.pop(0)
         if isinstance(step, Exception):
             raise step
         return step
 
-    def failure(self, error: Exception) -> Failure | None:
+    def translate_error(self, error: Exception) -> ProviderFailure | None:
         return error.args[0] if isinstance(error, RefusedError) else None
 
     def secrets(self) -> Sequence[str]:
@@ -109,7 +109,7 @@ async def _each(events: Sequence[Any]) -> AsyncGenerator[Any]:
 
 
 def refused(status: int | None, retry_after: str | None = None) -> RefusedError:
-    return RefusedError(Failure("no", status, retry_after))
+    return RefusedError(ProviderFailure("no", status, retry_after))
 
 
 def ask(*script: Any, **options: Any) -> tuple[Provider, ModelCallback, list[float]]:
@@ -119,7 +119,7 @@ def ask(*script: Any, **options: Any) -> tuple[Provider, ModelCallback, list[flo
         pauses.append(seconds)
 
     provider = Provider(list(script))
-    return provider, ModelCallback(provider=provider, sees=Sees(), sleep=sleep, **options), pauses
+    return provider, ModelCallback(provider=provider, media_support=MediaSupport(), sleep=sleep, **options), pauses
 
 
 async def test_text_ends_the_turn_and_calls_go_on_with_it() -> None:
@@ -286,22 +286,22 @@ async def test_turns_side_by_side_do_not_hear_each_other() -> None:
     ("header", "seconds"), [(None, None), ("2", 2), ("0.5", 0.5), ("-1", 0), ("nan", None), ("soon", None), ("", None)]
 )
 def test_seconds_are_read_and_what_is_none_says_nothing(header: str | None, seconds: float | None) -> None:
-    assert seconds_of(header) == seconds
+    assert parse_retry_after(header) == seconds
 
 
 def test_a_date_is_read_and_one_that_is_past_is_now() -> None:
     now = datetime.now(UTC)
 
-    later = seconds_of(format_datetime(now + timedelta(seconds=60), usegmt=True))
+    later = parse_retry_after(format_datetime(now + timedelta(seconds=60), usegmt=True))
 
     assert later is not None
     assert 50 < later <= 60
-    assert seconds_of(format_datetime(now - timedelta(days=1), usegmt=True)) == 0
-    assert seconds_of((now + timedelta(seconds=60)).strftime("%a, %d %b %Y %H:%M:%S")) is not None
+    assert parse_retry_after(format_datetime(now - timedelta(days=1), usegmt=True)) == 0
+    assert parse_retry_after((now + timedelta(seconds=60)).strftime("%a, %d %b %Y %H:%M:%S")) is not None
 
 
 @given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, -?\d{1,9} [A-Z][a-z]{2} \d{1,9} \d+:\d+:\d+ [+-]\d{1,30}"))
 def test_no_header_is_an_error(header: str) -> None:
-    seconds = seconds_of(header)
+    seconds = parse_retry_after(header)
 
     assert seconds is None or seconds >= 0

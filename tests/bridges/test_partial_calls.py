@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.bridges.openai.chat_completions import definitions
-from spindle.bridges.partial_calls import NAMELESS, CallIds, PartialCall, is_object, repeated, repeated_input
+from spindle.bridges.partial_calls import NAMELESS, CallIds, PartialCall, format_arguments, format_input, is_json_object
 from spindle.errors import InvalidToolArgsError
 from spindle.tools import read_arguments
 from tests.bridges.chat_scene import dotted
@@ -66,24 +66,24 @@ def test_names_are_mapped_back_and_ids_made() -> None:
 
 @given(st.text() | st.binary() | st.none() | st.dictionaries(st.text(), st.integers() | st.text()))
 def test_what_is_repeated_is_always_a_json_object(arguments: Any) -> None:
-    assert is_object(repeated(arguments))
+    assert is_json_object(format_arguments(arguments))
 
 
 def test_what_is_repeated_is_the_very_text_where_that_is_an_object() -> None:
-    assert repeated('{ "a" : 1 }') == '{ "a" : 1 }'
-    assert json.loads(repeated({"a": 1})) == {"a": 1}
-    assert json.loads(repeated("{oops")) == {"unreadable_arguments": "{oops"}
+    assert format_arguments('{ "a" : 1 }') == '{ "a" : 1 }'
+    assert json.loads(format_arguments({"a": 1})) == {"a": 1}
+    assert json.loads(format_arguments("{oops")) == {"unreadable_arguments": "{oops"}
 
 
 @given(st.text() | st.binary() | st.none() | st.dictionaries(st.text(), st.integers() | st.text()))
 def test_apis_that_take_objects_are_given_one(arguments: Any) -> None:
-    assert isinstance(repeated_input(arguments), dict)
+    assert isinstance(format_input(arguments), dict)
 
 
 def test_an_object_is_repeated_as_it_is_and_anything_else_under_a_name() -> None:
-    assert repeated_input('{"a":1}') == {"a": 1}
-    assert repeated_input(b"{oops") == {"unreadable_arguments": "{oops"}
-    assert repeated_input("{oops", unreadable="INVALID_JSON") == {"INVALID_JSON": "{oops"}
+    assert format_input('{"a":1}') == {"a": 1}
+    assert format_input(b"{oops") == {"unreadable_arguments": "{oops"}
+    assert format_input("{oops", unreadable="INVALID_JSON") == {"INVALID_JSON": "{oops"}
 
 
 @given(st.lists(st.sampled_from(["", "c1", "c2", "c3"])))
@@ -107,4 +107,4 @@ def test_an_id_that_comes_late_is_taken_unless_it_is_somebody_elses() -> None:
     late.identify("c9")
     taken.identify("c1")
 
-    assert (late.id, taken.id, taken.given_id) == ("c2", before, "c1")
+    assert (late.id, taken.id, taken.provider_id) == ("c2", before, "c1")

@@ -4,7 +4,7 @@ import pytest
 
 from spindle import tool
 from spindle.bridges.anthropic import definitions
-from spindle.bridges.provider import Choice, chosen
+from spindle.bridges.provider import ToolChoice, resolve_tool_choice
 from spindle.errors import UnknownToolError
 
 
@@ -18,23 +18,23 @@ TOLD = definitions([dotted])
 
 @pytest.mark.parametrize("trip", [0, 3])
 def test_a_choice_that_forces_nothing_holds_on_every_trip(trip: int) -> None:
-    assert chosen("auto", TOLD, trip=trip) == Choice("auto")
-    assert chosen("none", TOLD, trip=trip) == Choice("none")
-    assert chosen(None, TOLD, trip=trip) is None
+    assert resolve_tool_choice("auto", TOLD, iteration=trip) == ToolChoice("auto")
+    assert resolve_tool_choice("none", TOLD, iteration=trip) == ToolChoice("none")
+    assert resolve_tool_choice(None, TOLD, iteration=trip) is None
 
 
 @pytest.mark.parametrize("wish", ["required", "any", "a.b"])
 def test_a_choice_that_forces_a_call_holds_on_the_first_trip_only(wish: str) -> None:
-    first = Choice("tool", "a_b") if wish == "a.b" else Choice("required")
+    first = ToolChoice("tool", "a_b") if wish == "a.b" else ToolChoice("required")
 
-    assert chosen(wish, TOLD, trip=0) == first
-    assert chosen(wish, TOLD, trip=1) == Choice("auto")
+    assert resolve_tool_choice(wish, TOLD, iteration=0) == first
+    assert resolve_tool_choice(wish, TOLD, iteration=1) == ToolChoice("auto")
 
 
 def test_a_name_that_no_tool_has_is_refused() -> None:
     with pytest.raises(UnknownToolError):
-        chosen("a_b", TOLD, trip=0)
+        resolve_tool_choice("a_b", TOLD, iteration=0)
 
 
 def test_without_tools_there_is_nothing_to_choose() -> None:
-    assert chosen("required", definitions([]), trip=0) is None
+    assert resolve_tool_choice("required", definitions([]), iteration=0) is None

@@ -5,7 +5,7 @@ import pytest
 
 from spindle.bridges import provider_limits
 from spindle.bridges.dialects import ALL
-from spindle.bridges.provider_limits import Limits
+from spindle.bridges.provider_limits import ProviderLimits
 
 EVERY = {dialect.name: dialect.limits for dialect in ALL}
 
@@ -18,12 +18,12 @@ def test_every_limit_has_a_source_and_a_date(dialect: str) -> None:
     for source in sources:
         assert source.url.startswith("https://")
         assert source.read_on <= date(2026, 11, 16)
-        assert source.says
+        assert source.statement
 
 
 @pytest.mark.parametrize("dialect", list(EVERY))
 def test_a_name_of_the_greatest_length_fits_and_a_longer_one_does_not(dialect: str) -> None:
-    each: Limits = EVERY[dialect]
+    each: ProviderLimits = EVERY[dialect]
 
     assert re.fullmatch(each.name_pattern, "a" * each.max_name_chars)
     assert not re.fullmatch(each.name_pattern, "a" * (each.max_name_chars + 1))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.bridges.dialects import ALL
-from spindle.bridges.provider_limits import GEMINI, MCP, OPENAI_CHAT, NameMap, fitted, wire_name
+from spindle.bridges.provider_limits import GEMINI, MCP, OPENAI_CHAT, NameMap, fit_name, wire_name
 from spindle.errors import NameClashError
 
 
@@ -49,11 +49,11 @@ def test_every_name_becomes_one_that_the_provider_takes(name: str, index: int) -
 def test_every_property_gets_a_name_that_the_provider_takes(name: str) -> None:
     pattern = GEMINI.property_pattern
     assert pattern is not None
-    assert re.fullmatch(pattern, fitted(name, pattern, 64))
+    assert re.fullmatch(pattern, fit_name(name, pattern, 64))
 
 
 def test_a_map_leads_both_ways() -> None:
-    names = NameMap.of([("math.add", "math_add"), ("search", "search")], dialect="openai_chat")
+    names = NameMap.from_pairs([("math.add", "math_add"), ("search", "search")], dialect="openai_chat")
 
     assert names.to_wire("math.add") == "math_add"
     assert names.to_own("math_add") == "math.add"
@@ -63,14 +63,14 @@ def test_a_map_leads_both_ways() -> None:
 
 
 def test_a_name_that_is_not_in_the_map_stays() -> None:
-    names = NameMap.of([], dialect="openai_chat")
+    names = NameMap.from_pairs([], dialect="openai_chat")
 
     assert names.to_own("invented") == names.to_wire("invented") == "invented"
 
 
 def test_two_tools_of_one_wire_name_are_refused_and_both_are_named() -> None:
     with pytest.raises(NameClashError) as caught:
-        NameMap.of([("math.add", "math_add"), ("math_add", "math_add")], dialect="openai_chat")
+        NameMap.from_pairs([("math.add", "math_add"), ("math_add", "math_add")], dialect="openai_chat")
 
     assert caught.value.wire_name == "math_add"
     assert caught.value.tools == ("math.add", "math_add")

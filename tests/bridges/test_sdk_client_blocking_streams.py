@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from spindle.bridges.sdk_client import items_of_stream
+from spindle.bridges.sdk_client import iterate_blocking_stream
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ async def test_all_items_are_given_and_the_stream_is_closed() -> None:
     slow = Slow()
     slow.may_go_on.set()
 
-    async with items_of_stream(lambda: slow, shut=Slow.shut) as items:
+    async with iterate_blocking_stream(lambda: slow, interrupt=Slow.shut) as items:
         assert [item async for item in items] == [1, 2, 3]
 
     assert slow.is_closed.is_set()
@@ -55,7 +55,7 @@ async def test_all_items_are_given_and_the_stream_is_closed() -> None:
 async def test_who_leaves_between_items_closes_the_stream() -> None:
     slow = Slow()
 
-    async with items_of_stream(lambda: slow, shut=Slow.shut) as items:
+    async with iterate_blocking_stream(lambda: slow, interrupt=Slow.shut) as items:
         assert await anext(items) == 1
 
     assert slow.is_closed.is_set()
@@ -65,7 +65,7 @@ async def test_who_leaves_while_an_item_is_waited_for_wakes_the_thread() -> None
     slow = Slow()
 
     async def read() -> None:
-        async with items_of_stream(lambda: slow, shut=Slow.shut) as items:
+        async with iterate_blocking_stream(lambda: slow, interrupt=Slow.shut) as items:
             async for _ in items:
                 pass
 
@@ -87,7 +87,7 @@ async def test_who_leaves_before_the_stream_is_open_has_it_closed_then() -> None
         return slow
 
     async def read() -> None:
-        async with items_of_stream(open_slowly, shut=Slow.shut):
+        async with iterate_blocking_stream(open_slowly, interrupt=Slow.shut):
             raise AssertionError("it never opens")
 
     async with anyio.create_task_group() as tasks:
@@ -105,7 +105,7 @@ async def test_what_goes_wrong_is_raised_and_the_stream_is_closed() -> None:
     slow.shut()
 
     async def read() -> None:
-        async with items_of_stream(lambda: slow, shut=Slow.shut) as items:
+        async with iterate_blocking_stream(lambda: slow, interrupt=Slow.shut) as items:
             async for _ in items:
                 pass
 
@@ -120,5 +120,5 @@ async def test_a_stream_that_cannot_be_opened_raises() -> None:
         raise OSError("no")
 
     with pytest.raises(OSError, match="no"):
-        async with items_of_stream(fail, shut=Slow.shut):
+        async with iterate_blocking_stream(fail, interrupt=Slow.shut):
             raise AssertionError("it never opens")

@@ -22,9 +22,9 @@ async def told(*records: Memory | Retrievable, system_prompt: str = "") -> str:
     ctx = DispatchContext(system_prompt=system_prompt)
     for record in records:
         if isinstance(record, Memory):
-            await ctx.turn.shelves.memory.store(record)
+            await ctx.turn.records.memory.store(record)
         else:
-            await ctx.turn.shelves.retrievable.store(record)
+            await ctx.turn.records.retrievable.store(record)
     return await build_system_prompt(ctx)
 
 
@@ -89,11 +89,11 @@ async def test_what_was_found_is_told_by_whose_it_is() -> None:
 @pytest.mark.anyio
 async def test_a_dispatch_is_told_the_same_letters_until_something_changes() -> None:
     ctx = DispatchContext(system_prompt="Be brief.")
-    await ctx.turn.shelves.memory.store(Memory(content="likes tea"))
+    await ctx.turn.records.memory.store(Memory(content="likes tea"))
     first = await build_system_prompt(ctx)
 
     assert await build_system_prompt(ctx) == first
-    await ctx.turn.shelves.memory.store(Memory(content="likes milk"))
+    await ctx.turn.records.memory.store(Memory(content="likes milk"))
     assert "likes milk" in await build_system_prompt(ctx)
 
 
@@ -179,7 +179,7 @@ async def test_a_text_that_is_gone_costs_nothing_but_itself() -> None:
 @pytest.mark.anyio
 async def test_the_readers_a_handle_names_can_read_it() -> None:
     ctx = DispatchContext(system_prompt="x")
-    await ctx.turn.shelves.retrievable.store(found(Artifact.from_text("one\ntwo"), "third-party-public"))
+    await ctx.turn.records.retrievable.store(found(Artifact.from_text("one\ntwo"), "third-party-public"))
     asked: list[str] = []
 
     async def ask(ctx: DispatchContext) -> Reply | str:
@@ -200,7 +200,7 @@ async def test_a_text_and_a_call_cannot_share_an_id() -> None:
         id="r1", tool="t", args={}, checksum="c", is_complete=True, is_error=False, results=Artifact.from_text("x")
     )
     ctx = DispatchContext(system_prompt="x", tool_calls=[call])
-    await ctx.turn.shelves.retrievable.store(found(Artifact.from_text("y")))
+    await ctx.turn.records.retrievable.store(found(Artifact.from_text("y")))
 
     async def ask(ctx: DispatchContext) -> str:
         return "done"
@@ -217,6 +217,6 @@ async def test_strangers_texts_taint_the_turn_as_strangers_results_do(tier: Any,
     ctx = DispatchContext(system_prompt="x")
     assert not ctx.tool_context().tainted
 
-    await ctx.turn.shelves.retrievable.store(found("x", tier))
+    await ctx.turn.records.retrievable.store(found("x", tier))
 
     assert ctx.tool_context().tainted is is_tainted

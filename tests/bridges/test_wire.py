@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
 from spindle import Ok
-from spindle.bridges.wire import count_of, get_field, get_list, get_str, is_record, replace_lone_surrogates, to_plain
+from spindle.bridges.wire import get_count, get_field, get_list, get_str, is_record, replace_lone_surrogates, to_plain
 from tests.bridges.chat_wire import chunk
 from tests.bridges.outcomes import outcome
 
@@ -25,7 +25,7 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 def test_nothing_makes_reading_fail(value: Any) -> None:
     assert isinstance(get_str(value, "a"), str)
     assert isinstance(get_list(value, "a"), (list, tuple))
-    count = count_of(value, "a")
+    count = get_count(value, "a")
     assert count is None or (type(count) is int and count >= 0)
     assert get_field(value, "index") is None
     assert is_record(value) == isinstance(value, dict)

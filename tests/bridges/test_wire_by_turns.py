@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spindle.bridges.rendering import TextPart
 from spindle.bridges.transcript import MessageStep
-from spindle.bridges.wire import AlternatingMessages, says_something, system_of
+from spindle.bridges.wire import AlternatingMessages, collect_system_texts, has_content
 
 _blocks = st.lists(st.integers().map(lambda number: {"text": str(number)}), max_size=3)
 
@@ -16,9 +16,9 @@ _blocks = st.lists(st.integers().map(lambda number: {"text": str(number)}), max_
 def test_roles_speak_in_turn_the_user_first_and_nothing_is_lost(said: list[tuple[str, list[Any]]]) -> None:
     written = AlternatingMessages("parts")
     for role, blocks in said:
-        written.say(role, blocks)
+        written.append(role, blocks)
 
-    messages = written.begun_by_user({"text": "hello"})
+    messages = written.starting_with_user({"text": "hello"})
 
     assert [each["role"] for each in messages] == [("user", "model")[place % 2] for place in range(len(messages))]
     assert all(each["parts"] for each in messages)
@@ -33,6 +33,6 @@ def test_what_the_program_says_stands_apart_and_blanks_are_nothing() -> None:
         MessageStep("system", (TextPart(" "),)),
     ]
 
-    assert system_of("Be brief.", steps) == ["Be brief.", "Be kind."]
-    assert system_of("", []) == []
-    assert [says_something(TextPart(text)) for text in ("x", " \n", "")] == [True, False, False]
+    assert collect_system_texts("Be brief.", steps) == ["Be brief.", "Be kind."]
+    assert collect_system_texts("", []) == []
+    assert [has_content(TextPart(text)) for text in ("x", " \n", "")] == [True, False, False]

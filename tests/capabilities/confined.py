@@ -10,7 +10,7 @@ import pytest
 
 from spindle.capabilities.declare import CallScope
 from spindle.capabilities.process.backend import LocalProcess, ProcessBackend
-from spindle.capabilities.process.backend_sandbox import SandboxKind, program
+from spindle.capabilities.process.backend_sandbox import SandboxKind, find_bubblewrap
 from spindle.capabilities.process.policy import Finished
 
 PYTHON = os.path.realpath(sys.executable)
@@ -23,7 +23,9 @@ KINDS = [
         "bubblewrap",
         marks=[
             pytest.mark.slow,
-            pytest.mark.skipif(program() is None, reason="bubblewrap is not installed: apt-get install bubblewrap"),
+            pytest.mark.skipif(
+                find_bubblewrap() is None, reason="bubblewrap is not installed: apt-get install bubblewrap"
+            ),
         ],
     ),
 ]

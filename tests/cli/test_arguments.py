@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.cli.arguments import arguments_of
+from spindle.cli.arguments import parse_arguments
 from spindle.errors import UsageError
 
 SCHEMA = {
@@ -65,29 +65,29 @@ SCHEMA = {
     ],
 )
 def test_a_pair_becomes_what_the_schema_wants(pairs: list[str], expected: dict[str, Any]) -> None:
-    assert arguments_of(pairs, None, SCHEMA) == expected
+    assert parse_arguments(pairs, None, SCHEMA) == expected
 
 
 def test_a_number_of_too_many_digits_is_left_to_the_schema() -> None:
-    assert arguments_of(["count=" + "1" * 5_000], None, SCHEMA) == {"count": "1" * 5_000}
+    assert parse_arguments(["count=" + "1" * 5_000], None, SCHEMA) == {"count": "1" * 5_000}
 
 
 def test_pairs_come_on_top_of_the_json_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.json").write_text('{"text": "file"}')
 
-    assert arguments_of(["count=2"], '{"count": 1, "text": "x"}', SCHEMA) == {"count": 2, "text": "x"}
-    assert arguments_of([], f"@{tmp_path}/a.json", SCHEMA) == {"text": "file"}
+    assert parse_arguments(["count=2"], '{"count": 1, "text": "x"}', SCHEMA) == {"count": 2, "text": "x"}
+    assert parse_arguments([], f"@{tmp_path}/a.json", SCHEMA) == {"text": "file"}
     for stdin in ("-", "@-"):
         monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "stdin"}'))
-        assert arguments_of([], stdin, SCHEMA) == {"text": "stdin"}
+        assert parse_arguments([], stdin, SCHEMA) == {"text": "stdin"}
 
 
 def test_a_file_is_taken_as_text_or_as_json(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("[1, 2]\n")
 
-    assert arguments_of([f"text=@{path}"], None, SCHEMA) == {"text": "[1, 2]\n"}
-    assert arguments_of([f"any:=@{path}"], None, SCHEMA) == {"any": [1, 2]}
+    assert parse_arguments([f"text=@{path}"], None, SCHEMA) == {"text": "[1, 2]\n"}
+    assert parse_arguments([f"any:=@{path}"], None, SCHEMA) == {"any": [1, 2]}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_file_is_taken_as_text_or_as_json(tmp_path: Path) -> None:
 )
 def test_what_is_no_argument_is_refused_by_its_name(pairs: list[str], given: str | None) -> None:
     with pytest.raises(UsageError):
-        arguments_of(pairs, given, SCHEMA)
+        parse_arguments(pairs, given, SCHEMA)
 
 
 @given(
@@ -129,11 +129,11 @@ def test_what_is_no_argument_is_refused_by_its_name(pairs: list[str], given: str
 def test_json_after_a_colon_arrives_as_it_is(value: dict[str, Any]) -> None:
     pairs = [f"{key}:={json.dumps(part)}" for key, part in value.items()]
 
-    assert arguments_of(pairs, None, {"type": "object"}) == value
+    assert parse_arguments(pairs, None, {"type": "object"}) == value
 
 
 @given(st.text())
 def test_a_text_for_a_text_is_never_touched(text: str) -> None:
     pair = f"text=@{text}" if text.startswith("@") else f"text={text}"
 
-    assert arguments_of([pair], None, SCHEMA) == {"text": text}
+    assert parse_arguments([pair], None, SCHEMA) == {"text": text}

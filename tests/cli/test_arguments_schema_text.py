@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spindle.cli.arguments import in_words, parameters, types_of
+from spindle.cli.arguments import describe_schema, get_types, parameters
 
 WHOLE: dict[str, Any] = {
     "$defs": {"Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "x": {"type": "integer"}}}}
@@ -10,22 +10,22 @@ WHOLE: dict[str, Any] = {
 
 
 def test_types_are_found_through_references_and_unions() -> None:
-    assert types_of({"anyOf": [{"type": "integer"}, {"type": "null"}]}, WHOLE) == ["integer", "null"]
-    assert types_of({"$ref": "#/$defs/Node"}, WHOLE) == ["object"]
-    assert types_of({"enum": ["a", 1, None, 1.5, True]}, WHOLE) == ["string", "integer", "null", "number", "boolean"]
-    assert types_of({"type": ["string", "null"]}, WHOLE) == ["string", "null"]
-    assert types_of({}, WHOLE) == []
-    assert types_of({"$ref": "#/$defs/Missing"}, WHOLE) == []
-    assert types_of(True, WHOLE) == []
+    assert get_types({"anyOf": [{"type": "integer"}, {"type": "null"}]}, WHOLE) == ["integer", "null"]
+    assert get_types({"$ref": "#/$defs/Node"}, WHOLE) == ["object"]
+    assert get_types({"enum": ["a", 1, None, 1.5, True]}, WHOLE) == ["string", "integer", "null", "number", "boolean"]
+    assert get_types({"type": ["string", "null"]}, WHOLE) == ["string", "null"]
+    assert get_types({}, WHOLE) == []
+    assert get_types({"$ref": "#/$defs/Missing"}, WHOLE) == []
+    assert get_types(True, WHOLE) == []
 
 
 def test_a_schema_that_holds_itself_ends() -> None:
     loop: dict[str, Any] = {"$defs": {"A": {"$ref": "#/$defs/A"}}}
     wide: dict[str, Any] = {"$defs": {"B": {"anyOf": [{"$ref": "#/$defs/B"}]}}}
 
-    assert types_of({"$ref": "#/$defs/A"}, loop) == []
-    assert types_of({"$ref": "#/$defs/B"}, wide) == []
-    assert in_words({"$ref": "#/$defs/B"}, wide)
+    assert get_types({"$ref": "#/$defs/A"}, loop) == []
+    assert get_types({"$ref": "#/$defs/B"}, wide) == []
+    assert describe_schema({"$ref": "#/$defs/B"}, wide)
     tree = parameters({"type": "object", "properties": {"node": {"$ref": "#/$defs/Node"}}, **WHOLE})
     assert tree[0][0].startswith("node (object)")
 

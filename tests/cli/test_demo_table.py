@@ -4,24 +4,24 @@ import pytest
 from rich.console import Console
 
 from spindle import Call, CallOutcome, Err, Ok
-from spindle.cli.commands.demo import Answer, Demonstration
-from spindle.cli.demo_calls import SIBLING, Asked
+from spindle.cli.commands.demo import DemoAnswer, Demonstration
+from spindle.cli.demo_calls import SIBLING, DemoCall
 from spindle.cli.demo_table import show
 from spindle.errors import ToolAlreadyRegisteredError
 
 REFUSAL = "The arguments were refused:\n- a: expected text, received [bold]null[/bold]\nCorrect this."
 
 
-def answer(title: str, result: Ok | Err, *, ran: bool) -> Answer:
+def answer(title: str, result: Ok | Err, *, ran: bool) -> DemoAnswer:
     outcome = CallOutcome("c1", "t", "sum", result, duration_ms=1.5)
-    return Answer(asked=Asked(title=title, call=Call("c1", "t", '{"a": "[red]"}')), ran=ran, outcome=outcome)
+    return DemoAnswer(asked=DemoCall(title=title, call=Call("c1", "t", '{"a": "[red]"}')), ran=ran, outcome=outcome)
 
 
 def printed(
-    *answers: Answer,
+    *answers: DemoAnswer,
     width: int = 120,
     clash: ToolAlreadyRegisteredError | None = None,
-    read_back: tuple[Answer, ...] = (),
+    read_back: tuple[DemoAnswer, ...] = (),
     entered: tuple[str, ...] = (),
 ) -> str:
     out = StringIO()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cli.commands.journal import Journals, Wanted
-from spindle.cli.main import COMMANDS, FAILED, INTERRUPTED, NOT_FOUND, OK, PIPE_CLOSED, USAGE, rearranged, run
+from spindle.cli.commands.journal import CallFilter, JournalFiles
+from spindle.cli.main import COMMANDS, FAILED, INTERRUPTED, NOT_FOUND, OK, PIPE_CLOSED, USAGE, move_global_options, run
 from spindle.errors import UsageError
 from tests.cli.conftest import Command, Place
 from tests.cli.terminal import Terminal
@@ -79,7 +79,7 @@ def test_help_lists_the_commands_in_their_order(place: Place, capsys: pytest.Cap
     ],
 )
 def test_options_may_stand_before_the_command(given: list[str], expected: list[str]) -> None:
-    assert rearranged(given) == expected
+    assert move_global_options(given) == expected
 
 
 @pytest.mark.parametrize("words", [["shw"], ["list", "--jsn"], ["show"], ["spool", "nothing"], ["--config"]])
@@ -143,7 +143,7 @@ def test_closed_standard_streams_are_no_trouble(place: Place) -> None:
     done = subprocess.run(["sh", "-c", f"{line} <&- >&- 2>&-"], check=False, timeout=50)
 
     assert done.returncode == OK
-    assert [entry.code for entry in Journals(place.state / "journal.sqlite").read(Wanted())] == [None]
+    assert [entry.code for entry in JournalFiles(place.state / "journal.sqlite").read(CallFilter())] == [None]
 
 
 def test_a_bug_is_one_line_unless_the_traceback_is_wanted(
@@ -243,8 +243,8 @@ def test_a_tool_cannot_command_the_terminal(terminal: Terminal) -> None:
 def test_ctrl_c_ends_a_call_and_is_written_down(terminal: Terminal, place: Place) -> None:
     terminal.start([*SPINDLE, "call", "hang"])
     terminal.wait_for("hang …")
-    journals = Journals(place.state / "journal.sqlite")
-    terminal.wait_until(lambda: bool(journals.read(Wanted(state="started"))))
+    journals = JournalFiles(place.state / "journal.sqlite")
+    terminal.wait_until(lambda: bool(journals.read(CallFilter(state="started"))))
     terminal.type("\x03")
     screen = terminal.finish()
 

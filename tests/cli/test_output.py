@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cli.output import Branch, Output, working
+from spindle.cli.output import Branch, Output, show_progress
 
 ROWS = [["read_file", "kit files", "Reads a file."], ["漢字", "mcp x", "Two wide\ncharacters. " + "long " * 30]]
 
@@ -46,13 +46,13 @@ def test_a_terminal_gets_every_word_within_its_width(width: int, monkeypatch: py
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert printed(is_tty=True)[0].styled("x", "red") == "\x1b[31mx\x1b[0m"
-    assert printed(is_tty=False)[0].styled("x", "red") == "x"
+    assert printed(is_tty=True)[0].style("x", "red") == "\x1b[31mx\x1b[0m"
+    assert printed(is_tty=False)[0].style("x", "red") == "x"
     monkeypatch.setenv("NO_COLOR", "1")
-    assert printed(is_tty=True)[0].styled("x", "red") == "x"
+    assert printed(is_tty=True)[0].style("x", "red") == "x"
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
-    assert printed(is_tty=True)[0].styled("x", "red") == "x"
+    assert printed(is_tty=True)[0].style("x", "red") == "x"
 
 
 @pytest.mark.parametrize("is_tty", [True, False])
@@ -60,7 +60,7 @@ def test_somebody_elses_words_are_harmless_through_a_pager_too(is_tty: bool) -> 
     out, stream = printed(is_tty=is_tty)
     out.text("\x1b[31mred")
     out.table(["a", "b"], [["\x1b[2J", "\u202eb"]])
-    out.line(out.styled("\x1b]0;title\x07", "dim"))
+    out.line(out.style("\x1b]0;title\x07", "dim"))
 
     shown = stream.getvalue()
     assert "␛[31mred\n" in shown
@@ -120,7 +120,7 @@ def test_bytes_go_through_a_pipe_unchanged() -> None:
 
 
 def test_progress_is_shown_on_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:
-    with working("busy") as progress:
-        progress.say("still busy")
+    with show_progress("busy") as progress:
+        progress.update("still busy")
 
     assert capsys.readouterr().err == ""

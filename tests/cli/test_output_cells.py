@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.cli.output import byte_size, duration, one_line, since
+from spindle.cli.output import format_age, format_bytes, format_duration, one_line
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,7 @@ from spindle.cli.output import byte_size, duration, one_line, since
     [(0.000_000_4, "0 µs"), (0.000_214, "214 µs"), (0.0213, "21.3 ms"), (0.5, "0.50 s"), (3.0049, "3.00 s")],
 )
 def test_a_duration_is_told_in_a_unit_that_reads_well(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @given(st.text(), st.integers(min_value=2, max_value=200))
@@ -30,11 +30,11 @@ def test_what_was_cut_says_so() -> None:
     ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (600 * 1024, "600 KiB"), (1 << 50, "1024 TiB")]
 )
 def test_a_size_is_told_in_the_unit_in_which_it_reads_best(count: int, text: str) -> None:
-    assert byte_size(count) == text
+    assert format_bytes(count) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-5, "0 s"), (59, "59 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 d")]
 )
 def test_an_age_is_told_roughly(seconds: float, text: str) -> None:
-    assert since(1000 - seconds, 1000) == text
+    assert format_age(1000 - seconds, 1000) == text

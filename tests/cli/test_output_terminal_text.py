@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.cli.output import cut, padded, visible, width_of, wrapped
+from spindle.cli.output import escape_controls, measure_width, pad_right, truncate_line, wrap_lines
 
 
 @pytest.mark.parametrize(
@@ -24,39 +24,39 @@ from spindle.cli.output import cut, padded, visible, width_of, wrapped
     ],
 )
 def test_what_could_command_a_terminal_is_shown(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escape_controls(text) == shown
 
 
 @given(st.text())
 def test_no_control_character_but_newline_and_tab_is_left(text: str) -> None:
-    shown = visible(text)
+    shown = escape_controls(text)
 
     assert not [char for char in shown if (ord(char) < 32 and char not in "\n\t") or 0x7F <= ord(char) < 0xA0]
-    assert visible(shown) == shown
+    assert escape_controls(shown) == shown
 
 
 @given(st.text(alphabet=st.sampled_from("ab 漢é́🙂"), max_size=40), st.integers(2, 20))
 def test_a_cut_line_fits(text: str, columns: int) -> None:
-    short = cut(text, columns)
+    short = truncate_line(text, columns)
 
-    assert width_of(short) <= columns
+    assert measure_width(short) <= columns
     assert short == text or short.endswith("…")
 
 
 @given(st.text("ab \n", max_size=80), st.integers(1, 30))
 def test_wrapped_lines_fit_and_no_word_is_lost(text: str, columns: int) -> None:
-    lines = wrapped(text, columns).split("\n")
+    lines = wrap_lines(text, columns).split("\n")
 
     assert all(len(line) <= columns for line in lines if " " in line.strip())
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 
 def test_a_wrapped_line_keeps_its_indentation() -> None:
-    assert wrapped("one two three\n  - four five", 10) == "one two\nthree\n  - four\n  five"
-    assert wrapped("one two three", None) == "one two three"
+    assert wrap_lines("one two three\n  - four five", 10) == "one two\nthree\n  - four\n  five"
+    assert wrap_lines("one two three", None) == "one two three"
 
 
 def test_wide_characters_take_two_columns_and_marks_none() -> None:
-    assert width_of("漢字ab") == 6
-    assert width_of("e\u0301") == 1
-    assert padded("漢", 4) == "漢  "
+    assert measure_width("漢字ab") == 6
+    assert measure_width("e\u0301") == 1
+    assert pad_right("漢", 4) == "漢  "

@@ -7,7 +7,7 @@ import pytest
 
 from spindle import Gate, Tool, ToolContext
 from spindle.cli import prompts
-from spindle.cli.prompts import approver, gate_opener
+from spindle.cli.prompts import build_approver, build_gate_handler
 from spindle.errors import GateNotSupportedError
 from spindle.execution import ApprovalRequest
 
@@ -37,11 +37,11 @@ def person(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 def test_without_a_terminal_nobody_is_asked() -> None:
-    assert approver(yes=False, before=nothing) is None
+    assert build_approver(yes=False, before=nothing) is None
 
 
 async def test_yes_agrees_to_everything() -> None:
-    approve = approver(yes=True, before=nothing)
+    approve = build_approver(yes=True, before=nothing)
 
     assert approve is not None
     assert await approve(request()) is True
@@ -55,7 +55,7 @@ async def test_only_a_clear_yes_agrees(
 ) -> None:
     person.write(line)
     person.seek(0)
-    approve = approver(yes=False, before=nothing)
+    approve = build_approver(yes=False, before=nothing)
 
     assert approve is not None
     assert await approve(request()) is agreed
@@ -71,7 +71,7 @@ async def test_a_tools_question_is_answered_with_one_of_its_options(
     person.seek(0)
     payload: Any = {"question": "Which colour?", "options": ["red", "blue"]}
 
-    answer = await gate_opener(nothing)(Gate("ask_user", payload, timeout_seconds=5))
+    answer = await build_gate_handler(nothing)(Gate("ask_user", payload, timeout_seconds=5))
 
     assert answer == "red"
     assert capsys.readouterr().err.count("Which colour?") == 2
@@ -79,14 +79,14 @@ async def test_a_tools_question_is_answered_with_one_of_its_options(
 
 async def test_a_question_without_anybody_there_cannot_be_asked() -> None:
     with pytest.raises(GateNotSupportedError):
-        await gate_opener(nothing)(Gate("ask_user", timeout_seconds=5))
+        await build_gate_handler(nothing)(Gate("ask_user", timeout_seconds=5))
 
 
 async def test_an_end_of_input_is_no_answer(person: io.StringIO) -> None:
     payload: Any = {"question": "Which colour?", "options": ["red", "blue"]}
 
     with pytest.raises(GateNotSupportedError):
-        await gate_opener(nothing)(Gate("ask_user", payload, timeout_seconds=5))
+        await build_gate_handler(nothing)(Gate("ask_user", payload, timeout_seconds=5))
 
 
 FORM: Any = {
@@ -110,7 +110,7 @@ async def test_a_form_of_an_mcp_server_is_asked_field_by_field(
     person.seek(0)
     gate = Gate("The MCP server 's' asks", {"schema": FORM, "mode": "form"}, schema=FORM, timeout_seconds=5)
 
-    answer = await gate_opener(nothing)(gate)
+    answer = await build_gate_handler(nothing)(gate)
 
     assert answer == {"name": "Ada", "age": 36, "loud": False, "colours": ["red", "blue"]}
     assert "Your name" in capsys.readouterr().err
@@ -118,7 +118,7 @@ async def test_a_form_of_an_mcp_server_is_asked_field_by_field(
 
 async def test_a_form_that_is_left_is_no_answer(person: io.StringIO) -> None:
     with pytest.raises(GateNotSupportedError):
-        await gate_opener(nothing)(Gate("asks", {"schema": FORM}, schema=FORM, timeout_seconds=5))
+        await build_gate_handler(nothing)(Gate("asks", {"schema": FORM}, schema=FORM, timeout_seconds=5))
 
 
 @pytest.mark.parametrize(("line", "agreed"), [("y\n", True), ("\n", False), ("", False)])
@@ -128,7 +128,9 @@ async def test_a_page_is_visited_or_not(
     person.write(line)
     person.seek(0)
 
-    answer = await gate_opener(nothing)(Gate("asks", {"mode": "url", "url": "https://x.example"}, timeout_seconds=5))
+    answer = await build_gate_handler(nothing)(
+        Gate("asks", {"mode": "url", "url": "https://x.example"}, timeout_seconds=5)
+    )
 
     assert answer is agreed
     assert "https://x.example" in capsys.readouterr().err

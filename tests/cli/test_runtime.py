@@ -10,7 +10,7 @@ import pytest
 
 from spindle import Call, Err, Journal, Ok, ToolContext
 from spindle.cli.config import Config, load_config
-from spindle.cli.runtime import Runtime, filter_of, open_runtime, spool_of
+from spindle.cli.runtime import Runtime, build_filter, build_spool, open_runtime
 from spindle.errors import InvalidConfigError
 from spindle.execution import ApprovalRequest
 
@@ -59,7 +59,7 @@ async def test_limits_and_the_spool_are_those_of_the_file(tmp_path: Path) -> Non
     async with open_runtime(config) as house:
         (config.root / "big.txt").write_text("line\n" * 1000)
         read = await answer(house, "read_file", path="big.txt")
-        kept = await spool_of(config).entries()
+        kept = await build_spool(config).entries()
 
     assert isinstance(read, Ok)
     assert read.artifact is not None
@@ -115,7 +115,7 @@ def test_a_profile_is_a_filter_and_an_unknown_one_an_error(tmp_path: Path) -> No
         '[profiles.none]\nallowed_tools = []\nallowed_mcp_tools = {git = ["log"]}\n',
     )
 
-    mine, none = filter_of(config), filter_of(config, "none")
+    mine, none = build_filter(config), build_filter(config, "none")
 
     assert mine is not None
     assert mine.allowed_tools == {"read_file"}
@@ -125,11 +125,11 @@ def test_a_profile_is_a_filter_and_an_unknown_one_an_error(tmp_path: Path) -> No
     assert none.allowed_tools == frozenset()
     assert dict(none.allowed_mcp_tools or {}) == {"git": {"log"}}
     with pytest.raises(InvalidConfigError):
-        filter_of(config, "raeder")
+        build_filter(config, "raeder")
 
 
 def test_without_profiles_there_is_no_filter(tmp_path: Path) -> None:
-    assert filter_of(configured(tmp_path, "")) is None
+    assert build_filter(configured(tmp_path, "")) is None
 
 
 async def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:

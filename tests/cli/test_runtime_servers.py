@@ -7,7 +7,7 @@ import pytest
 
 from spindle import Tool, ToolRegistry
 from spindle.cli.config import load_config
-from spindle.cli.runtime_servers import Follower, specs_of
+from spindle.cli.runtime_servers import UpstreamToolSync, build_specs
 from spindle.errors import InvalidConfigError
 
 
@@ -21,20 +21,20 @@ def made(name: str) -> Tool:
 
 def test_the_registry_follows_and_listeners_hear_only_of_changes() -> None:
     ours, theirs = ToolRegistry([made("own")]), ToolRegistry()
-    follower, heard = Follower(ours, theirs), list[list[str]]()
+    follower, heard = UpstreamToolSync(ours, theirs), list[list[str]]()
     stop = follower.on_change(lambda: heard.append([tool.name for tool in ours]))
 
-    follower.follow()
+    follower.sync()
     theirs.register(made("mcp__a__b__c"), mcp=("a__b", "c"))
-    follower.follow()
-    follower.follow()
+    follower.sync()
+    follower.sync()
     theirs.unregister("mcp__a__b__c")
     theirs.register(made("mcp__a__d"), mcp=("a", "d"))
-    follower.follow()
+    follower.sync()
     stop()
     stop()
     theirs.unregister("mcp__a__d")
-    follower.follow()
+    follower.sync()
 
     assert heard == [["own", "mcp__a__b__c"], ["own", "mcp__a__d"]]
     assert [tool.name for tool in ours] == ["own"]
@@ -44,7 +44,7 @@ def test_provenance_is_carried_over_exactly() -> None:
     ours, theirs = ToolRegistry(), ToolRegistry()
     theirs.register(made("mcp__a__b__c"), mcp=("a__b", "c"))
 
-    Follower(ours, theirs).follow()
+    UpstreamToolSync(ours, theirs).sync()
 
     entry = ours.entry("mcp__a__b__c")
     assert entry is not None
@@ -53,15 +53,15 @@ def test_provenance_is_carried_over_exactly() -> None:
 
 def test_tools_stand_in_the_order_of_the_configuration_whoever_came_first() -> None:
     ours, theirs = ToolRegistry([made("own")]), ToolRegistry()
-    follower = Follower(ours, theirs, ["a", "b", "c"])
+    follower = UpstreamToolSync(ours, theirs, ["a", "b", "c"])
     orders: list[list[str]] = []
     for server, tools in (("c", "12"), ("a", "12"), ("b", "1")):
         for each in tools:
             theirs.register(made(f"{server}{each}"), mcp=(server, each))
-        follower.follow()
+        follower.sync()
         orders.append([tool.name for tool in ours])
     theirs.unregister("a1")
-    follower.follow()
+    follower.sync()
 
     assert orders == [["own", "c1", "c2"], ["own", "a1", "a2", "c1", "c2"], ["own", "a1", "a2", "b1", "c1", "c2"]]
     assert [tool.name for tool in ours] == ["own", "a2", "b1", "c1", "c2"]
@@ -70,10 +70,10 @@ def test_tools_stand_in_the_order_of_the_configuration_whoever_came_first() -> N
 def test_a_tool_of_ours_is_never_replaced_and_a_changed_one_of_theirs_is() -> None:
     own, new = made("mcp__x__y"), made("mcp__x__z")
     ours, theirs = ToolRegistry([own]), ToolRegistry([made("mcp__x__y"), made("mcp__x__z")])
-    follower = Follower(ours, theirs)
-    follower.follow()
+    follower = UpstreamToolSync(ours, theirs)
+    follower.sync()
     theirs.register(new, overwrite=True)
-    follower.follow()
+    follower.sync()
 
     assert ours.get("mcp__x__y") is own
     assert ours.get("mcp__x__z") is new
@@ -86,7 +86,7 @@ def test_a_spec_has_what_the_file_says(tmp_path: Path) -> None:
         '[mcp.servers.b]\nurl = "http://127.0.0.1:9/mcp"\nheader_secrets = {Authorization = "TOK"}\nenabled = false\n'
     )
 
-    [spec] = specs_of(load_config(path, environ={"HOME": str(tmp_path)}))
+    [spec] = build_specs(load_config(path, environ={"HOME": str(tmp_path)}))
 
     assert (spec.name, spec.command, spec.args, spec.required, spec.tools) == ("a", "x", ("1",), True, ("t",))
     assert dict(spec.env_secrets) == {"K": "KEY"}
@@ -97,6 +97,6 @@ def test_what_the_client_refuses_is_a_problem_of_its_key(tmp_path: Path) -> None
     path.write_text('[mcp.servers.a]\nurl = "http://user:pass@127.0.0.1/mcp"\n')
 
     with pytest.raises(InvalidConfigError) as caught:
-        specs_of(load_config(path, environ={"HOME": str(tmp_path)}))
+        build_specs(load_config(path, environ={"HOME": str(tmp_path)}))
 
     assert caught.value.field == "mcp.servers.a.url"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from spindle.cli.config import load_config
-from spindle.cli.runtime_servers import server_secrets, specs_of
+from spindle.cli.runtime_servers import build_server_secret_lookup, build_specs
 
 
 def test_a_credential_in_a_header_becomes_a_secret(tmp_path: Path) -> None:
@@ -15,8 +15,8 @@ def test_a_credential_in_a_header_becomes_a_secret(tmp_path: Path) -> None:
     theirs.write_text(json.dumps({"mcpServers": {"b": {"url": "http://127.0.0.1:9/mcp", "headers": given}}}))
     config = load_config(ours, mcp_configs=[theirs], environ={"TOK": "hush", "HOME": str(tmp_path)})
 
-    first, second = specs_of(config)
-    look_up = server_secrets(config)
+    first, second = build_specs(config)
+    look_up = build_server_secret_lookup(config)
 
     assert dict(first.headers) == {"X-Team": "blue"}
     assert dict(second.headers) == {}

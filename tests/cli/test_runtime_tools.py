@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from spindle.cli.config import load_config
-from spindle.cli.runtime_servers import backends_of, secrets_of, server_secrets
-from spindle.cli.runtime_tools import local_registry
+from spindle.cli.runtime_servers import build_backends, build_secret_lookup, build_server_secret_lookup
+from spindle.cli.runtime_tools import build_local_registry
 from spindle.errors import InvalidConfigError, SecretError
 
 Module = Callable[[str, str], None]
@@ -17,7 +17,7 @@ def names(tmp_path: Path, text: str) -> list[str]:
     path = tmp_path / "spindle.toml"
     path.write_text(text, encoding="utf-8")
     config = load_config(path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
-    return [tool.name for tool in local_registry(config, backends_of(config))]
+    return [tool.name for tool in build_local_registry(config, build_backends(config))]
 
 
 def modules(spot: str) -> str:
@@ -117,11 +117,11 @@ def test_only_named_secrets_are_looked_up_the_environment_first(tmp_path: Path) 
     )
     config = load_config(path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
 
-    look_up = secrets_of(config, {"A": "env", "C": "env", "D": "env"})
+    look_up = build_secret_lookup(config, {"A": "env", "C": "env", "D": "env"})
 
     assert [look_up(name) for name in "ABCD"] == ["env", "file", None, "env"]
     with pytest.raises(SecretError) as caught:
-        server_secrets(config)("NOT_NAMED")
+        build_server_secret_lookup(config)("NOT_NAMED")
     assert "NOT_NAMED" in str(caught.value)
 
 
@@ -133,14 +133,14 @@ def test_http_request_may_send_the_secrets_that_are_named_for_it(tmp_path: Path)
     )
     config = load_config(path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
 
-    request = local_registry(config, backends_of(config)).get("http_request")
+    request = build_local_registry(config, build_backends(config)).get("http_request")
 
     assert request is not None
     assert "SHOP_KEY" in str(request.describe())
-    assert secrets_of(config, {"SHOP_KEY": "k", "OTHER": "o"})("SHOP_KEY") == "k"
+    assert build_secret_lookup(config, {"SHOP_KEY": "k", "OTHER": "o"})("SHOP_KEY") == "k"
 
     path.write_text('[tools]\nkit = ["web"]\nhttp_secrets = {SHOP_KEY = ["*"]}\n[reach]\nhosts = ["*"]\n')
     config = load_config(path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
     with pytest.raises(InvalidConfigError) as caught:
-        local_registry(config, backends_of(config))
+        build_local_registry(config, build_backends(config))
     assert caught.value.field == "tools.http_secrets"

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from spindle.cli.output import Output, width_of
+from spindle.cli.output import Output, measure_width
 
 HEAD = ["tool", "from", "", "what it does"]
 ROWS = [
@@ -26,7 +26,7 @@ def test_nothing_is_left_out_and_nothing_is_wider_than_the_terminal(
 ) -> None:
     shown = printed(width, ROWS, monkeypatch)
 
-    assert all(width_of(line.rstrip()) <= width for line in shown.splitlines())
+    assert all(measure_width(line.rstrip()) <= width for line in shown.splitlines())
     squeezed = "".join(shown.split())
     assert "mcp__notes__list_directory_with_sizes" in squeezed
     assert "\x1b" not in shown

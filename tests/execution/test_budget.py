@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spindle.errors import InvalidBudgetError, UsageError
-from spindle.execution.budget import Budget, allot, fair_share, kept_line, truncation_marker
+from spindle.execution.budget import Budget, allot, fair_share, spool_note, truncation_marker
 
 texts = st.text(alphabet=st.characters(), max_size=300)
 """Every code point, lone surrogates included."""
@@ -199,18 +199,18 @@ def test_the_marker_says_how_long_the_whole_is() -> None:
 
 
 def test_the_second_line_names_the_artifact_and_its_readers() -> None:
-    assert kept_line("c1", READERS) == (
+    assert spool_note("c1", READERS) == (
         "\n[the whole result is kept: call artifact_head, artifact_tail, artifact_grep or artifact_cat"
         ' with call_id "c1"]'
     )
-    assert kept_line("c1", ["artifact_cat"]) == '\n[the whole result is kept: call artifact_cat with call_id "c1"]'
-    assert kept_line("c1", []) == '\n[the whole result is kept as artifact "c1"]'
+    assert spool_note("c1", ["artifact_cat"]) == '\n[the whole result is kept: call artifact_cat with call_id "c1"]'
+    assert spool_note("c1", []) == '\n[the whole result is kept as artifact "c1"]'
 
 
 @given(st.text(alphabet=st.characters(), max_size=119))
 @settings(deadline=None)
 def test_no_id_breaks_its_line_and_a_json_reader_gets_it_back(artifact_id: str) -> None:
-    line = kept_line(artifact_id, ["artifact_cat"])
+    line = spool_note(artifact_id, ["artifact_cat"])
     quoted = line.removeprefix("\n[the whole result is kept: call artifact_cat with call_id ").removesuffix("]")
 
     assert len(line[1:].splitlines()) == 1
@@ -220,7 +220,7 @@ def test_no_id_breaks_its_line_and_a_json_reader_gets_it_back(artifact_id: str) 
 
 
 def test_an_endless_id_is_shown_in_part() -> None:
-    line = kept_line('a"]\n' * 2_500, READERS)
+    line = spool_note('a"]\n' * 2_500, READERS)
 
     assert len(line) < 1_000
     assert line.endswith('…"]')

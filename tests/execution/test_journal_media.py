@@ -165,7 +165,7 @@ def _ignore(_message: str, _error: BaseException) -> None:
 
 
 async def test_a_record_that_nobody_understands_is_an_answer_without_media() -> None:
-    media, lost = await journal_media.restored_media([{"kept": "x", "kind": 5}, 7], Spool.memory(), _ignore)
+    media, lost = await journal_media.restore_media([{"kept": "x", "kind": 5}, 7], Spool.memory(), _ignore)
     assert (media, len(lost)) == ((), 2)
-    assert "unnamed" in journal_media.note_of(lost)
-    assert await journal_media.restored_media("nonsense", None, _ignore) == ((), [])
+    assert "unnamed" in journal_media.format_lost_media(lost)
+    assert await journal_media.restore_media("nonsense", None, _ignore) == ((), [])

@@ -33,19 +33,19 @@ class LanesMachine(RuleBasedStateMachine):
 
     @rule(target=tickets, resources=RESOURCES, shared=st.booleans())
     def join(self, resources: list[str], shared: bool) -> LockRequest:
-        ticket = self.lanes.join(resources, shared=shared)
+        ticket = self.lanes.request(resources, shared=shared)
         self.here.append(ticket)
         return ticket
 
     @rule(ticket=consumes(tickets))
     def leave(self, ticket: LockRequest) -> None:
-        ticket.leave()
+        ticket.release()
         self.here.remove(ticket)
 
     @rule(ticket=consumes(tickets))
     def leave_twice(self, ticket: LockRequest) -> None:
-        ticket.leave()
-        ticket.leave()
+        ticket.release()
+        ticket.release()
         self.here.remove(ticket)
 
     @invariant()
@@ -82,23 +82,23 @@ def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwa
 
     async def use(number: int, ticket: LockRequest) -> None:
         try:
-            await ticket.ready()
+            await ticket.wait_ready()
             assert not any(conflict(ticket, other) for other in inside)
             served.append(number)
             inside.append(ticket)
             await checkpoint()
             inside.remove(ticket)
         finally:
-            ticket.leave()
+            ticket.release()
 
     async def use_and_be_cancelled(number: int, ticket: LockRequest) -> None:
         with anyio.CancelScope() as scope:
             scope.cancel()
             await checkpoint()
-        ticket.leave()
+        ticket.release()
 
     async def main() -> None:
-        tickets = [lanes.join(resources, shared=shared) for resources, shared, _ in plans]
+        tickets = [lanes.request(resources, shared=shared) for resources, shared, _ in plans]
         with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 for number, (ticket, plan) in enumerate(zip(tickets, plans, strict=True)):
@@ -115,13 +115,13 @@ def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwa
 
 def test_a_ticket_without_resources_is_always_ready() -> None:
     lanes = ResourceLocks()
-    lanes.join(["a"], shared=False)
+    lanes.request(["a"], shared=False)
 
-    assert lanes.join([], shared=False).is_ready
+    assert lanes.request([], shared=False).is_ready
 
 
 def test_a_resource_named_twice_is_one_resource() -> None:
-    ticket = ResourceLocks().join(["a", "a"], shared=False)
+    ticket = ResourceLocks().request(["a", "a"], shared=False)
 
     assert ticket.is_ready
     assert ticket.resources == ("a",)
@@ -132,7 +132,7 @@ def test_resources_that_are_no_names_are_refused_and_nothing_is_queued(resources
     lanes = ResourceLocks()
 
     with pytest.raises(UsageError) as caught:
-        lanes.join(resources, shared=True)
+        lanes.request(resources, shared=True)
 
     assert caught.value.field == "resources"
     assert lanes.in_use == 0
@@ -145,7 +145,7 @@ def test_an_iterator_of_resources_that_raises_queues_nothing() -> None:
 
     lanes = ResourceLocks()
     with pytest.raises(LookupError):
-        lanes.join(broken(), shared=False)
+        lanes.request(broken(), shared=False)
 
     assert lanes.in_use == 0
 
@@ -153,27 +153,27 @@ def test_an_iterator_of_resources_that_raises_queues_nothing() -> None:
 @pytest.mark.anyio
 async def test_a_waiting_writer_is_not_overtaken_by_later_readers() -> None:
     lanes = ResourceLocks()
-    first = lanes.join(["a"], shared=True)
-    writer = lanes.join(["a"], shared=False)
-    late = lanes.join(["a"], shared=True)
+    first = lanes.request(["a"], shared=True)
+    writer = lanes.request(["a"], shared=False)
+    late = lanes.request(["a"], shared=True)
 
     assert (first.is_ready, writer.is_ready, late.is_ready) == (True, False, False)
-    first.leave()
+    first.release()
     assert (writer.is_ready, late.is_ready) == (True, False)
-    writer.leave()
+    writer.release()
     with anyio.fail_after(30):
-        await late.ready()
+        await late.wait_ready()
 
 
 @pytest.mark.anyio
 async def test_a_waiting_ticket_is_woken_when_its_turn_comes() -> None:
     lanes = ResourceLocks()
-    first = lanes.join(["a", "b"], shared=False)
-    second = lanes.join(["b", "c"], shared=False)
+    first = lanes.request(["a", "b"], shared=False)
+    second = lanes.request(["b", "c"], shared=False)
     woken = anyio.Event()
 
     async def wait() -> None:
-        await second.ready()
+        await second.wait_ready()
         woken.set()
 
     with anyio.fail_after(30):
@@ -181,40 +181,40 @@ async def test_a_waiting_ticket_is_woken_when_its_turn_comes() -> None:
             group.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
             assert not woken.is_set()
-            first.leave()
+            first.release()
     assert woken.is_set()
 
 
 @pytest.mark.anyio
 async def test_one_who_waits_with_a_ticket_that_leaves_is_told() -> None:
     lanes = ResourceLocks()
-    lanes.join(["a"], shared=False)
-    second = lanes.join(["a"], shared=False)
+    lanes.request(["a"], shared=False)
+    second = lanes.request(["a"], shared=False)
 
     async def wait() -> None:
         with pytest.raises(UsageError):
-            await second.ready()
+            await second.wait_ready()
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
-            second.leave()
+            second.release()
     with pytest.raises(UsageError):
-        await second.ready()
+        await second.wait_ready()
 
 
 @pytest.mark.anyio
 async def test_a_ticket_left_in_another_thread_wakes_the_one_who_waits_here() -> None:
     lanes = ResourceLocks()
-    first = lanes.join(["a"], shared=False)
-    second = lanes.join(["a"], shared=False)
+    first = lanes.request(["a"], shared=False)
+    second = lanes.request(["a"], shared=False)
 
-    thread = Thread(target=first.leave)
+    thread = Thread(target=first.release)
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
-            group.start_soon(second.ready)
+            group.start_soon(second.wait_ready)
             await anyio.wait_all_tasks_blocked()
             thread.start()
     thread.join(30)
@@ -223,14 +223,14 @@ async def test_a_ticket_left_in_another_thread_wakes_the_one_who_waits_here() ->
 
 def test_a_ticket_of_a_loop_that_is_closed_is_let_in_without_harm(anyio_backend: str) -> None:
     lanes = ResourceLocks()
-    first = lanes.join(["a"], shared=False)
-    second = lanes.join(["a"], shared=False)
+    first = lanes.request(["a"], shared=False)
+    second = lanes.request(["a"], shared=False)
 
     async def give_up_waiting() -> None:
         with anyio.move_on_after(0):
-            await second.ready()
+            await second.wait_ready()
 
     anyio.run(give_up_waiting, backend=anyio_backend)
-    first.leave()
+    first.release()
 
     assert second.is_ready

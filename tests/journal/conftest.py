@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from spindle.journal.backends.memory import MemoryStore
-from spindle.journal.backends.postgres import PostgresStore
+from spindle.journal.backends.postgres import PostgresJournalStore
 from spindle.journal.backends.postgres_worker import end_all
-from spindle.journal.backends.sqlite import SqliteStore
+from spindle.journal.backends.sqlite import SqliteJournalStore
 from spindle.journal.journal import Journal
 
 
@@ -32,17 +32,19 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         store = MemoryStore()
 
         def restarted() -> Journal:
-            store.lose_process()
+            store.mark_process_lost()
             return Journal(store)
 
         return Place(lambda: Journal(store), restarted)
     path, runs = tmp_path / "journal.db", count(2)
-    return Place(lambda: Journal(SqliteStore(path)), lambda: Journal(SqliteStore(path, run_id=f"run {next(runs)}")))
+    return Place(
+        lambda: Journal(SqliteJournalStore(path)), lambda: Journal(SqliteJournalStore(path, run_id=f"run {next(runs)}"))
+    )
 
 
 def postgres_place(dsn: str) -> Place:
     def restarted() -> Journal:
         end_all()
-        return Journal(PostgresStore(dsn, grace_seconds=0))
+        return Journal(PostgresJournalStore(dsn, grace_seconds=0))
 
-    return Place(lambda: Journal(PostgresStore(dsn, grace_seconds=0)), restarted)
+    return Place(lambda: Journal(PostgresJournalStore(dsn, grace_seconds=0)), restarted)

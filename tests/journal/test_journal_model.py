@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spindle.errors import JournalError
 from spindle.journal.backends.memory import MemoryStore
-from spindle.journal.backends.sqlite import SqliteStore
+from spindle.journal.backends.sqlite import SqliteJournalStore
 from spindle.journal.journal import Journal
 from tests.fuzzing import examples
 from tests.journal.sample_calls import finished, intent
@@ -29,12 +29,12 @@ def test_both_backends_tell_the_same_story(
 
     async def tell() -> None:
         memory, runs = MemoryStore(), count()
-        journals = [Journal(memory), Journal(SqliteStore(path, run_id=f"{next(runs)}"))]
+        journals = [Journal(memory), Journal(SqliteJournalStore(path, run_id=f"{next(runs)}"))]
         for step, name in steps:
             if step == "restart":
-                memory.lose_process()
+                memory.mark_process_lost()
                 await journals[1].aclose()
-                journals[1] = Journal(SqliteStore(path, run_id=f"{next(runs)}"))
+                journals[1] = Journal(SqliteJournalStore(path, run_id=f"{next(runs)}"))
             told = [await act(journal, step, name) for journal in journals]
             assert told[0] == told[1]
             assert await journals[0].list() == await journals[1].list()

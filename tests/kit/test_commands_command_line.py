@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.kit.commands import shell_syntax
+from spindle.kit.commands import find_shell_syntax
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from spindle.kit.commands import shell_syntax
     ],
 )
 def test_plain_words_need_none(line: str) -> None:
-    assert shell_syntax(line) is None
+    assert find_shell_syntax(line) is None
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_plain_words_need_none(line: str) -> None:
     ],
 )
 def test_what_a_shell_would_act_on_is_found(line: str, found: str) -> None:
-    assert shell_syntax(line) == found
+    assert find_shell_syntax(line) == found
 
 
 @given(st.lists(st.text(min_size=1, max_size=10), min_size=1, max_size=5))
 def test_quoted_words_are_always_plain(words: list[str]) -> None:
-    assert shell_syntax(shlex.join(words)) is None
+    assert find_shell_syntax(shlex.join(words)) is None

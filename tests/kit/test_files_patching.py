@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.kit.files import patched
+from spindle.kit.files import apply_patch
 
 
 @given(st.text("ab\n", max_size=30), st.text("ab\n", min_size=1, max_size=3), st.text("abc", max_size=3))
 def test_a_patch_replaces_every_occurrence_or_nothing(text: str, old: str, new: str) -> None:
     count = text.count(old)
 
-    done = patched(text, old, new, max(count, 1))
+    done = apply_patch(text, old, new, max(count, 1))
 
     assert done.text == (text.replace(old, new) if count and old != new else None)
-    assert patched(text, old, new, count + 1 if count else 2).text is None
+    assert apply_patch(text, old, new, count + 1 if count else 2).text is None
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ def test_a_patch_replaces_every_occurrence_or_nothing(text: str, old: str, new: 
     ],
 )
 def test_a_patch_that_does_not_fit_says_where_to_look(text: str, old: str, said: str) -> None:
-    done = patched(text, old, "same" if text == "same" else "new", 1)
+    done = apply_patch(text, old, "same" if text == "same" else "new", 1)
 
     assert done.text is None
-    assert said in done.said
+    assert said in done.message
 
 
 def test_many_places_are_listed_in_part() -> None:
-    assert "and 80 more" in patched("a\n" * 100, "a", "b", 1).said
+    assert "and 80 more" in apply_patch("a\n" * 100, "a", "b", 1).message
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_many_places_are_listed_in_part() -> None:
     ],
 )
 def test_a_file_keeps_its_line_ends(text: str, old: str, new: str, result: str) -> None:
-    assert patched(text, old, new, 1).text == result
+    assert apply_patch(text, old, new, 1).text == result

@@ -13,7 +13,7 @@ from spindle import Backends, Call, CallOutcome, Err, Events, Executor, Journal,
 from spindle.errors import HostNotAllowedError, SecretError, UsageError
 from spindle.events import EVENT_NAMES
 from spindle.kit.default_tools import KIT, kit_tools
-from spindle.kit.request_secrets import http_request_with
+from spindle.kit.request_secrets import build_http_request
 from tests.capabilities.loopback import Request, Server, answer, redirect, serving
 
 pytestmark = pytest.mark.anyio
@@ -188,7 +188,7 @@ async def test_a_secret_with_a_line_inside_cannot_make_a_header(tmp_path: Path) 
 )
 def test_a_tool_with_bad_secrets_cannot_be_made(secrets: Any) -> None:
     with pytest.raises(UsageError) as caught:
-        http_request_with(secrets)
+        build_http_request(secrets)
     assert caught.value.field == "secrets"
 
 

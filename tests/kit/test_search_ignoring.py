@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spindle.kit.search import Ignoring, compile_patterns
+from spindle.kit.search import IgnoreRules, compile_patterns
 from tests.bounds import bounded_cpu
 
 RULES = "\n".join(
@@ -45,11 +45,11 @@ PATHS = [
 ]
 
 
-def left_out(ignoring: Ignoring, path: str) -> bool:
+def left_out(ignoring: IgnoreRules, path: str) -> bool:
     """Ask for each folder on the way, as a walk does."""
     parts = path.split("/")
     folders = ["/".join(parts[: count + 1]) for count in range(len(parts) - 1)]
-    return any(ignoring.leaves_out(folder, is_folder=True) for folder in folders) or ignoring.leaves_out(
+    return any(ignoring.is_ignored(folder, is_folder=True) for folder in folders) or ignoring.is_ignored(
         path, is_folder=False
     )
 
@@ -70,23 +70,23 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
         check=False,
     )
 
-    ignoring = Ignoring().below(".", {".gitignore": RULES})
+    ignoring = IgnoreRules().extend(".", {".gitignore": RULES})
 
     assert [path for path in PATHS if left_out(ignoring, path)] == asked.stdout.decode().splitlines()
 
 
 def test_the_nearest_rule_and_the_more_special_file_have_the_last_word() -> None:
-    above = Ignoring().below(".", {".gitignore": "*.txt\n!b.txt\n"})
-    below = above.below("sub", {".gitignore": "!a.txt\n", ".ignore": "b.txt\n"})
+    above = IgnoreRules().extend(".", {".gitignore": "*.txt\n!b.txt\n"})
+    below = above.extend("sub", {".gitignore": "!a.txt\n", ".ignore": "b.txt\n"})
 
-    assert above.leaves_out("sub/a.txt", is_folder=False)
-    assert not below.leaves_out("sub/a.txt", is_folder=False)
-    assert below.leaves_out("sub/b.txt", is_folder=False)
+    assert above.is_ignored("sub/a.txt", is_folder=False)
+    assert not below.is_ignored("sub/a.txt", is_folder=False)
+    assert below.is_ignored("sub/b.txt", is_folder=False)
 
 
 def test_repositories_are_always_left_out() -> None:
-    assert Ignoring().leaves_out("sub/.git", is_folder=True)
-    assert not Ignoring().leaves_out("sub/.github", is_folder=True)
+    assert IgnoreRules().is_ignored("sub/.git", is_folder=True)
+    assert not IgnoreRules().is_ignored("sub/.github", is_folder=True)
 
 
 def test_broken_patterns_count_for_nothing() -> None:
@@ -104,4 +104,4 @@ def test_a_hostile_pattern_takes_no_time() -> None:
 
 
 def test_a_name_that_is_no_text_can_be_asked_for() -> None:
-    assert not Ignoring().below(".", {".gitignore": "*.log"}).leaves_out("\udcff.txt", is_folder=False)
+    assert not IgnoreRules().extend(".", {".gitignore": "*.log"}).is_ignored("\udcff.txt", is_folder=False)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.kit.web import MAX_HTML_CHARS, read_page, without_hidden_parts
+from spindle.kit.web import MAX_HTML_CHARS, convert_page, remove_hidden_parts
 from tests.bounds import bounded_cpu
 from tests.fuzzing import examples
 
@@ -12,11 +12,11 @@ URL = "https://example.test/docs/page.html"
 
 
 def markdown(html: str) -> str:
-    return read_page(html, URL).markdown
+    return convert_page(html, URL).markdown
 
 
 def test_a_page_becomes_markdown() -> None:
-    page = read_page(
+    page = convert_page(
         """<!doctype html><html><head><title>A &amp; B</title><style>x{}</style></head><body><nav>menu</nav>
         <h1>Title</h1><p>Some <b>bold</b> text, a <a href="../x?q=1">link</a>.</p>
         <ul><li>one</li><li>two</li></ul><pre><code class="language-py">x = 1\n  y</code></pre>
@@ -93,14 +93,16 @@ def test_a_hostile_page_ends_soon(html: str) -> None:
 
 
 def test_a_page_without_end_is_cut_and_says_so() -> None:
-    page = read_page("<p>" + "word " * MAX_HTML_CHARS, URL)
+    page = convert_page("<p>" + "word " * MAX_HTML_CHARS, URL)
 
     assert page.is_cut
     assert len(page.markdown) <= MAX_HTML_CHARS
 
 
 def test_a_head_that_nobody_closed_hides_nothing() -> None:
-    page = read_page("<html><head><title>T</title><meta charset=utf-8><body><p>text<svg><text>HIDDEN</text></svg>", URL)
+    page = convert_page(
+        "<html><head><title>T</title><meta charset=utf-8><body><p>text<svg><text>HIDDEN</text></svg>", URL
+    )
 
     assert (page.title, page.markdown) == ("T", "text\n")
 
@@ -117,7 +119,7 @@ def test_any_text_is_a_page(html: str) -> None:
 
 @given(st.text("<>!-/script İ", max_size=60))
 def test_what_is_left_was_there_before(html: str) -> None:
-    kept = without_hidden_parts(html)
+    kept = remove_hidden_parts(html)
 
     assert "<!--" not in kept or "<!--" in html
     assert len(kept) <= len(html)

@@ -115,6 +115,6 @@ async def inside(folder: Path, config: str, **server: Any) -> AsyncGenerator[Ins
     settings = load_config(folder / "spindle.toml", state=folder / "state")
     with anyio.fail_after(IN_TIME):
         async with open_runtime(settings, events=Heard().events) as house:
-            made = ToolServer(house.executor, house.registry, is_fenced=False, filter_of=house.filter_of, **server)
+            made = ToolServer(house.executor, house.registry, is_fenced=False, filter_of=house.get_filter, **server)
             async with propagate_changes(made, house.on_change):
                 yield Inside(house, made)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from spindle import Gate
-from spindle.mcp.client_requests import open_all
+from spindle.mcp.client_requests import wait_all_gates
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def test_all_are_open_at_the_same_time_and_answered_in_order() -> None:
         return gate.reason.upper()
 
     with anyio.fail_after(30):
-        assert await open_all(open_gate, GATES) == ["ONE", "TWO", "THREE"]
+        assert await wait_all_gates(open_gate, GATES) == ["ONE", "TWO", "THREE"]
 
 
 @pytest.mark.parametrize("gates", [GATES, GATES[1:2]], ids=["several", "one"])
@@ -41,7 +41,7 @@ async def test_the_first_that_fails_ends_the_others_and_is_raised_as_it_is(gates
             ended.append(gate.reason)
 
     with anyio.fail_after(30), pytest.raises(PermissionError):
-        await open_all(open_gate, gates)
+        await wait_all_gates(open_gate, gates)
 
     assert set(ended) <= {"one", "three"}
 
@@ -50,4 +50,4 @@ async def test_no_gates_are_no_wait() -> None:
     async def open_gate(gate: Gate) -> Any:
         raise AssertionError(gate)
 
-    assert await open_all(open_gate, []) == []
+    assert await wait_all_gates(open_gate, []) == []

@@ -217,7 +217,7 @@ async def test_an_answer_that_comes_too_late_is_told_so() -> None:
 
 
 async def test_a_client_that_leaves_many_questions_open_gives_up_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parked_calls, "MAX_PARKED_OF_ONE", 3)
+    monkeypatch.setattr(parked_calls, "MAX_PARKED_PER_CLIENT", 3)
     async with desk() as at:
         kept = (await at.erase("/alice")).request_state
         at.who[0] = Caller(key="mallory")

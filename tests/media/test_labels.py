@@ -5,8 +5,8 @@ import pytest
 
 from spindle.errors import InvalidMediaError
 from spindle.media import DerivedText, TrustTier
-from spindle.media.labels import accept, floored
-from spindle.media.readers import BytesReader
+from spindle.media.labels import cap_trust, validate
+from spindle.media.readers import MediaBytesReader
 
 GOOD: dict[str, Any] = {
     "kind": "image",
@@ -14,14 +14,14 @@ GOOD: dict[str, Any] = {
     "filename": "a.png",
     "trust_tier": "first-party",
     "modality_hazard": "inert",
-    "reader": BytesReader(b""),
+    "reader": MediaBytesReader(b""),
 }
 TIERS: tuple[TrustTier, ...] = get_args(TrustTier)
 
 
 def test_a_sound_description_passes() -> None:
-    accept(GOOD)
-    accept({**GOOD, "id": None, "source": None, "stash": {}})
+    validate(GOOD)
+    validate({**GOOD, "id": None, "source": None, "stash": {}})
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_sound_description_passes() -> None:
         ("modality_hazard", ""),
         ("reader", None),
         ("reader", object()),
-        ("reader", BytesReader),
+        ("reader", MediaBytesReader),
         ("id", ""),
         ("id", 7),
         ("source", ""),
@@ -54,7 +54,7 @@ def test_a_sound_description_passes() -> None:
 )
 def test_a_bad_value_is_named(name: str, value: Any) -> None:
     with pytest.raises(InvalidMediaError) as caught:
-        accept({**GOOD, name: value})
+        validate({**GOOD, name: value})
 
     assert caught.value.fields == (name,)
     assert caught.value.field == name
@@ -65,14 +65,14 @@ def test_a_bad_value_is_named(name: str, value: Any) -> None:
 @pytest.mark.parametrize("name", sorted(GOOD))
 def test_a_missing_value_is_named(name: str) -> None:
     with pytest.raises(InvalidMediaError) as caught:
-        accept({key: value for key, value in GOOD.items() if key != name})
+        validate({key: value for key, value in GOOD.items() if key != name})
 
     assert caught.value.fields == (name,)
 
 
 def test_every_bad_and_missing_value_is_named_at_once() -> None:
     with pytest.raises(InvalidMediaError) as caught:
-        accept({"kind": "x", "mime_type": "", "stash": {"a": 1}})
+        validate({"kind": "x", "mime_type": "", "stash": {"a": 1}})
 
     assert set(caught.value.fields) == {*GOOD, "stash.a"}
 
@@ -97,11 +97,11 @@ def test_every_bad_and_missing_value_is_named_at_once() -> None:
 def test_the_kind_and_the_mime_type_must_not_contradict_each_other(kind: str, mime_type: str, fits: bool) -> None:
     description = {**GOOD, "kind": kind, "mime_type": mime_type}
     if fits:
-        accept(description)
+        validate(description)
         return
 
     with pytest.raises(InvalidMediaError) as caught:
-        accept(description)
+        validate(description)
     assert caught.value.fields == ("mime_type",)
 
 
@@ -123,7 +123,7 @@ def test_the_kind_and_the_mime_type_must_not_contradict_each_other(kind: str, mi
 )
 def test_a_bad_entry_of_the_stash_is_named(entry: Any) -> None:
     with pytest.raises(InvalidMediaError) as caught:
-        accept({**GOOD, "stash": {"text:caption": entry}})
+        validate({**GOOD, "stash": {"text:caption": entry}})
 
     assert caught.value.fields == ("stash.text:caption",)
 
@@ -131,12 +131,12 @@ def test_a_bad_entry_of_the_stash_is_named(entry: Any) -> None:
 @pytest.mark.parametrize("name", ["", 5, None])
 def test_an_entry_needs_a_name(name: Any) -> None:
     with pytest.raises(InvalidMediaError):
-        accept({**GOOD, "stash": {name: {"value": "x", "trust_tier": "first-party"}}})
+        validate({**GOOD, "stash": {name: {"value": "x", "trust_tier": "first-party"}}})
 
 
 def test_derived_text_is_never_trusted_more_than_its_media() -> None:
     for media_tier, text_tier in product(TIERS, TIERS):
-        made = floored({"a": {"value": "x", "trust_tier": text_tier}, "b": DerivedText("y", text_tier)}, media_tier)
+        made = cap_trust({"a": {"value": "x", "trust_tier": text_tier}, "b": DerivedText("y", text_tier)}, media_tier)
         lower = TIERS[max(TIERS.index(media_tier), TIERS.index(text_tier))]
 
         assert made == {"a": DerivedText("x", lower), "b": DerivedText("y", lower)}

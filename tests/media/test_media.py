@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spindle import Spool
 from spindle.errors import InvalidMediaError, MediaUnreadableError
 from spindle.media import DerivedText, Media, MimeCheck
-from spindle.media.readers import CHUNK_BYTES, BytesReader
+from spindle.media.readers import CHUNK_BYTES, MediaBytesReader
 
 pytestmark = pytest.mark.anyio
 LABELS: dict[str, Any] = {
@@ -55,7 +55,7 @@ class Dribble:
 
 
 def test_media_takes_its_values_by_position_and_by_name() -> None:
-    reader = BytesReader(b"x")
+    reader = MediaBytesReader(b"x")
 
     one = Media("image", "image/png", "a.png", "first-party", "inert", reader, "id-1", "https://example.com/a.png")
     two = Media(
@@ -78,7 +78,7 @@ def test_media_takes_its_values_by_position_and_by_name() -> None:
 
 def test_tier_and_hazard_have_no_default() -> None:
     with pytest.raises(InvalidMediaError) as caught:
-        Media(kind="image", mime_type="image/png", filename="a.png", reader=BytesReader(b""))
+        Media(kind="image", mime_type="image/png", filename="a.png", reader=MediaBytesReader(b""))
 
     assert caught.value.fields == ("trust_tier", "modality_hazard")
     assert caught.value.code == "E_INVALID_INITIAL_MEDIA_VALUE"
@@ -210,7 +210,7 @@ def test_a_factory_cannot_be_talked_into_more_trust() -> None:
         make(b"", **ABOUT, trust_tier="first-party")
 
 
-@pytest.mark.parametrize("data", ["text", None, 5, ["a"], Path("a.png"), BytesReader])
+@pytest.mark.parametrize("data", ["text", None, 5, ["a"], Path("a.png"), MediaBytesReader])
 def test_a_factory_takes_bytes_or_a_reader_and_nothing_else(data: Any) -> None:
     with pytest.raises(InvalidMediaError):
         Media.tool_generated(data, **ABOUT)

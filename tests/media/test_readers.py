@@ -9,13 +9,13 @@ import pytest
 from spindle.errors import MediaUnreadableError
 from spindle.media.readers import (
     CHUNK_BYTES,
-    BytesReader,
+    MediaBytesReader,
     MediaReader,
+    MediaSpoolReader,
     MediaStream,
-    SpoolSource,
+    get_length,
     is_media_reader,
-    length_of,
-    reader_of,
+    to_reader,
 )
 
 pytestmark = pytest.mark.anyio
@@ -167,13 +167,13 @@ async def test_an_error_of_the_source_passes_and_ends_the_stream() -> None:
 
 async def test_bytes_come_in_pieces() -> None:
     data = bytes(range(256)) * 600
-    reader = BytesReader(data)
+    reader = MediaBytesReader(data)
 
     pieces = [piece async for piece in MediaStream(reader, "it")]
 
     assert [len(piece) for piece in pieces] == [CHUNK_BYTES, CHUNK_BYTES, len(data) - 2 * CHUNK_BYTES]
     assert b"".join(pieces) == data
-    assert await length_of(reader, "it") == len(data)
+    assert await get_length(reader, "it") == len(data)
 
 
 async def later(value: Any) -> Any:
@@ -182,20 +182,20 @@ async def later(value: Any) -> Any:
 
 @pytest.mark.parametrize("length", [0, 7, None])
 async def test_a_length_may_be_unknown_and_may_be_awaited(length: int | None) -> None:
-    assert await length_of(Source(sync_parts, length), "it") == length
-    assert await length_of(Source(sync_parts, later(length)), "it") == length
+    assert await get_length(Source(sync_parts, length), "it") == length
+    assert await get_length(Source(sync_parts, later(length)), "it") == length
 
 
 @pytest.mark.parametrize("length", [-1, True, "7", 1.5])
 async def test_what_is_no_length_is_refused(length: Any) -> None:
     with pytest.raises(MediaUnreadableError):
-        await length_of(Source(sync_parts, length), "it")
+        await get_length(Source(sync_parts, length), "it")
 
 
 def test_a_media_reader_is_known_by_its_shape() -> None:
-    assert is_media_reader(BytesReader(b""))
+    assert is_media_reader(MediaBytesReader(b""))
     assert is_media_reader(Source(sync_parts))
-    assert not is_media_reader(BytesReader)
+    assert not is_media_reader(MediaBytesReader)
     assert not is_media_reader(b"")
     assert not is_media_reader(None)
 
@@ -203,15 +203,15 @@ def test_a_media_reader_is_known_by_its_shape() -> None:
 def test_a_reader_is_made_of_bytes_and_of_a_spools_reader_and_of_nothing_else() -> None:
     reader, other = Source(sync_parts), object()
 
-    assert isinstance(reader_of(bytearray(b"a")), BytesReader)
-    assert isinstance(reader_of(WholeSpool()), SpoolSource)
-    assert reader_of(reader) is reader
-    assert reader_of(other) is other
+    assert isinstance(to_reader(bytearray(b"a")), MediaBytesReader)
+    assert isinstance(to_reader(WholeSpool()), MediaSpoolReader)
+    assert to_reader(reader) is reader
+    assert to_reader(other) is other
 
 
 async def test_bytes_are_copied_when_they_could_change() -> None:
     data = bytearray(b"abc")
-    reader = reader_of(data)
+    reader = to_reader(data)
 
     data[0] = 0
 
@@ -242,8 +242,8 @@ class PiecewiseSpool(WholeSpool):
 
 @pytest.mark.parametrize("spool", [WholeSpool(), PiecewiseSpool()])
 async def test_a_spools_reader_backs_media(spool: WholeSpool) -> None:
-    reader = reader_of(spool)
+    reader = to_reader(spool)
 
     assert await drained(reader) == b"abcde"
     assert await drained(reader) == b"abcde"
-    assert await length_of(reader, "it") == 5
+    assert await get_length(reader, "it") == 5

@@ -260,7 +260,7 @@ async def test_a_tool_of_an_mcp_server_is_an_extension(sdk: Collected) -> None:
     await execute([giving("", name="mcp__shop__find")], [call("mcp__shop__find")], interceptors=[sdk.telemetry()])
 
     facts = attributes(sdk.span)
-    assert (facts["gen_ai.tool.type"], facts["spindle.mcp.server.tool_server"]) == ("extension", "shop")
+    assert (facts["gen_ai.tool.type"], facts["spindle.mcp.server"]) == ("extension", "shop")
 
 
 async def test_the_turn_and_a_dry_run_are_told(sdk: Collected) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.telemetry.logs import masked_text
+from spindle.telemetry.logs import redact_text
 from tests.bounds import bounded_cpu
 
 LEAKS = {
@@ -27,30 +27,30 @@ LEAKS = {
 
 @pytest.mark.parametrize("text", LEAKS.values(), ids=LEAKS.keys())
 def test_it_is_masked(text: str) -> None:
-    assert "SECRET" not in masked_text(text, 2_000)
-    assert "***" in masked_text(text, 2_000)
+    assert "SECRET" not in redact_text(text, 2_000)
+    assert "***" in redact_text(text, 2_000)
 
 
 @pytest.mark.parametrize(
     "text", ["the turn ended", "tokens: 55", "a basic idea", "GET https://host:8080/x?page=2", "task-force"]
 )
 def test_what_is_none_stays(text: str) -> None:
-    assert masked_text(text, 2_000) == text
+    assert redact_text(text, 2_000) == text
 
 
 def test_a_token_at_the_edge_is_masked_and_the_rest_is_cut() -> None:
     text = "x" * 1_990 + " Bearer SECRET1234" + "y" * 100_000
 
-    assert "SECRET" not in masked_text(text, 2_000)
-    assert len(masked_text(text, 2_000)) <= 2_001
+    assert "SECRET" not in redact_text(text, 2_000)
+    assert len(redact_text(text, 2_000)) <= 2_001
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_words_round_a_token_do_not_uncover_it(before: str, after: str) -> None:
-    assert "SECRET1234" not in masked_text(f"{before} Bearer SECRET1234 {after}", 2_000)
+    assert "SECRET1234" not in redact_text(f"{before} Bearer SECRET1234 {after}", 2_000)
 
 
 @pytest.mark.parametrize("piece", ["a-", "api-", "token", "token=", 'token="', "bearer ", "://a:", "eyJaaaa.", "sk-"])
 def test_no_text_takes_long(piece: str) -> None:
     with bounded_cpu():
-        masked_text(piece * 100_000, 2_000)
+        redact_text(piece * 100_000, 2_000)

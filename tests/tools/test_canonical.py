@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from spindle.errors import NotCanonicalError
-from spindle.tools.canonical import render
+from spindle.tools.canonical import serialize
 from spindle.tools.identity import canonical_json
 
 
 # Every rule holds for the definition and for what callers use.
-@pytest.fixture(params=[render, canonical_json], ids=["definition", "public"])
+@pytest.fixture(params=[serialize, canonical_json], ids=["definition", "public"])
 def write(request: pytest.FixtureRequest) -> Callable[[Any], bytes]:
     return request.param
 
@@ -134,7 +134,7 @@ def test_a_subclass_is_written_as_the_json_it_is() -> None:
     }
     expected = b'{"a":{"y":{"k":{}},"z":1},"b":["dark",3,"quiet"],"dark":[1,2]}'
 
-    assert canonical_json(value) == render(value) == expected
+    assert canonical_json(value) == serialize(value) == expected
 
 
 def test_an_enum_counts_as_its_text_even_when_its_value_says_otherwise(write: Callable[[Any], bytes]) -> None:

@@ -8,7 +8,7 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spindle.tools.canonical import float_text, integer_text
+from spindle.tools.canonical import format_float, format_integer
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def lowest_digit_limit() -> Iterator[None]:
 )
 def test_floats_are_spelled_as_the_standard_samples_are(bits: int, text: str) -> None:
     (number,) = struct.unpack(">d", bits.to_bytes(8, "big"))
-    assert float_text(number) == text
+    assert format_float(number) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -60,7 +60,7 @@ def test_floats_are_spelled_as_the_standard_samples_are(bits: int, text: str) ->
 @example(1e-5)
 @example(123456789012345680000.0)
 def test_floats_are_spelled_as_the_reference_does_and_read_back_the_same(number: float) -> None:
-    text = float_text(number)
+    text = format_float(number)
 
     assert text.encode() == rfc8785.dumps(number)
     assert float(text) == number
@@ -71,7 +71,7 @@ def test_a_float_subclass_cannot_choose_its_own_spelling() -> None:
         def __repr__(self) -> str:
             return "loud"
 
-    assert float_text(Loud(1.5)) == "1.5"
+    assert format_float(Loud(1.5)) == "1.5"
 
 
 @pytest.mark.parametrize("digits", [640, 641, 1024, 4300, 4301, 5000, 20_001])
@@ -85,22 +85,22 @@ def test_an_integer_keeps_all_its_digits_whatever_python_is_told_to_refuse(digit
         piece = expected[start : start + 500]
         number = number * 10 ** len(piece) + int(piece)
 
-    assert integer_text(sign * number) == ("-" if sign < 0 else "") + expected
+    assert format_integer(sign * number) == ("-" if sign < 0 else "") + expected
 
 
 @pytest.mark.usefixtures("lowest_digit_limit")
 def test_zeros_inside_a_long_integer_survive() -> None:
     for zeros in (1023, 1024, 1025, 4096):
-        assert integer_text(10**zeros) == "1" + "0" * zeros
-        assert integer_text(10**zeros - 1) == "9" * zeros
+        assert format_integer(10**zeros) == "1" + "0" * zeros
+        assert format_integer(10**zeros - 1) == "9" * zeros
 
 
 @given(st.integers())
 def test_an_ordinary_integer_is_its_digits(number: int) -> None:
-    assert integer_text(number) == str(number)
-    assert integer_text(number * 2**70) == str(number * 2**70)
+    assert format_integer(number) == str(number)
+    assert format_integer(number * 2**70) == str(number * 2**70)
 
 
 def test_a_whole_float_and_its_integer_are_one_number() -> None:
     for exponent in range(53):
-        assert float_text(math.ldexp(1, exponent)) == integer_text(1 << exponent)
+        assert format_float(math.ldexp(1, exponent)) == format_integer(1 << exponent)

@@ -2,7 +2,7 @@ import pytest
 from pydantic import BaseModel
 
 from spindle.tools.declaration import Tool
-from spindle.tools.entry import make_entry, mcp_provenance
+from spindle.tools.entry import build_entry, parse_mcp_name
 
 
 class Query(BaseModel):
@@ -35,15 +35,15 @@ def make(name: str) -> Tool:
 def test_a_name_tells_its_mcp_server_up_to_the_next_double_underscore(
     name: str, expected: tuple[str | None, str | None]
 ) -> None:
-    assert mcp_provenance(name) == expected
+    assert parse_mcp_name(name) == expected
 
 
 def test_provenance_is_data_where_it_was_given() -> None:
-    entry = make_entry(make("mcp__a__b__c"), mcp=("a__b", "c"))
+    entry = build_entry(make("mcp__a__b__c"), mcp=("a__b", "c"))
     assert (entry.mcp_server, entry.mcp_tool) == ("a__b", "c")
 
 
 def test_provenance_in_words_tells_origin_plugin_and_server() -> None:
     tool = make("a")
-    entry = make_entry(tool, plugin_id="sky", mcp=("shop", "t"))
+    entry = build_entry(tool, plugin_id="sky", mcp=("shop", "t"))
     assert all(part in entry.provenance for part in (tool.origin, "sky", "shop"))

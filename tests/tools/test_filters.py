@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from spindle.errors import InvalidToolFilterError
 from spindle.tools.declaration import Tool
 from spindle.tools.entry import Entry
-from spindle.tools.filters import ToolFilter, both, checked_filter, refusal
+from spindle.tools.filters import ToolFilter, find_refusal, intersect_filters, validate_filter
 from spindle.tools.registry import ToolRegistry
 
 
@@ -160,7 +160,7 @@ def test_the_rule_that_refused_is_named_and_the_words_name_no_other_tool(registr
         "weather": "allowed_plugins",
         "tides": "exclude_tools",
     }
-    refused = {tool.name: refusal(entry_of(registry, tool.name), wanted) for tool in registry}
+    refused = {tool.name: find_refusal(entry_of(registry, tool.name), wanted) for tool in registry}
     assert {name: why.rule for name, why in refused.items() if why} == expected
     for name, why in refused.items():
         others = [other for other in registry if other.name != name]
@@ -168,7 +168,7 @@ def test_the_rule_that_refused_is_named_and_the_words_name_no_other_tool(registr
 
 
 def test_an_excluded_tool_is_refused_as_excluded_whatever_else_refuses_it(registry: ToolRegistry) -> None:
-    why = refusal(entry_of(registry, "read"), ToolFilter(allowed_tools=[], exclude_tools=["read"]))
+    why = find_refusal(entry_of(registry, "read"), ToolFilter(allowed_tools=[], exclude_tools=["read"]))
     assert why is not None
     assert why.rule == "exclude_tools"
 
@@ -233,7 +233,7 @@ def test_what_is_no_filter_is_refused_rather_than_ignored(registry: ToolRegistry
     with pytest.raises(InvalidToolFilterError):
         registry.to_definitions(bad)  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidToolFilterError):
-        checked_filter(bad)
+        validate_filter(bad)
 
 
 NAMES = ["read", "help", "mcp__s__x", "mcp__s__x__y", "mcp__t__x", "mcp__s", "mcp__", "mcp_s_x"]
@@ -274,7 +274,7 @@ def test_a_tool_is_shown_exactly_when_it_is_available_not_hidden_and_not_refused
         if hidden:
             registry.hide(tool.name)
         entry = entry_of(registry, tool.name)
-        refused = refusal(entry, filter) is not None
+        refused = find_refusal(entry, filter) is not None
         assert refused is (filter is not None and not allowed(entry, filter))
         if not refused and not hidden and tool.is_available is None:
             expected.append(tool.name)
@@ -321,5 +321,5 @@ def test_two_filters_together_allow_what_both_of_them_allow(one: ToolFilter | No
     registry.register(make("plugged"), plugin_id="a")
 
     for entry in registry.entries():
-        alone = refusal(entry, one) is None and refusal(entry, other) is None
-        assert (refusal(entry, both(one, other)) is None) == alone
+        alone = find_refusal(entry, one) is None and find_refusal(entry, other) is None
+        assert (find_refusal(entry, intersect_filters(one, other)) is None) == alone

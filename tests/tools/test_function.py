@@ -1,6 +1,6 @@
 import pytest
 
-from spindle.tools.function import read_docstring
+from spindle.tools.function import parse_docstring
 
 GOOGLE = """Find orders.
 
@@ -44,7 +44,7 @@ Newest first.
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX])
 def test_three_styles_say_the_same(text: str) -> None:
-    read = read_docstring(text)
+    read = parse_docstring(text)
 
     assert read.description == "Find orders.\n\nNewest first."
     assert read.parameters == {"customer": "Who ordered.", "limit": "How many."}
@@ -60,14 +60,14 @@ def test_a_docstring_without_sections_is_kept_as_it_stands() -> None:
     """
 
     assert (
-        read_docstring(text).description
+        parse_docstring(text).description
         == "First line.\n\n- a list: with a colon\n  and more\n\nExample of use: do it."
     )
-    assert read_docstring(text).parameters == {}
+    assert parse_docstring(text).parameters == {}
 
 
 def test_what_only_a_programmer_needs_is_left_out() -> None:
-    read = read_docstring("Do it.\n\nRaises:\n    ValueError: Never.\n")
+    read = parse_docstring("Do it.\n\nRaises:\n    ValueError: Never.\n")
 
     assert read.description == "Do it."
 
@@ -76,4 +76,4 @@ def test_what_only_a_programmer_needs_is_left_out() -> None:
     "text", ["", "   ", "Args:", "Args:\n    x", ":param", "Parameters\n----------", "\0", "Args:\n  x:\n"]
 )
 def test_a_strange_docstring_is_no_crash(text: str) -> None:
-    read_docstring(text)
+    parse_docstring(text)

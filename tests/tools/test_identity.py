@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spindle.errors import NotCanonicalError
-from spindle.tools.canonical import render
+from spindle.tools.canonical import serialize
 from spindle.tools.identity import canonical_json, checksum, fingerprint
 
 SAFE = 2**53 - 1
@@ -97,14 +97,14 @@ def test_the_published_vectors_hold(shared_data: Path, name: str) -> None:
 
     assert expected == (vectors / "output" / f"{name}.json").read_bytes()
     assert canonical_json(value) == expected
-    assert render(value) == expected
+    assert serialize(value) == expected
 
 
 @given(trees)
 @example({"\U00010000": {"\ue000": 1, "\U0001f600": 2}, "\uffff": 3})
 @example([2.0**53, 2.0**53 - 1, -(2.0**53), 1e-6, 9.999999999999997e-7, 4503599627370495.5])
 def test_the_quick_way_the_definition_and_the_reference_agree(value: Any) -> None:
-    assert canonical_json(value) == render(value) == rfc8785.dumps(value)
+    assert canonical_json(value) == serialize(value) == rfc8785.dumps(value)
 
 
 @given(st.floats(1e-7, 1e17) | st.floats(-1e17, -1e-7))
@@ -114,7 +114,7 @@ def test_the_quick_way_spells_a_float_as_the_reference_does(number: float) -> No
 
 @given(st.integers() | st.integers(-(10**60), 10**60))
 def test_integers_keep_their_digits(number: int) -> None:
-    assert canonical_json([number]) == render([number]) == f"[{number}]".encode()
+    assert canonical_json([number]) == serialize([number]) == f"[{number}]".encode()
 
 
 def outcome(write: Callable[[Any], bytes], value: Any) -> bytes | str:
@@ -126,7 +126,7 @@ def outcome(write: Callable[[Any], bytes], value: Any) -> bytes | str:
 
 @given(wild_trees)
 def test_the_quick_way_refuses_and_escapes_just_what_the_definition_does(value: Any) -> None:
-    assert outcome(canonical_json, value) == outcome(render, value)
+    assert outcome(canonical_json, value) == outcome(serialize, value)
 
 
 @given(trees)
@@ -149,7 +149,7 @@ def test_ordinary_arguments_take_the_quick_way(monkeypatch: pytest.MonkeyPatch) 
     def never(value: Any) -> bytes:
         pytest.fail(f"the definition was asked for {value!r}")
 
-    monkeypatch.setattr("spindle.tools.identity.render", never)
+    monkeypatch.setattr("spindle.tools.identity.serialize", never)
 
     value = {
         "q": "été 😀 日本",

@@ -7,7 +7,7 @@ import pytest
 from spindle import Artifact, MarkdownArtifact
 from spindle.artifacts import forge_all
 from spindle.media import Media
-from spindle.trust.envelope import handle, is_artifact, measured_handle
+from spindle.trust.envelope import describe_artifact, describe_artifact_with_sizes, is_artifact
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ class Calls:
 
 @pytest.mark.parametrize("artifact", [Artifact.from_text("x"), MarkdownArtifact.from_text("# x")])
 def test_the_readers_named_are_those_that_are_forged(artifact: Artifact) -> None:
-    line = handle("c1", artifact).splitlines()[-1]
+    line = describe_artifact("c1", artifact).splitlines()[-1]
 
     named = line.removeprefix("readers: ").split(", ")
 
@@ -39,7 +39,7 @@ def test_the_readers_named_are_those_that_are_forged(artifact: Artifact) -> None
 
 
 async def test_each_fact_is_one_line() -> None:
-    told = await measured_handle("c\n1\nreaders: evil" + "x" * 9999, Artifact.from_text("one\ntwo"))
+    told = await describe_artifact_with_sizes("c\n1\nreaders: evil" + "x" * 9999, Artifact.from_text("one\ntwo"))
 
     assert [line.partition(":")[0] for line in told.splitlines()[1:]] == [
         "call_id",

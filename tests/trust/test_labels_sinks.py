@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spindle import CallOutcome, Err, Ok, Tool
 from spindle.errors import InvalidTrustError
-from spindle.trust.labels import SinkPolicy, taints
+from spindle.trust.labels import SinkPolicy, is_tainting
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ def outcome(result: Ok | Err, *, attempts: int) -> CallOutcome:
 
 
 def test_untrusted_results_and_the_errors_of_handlers_taint_a_turn() -> None:
-    assert taints(outcome(Ok("x"), attempts=1))
-    assert taints(outcome(Ok("x"), attempts=0))
-    assert taints(outcome(Err("denied", "x"), attempts=1))
-    assert taints(outcome(Err("execution_failed", "x"), attempts=0))
+    assert is_tainting(outcome(Ok("x"), attempts=1))
+    assert is_tainting(outcome(Ok("x"), attempts=0))
+    assert is_tainting(outcome(Err("denied", "x"), attempts=1))
+    assert is_tainting(outcome(Err("execution_failed", "x"), attempts=0))
 
 
 def test_trusted_results_and_refusals_do_not_taint_it() -> None:
-    assert not taints(outcome(Ok("x", trusted=True), attempts=1))
-    assert not taints(outcome(Err("denied", "x"), attempts=0))
+    assert not is_tainting(outcome(Ok("x", trusted=True), attempts=1))
+    assert not is_tainting(outcome(Err("denied", "x"), attempts=0))

@@ -10,15 +10,15 @@ from annotated_types import Ge, Le, MinLen
 from anyio.to_thread import run_sync
 
 from spindle.artifacts.forge import ForgeContext, forge
-from spindle.artifacts.grep import DIALECT, LineSearch, windows
+from spindle.artifacts.grep import DIALECT, LineSearch, merge_context_ranges
 from spindle.artifacts.queries import Bounds, query
-from spindle.artifacts.readers import Match, Search, SpoolReader, decode_text, encode_text, index_of
-from spindle.artifacts.tokens import counter_for, estimate, is_prose, known_encodings
+from spindle.artifacts.readers import Match, Search, SpoolReader, build_line_index, decode_text, encode_text
+from spindle.artifacts.tokens import estimate_from_bytes, find_counter, is_prose, known_encodings
 from spindle.errors import InvalidArtifactError, NotASpoolReaderError
 from spindle.tools.registry import ToolRegistry
 
 
-async def search_lines(
+async def search_line_ranges(
     wanted: Search,
     ranges: Iterable[range],
     read_lines: Callable[[int, int], Awaitable[list[str]]],
@@ -40,7 +40,7 @@ async def search_lines(
         return found
     matches = {match.line: match for match in found}
     answer: list[Match] = []
-    for first, last in windows(matches, wanted.before, wanted.after, line_count):
+    for first, last in merge_context_ranges(matches, wanted.before, wanted.after, line_count):
         texts = await read_lines(first, last)
         answer += [matches.get(n) or Match(n, text, is_context=True) for n, text in enumerate(texts, first)]
     return answer
@@ -49,7 +49,7 @@ async def search_lines(
 def _search_block(wanted: Search, start: int, lines: list[str]) -> list[Match]:
     # The trailing newline makes a block of one empty line count as one; the extra line it adds is dropped below.
     data = encode_text("\n".join(lines) + "\n") if lines else b""
-    search = LineSearch(wanted, index_of(data), lambda begin, end: data[begin:end])
+    search = LineSearch(wanted, build_line_index(data), lambda begin, end: data[begin:end])
     while not search.is_done:
         search.advance()
     return [Match(start + match.line, match.text) for match in search.matches if match.line < len(lines)]
@@ -165,7 +165,7 @@ class Artifact:
         "lines counted from 0; before and after add lines of context. The dialect: " + DIALECT + ".",
         rest="make the pattern more specific, or read on from a line with artifact_cat",
         clamp=_clamp_grep,
-        told={"flags": {"pattern": "^[imsu]*$"}},
+        extra_schema={"flags": {"pattern": "^[imsu]*$"}},
     )
     async def grep(
         self,
@@ -184,8 +184,8 @@ class Artifact:
         wanted = Search(pattern=pattern, flags=flags, before=before, after=after, limit=limit)
         native = getattr(self._reader, "search", None)
         if callable(native):
-            return await settled(cast("list[Match]", native(wanted)))
-        return await search_lines(wanted, await self._ranges(), self._lines, await self.line_count())
+            return await await_if_needed(cast("list[Match]", native(wanted)))
+        return await search_line_ranges(wanted, await self._line_ranges(), self._lines, await self.line_count())
 
     @query(
         "artifact_cat",
@@ -202,12 +202,12 @@ class Artifact:
     @query("artifact_byte_length", "Count the bytes of an artifact.")
     async def byte_length(self) -> int:
         """Count the bytes."""
-        return await settled(self._reader.byte_length())
+        return await await_if_needed(self._reader.byte_length())
 
     @query("artifact_line_count", "Count the lines of an artifact.")
     async def line_count(self) -> int:
         """Count the lines."""
-        return await settled(self._reader.line_count())
+        return await await_if_needed(self._reader.line_count())
 
     @query(
         "artifact_estimate_tokens",
@@ -221,12 +221,12 @@ class Artifact:
         Raises:
             ArtifactQueryError: The encoding is unknown.
         """
-        count = counter_for(encoding)
+        count = find_counter(encoding)
         if count is None:
             prose = not self.machine_text and is_prose(await self._sample())
-            return estimate(await self.byte_length(), prose=prose)
+            return estimate_from_bytes(await self.byte_length(), prose=prose)
         total = 0
-        for part in await self._ranges():
+        for part in await self._line_ranges():
             # The newline between two parts is part of the text.
             joint = "\n" if part.start else ""
             total += count(joint + "\n".join(await self._lines(part.start, part.stop)))
@@ -234,7 +234,7 @@ class Artifact:
 
     async def as_bytes(self) -> bytes:
         """Return all bytes as they were written."""
-        whole = await settled(cast("bytes | str", self._reader.read_all()))
+        whole = await await_if_needed(cast("bytes | str", self._reader.read_all()))
         return encode_text(whole) if isinstance(whole, str) else bytes(whole)
 
     async def as_text(self) -> str:
@@ -274,11 +274,11 @@ class Artifact:
             return []
         native = getattr(self._reader, "read_lines", None)
         if callable(native):
-            return list(await settled(cast("list[str]", native(start, end))))
-        lines = [await settled(self._reader.line(i)) for i in range(start, end)]
+            return list(await await_if_needed(cast("list[str]", native(start, end))))
+        lines = [await await_if_needed(self._reader.line(i)) for i in range(start, end)]
         return [line for line in lines if line is not None]
 
-    async def _ranges(self) -> Iterator[range]:
+    async def _line_ranges(self) -> Iterator[range]:
         """Split all lines into ranges of about 1 MiB, for queries that scan every line."""
         count, size = await self.line_count(), await self.byte_length()
         step = max(1, min(50_000, count * _BLOCK_BYTES // max(size, 1)))
@@ -290,6 +290,6 @@ class Artifact:
         return "\n".join(line[:1000] for line in lines)[:_SAMPLE_CHARS]
 
 
-async def settled(value: Awaitable[T] | T) -> T:
+async def await_if_needed(value: Awaitable[T] | T) -> T:
     """Return a value, awaiting it if needed: third-party readers may be synchronous."""
     return await value if isawaitable(value) else cast("T", value)

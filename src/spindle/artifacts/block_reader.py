@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol, TypeVar, TypeVarTuple
 
-from spindle.artifacts.grep import LineSearch, windows
-from spindle.artifacts.readers import MAX_TEXT_BYTES, LineIndex, Match, Search, cut_line, decode_text
+from spindle.artifacts.grep import LineSearch, merge_context_ranges
+from spindle.artifacts.readers import MAX_TEXT_BYTES, LineIndex, Match, Search, decode_text, truncate_line
 from spindle.concurrency import spool_threads
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class BlockReader:
     async def _add_context(self, matches: list[Match], query: Search) -> list[Match]:
         found = {match.line: match for match in matches}
         answer: list[Match] = []
-        for start, end in windows(found, query.before, query.after, self._index.line_count):
+        for start, end in merge_context_ranges(found, query.before, query.after, self._index.line_count):
             texts = await self._run(self._read_cut_lines, start, end)
             answer += [
                 found.get(line) or Match(line, text, is_context=True) for line, text in enumerate(texts, start=start)
@@ -94,16 +94,18 @@ class BlockReader:
         return answer
 
     def _read_lines(self, start: int, end: int) -> list[str]:
-        blocks = self._source.read(*self._index.reach(start, end))
-        begin, stop = self._index.bounds(blocks, start, end)
+        blocks = self._source.read(*self._index.find_blocks(start, end))
+        begin, stop = self._index.find_offsets(blocks, start, end)
         return decode_text(blocks[begin:stop], at_start=start == 0).split("\n")
 
     def _read_cut_lines(self, start: int, end: int) -> list[str]:
-        begin, stop = self._index.reach(start, end)
+        begin, stop = self._index.find_blocks(start, end)
         if stop - begin <= (end - start + 2) * MAX_TEXT_BYTES:
             blocks = self._source.read(begin, stop)
-            first, last = self._index.bounds(blocks, start, end)
-            return [cut_line(line, at_start=start + n == 0) for n, line in enumerate(blocks[first:last].split(b"\n"))]
+            first, last = self._index.find_offsets(blocks, start, end)
+            return [
+                truncate_line(line, at_start=start + n == 0) for n, line in enumerate(blocks[first:last].split(b"\n"))
+            ]
         if end - start > 1:
             middle = (start + end) // 2
             return self._read_cut_lines(start, middle) + self._read_cut_lines(middle, end)
@@ -112,7 +114,7 @@ class BlockReader:
     def _read_cut_line(self, line: int) -> str:
         begin, stop = self._index.find_line(self._source.read, line)
         part = self._source.read(begin, min(begin + MAX_TEXT_BYTES + 4, stop))
-        return cut_line(part, at_start=line == 0, total=stop - begin)
+        return truncate_line(part, at_start=line == 0, total=stop - begin)
 
     async def _run(self, func: Callable[[*Args], T], *args: *Args) -> T:
         return await spool_threads.run(func, *args)

@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol, cast
 
-from spindle.artifacts.queries import UNDEFINED, Bounds, Query, answer, queries_for, queries_of
+from spindle.artifacts.queries import UNDEFINED, Bounds, Query, get_class_queries, get_queries, render_answer
 from spindle.errors import ArtifactIdCollisionError, ArtifactQueryError, InvalidContextError, SpindleError
-from spindle.tools.context import HasToolContext, ToolContext, turn_of
+from spindle.tools.context import HasToolContext, ToolContext, get_turn
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.tools.schema.base import Schema, schema_of
+from spindle.tools.schema.base import Schema, build_schema
 
-_ROOM_FOR_A_NOTE = 400
+_NOTE_CHARS = 400
 
 
 class CallWithResults(Protocol):
@@ -59,7 +59,7 @@ class ReaderTool(Tool):
 
 @lru_cache(maxsize=256)
 def _shared_schema(name: str, schema: str) -> Schema:
-    return schema_of(json.loads(schema), tool=name, strict=False, secret_fields=frozenset())
+    return build_schema(json.loads(schema), tool=name, strict=False, secret_fields=frozenset())
 
 
 def forge(cls: type, ctx: ForgeContext, bounds: Bounds) -> ToolRegistry:
@@ -69,26 +69,26 @@ def forge(cls: type, ctx: ForgeContext, bounds: Bounds) -> ToolRegistry:
         InvalidContextError: `ctx` has no `tool_calls`.
         ArtifactIdCollisionError: An artifact in a list has the same address as another call.
     """
-    return _forge(queries_of(cls), ctx, bounds)
+    return _forge(get_class_queries(cls), ctx, bounds)
 
 
 def forge_all(ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
     """Create the tools for every artifact class that is present in a turn."""
     queries: dict[str, Query] = {}
-    for artifact in addresses(ctx).values():
-        queries |= queries_for(artifact)
+    for artifact in collect_artifacts(ctx).values():
+        queries |= get_queries(artifact)
     return _forge(queries, ctx, bounds or Bounds())
 
 
-def forge_open(cls: type, ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
+def forge_without_ids(cls: type, ctx: ForgeContext, bounds: Bounds | None = None) -> ToolRegistry:
     """Create the tools of a class's queries without listing ids: they accept any id.
 
     For clients that fetch the tool list only once, and where an id must be known only to the caller that received it.
     """
-    return ToolRegistry(_reader_tool(asked, None, ctx, bounds or Bounds()) for asked in queries_of(cls).values())
+    return ToolRegistry(_reader_tool(asked, None, ctx, bounds or Bounds()) for asked in get_class_queries(cls).values())
 
 
-def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
+def collect_artifacts(ctx: ForgeContext) -> Mapping[str, Any]:
     """Return the artifacts of a turn by address: the call's id, or `id#0`, `id#1` … if a call returned several.
 
     When a provider reuses an id, the later call keeps it. The artifacts of a context's `retrievables` are included,
@@ -107,24 +107,24 @@ def addresses(ctx: ForgeContext) -> Mapping[str, Any]:
         results = call.results
         if isinstance(results, list | tuple):
             listed = cast("Sequence[object]", results)
-            parts[call.id] = {f"{call.id}#{n}": item for n, item in enumerate(listed) if queries_for(item)}
-        elif queries_for(results):
+            parts[call.id] = {f"{call.id}#{n}": item for n, item in enumerate(listed) if get_queries(item)}
+        elif get_queries(results):
             single[call.id] = results
-    named = _joined(single, parts)
-    return named | _retrieved(ctx, taken={*named, *parts})
+    named = _merge_addresses(single, parts)
+    return named | _collect_retrieved(ctx, taken={*named, *parts})
 
 
-def _retrieved(ctx: ForgeContext, *, taken: Container[str]) -> dict[str, Any]:
+def _collect_retrieved(ctx: ForgeContext, *, taken: Container[str]) -> dict[str, Any]:
     """Return the retrieved artifacts that are shown by handle, by id."""
     found: Iterable[Any] = getattr(ctx, "retrievables", ())
-    named = {each.id: each.content for each in found if not each.inline and queries_for(each.content)}
+    named = {each.id: each.content for each in found if not each.inline and get_queries(each.content)}
     clash = next((address for address in named if address in taken), None)
     if clash is not None:
         raise ArtifactIdCollisionError(f"{clash!r} is the id of a call and also of a retrieved text; rename the text")
     return named
 
 
-def _joined(single: dict[str, Any], parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _merge_addresses(single: dict[str, Any], parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
     named = dict(single)
     for several in parts.values():
         clash = next((address for address in several if address in named), None)
@@ -135,8 +135,8 @@ def _joined(single: dict[str, Any], parts: dict[str, dict[str, Any]]) -> dict[st
 
 
 def _forge(queries: Mapping[str, Query], ctx: ForgeContext, bounds: Bounds) -> ToolRegistry:
-    present = addresses(ctx)
-    kinds = {address: queries_for(artifact) for address, artifact in present.items()}
+    present = collect_artifacts(ctx)
+    kinds = {address: get_queries(artifact) for address, artifact in present.items()}
     tools: list[Tool] = []
     for asked in queries.values():
         readable = [address for address, known in kinds.items() if asked.name in known]
@@ -147,7 +147,7 @@ def _forge(queries: Mapping[str, Query], ctx: ForgeContext, bounds: Bounds) -> T
 
 def _reader_tool(asked: Query, readable: list[str] | None, ctx: ForgeContext, bounds: Bounds) -> ReaderTool:
     async def read(args: dict[str, Any], tool_ctx: ToolContext, _meta: Any) -> str:
-        within, calls = _fitted(bounds, tool_ctx.result_budget_chars), _calls_at(ctx, tool_ctx)
+        within, calls = _fit_bounds(bounds, tool_ctx.result_budget_chars), _select_context(ctx, tool_ctx)
         return await _read(asked.name, dict(args), calls, within, names_others=readable is not None)
 
     return ReaderTool(
@@ -167,12 +167,12 @@ def _reader_tool(asked: Query, readable: list[str] | None, ctx: ForgeContext, bo
     )
 
 
-def _calls_at(forged_for: ForgeContext, called_in: ToolContext) -> ForgeContext:
+def _select_context(forged_for: ForgeContext, called_in: ToolContext) -> ForgeContext:
     """Return the context to read: the calling turn's, because a reader forged in one turn must not open another.
 
     A tool forged for another holder of calls, such as a server's session, keeps reading that holder's calls.
     """
-    turn = turn_of(called_in)
+    turn = get_turn(called_in)
     return forged_for if turn is None or not isinstance(forged_for, HasToolContext) else cast("ForgeContext", turn)
 
 
@@ -194,11 +194,11 @@ def _one_of(texts: Sequence[str]) -> dict[str, Any]:
     return {"anyOf": [{"type": "string", "enum": list(texts)}, {"type": "null"}]}
 
 
-def _fitted(bounds: Bounds, budget_chars: int | None) -> Bounds:
+def _fit_bounds(bounds: Bounds, budget_chars: int | None) -> Bounds:
     if budget_chars is None:
         return bounds
     # Reserve room for the note about omitted items; otherwise the note would be truncated first.
-    room = max(budget_chars - _ROOM_FOR_A_NOTE, budget_chars // 2, 1)
+    room = max(budget_chars - _NOTE_CHARS, budget_chars // 2, 1)
     return replace(bounds, max_chars=min(bounds.max_chars, room))
 
 
@@ -214,7 +214,7 @@ async def _read(tool: str, args: dict[str, Any], ctx: ForgeContext, bounds: Boun
             return asked.rest.replace("{next}", str(first + shown))
 
         given = UNDEFINED if value is None and asked.none_is_absent else value
-        return answer(given, bounds, rest=rest, render=asked.render, from_end=asked.from_end)
+        return render_answer(given, bounds, rest=rest, render=asked.render, from_end=asked.from_end)
     except ArtifactQueryError:
         raise
     except SpindleError as error:
@@ -227,12 +227,12 @@ async def _read(tool: str, args: dict[str, Any], ctx: ForgeContext, bounds: Boun
 
 
 def _resolve(tool: str, address: str, ctx: ForgeContext, *, names_others: bool) -> tuple[Any, Query]:
-    present = addresses(ctx)
+    present = collect_artifacts(ctx)
     artifact = present.get(address)
     if artifact is None:
         known = f"; there are: {', '.join(present) or 'none'}" if names_others else "; take the id from a result"
         raise ArtifactQueryError(f"no artifact with id {address!r} in this turn{known}", tool=tool, field="call_id")
-    asked = queries_for(artifact).get(tool)
+    asked = get_queries(artifact).get(tool)
     if asked is None:
         kind = type(artifact).__name__
         raise ArtifactQueryError(f"{address!r} is a {kind}, which {tool} cannot read", tool=tool, field="call_id")

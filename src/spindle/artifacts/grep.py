@@ -12,14 +12,14 @@ from spindle.artifacts.readers import (
     LineIndex,
     Match,
     Search,
+    build_line_index,
     char_start,
-    cut_line,
     decode_text,
     encode_text,
-    excerpt,
-    index_of,
+    format_excerpt,
     is_utf8,
-    repaired,
+    replace_invalid_utf8,
+    truncate_line,
 )
 from spindle.errors import ArtifactQueryError
 
@@ -34,7 +34,7 @@ MAX_MEMORY_BYTES = 8 << 20
 _FLAGS = frozenset("imsu")
 _META = frozenset("\\.+*?()|[]{}^$")
 # These anchor to the whole text, or make `^` and `$` do so: correct only if each line is searched on its own.
-_SPEAKS_OF_THE_WHOLE = re.compile(r"\\[AzC]|\(\?[a-zA-Z]*-")
+_WHOLE_TEXT_SYNTAX = re.compile(r"\\[AzC]|\(\?[a-zA-Z]*-")
 
 
 class _Found(Protocol):
@@ -90,7 +90,7 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
     if "i" not in flags and not _META.intersection(text) and "\n" not in text and "\ufffd" not in text:
         return Pattern(needle=needle, regex=None, is_line_by_line=False)
     source = f"(?{'mi' if 'i' in flags else 'm'}){text}"
-    is_line_by_line = _SPEAKS_OF_THE_WHOLE.search(text) is not None
+    is_line_by_line = _WHOLE_TEXT_SYNTAX.search(text) is not None
     return Pattern(needle=needle, regex=_compile(source, text), is_line_by_line=is_line_by_line)
 
 
@@ -141,7 +141,7 @@ _ADVANCE_BYTES = 8 << 20
 _LEAD_BYTES = 4096
 
 
-def windows(lines: Iterable[int], before: int, after: int, line_count: int) -> list[tuple[int, int]]:
+def merge_context_ranges(lines: Iterable[int], before: int, after: int, line_count: int) -> list[tuple[int, int]]:
     """Merge the half-open context ranges around ascending `lines`, so that no line is repeated."""
     merged: list[tuple[int, int]] = []
     for line in lines:
@@ -159,7 +159,7 @@ class LineSearch:
     def __init__(
         self, query: Search, index: LineIndex, read: Callable[[int, int], bytes], *, step_bytes: int = 1 << 20
     ) -> None:
-        check(query)
+        check_counts(query)
         self.matches: list[Match] = []
         """The matching lines so far, without context."""
         self._pattern = compile_pattern(query.pattern, query.flags)
@@ -217,7 +217,7 @@ class LineSearch:
     def _scan(self, data: bytes, end: int, line: int) -> None:
         """Find the matching lines of `data[:end]`, whose first line is number `line`."""
         if not self._pattern.is_literal and not is_utf8(data, end):
-            data = repaired(data[:end])
+            data = replace_invalid_utf8(data[:end])
             end = len(data)
         if self._pattern.is_line_by_line:
             self._scan_line_by_line(data[:end], line)
@@ -265,7 +265,7 @@ class LineSearch:
         first = char_start(data, place - offset)
         last = len(data) if end == stop else char_start(data, end - offset)
         if not self._pattern.is_literal and not is_utf8(data[first:last], last - first):
-            head, body, rest = (repaired(part) for part in (data[:first], data[first:last], data[last:]))
+            head, body, rest = (replace_invalid_utf8(part) for part in (data[:first], data[first:last], data[last:]))
             data, first, last = head + body + rest, len(head), len(head) + len(body)
         found = self._pattern.find(data, first, last)
         if found is None:
@@ -279,11 +279,11 @@ class LineSearch:
             return
         begin = char_start(data, max(found - _LEAD_BYTES, 0))
         end = char_start(data, min(begin + MAX_TEXT_BYTES, len(data)))
-        text = excerpt(data[begin:end], before=before + begin, after=after + len(data) - end)
+        text = format_excerpt(data[begin:end], before=before + begin, after=after + len(data) - end)
         self.matches.append(Match(line, text))
 
 
-def check(query: Search) -> None:
+def check_counts(query: Search) -> None:
     """Reject negative counts.
 
     Raises:
@@ -294,7 +294,7 @@ def check(query: Search) -> None:
             raise ArtifactQueryError(f"{name} counts lines and must not be negative, got {count}", field=name)
 
 
-async def search_lines(query: Search, blocks: AsyncIterator[tuple[int, list[str]]]) -> list[Match]:
+async def search_blocks(query: Search, blocks: AsyncIterator[tuple[int, list[str]]]) -> list[Match]:
     """Search lines that arrive in order in blocks, each with the number of its first line.
 
     For readers without a search of their own; only one block is held in memory.
@@ -314,25 +314,28 @@ class _TextSearch:
     """A search over consecutive blocks; the context of a match may be in the block before or after it."""
 
     def __init__(self, query: Search) -> None:
-        check(query)
+        check_counts(query)
         self.answer: list[Match] = []
         self._query = query
         self._left = query.limit
         self._kept: dict[int, str] = {}
-        self._shown = self._owed = 0
+        self._shown_end = self._context_end = 0
         compile_pattern(query.pattern, query.flags)  # rejects an invalid pattern even if there are no lines
 
     def is_done(self, start: int) -> bool:
-        return self._left == 0 and self._owed <= start
+        return self._left == 0 and self._context_end <= start
 
     def feed(self, start: int, lines: list[str]) -> None:
         end = start + len(lines)
         found = [] if self._left == 0 else self._find(start, lines)
         texts = self._kept | dict(enumerate(lines, start=start))
-        ranges = [(start, min(self._owed, end)), *windows(found, self._query.before, self._query.after, end)]
+        ranges = [
+            (start, min(self._context_end, end)),
+            *merge_context_ranges(found, self._query.before, self._query.after, end),
+        ]
         self._show(ranges, texts, set(found))
         if found:
-            self._owed = found[-1] + self._query.after + 1
+            self._context_end = found[-1] + self._query.after + 1
         if self._query.before:
             self._kept = {line: texts[line] for line in list(texts)[-self._query.before :]}
 
@@ -340,7 +343,7 @@ class _TextSearch:
         # The trailing newline makes a single empty line count as one; the extra line it adds is dropped below.
         data = encode_text("\n".join(lines) + "\n")
         only_lines = replace(self._query, before=0, after=0, limit=self._left)
-        search = LineSearch(only_lines, index_of(data), lambda first, last: data[first:last])
+        search = LineSearch(only_lines, build_line_index(data), lambda first, last: data[first:last])
         while not search.is_done:
             search.advance()
         found = [start + match.line for match in search.matches if match.line < len(lines)]
@@ -350,7 +353,7 @@ class _TextSearch:
 
     def _show(self, ranges: list[tuple[int, int]], texts: dict[int, str], found: Collection[int]) -> None:
         for first, last in ranges:
-            for line in range(max(first, self._shown), last):
-                text = cut_line(encode_text(texts[line]))
+            for line in range(max(first, self._shown_end), last):
+                text = truncate_line(encode_text(texts[line]))
                 self.answer.append(Match(line, text, is_context=line not in found))
-            self._shown = max(self._shown, last)
+            self._shown_end = max(self._shown_end, last)

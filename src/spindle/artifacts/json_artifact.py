@@ -92,7 +92,7 @@ def parse_json5(text: str) -> Any:
 
 
 T = TypeVar("T")
-Path: TypeAlias = Annotated[str, MinLen(1)]
+JsonPathText: TypeAlias = Annotated[str, MinLen(1)]
 
 _SMALL_CHARS = 16_384
 _SMALL_BYTES = 16 << 20
@@ -138,7 +138,7 @@ class JsonArtifact(Artifact):
             InvalidArtifactError: The content has none of the formats.
         """
         if self._format is None:
-            self._format = await self._infer()
+            self._format = await self._detect_format()
         return self._format
 
     @query(
@@ -167,8 +167,8 @@ class JsonArtifact(Artifact):
             return 1
         if self._count is None:
             count = 0
-            for part in await self._ranges():
-                count += len(await self._filled_lines(part))
+            for part in await self._line_ranges():
+                count += len(await self._non_blank_lines(part))
             self._count = count
         return self._count
 
@@ -178,7 +178,7 @@ class JsonArtifact(Artifact):
         rest=_NARROW,
         hidden={"limit": "max_items"},
     )
-    async def get(self, path: Path, *, limit: int | None = None) -> list[Any]:
+    async def get(self, path: JsonPathText, *, limit: int | None = None) -> list[Any]:
         """Return the values that a JSONPath selects, over all records.
 
         Raises:
@@ -192,7 +192,7 @@ class JsonArtifact(Artifact):
         rest=_NARROW,
         hidden={"limit": "max_items"},
     )
-    async def filter(self, path: Path, *, limit: int | None = None) -> list[Any]:
+    async def filter(self, path: JsonPathText, *, limit: int | None = None) -> list[Any]:
         """Return the whole records in which a JSONPath selects anything.
 
         Raises:
@@ -206,7 +206,7 @@ class JsonArtifact(Artifact):
         rest=_NARROW,
         hidden={"limit": "max_items"},
     )
-    async def pluck(self, path: Path, *, limit: int | None = None) -> list[Any]:
+    async def pluck(self, path: JsonPathText, *, limit: int | None = None) -> list[Any]:
         """Return the same values as `get`.
 
         Raises:
@@ -225,19 +225,19 @@ class JsonArtifact(Artifact):
         """Return the records `start` to `end`, as in a list slice; for a document its root, whatever the range."""
         if await self._is_document():
             return self._root[0]
-        last = None if end is None else await self._from_the_front(end)
-        return await self._slice_lines(await self._from_the_front(start or 0), last)
+        last = None if end is None else await self._to_start_index(end)
+        return await self._slice_lines(await self._to_start_index(start or 0), last)
 
-    async def _from_the_front(self, position: int) -> int:
+    async def _to_start_index(self, position: int) -> int:
         return position if position >= 0 else max(0, await self.length() + position)
 
     async def _slice_lines(self, first: int, last: int | None) -> list[Any]:
         found: list[Any] = []
         position = 0
-        for part in await self._ranges():
+        for part in await self._line_ranges():
             if last is not None and position >= last:
                 break
-            filled = await self._filled_lines(part)
+            filled = await self._non_blank_lines(part)
             stop = None if last is None else last - position
             found += [parse_record(line, number) for number, line in filled[max(first - position, 0) : stop]]
             position += len(filled)
@@ -265,14 +265,14 @@ class JsonArtifact(Artifact):
 
     async def _parts(self) -> Iterable[range | None]:
         """Return the ranges of lines to read records from; `None` stands for the document."""
-        return [None] if await self._is_document() else await self._ranges()
+        return [None] if await self._is_document() else await self._line_ranges()
 
     async def _records_of(self, part: range | None) -> list[Any]:
         if part is None:
             return self._root
-        return await run_sync(_parse_lines, await self._filled_lines(part))
+        return await run_sync(_parse_lines, await self._non_blank_lines(part))
 
-    async def _filled_lines(self, part: range) -> list[tuple[int, str]]:
+    async def _non_blank_lines(self, part: range) -> list[tuple[int, str]]:
         lines = await self._lines(part.start, part.stop)
         return [(number, line) for number, line in enumerate(lines, part.start) if line.strip()]
 
@@ -295,12 +295,12 @@ class JsonArtifact(Artifact):
             )
         return await self.as_text()
 
-    async def _infer(self) -> JsonFormat:
+    async def _detect_format(self) -> JsonFormat:
         sample = [] if await self._has_giant_lines() else await self._first_records()
         # A complete value followed by another is never one document, so the first lines are enough to decide.
         if len(sample) > 1 and is_json(sample[0][1]):
             bad = next(((number, line) for number, line in sample if not is_json(line)), None)
-            return "jsonl" if bad is None else await self._infer_commented(*bad)
+            return "jsonl" if bad is None else await self._detect_with_comments(*bad)
         text = await self._document_text()
         try:
             self._root = [await _run(parse_document, text)]
@@ -314,13 +314,13 @@ class JsonArtifact(Artifact):
 
     async def _first_records(self) -> list[tuple[int, str]]:
         found: list[tuple[int, str]] = []
-        for part in await self._ranges():
-            found += await self._filled_lines(part)
+        for part in await self._line_ranges():
+            found += await self._non_blank_lines(part)
             if len(found) > 1:
                 break
         return found
 
-    async def _infer_commented(self, number: int, line: str) -> JsonFormat:
+    async def _detect_with_comments(self, number: int, line: str) -> JsonFormat:
         """Decide for content that begins as JSON Lines but has an invalid line: JSON5 may end in comments."""
         try:
             parse_record(line, number)
@@ -330,11 +330,11 @@ class JsonArtifact(Artifact):
             await self._try_json5(await self.as_text(), error)
         return "json5"
 
-    async def _try_json5(self, text: str, strictly: InvalidArtifactError) -> None:
+    async def _try_json5(self, text: str, strict_error: InvalidArtifactError) -> None:
         try:
             self._root = [await _run(parse_json5, text)]
         except InvalidArtifactError as error:
-            raise InvalidArtifactError(f"{error}; as strict JSON: {strictly}") from strictly
+            raise InvalidArtifactError(f"{error}; as strict JSON: {strict_error}") from strict_error
 
 
 async def _run(parse: Callable[[str], T], text: str) -> T:

@@ -17,7 +17,7 @@ from jsonpath.stream import TokenStream
 from spindle.errors import ArtifactQueryError
 
 MAX_PATH_CHARS: Final = 4_000
-_TICKS_BETWEEN_LOOKS = 1024
+_TICKS_PER_CHECK = 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,13 +39,13 @@ class _Meter:
 
     def tick(self) -> None:
         self.steps += 1
-        if self.steps % _TICKS_BETWEEN_LOOKS == 0:
+        if self.steps % _TICKS_PER_CHECK == 0:
             if self.steps > self.limits.max_steps:
-                raise self.refusal(f"needs more than {self.limits.max_steps} steps")
+                raise self.limit_error(f"needs more than {self.limits.max_steps} steps")
             if time.monotonic() > self.deadline:
-                raise self.refusal(f"takes longer than {self.limits.max_seconds:g} seconds")
+                raise self.limit_error(f"takes longer than {self.limits.max_seconds:g} seconds")
 
-    def refusal(self, why: str) -> ArtifactQueryError:
+    def limit_error(self, why: str) -> ArtifactQueryError:
         return ArtifactQueryError(f"the path {self.path} {why}; make it more specific", field="path")
 
 
@@ -85,7 +85,7 @@ class PathQuery:
         try:
             return [match.obj for match in islice(found, limit)]
         except RecursionError as error:
-            raise self._meter.refusal("nests too deeply") from error
+            raise self._meter.limit_error("nests too deeply") from error
         except JSONPathError as error:
             raise _bad_path(self._meter.path, error) from error
 
@@ -162,7 +162,7 @@ def _walk(top: JSONPathMatch, meter: _Meter) -> Iterator[JSONPathMatch]:
         node = waiting.pop()
         meter.tick()
         if len(node.parts) > meter.limits.max_depth:
-            raise meter.refusal(f"reaches deeper than {meter.limits.max_depth} levels")
+            raise meter.limit_error(f"reaches deeper than {meter.limits.max_depth} levels")
         yield node
         below = [node.new_child(value, key) for key, value in _members(node.obj)]
         waiting.extend(reversed(below))

@@ -40,7 +40,7 @@ class Bounds:
     max_chars: int = 20_000
 
 
-def serialise(value: Any) -> str:
+def render_result(value: Any) -> str:
     """Render a query's result as text for a model."""
     match value:
         case Undefined():
@@ -55,20 +55,20 @@ def serialise(value: Any) -> str:
             return _as_json(value)
 
 
-def serialise_rows(value: Any) -> str:
+def render_rows(value: Any) -> str:
     """Render records as compact JSON, one per line."""
     rows = cast("Sequence[Any]", value)
     if not rows:
         return "(empty list)"
-    return "\n".join(json.dumps(row, ensure_ascii=False, default=_plain) for row in rows)
+    return "\n".join(json.dumps(row, ensure_ascii=False, default=_to_jsonable) for row in rows)
 
 
-def answer(
+def render_answer(
     value: Any,
     bounds: Bounds,
     *,
     rest: Callable[[int], str],
-    render: Callable[[Any], str] = serialise,
+    render: Callable[[Any], str] = render_result,
     from_end: bool = False,
 ) -> str:
     """Render a result within `bounds`; `rest(shown)` returns the hint on how to get the omitted items.
@@ -76,11 +76,11 @@ def answer(
     The omitted items follow the first `shown` ones or, with `from_end`, precede the last ones.
     """
     if isinstance(value, list | tuple):
-        return _answer_list(cast("Sequence[Any]", value), bounds, rest, render, from_end=from_end)
-    return _cut(_encodable(render(value)), bounds, rest(0), from_end=from_end)
+        return _render_list(cast("Sequence[Any]", value), bounds, rest, render, from_end=from_end)
+    return _cut(_replace_lone_surrogates(render(value)), bounds, rest(0), from_end=from_end)
 
 
-def _answer_list(
+def _render_list(
     items: Sequence[Any],
     bounds: Bounds,
     rest: Callable[[int], str],
@@ -88,9 +88,9 @@ def _answer_list(
     *,
     from_end: bool,
 ) -> str:
-    shown = _how_many_fit(items[::-1] if from_end else items, bounds, render)
+    shown = _count_fitting(items[::-1] if from_end else items, bounds, render)
     kept = max(shown, 1)
-    text = _encodable(render(list(items[-kept:] if from_end else items[:kept])))
+    text = _replace_lone_surrogates(render(list(items[-kept:] if from_end else items[:kept])))
     if shown == 0 and items:
         which, others = ("last", "those before it") if from_end else ("first", "the next")
         inside = f"look inside this {which} item with artifact_grep; for {others}, {rest(1)}"
@@ -104,7 +104,7 @@ def _where(*, from_end: bool) -> str:
     return "more come before" if from_end else "more follow"
 
 
-def _how_many_fit(items: Sequence[Any], bounds: Bounds, render: Callable[[Any], str]) -> int:
+def _count_fitting(items: Sequence[Any], bounds: Bounds, render: Callable[[Any], str]) -> int:
     used = 0
     for count, item in enumerate(items[: bounds.max_items]):
         used += len(render([item])) + 1
@@ -124,15 +124,15 @@ def _serialise_list(items: Sequence[Any]) -> str:
     if not items:
         return "(empty list)"
     if all(isinstance(item, str | Match) for item in items):
-        return "\n".join(serialise(item) for item in items)
+        return "\n".join(render_result(item) for item in items)
     return _as_json(items)
 
 
 def _as_json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+    return json.dumps(value, indent=2, ensure_ascii=False, default=_to_jsonable)
 
 
-def _plain(value: Any) -> Any:
+def _to_jsonable(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, date | time):
@@ -144,7 +144,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _encodable(text: str) -> str:
+def _replace_lone_surrogates(text: str) -> str:
     # JSON may contain a lone surrogate, which cannot be encoded as UTF-8.
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
@@ -171,12 +171,12 @@ class Query:
     """Lowers arguments so that no more is fetched than an answer can show."""
     hidden: Mapping[str, BoundName] = field(default_factory=dict[str, BoundName])
     """Parameters hidden from the model: each is set to this bound plus one, so that truncation can be detected."""
-    render: Callable[[Any], str] = field(default=serialise, repr=False)
+    render: Callable[[Any], str] = field(default=render_result, repr=False)
     from_end: bool = False
     """Whether a truncated answer keeps its last items instead of its first."""
     none_is_absent: bool = True
     """Whether `None` means an absent value rather than JSON's `null`."""
-    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    extra_schema: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Extra JSON Schema for a parameter, beyond what its type expresses."""
     choices: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict[str, Callable[[], Sequence[str]]])
     """The allowed texts of an optional parameter, resolved when a tool is forged."""
@@ -184,7 +184,7 @@ class Query:
     @cached_property
     def arguments(self) -> "type[BaseModel]":
         """The arguments that a model may pass, as a pydantic model."""
-        return _arguments_of(self)
+        return _build_arguments_model(self)
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ class Query:
             told.pop("title", None)
             if "default" in told and told["default"] is None:
                 del told["default"]
-            told.update(self.told.get(name, {}))
+            told.update(self.extra_schema.get(name, {}))
         return {key: whole[key] for key in ("properties", "required", "$defs") if key in whole}
 
     def bind(self, args: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class Query:
         try:
             model = self.arguments.model_validate(dict(args))
         except ValidationError as error:
-            raise ArtifactQueryError(f"{self.name}: {_first_problem(error)}", tool=self.name) from error
+            raise ArtifactQueryError(f"{self.name}: {_describe_first_error(error)}", tool=self.name) from error
         # Not model_dump: it would convert a parameter that is a model or dataclass to a dict.
         bound = {name: getattr(model, name) for name in type(model).model_fields}
         bound |= {name: getattr(bounds, which) + 1 for name, which in self.hidden.items()}
@@ -223,10 +223,10 @@ def query(
     rest: str = "narrow the query",
     clamp: Clamp | None = None,
     hidden: Mapping[str, BoundName] | None = None,
-    render: Callable[[Any], str] = serialise,
+    render: Callable[[Any], str] = render_result,
     from_end: bool = False,
     none_is_absent: bool = True,
-    told: Mapping[str, Mapping[str, Any]] | None = None,
+    extra_schema: Mapping[str, Mapping[str, Any]] | None = None,
     choices: Mapping[str, Callable[[], Sequence[str]]] | None = None,
 ) -> Callable[[Method], Method]:
     """Mark an artifact's method as a query that a model can run through the tool `name`."""
@@ -245,7 +245,7 @@ def query(
             render=render,
             from_end=from_end,
             none_is_absent=none_is_absent,
-            told=told or {},
+            extra_schema=extra_schema or {},
             choices=choices or {},
         )
         setattr(method, _MARK, marked)
@@ -254,18 +254,18 @@ def query(
     return mark
 
 
-def queries_of(cls: type[Any]) -> Mapping[str, Query]:
+def get_class_queries(cls: type[Any]) -> Mapping[str, Query]:
     """Return the queries of a class by tool name, those of its bases first; the most derived definition wins."""
-    return _collected(cls)
+    return _collect_queries(cls)
 
 
-def queries_for(artifact: object) -> Mapping[str, Query]:
+def get_queries(artifact: object) -> Mapping[str, Query]:
     """Return the queries that an object supports; empty unless it is an artifact."""
-    return _collected(artifact.__class__)
+    return _collect_queries(artifact.__class__)
 
 
 @lru_cache(maxsize=256)
-def _collected(cls: type[Any]) -> Mapping[str, Query]:
+def _collect_queries(cls: type[Any]) -> Mapping[str, Query]:
     found: dict[str, Query] = {}
     for ancestor in reversed(cls.__mro__):
         for member in vars(ancestor).values():
@@ -275,7 +275,7 @@ def _collected(cls: type[Any]) -> Mapping[str, Query]:
     return found
 
 
-def _arguments_of(asked: Query) -> "type[BaseModel]":
+def _build_arguments_model(asked: Query) -> "type[BaseModel]":
     from pydantic import ConfigDict, create_model  # noqa: PLC0415 - as in bind
 
     hints = _parameter_hints(asked.function)
@@ -298,7 +298,7 @@ def _parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
     return get_type_hints(SimpleNamespace(__annotations__=parameters), function.__globals__, include_extras=True)
 
 
-def _first_problem(error: "ValidationError") -> str:
+def _describe_first_error(error: "ValidationError") -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "arguments"
     return f"{where}: {first['msg']}"

@@ -125,16 +125,16 @@ class LineIndex:
         start = max(start, 0)
         return start, max(start, min(end, self.line_count))
 
-    def reach(self, start: int, end: int) -> tuple[int, int]:
+    def find_blocks(self, start: int, end: int) -> tuple[int, int]:
         """Return the byte range, in whole blocks, that holds lines `start` to `end` (clamped and not empty)."""
         first = 0 if start == 0 else self._block_of_newline(start) * BLOCK_BYTES
         if end >= self.line_count:
             return first, self.byte_length
         return first, min((self._block_of_newline(end) + 1) * BLOCK_BYTES, self.byte_length)
 
-    def bounds(self, blocks: bytes, start: int, end: int) -> tuple[int, int]:
+    def find_offsets(self, blocks: bytes, start: int, end: int) -> tuple[int, int]:
         """Return the offsets of lines `start` to `end` within the bytes of the range from `reach`."""
-        offset = self.reach(start, end)[0]
+        offset = self.find_blocks(start, end)[0]
         begin = 0 if start == 0 else self._place_of_newline(blocks, offset, start) + 1
         if end >= self.line_count:
             return begin, len(blocks)
@@ -186,7 +186,7 @@ class LineIndexer:
         return LineIndex(self._byte_length, newlines)
 
 
-def index_of(data: bytes) -> LineIndex:
+def build_line_index(data: bytes) -> LineIndex:
     """Build the index of complete content."""
     indexer = LineIndexer()
     indexer.feed(data)
@@ -199,14 +199,14 @@ MAX_TEXT_BYTES = 1 << 16
 _DECODE_BYTES = 1 << 18
 
 
-def excerpt(part: bytes, *, before: int = 0, after: int = 0) -> str:
+def format_excerpt(part: bytes, *, before: int = 0, after: int = 0) -> str:
     """Decode a part of a line, with a note of how many bytes were cut on either side."""
     head = f"[… {before} bytes cut] " if before else ""
     tail = f" [{after} bytes cut …]" if after else ""
     return f"{head}{decode_text(part)}{tail}"
 
 
-def cut_line(line: bytes, *, total: int | None = None, at_start: bool = False) -> str:
+def truncate_line(line: bytes, *, total: int | None = None, at_start: bool = False) -> str:
     """Decode a line, truncated if it is too long; `total` is its full length if `line` is only a part."""
     if at_start and line.startswith(BOM):
         line, total = line[len(BOM) :], None if total is None else total - len(BOM)
@@ -214,7 +214,7 @@ def cut_line(line: bytes, *, total: int | None = None, at_start: bool = False) -
     if total <= MAX_TEXT_BYTES:
         return decode_text(line)
     part = line[: char_start(line, MAX_TEXT_BYTES)]
-    return excerpt(part, after=total - len(part))
+    return format_excerpt(part, after=total - len(part))
 
 
 def char_start(data: bytes, place: int) -> int:
@@ -239,7 +239,7 @@ def is_utf8(data: bytes, end: int) -> bool:
     return True
 
 
-def repaired(data: bytes) -> bytes:
+def replace_invalid_utf8(data: bytes) -> bytes:
     """Return valid UTF-8, with invalid bytes replaced by U+FFFD."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     parts = [

@@ -38,7 +38,7 @@ class SpoolStats:
     """Unix time of the oldest artifact in seconds; `None` if the spool is empty."""
 
 
-def count_up(entries: Iterable[SpoolEntry]) -> SpoolStats:
+def compute_stats(entries: Iterable[SpoolEntry]) -> SpoolStats:
     """Compute the statistics of entries."""
     kept = list(entries)
     return SpoolStats(
@@ -48,7 +48,7 @@ def count_up(entries: Iterable[SpoolEntry]) -> SpoolStats:
     )
 
 
-def overdue(
+def select_overdue(
     entries: Iterable[SpoolEntry], *, max_bytes: int | None, max_age_seconds: float | None, now: float
 ) -> list[SpoolEntry]:
     """Select the entries to prune: all that are too old, then the oldest until the rest fits."""
@@ -72,7 +72,7 @@ PIECE_BYTES = 1 << 20
 _WHOLE = (str, bytes, bytearray, memoryview)
 
 
-async def pieces(content: Content) -> AsyncGenerator[bytes]:
+async def iter_pieces(content: Content) -> AsyncGenerator[bytes]:
     """Yield content as bytes in pieces of at most 1 MiB; small parts are joined, text is encoded as UTF-8.
 
     Raises:
@@ -91,7 +91,7 @@ async def pieces(content: Content) -> AsyncGenerator[bytes]:
         for part in _parts(content):
             for piece in joiner.add(part):
                 yield piece
-    if rest := joiner.rest():
+    if rest := joiner.flush():
         yield rest
 
 
@@ -129,26 +129,26 @@ class _Joiner:
         return () if self._size < PIECE_BYTES else self._ready()
 
     def _add_large(self, part: object) -> Generator[bytes]:
-        for data in _encoded(part):
+        for data in _iter_encoded(part):
             self._parts.append(data)
             self._size += len(data)
             if self._size >= PIECE_BYTES:
                 yield from self._ready()
 
     def _ready(self) -> list[bytes]:
-        joined = self.rest()
+        joined = self.flush()
         whole = len(joined) - len(joined) % PIECE_BYTES
         if whole < len(joined):
             self._parts, self._size = [joined[whole:]], len(joined) - whole
         return [joined[start : start + PIECE_BYTES] for start in range(0, whole, PIECE_BYTES)]
 
-    def rest(self) -> bytes:
+    def flush(self) -> bytes:
         joined = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts, self._size = [], 0
         return joined
 
 
-def _encoded(part: object) -> Generator[bytes]:
+def _iter_encoded(part: object) -> Generator[bytes]:
     """Yield a part as bytes in bounded slices, so that a huge part is never copied whole."""
     if isinstance(part, str):
         for start in range(0, len(part), PIECE_BYTES):
@@ -224,7 +224,7 @@ class Spool:
             SpoolError: The storage is full or unavailable; nothing was stored.
         """
         _check_id(id)
-        async with aclosing(pieces(content)) as stream:
+        async with aclosing(iter_pieces(content)) as stream:
             return await self._store.write(id, stream, turn_id=turn_id, created_at=self._clock())
 
     async def read(self, id: str) -> IndexedReader | None:
@@ -245,7 +245,7 @@ class Spool:
         """Delete artifacts that are too old, then the oldest until the rest fits; return how many were deleted."""
         entries = await self._store.entries()
         return await self._remove(
-            overdue(entries, max_bytes=max_bytes, max_age_seconds=max_age_seconds, now=self._clock())
+            select_overdue(entries, max_bytes=max_bytes, max_age_seconds=max_age_seconds, now=self._clock())
         )
 
     async def entries(self) -> list[SpoolEntry]:
@@ -254,7 +254,7 @@ class Spool:
 
     async def stats(self) -> SpoolStats:
         """Return the number, total size and age of stored artifacts."""
-        return count_up(await self._store.entries())
+        return compute_stats(await self._store.entries())
 
     async def _remove(self, entries: list[SpoolEntry]) -> int:
         # By version: an id that was rewritten in the meantime must be kept.
@@ -270,7 +270,7 @@ _MAGIC = b"spindle spool 1\n"
 _DIGEST_BYTES = 32
 
 
-def safe_name(id: str) -> str:
+def to_file_name(id: str) -> str:
     """Return a file name for an id: its hash, so that ids cannot traverse folders or clash by case or length."""
     return sha256(encode_text(id)).hexdigest()
 

@@ -10,7 +10,7 @@ from annotated_types import Ge, MinLen
 from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
 from spindle.artifacts.grep import compile_pattern
 from spindle.artifacts.json_artifact import is_json
-from spindle.artifacts.queries import Bounds, query, serialise_rows
+from spindle.artifacts.queries import Bounds, query, render_rows
 from spindle.artifacts.readers import SpoolReader
 from spindle.errors import ArtifactQueryError, InvalidArtifactError
 from spindle.extras import needs_extra
@@ -57,31 +57,33 @@ class Statement:
     values: tuple[Any, ...] = ()
 
 
-def rows(columns: Sequence[str] | None, known: Sequence[Column], start: int, end: int | None) -> Statement:
+def select_rows(columns: Sequence[str] | None, known: Sequence[Column], start: int, end: int | None) -> Statement:
     """Build the statement for a range of rows, with all or some columns."""
-    chosen = "*" if columns is None else ", ".join(quoted(find(name, known).name) for name in columns)
+    chosen = "*" if columns is None else ", ".join(quote_identifier(find_column(name, known).name) for name in columns)
     if not chosen:
         raise ArtifactQueryError("select needs at least one column", field="columns")
     return Statement(chosen, *_range(start, end))
 
 
-def filtered(column: str, op: str, value: CellValue, known: Sequence[Column], limit: int | None) -> Statement:
+def filter_rows(column: str, op: str, value: CellValue, known: Sequence[Column], limit: int | None) -> Statement:
     """Build the statement for the rows whose cell satisfies a comparison with a value."""
-    condition, values = _condition(find(column, known), op, value)
+    condition, values = _condition(find_column(column, known), op, value)
     tail, more = _range(0, limit)
     return Statement("*", f"WHERE {condition} {tail}", (*values, *more))
 
 
-def sorted_by(column: str, known: Sequence[Column], limit: int | None, *, descending: bool) -> Statement:
+def sort_rows(column: str, known: Sequence[Column], limit: int | None, *, descending: bool) -> Statement:
     """Build the statement for rows sorted by a column; empty cells come last."""
     tail, values = _range(0, limit)
     direction = "DESC" if descending else "ASC"
-    return Statement("*", f"ORDER BY {quoted(find(column, known).name)} {direction} NULLS LAST {tail}", values)
+    return Statement(
+        "*", f"ORDER BY {quote_identifier(find_column(column, known).name)} {direction} NULLS LAST {tail}", values
+    )
 
 
-def group_counts(column: str, known: Sequence[Column], limit: int | None) -> Statement:
+def count_groups(column: str, known: Sequence[Column], limit: int | None) -> Statement:
     """Build the statement that counts each value of a column, most frequent first."""
-    name = quoted(find(column, known).name)
+    name = quote_identifier(find_column(column, known).name)
     tail, values = _range(0, limit)
     return Statement(
         f'{name} AS "value", count(*) AS "count"',
@@ -90,7 +92,7 @@ def group_counts(column: str, known: Sequence[Column], limit: int | None) -> Sta
     )
 
 
-def find(name: str, known: Sequence[Column]) -> Column:
+def find_column(name: str, known: Sequence[Column]) -> Column:
     """Return the column with an exact name.
 
     Raises:
@@ -105,7 +107,7 @@ def find(name: str, known: Sequence[Column]) -> Column:
     return found
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Quote a column's name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -118,7 +120,7 @@ def _range(start: int, end: int | None) -> tuple[str, tuple[int, ...]]:
 
 
 def _condition(column: Column, op: str, value: CellValue) -> tuple[str, tuple[Any, ...]]:
-    name = quoted(column.name)
+    name = quote_identifier(column.name)
     if op == "is_null" or (op == "eq" and value is None):
         return f"{name} IS NULL", ()
     if op == "not_null" or (op == "ne" and value is None):
@@ -131,13 +133,13 @@ def _condition(column: Column, op: str, value: CellValue) -> tuple[str, tuple[An
         return f"{_FUNCTIONS[op]}({_as_text(column)}, ?)", (str(value),)
     if op not in _COMPARISONS:
         raise ArtifactQueryError(f"op must be one of {', '.join(OPERATORS)}, got {op!r}", field="op")
-    cell, placeholder, fitting = _comparable(column, value)
+    cell, placeholder, fitting = _build_operands(column, value)
     return f"{cell} {_COMPARISONS[op]} {placeholder}", (fitting,)
 
 
-def _comparable(column: Column, value: Comparable) -> tuple[str, str, Any]:
+def _build_operands(column: Column, value: Comparable) -> tuple[str, str, Any]:
     """Convert a cell and a value to one type; a text cell is compared with a number as a number."""
-    name, kind = quoted(column.name), column.type
+    name, kind = quote_identifier(column.name), column.type
     if kind in _INTEGERS or kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL"):
         return name, "?", _number(value, column)
     if kind == "BOOLEAN":
@@ -152,7 +154,7 @@ def _comparable(column: Column, value: Comparable) -> tuple[str, str, Any]:
 
 
 def _as_text(column: Column) -> str:
-    name = quoted(column.name)
+    name = quote_identifier(column.name)
     return f"({name} ->> '$')" if column.type == "JSON" else f"CAST({name} AS VARCHAR)"
 
 
@@ -166,7 +168,7 @@ def _number(value: Comparable, column: Column) -> float:
     try:
         return float(str(value))
     except ValueError as error:
-        raise _misfit(column, value, "a number") from error
+        raise _type_mismatch(column, value, "a number") from error
 
 
 def _boolean(value: Comparable, column: Column) -> bool:
@@ -174,11 +176,11 @@ def _boolean(value: Comparable, column: Column) -> bool:
         return value
     said = {"true": True, "false": False}.get(str(value).lower())
     if said is None:
-        raise _misfit(column, value, "true or false")
+        raise _type_mismatch(column, value, "true or false")
     return said
 
 
-def _misfit(column: Column, value: object, expected: str) -> ArtifactQueryError:
+def _type_mismatch(column: Column, value: object, expected: str) -> ArtifactQueryError:
     return ArtifactQueryError(
         f"column {column.name!r} is a {column.type}; compare it with {expected}, not {value!r:.80}", field="value"
     )
@@ -187,7 +189,7 @@ def _misfit(column: Column, value: object, expected: str) -> ArtifactQueryError:
 T = TypeVar("T")
 TableFormat: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet"]
 Limit: TypeAlias = Annotated[int | None, Ge(1)]
-Row: TypeAlias = dict[str, Any]
+TableRow: TypeAlias = dict[str, Any]
 
 TABLE_FORMATS: Final[tuple[TableFormat, ...]] = get_args(TableFormat)
 
@@ -242,7 +244,7 @@ class TableArtifact(Artifact):
     @query("artifact_table_row_count", "Count the rows of a table artifact.")
     async def row_count(self) -> int:
         """Count the rows, without the header."""
-        counted = await self._ask(lambda _: Statement('count(*) AS "count"'))
+        counted = await self._query_rows(lambda _: Statement('count(*) AS "count"'))
         return cast("int", counted[0]["count"]) if counted else 0
 
     @query(
@@ -250,11 +252,11 @@ class TableArtifact(Artifact):
         "Read the rows start to end (not included) of a table artifact, counted from 0.",
         rest="ask again with start={next}",
         clamp=clamp_range,
-        render=serialise_rows,
+        render=render_rows,
     )
-    async def rows(self, start: LineNumber = None, end: LineNumber = None) -> list[Row]:
+    async def rows(self, start: LineNumber = None, end: LineNumber = None) -> list[TableRow]:
         """Return a half-open range of rows, each a dict by column."""
-        return await self._ask(lambda known: rows(None, known, start or 0, end))
+        return await self._query_rows(lambda known: select_rows(None, known, start or 0, end))
 
     @query(
         "artifact_table_filter",
@@ -262,81 +264,81 @@ class TableArtifact(Artifact):
         "RE2 pattern; is_null and not_null need no value.",
         rest=_MORE,
         clamp=_clamp_limit,
-        render=serialise_rows,
+        render=render_rows,
     )
-    async def filter(self, column: str, op: Operator, value: CellValue = None, limit: Limit = None) -> list[Row]:
+    async def filter(self, column: str, op: Operator, value: CellValue = None, limit: Limit = None) -> list[TableRow]:
         """Return the rows for which the comparison `op` of the cell with `value` holds.
 
         Raises:
             ArtifactQueryError: There is no such column or operator, or the value does not fit the column.
         """
-        return await self._ask(lambda known: filtered(column, op, value, known, limit))
+        return await self._query_rows(lambda known: filter_rows(column, op, value, known, limit))
 
     @query(
         "artifact_table_select",
         "Read some columns of the rows start to end (not included) of a table artifact.",
         rest="ask again with start={next}",
         clamp=clamp_range,
-        render=serialise_rows,
+        render=render_rows,
     )
     async def select(
         self, columns: Annotated[list[str], MinLen(1)], start: LineNumber = None, end: LineNumber = None
-    ) -> list[Row]:
+    ) -> list[TableRow]:
         """Return some columns of a half-open range of rows.
 
         Raises:
             ArtifactQueryError: There is no such column.
         """
-        return await self._ask(lambda known: rows(columns, known, start or 0, end))
+        return await self._query_rows(lambda known: select_rows(columns, known, start or 0, end))
 
     @query(
         "artifact_table_sort",
         "Read the first rows of a table artifact in the order of a column.",
         rest=_MORE,
         clamp=_clamp_limit,
-        render=serialise_rows,
+        render=render_rows,
     )
-    async def sort(self, column: str, *, descending: bool = False, limit: Limit = None) -> list[Row]:
+    async def sort(self, column: str, *, descending: bool = False, limit: Limit = None) -> list[TableRow]:
         """Return rows sorted by a column, empty cells last.
 
         Raises:
             ArtifactQueryError: There is no such column.
         """
-        return await self._ask(lambda known: sorted_by(column, known, limit, descending=descending))
+        return await self._query_rows(lambda known: sort_rows(column, known, limit, descending=descending))
 
     @query(
         "artifact_table_group_counts",
         "Count how often each value of a column occurs in a table artifact, most frequent first.",
         rest=_MORE,
         clamp=_clamp_limit,
-        render=serialise_rows,
+        render=render_rows,
     )
-    async def group_counts(self, column: str, limit: Limit = None) -> list[Row]:
+    async def group_counts(self, column: str, limit: Limit = None) -> list[TableRow]:
         """Return each value of a column with its count, most frequent first.
 
         Raises:
             ArtifactQueryError: There is no such column.
         """
-        return await self._ask(lambda known: group_counts(column, known, limit))
+        return await self._query_rows(lambda known: count_groups(column, known, limit))
 
     async def _describe(self) -> list[Column]:
         with needs_extra("tables"):
             from spindle.artifacts.backends import duckdb  # noqa: PLC0415 - an extra
-        return await self._patiently(lambda source: duckdb.columns(self.reader, source))
+        return await self._run_with_retry(lambda source: duckdb.columns(self.reader, source))
 
-    async def _ask(self, ask: Callable[[list[Column]], Statement]) -> list[Row]:
+    async def _query_rows(self, ask: Callable[[list[Column]], Statement]) -> list[TableRow]:
         with needs_extra("tables"):
             from spindle.artifacts.backends import duckdb  # noqa: PLC0415 - an extra
 
-        async def run(source: "TableSource") -> list[Row]:
+        async def run(source: "TableSource") -> list[TableRow]:
             return await duckdb.query(self.reader, source, ask(await self.columns()))
 
         if await self._has_content():
-            return await self._patiently(run)
+            return await self._run_with_retry(run)
         ask([])  # so that an unknown column is an error here too
         return []
 
-    async def _patiently(self, run: "Callable[[TableSource], Awaitable[T]]") -> T:
+    async def _run_with_retry(self, run: "Callable[[TableSource], Awaitable[T]]") -> T:
         """Run a query; retry with the types of all rows if those of the first rows were wrong."""
         source = await self._source()
         try:
@@ -356,13 +358,13 @@ class TableArtifact(Artifact):
 
         if self._known_source is None:
             first = next((line for line in await self._lines(0, 20) if line.strip()), "")
-            kind = self._format or _infer(first)
+            kind = self._format or _detect_format(first)
             delimiter = "\t" if kind == "tsv" else _delimiter(first)
             self._known_source = TableSource(format=kind, delimiter=delimiter)
         return self._known_source
 
 
-def _infer(first: str) -> TableFormat:
+def _detect_format(first: str) -> TableFormat:
     if first.startswith("PAR1"):
         return "parquet"
     if first.lstrip().startswith("{") and is_json(first):

@@ -44,7 +44,7 @@ def known_encodings() -> list[str]:
     return sorted(KNOWN_ENCODINGS | _counters.keys())
 
 
-def counter_for(encoding: str | None) -> TokenCounter | None:
+def find_counter(encoding: str | None) -> TokenCounter | None:
     """Return the counter of an encoding, or `None` if only the estimate is available.
 
     Raises:
@@ -58,7 +58,7 @@ def counter_for(encoding: str | None) -> TokenCounter | None:
     raise ArtifactQueryError(f"unknown encoding {encoding!r}; leave it out for an estimate, or use one of: {known}")
 
 
-def estimate(byte_length: int, *, prose: bool) -> int:
+def estimate_from_bytes(byte_length: int, *, prose: bool) -> int:
     """Estimate the token count of `byte_length` bytes of UTF-8."""
     return ceil(byte_length / (PROSE_BYTES_PER_TOKEN if prose else MACHINE_BYTES_PER_TOKEN))
 

@@ -11,16 +11,16 @@ from spindle.artifacts.forge import ReaderTool
 from spindle.bridges.dialects import Dialect
 from spindle.bridges.provider_limits import NameMap, wire_name
 from spindle.bridges.schema_lowering.lowering import Lowered, lower
-from spindle.bridges.schema_lowering.report import Loss, LossReport, in_order
+from spindle.bridges.schema_lowering.report import Loss, LossReport, sort_losses
 from spindle.bridges.schema_lowering.restore import Restorer
-from spindle.bridges.schema_lowering.strict import Size, size_of
+from spindle.bridges.schema_lowering.strict import Size, measure_size
 from spindle.calls import Call, RawArgs
 from spindle.errors import CannotLowerError, InvalidToolArgsError, TooManyToolsError
 from spindle.events import Events
 from spindle.tools.arguments import read_arguments
 from spindle.tools.declaration import Tool
 from spindle.tools.entry import is_available
-from spindle.tools.filters import ToolFilter, checked_filter, refusing_rule
+from spindle.tools.filters import ToolFilter, find_refusing_rule, validate_filter
 from spindle.tools.registry import ToolRegistry
 
 
@@ -42,7 +42,7 @@ Wrap: TypeAlias = Callable[[Spec], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class WireDefinition:
     """One tool's definition as JSON, with the data needed to read its calls."""
 
     name: str
@@ -54,7 +54,7 @@ class Definition:
     """Size of the strict schema; `None` if the schema is in its loose form."""
 
 
-_made: WeakKeyDictionary[Tool, dict[tuple[str, bool, Wrap], Definition]] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[Tool, dict[tuple[str, bool, Wrap], WireDefinition]] = WeakKeyDictionary()
 
 _UNOBSERVED = Events()
 """Default for callers without observers: warnings only reach the log."""
@@ -65,7 +65,7 @@ class Definitions:
     """The definitions of a list of tools for one provider, and the way to read the calls that name them."""
 
     dialect: Dialect
-    listed: tuple[Definition, ...]
+    entries: tuple[WireDefinition, ...]
     names: NameMap
     _restores: Mapping[str, Restorer] = field(repr=False, compare=False)
 
@@ -77,15 +77,15 @@ class Definitions:
     @property
     def json(self) -> bytes:
         """The definitions as one JSON list; the same tools produce the same bytes in every process."""
-        return b"[" + b",".join([definition.json for definition in self.listed]) + b"]"
+        return b"[" + b",".join([definition.json for definition in self.entries]) + b"]"
 
     @property
     def reports(self) -> tuple[LossReport, ...]:
         """The loss report of each tool's schema, in the order of the tools."""
-        return tuple(definition.report for definition in self.listed)
+        return tuple(definition.report for definition in self.entries)
 
     def __len__(self) -> int:
-        return len(self.listed)
+        return len(self.entries)
 
     def call(self, tool_call_id: str | None, wire_name: str, args: Any = None) -> Call:
         """Build the call a model requested, with the tool's own name and arguments, and a new id if it has none.
@@ -93,9 +93,9 @@ class Definitions:
         Arguments that are not a JSON object are passed on unchanged; the executor rejects them.
         """
         name = self.names.to_own(wire_name)
-        return Call(tool_call_id or new_call_id(), name, self._restored(name, args))
+        return Call(tool_call_id or new_call_id(), name, self._restore_arguments(name, args))
 
-    def _restored(self, name: str, args: Any) -> RawArgs:
+    def _restore_arguments(self, name: str, args: Any) -> RawArgs:
         # Look up by the tool's own name too: the model may have learned it from the conversation.
         restore = self._restores.get(self.names.to_wire(name))
         if restore is None:
@@ -127,28 +127,28 @@ def build(
         NameClashError: Two tools would have the same name on the wire.
         TooManyToolsError: There are more tools than the provider accepts.
     """
-    shown = _within_limit(dialect, _shown(tools, filter, events), events or _UNOBSERVED)
+    shown = _fit_tool_limit(dialect, _select_tools(tools, filter, events), events or _UNOBSERVED)
     key = (dialect.name, strict, wrap)
-    listed = tuple([_made.get(tool, {}).get(key) or _make(dialect, tool, key) for tool in shown])
+    listed = tuple([_cache.get(tool, {}).get(key) or _build_definition(dialect, tool, key) for tool in shown])
     if strict and dialect.limits.max_strict_tools is not None:
-        listed = _within_strict_room(dialect, shown, listed, wrap)
-    names = NameMap.of([(each.name, each.wire_name) for each in listed], dialect=dialect.name)
+        listed = _fit_strict_limits(dialect, shown, listed, wrap)
+    names = NameMap.from_pairs([(each.name, each.wire_name) for each in listed], dialect=dialect.name)
     return Definitions(dialect, listed, names, {each.wire_name: each.restore for each in listed if each.restore})
 
 
-def _shown(tools: ToolRegistry | Iterable[Tool], filter: ToolFilter | None, events: Events | None) -> list[Tool]:
-    wanted = checked_filter(filter)
+def _select_tools(tools: ToolRegistry | Iterable[Tool], filter: ToolFilter | None, events: Events | None) -> list[Tool]:
+    wanted = validate_filter(filter)
     registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
     return [
         entry.tool
         for entry in registry.entries()
         if not entry.hidden
         and is_available(entry.tool, events)
-        and (wanted is None or refusing_rule(entry, wanted) is None)
+        and (wanted is None or find_refusing_rule(entry, wanted) is None)
     ]
 
 
-def _within_limit(dialect: Dialect, tools: list[Tool], events: Events) -> list[Tool]:
+def _fit_tool_limit(dialect: Dialect, tools: list[Tool], events: Events) -> list[Tool]:
     """Return at most as many tools as the provider accepts; artifact readers are dropped first, the newest first."""
     most = dialect.limits.max_tools
     if most is None or len(tools) <= most:
@@ -165,11 +165,11 @@ def _within_limit(dialect: Dialect, tools: list[Tool], events: Events) -> list[T
     return [tool for tool in tools if tool.name not in left_out]
 
 
-def _within_strict_room(
-    dialect: Dialect, tools: list[Tool], listed: tuple[Definition, ...], wrap: Wrap
-) -> tuple[Definition, ...]:
+def _fit_strict_limits(
+    dialect: Dialect, tools: list[Tool], listed: tuple[WireDefinition, ...], wrap: Wrap
+) -> tuple[WireDefinition, ...]:
     """Replace strict definitions beyond the limits of one request by loose ones; earlier tools have precedence."""
-    limits, fitting, used = dialect.limits, list[Definition](), Size()
+    limits, fitting, used = dialect.limits, list[WireDefinition](), Size()
     most = [limits.max_strict_tools, limits.max_strict_optional, limits.max_strict_unions]
     count = 0
     for tool, each in zip(tools, listed, strict=True):
@@ -179,49 +179,49 @@ def _within_strict_room(
             continue
         asked = [count + 1, used.optional + size.optional, used.unions + size.unions]
         if any(limit is not None and number > limit for number, limit in zip(asked, most, strict=True)):
-            fitting.append(_loosened(dialect, tool, wrap))
+            fitting.append(_get_loose_definition(dialect, tool, wrap))
         else:
             count, used.optional, used.unions = asked
             fitting.append(each)
     return tuple(fitting)
 
 
-def _loosened(dialect: Dialect, tool: Tool, wrap: Wrap) -> Definition:
+def _get_loose_definition(dialect: Dialect, tool: Tool, wrap: Wrap) -> WireDefinition:
     key = (f"{dialect.name} without room", False, wrap)
-    known = _made.get(tool, {}).get(key)
+    known = _cache.get(tool, {}).get(key)
     if known is None:
-        loose = _make(dialect, tool, (dialect.name, False, wrap))
+        loose = _build_definition(dialect, tool, (dialect.name, False, wrap))
         loss = Loss(
             "", "strict", "dropped", "sent in the loose form: the request's limits for strict tools are used up"
         )
-        report = replace(loose.report, losses=in_order([*loose.report.losses, loss]))
-        known = _made[tool][key] = replace(loose, report=report)
+        report = replace(loose.report, losses=sort_losses([*loose.report.losses, loss]))
+        known = _cache[tool][key] = replace(loose, report=report)
     return known
 
 
-def _make(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> Definition:
+def _build_definition(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> WireDefinition:
     told = tool.describe()
     _, strict, wrap = key
     try:
-        lowered, strict = _lowered(dialect, told["input_schema"], strict=strict)
+        lowered, strict = _lower_schema(dialect, told["input_schema"], strict=strict)
     except CannotLowerError as error:
         message = f"the schema of tool {tool.name!r} cannot be expressed in {dialect.name}: {error}"
         raise CannotLowerError(message, tool=tool.name, dialect=dialect.name, path=error.path, why=error.why) from error
     name = wire_name(tool.name, dialect.limits)
     shape = wrap(Spec(name, told["description"], lowered.schema, strict, tool))
-    definition = Definition(
+    definition = WireDefinition(
         name=tool.name,
         wire_name=name,
-        json=_bytes(shape),
+        json=_serialize(shape),
         report=LossReport(tool.name, dialect.name, lowered.kept, lowered.losses),
         restore=lowered.restore,
-        strict_size=size_of(lowered.schema) if strict else None,
+        strict_size=measure_size(lowered.schema) if strict else None,
     )
-    _made.setdefault(tool, {})[key] = definition
+    _cache.setdefault(tool, {})[key] = definition
     return definition
 
 
-def _lowered(dialect: Dialect, schema: Mapping[str, Any], *, strict: bool) -> tuple[Lowered, bool]:
+def _lower_schema(dialect: Dialect, schema: Mapping[str, Any], *, strict: bool) -> tuple[Lowered, bool]:
     """Lower to the strict form if requested and possible, else to the loose form with a loss entry."""
     if not strict:
         return lower(schema, dialect.rules), False
@@ -232,10 +232,10 @@ def _lowered(dialect: Dialect, schema: Mapping[str, Any], *, strict: bool) -> tu
         except CannotLowerError as error:
             detail = f"sent in the loose form: the strict form cannot express {error.path or '/'}: {error.why}"
     loose = lower(schema, dialect.rules)
-    return replace(loose, losses=in_order([*loose.losses, Loss("", "strict", "dropped", detail)])), False
+    return replace(loose, losses=sort_losses([*loose.losses, Loss("", "strict", "dropped", detail)])), False
 
 
-def _bytes(shape: Mapping[str, Any]) -> bytes:
+def _serialize(shape: Mapping[str, Any]) -> bytes:
     text = json.dumps(shape, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         return text.encode()

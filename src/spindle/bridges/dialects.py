@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from spindle.bridges import provider_limits
-from spindle.bridges.provider_limits import Limits, Rules
+from spindle.bridges.provider_limits import ProviderLimits, Rules
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -11,7 +11,7 @@ class Dialect:
     """The form in which one provider accepts tool definitions."""
 
     name: str
-    limits: Limits
+    limits: ProviderLimits
     rules: Rules
     strict_rules: Rules | None = None
     """Rules of the form whose arguments the provider guarantees; `None` if there is no such form."""
@@ -26,7 +26,7 @@ _OPENAI_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname",
 _OPENAI = Rules(root_banned=frozenset(("anyOf", "oneOf", "allOf", "enum", "const", "not")), needs_items=True)
 
 
-def _openai_strict(of: Limits) -> Rules:
+def _openai_strict(of: ProviderLimits) -> Rules:
     # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     return Rules(
         keywords=_BASE

@@ -14,7 +14,15 @@ from urllib.parse import quote
 
 from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build, new_call_id
-from spindle.bridges.rendering import MediaPart, Part, Sees, TextPart, answer_of, media_parts, only_names
+from spindle.bridges.rendering import (
+    MediaPart,
+    MediaSupport,
+    Part,
+    TextPart,
+    is_only_markers,
+    render_media,
+    render_result,
+)
 from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call, CallOutcome, Err, Ok, RawArgs
 from spindle.events import Events
@@ -22,7 +30,7 @@ from spindle.media.media import Media
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.trust.envelope import handle
+from spindle.trust.envelope import describe_artifact
 
 DIALECT: Final = dialects.MCP
 
@@ -37,14 +45,14 @@ ArtifactUri: TypeAlias = Callable[[CallOutcome], str | None]
 """Returns the URI under which a server exposes the artifact of an outcome as a resource."""
 
 
-class _Anything(Sees):
+class _Anything(MediaSupport):
     """All media: MCP can carry every type, and the client decides which its model accepts."""
 
-    def takes(self, media: Media) -> bool:  # noqa: ARG002  the signature is that of `Sees`
+    def accepts(self, media: Media) -> bool:  # noqa: ARG002  the signature is that of `Sees`
         return True
 
 
-EVERYTHING: Final[Sees] = _Anything(unsupported="fallback-stash")
+ALL_MEDIA: Final[MediaSupport] = _Anything(unsupported="fallback-stash")
 """Images and audio as their own blocks, everything else as embedded resources."""
 
 
@@ -112,7 +120,7 @@ async def results(
     outcomes: Sequence[CallOutcome],
     *,
     definitions: Definitions | None = None,
-    sees: Sees | None = None,
+    sees: MediaSupport | None = None,
     fenced: bool = True,
     structured: bool | None = None,
     artifact_uri: ArtifactUri | None = None,
@@ -130,7 +138,7 @@ async def results(
     return [
         await _result(
             outcome,
-            sees or EVERYTHING,
+            sees or ALL_MEDIA,
             fenced=fenced,
             wants_structured=outcome.name in promised if structured is None else structured,
             is_promised=outcome.name in promised,
@@ -190,7 +198,7 @@ def _promises(definitions: Definitions | None, names: Set[str]) -> frozenset[str
     """Return the names of those tools whose definition has an `outputSchema`."""
     if definitions is None:
         return frozenset()
-    return frozenset(each.name for each in definitions.listed if each.name in names and _tells_output(each.json))
+    return frozenset(each.name for each in definitions.entries if each.name in names and _tells_output(each.json))
 
 
 @lru_cache(maxsize=4096)
@@ -229,9 +237,15 @@ def _arguments(value: Any) -> RawArgs:
 
 
 async def _result(
-    outcome: CallOutcome, sees: Sees, *, fenced: bool, wants_structured: bool, is_promised: bool, uri: str | None
+    outcome: CallOutcome,
+    media_support: MediaSupport,
+    *,
+    fenced: bool,
+    wants_structured: bool,
+    is_promised: bool,
+    uri: str | None,
 ) -> dict[str, Any]:
-    parts = (await answer_of(outcome, sees)).parts if fenced else await _bare(outcome, sees)
+    parts = (await render_result(outcome, media_support)).parts if fenced else await _bare(outcome, media_support)
     value = _structured(outcome) if wants_structured else None
     content = [_block(part) for part in parts]
     if value is not None:
@@ -249,14 +263,14 @@ async def _result(
     return replace_lone_surrogates(result)
 
 
-async def _bare(outcome: CallOutcome, sees: Sees) -> Sequence[Part]:
+async def _bare(outcome: CallOutcome, media_support: MediaSupport) -> Sequence[Part]:
     result = outcome.result
     if isinstance(result, Err):
         return [TextPart(result.error)]
-    media = await media_parts(result.media, sees, tool=outcome.name, trusted=result.trusted)
+    media = await render_media(result.media, media_support, tool=outcome.name, trusted=result.trusted)
     if result.artifact is not None and not result.value:
-        return [TextPart(handle(outcome.tool_call_id, result.artifact)), *media]
-    return media if media and only_names(result.value, result.media) else [TextPart(result.value), *media]
+        return [TextPart(describe_artifact(outcome.tool_call_id, result.artifact)), *media]
+    return media if media and is_only_markers(result.value, result.media) else [TextPart(result.value), *media]
 
 
 def _structured(outcome: CallOutcome) -> dict[str, Any] | None:

@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
-from spindle.bridges.provider import Failure, ModelResponse, Provider, ResponseAssembler, ResponseDelta
-from spindle.bridges.rendering import Sees
+from spindle.bridges.provider import ModelResponse, Provider, ProviderFailure, ResponseAssembler, ResponseDelta
+from spindle.bridges.rendering import MediaSupport
 from spindle.bridges.transcript import Transcript
 from spindle.calls import Call
 from spindle.errors import BrokenAnswerError, InvalidToolArgsError, ModelUnavailableError
-from spindle.tools.arguments import MASK, masked, read_arguments
-from spindle.tools.filters import ToolFilter, both
+from spindle.tools.arguments import MASK, mask_arguments, read_arguments
+from spindle.tools.filters import ToolFilter, intersect_filters
 from spindle.turns.callback_reports import CallbackHelpers
 from spindle.turns.context import DispatchContext
 from spindle.turns.dispatch import Reply
@@ -29,55 +29,55 @@ class StreamReporter:
         self._ctx = ctx
         self._helpers = helpers
         self._message_id = message_id
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
         self._arguments: dict[str, str] = {}
         self._tools: dict[str, str] = {}
-        self._told: dict[str, tuple[str, Any]] = {}
+        self._reported: dict[str, tuple[str, Any]] = {}
 
-    def tell(self, piece: ResponseDelta) -> None:
+    def report_delta(self, delta: ResponseDelta) -> None:
         """Report one delta."""
-        if piece.kind == "text":
-            self._begun.add("message")
-            self._helpers.report_message(self._message_id, piece.text)
-        elif piece.kind == "thought":
-            self._begun.add("thought")
-            self._helpers.report_thought(self._message_id, piece.text)
+        if delta.kind == "text":
+            self._started.add("message")
+            self._helpers.report_message(self._message_id, delta.text)
+        elif delta.kind == "thought":
+            self._started.add("thought")
+            self._helpers.report_thought(self._message_id, delta.text)
         else:
-            self._arguments[piece.id] = self._arguments.get(piece.id, "") + piece.text
-            tool = self._tools[piece.id] = piece.tool or self._tools.get(piece.id, "")
+            self._arguments[delta.id] = self._arguments.get(delta.id, "") + delta.text
+            tool = self._tools[delta.id] = delta.tool or self._tools.get(delta.id, "")
             # Partial JSON cannot be masked: show arguments only if the tool is known and has no secret fields.
             is_open = bool(tool) and not self._secret_fields(tool)
-            self._tell_call(piece.id, tool, self._arguments[piece.id] if is_open else MASK)
+            self._report_call(delta.id, tool, self._arguments[delta.id] if is_open else MASK)
 
-    def tell_whole(self, answered: ModelResponse) -> None:
+    def report_response(self, response: ModelResponse) -> None:
         """Report a response that was not streamed."""
-        if answered.text:
-            self._helpers.report_message(self._message_id, answered.text, is_complete=True)
-        self._tell_calls(answered)
+        if response.text:
+            self._helpers.report_message(self._message_id, response.text, is_complete=True)
+        self._report_calls(response)
 
-    def finish(self, answered: ModelResponse) -> None:
+    def finish(self, response: ModelResponse) -> None:
         """Mark the streamed message and thought complete, and report the final calls."""
-        if "thought" in self._begun:
+        if "thought" in self._started:
             self._helpers.report_thought(self._message_id, "", is_complete=True)
-        if "message" in self._begun:
+        if "message" in self._started:
             self._helpers.report_message(self._message_id, "", is_complete=True)
-        self._tell_calls(answered)
+        self._report_calls(response)
 
-    def _tell_calls(self, answered: ModelResponse) -> None:
-        for call in answered.calls:
-            self._tell_call(call.tool_call_id, call.name, self._shown(call))
+    def _report_calls(self, response: ModelResponse) -> None:
+        for call in response.calls:
+            self._report_call(call.tool_call_id, call.name, self._mask_arguments(call))
 
-    def _tell_call(self, id: str, tool: str, args: Any) -> None:
-        if self._told.get(id) != (tool, args):
-            self._told[id] = (tool, args)
+    def _report_call(self, id: str, tool: str, args: Any) -> None:
+        if self._reported.get(id) != (tool, args):
+            self._reported[id] = (tool, args)
             self._helpers.report_tool_call(id, tool=tool, args=args)
 
-    def _shown(self, call: Call) -> Any:
+    def _mask_arguments(self, call: Call) -> Any:
         secret = self._secret_fields(call.name)
         if not secret:
             return call.args
         try:
-            return masked(read_arguments(call.args, tool=call.name, empty_ok=True), secret)
+            return mask_arguments(read_arguments(call.args, tool=call.name, empty_ok=True), secret)
         except InvalidToolArgsError:
             return MASK
 
@@ -98,9 +98,9 @@ class Retries:
     statuses: frozenset[int] = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 
-_MAX_SAID_CHARS: Final = 500
+_MAX_MESSAGE_CHARS: Final = 500
 """Maximum length of a server's message that an error repeats."""
-_LEAST_SECRET_CHARS: Final = 8
+_MIN_SECRET_CHARS: Final = 8
 """Shorter strings are not real keys, and masking them would alter unrelated text."""
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
@@ -111,7 +111,7 @@ class ModelCallback:
     """An executor callback: `TurnRunner(executor_callback=ModelCallback(...))`."""
 
     provider: Provider
-    sees: Sees
+    media_support: MediaSupport
     is_streaming: bool = True
     retries: Retries = field(default_factory=Retries)
     filter: ToolFilter | None = None
@@ -131,7 +131,7 @@ class ModelCallback:
         with anyio.CancelScope() as scope:
             forget = ctx.abort_signal.on_abort(scope.cancel)
             try:
-                return await self._ask(ctx, helpers)
+                return await self._request_reply(ctx, helpers)
             finally:
                 forget()
         return None
@@ -147,20 +147,20 @@ class ModelCallback:
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
-    async def _ask(self, ctx: DispatchContext, helpers: CallbackHelpers) -> Reply:
+    async def _request_reply(self, ctx: DispatchContext, helpers: CallbackHelpers) -> Reply:
         transcript = self._transcripts.setdefault(ctx, Transcript())
-        steps = await transcript.steps(ctx, self.sees)
+        steps = await transcript.build_steps(ctx, self.media_support)
         # A tool that is not shown must not run either; filters set by others on this dispatch stay in force.
-        ctx.filter = both(ctx.filter, self.filter)
+        ctx.filter = intersect_filters(ctx.filter, self.filter)
         definitions = self.provider.definitions(ctx, ctx.filter)
-        request = await self.provider.request(ctx, steps, definitions)
+        request = await self.provider.build_request(ctx, steps, definitions)
         taken = {record.id for record in ctx.tool_calls} | transcript.call_ids
         answered = await self._request_with_retries(
-            ctx, helpers, request, lambda: self.provider.reader(definitions, taken)
+            ctx, helpers, request, lambda: self.provider.create_assembler(definitions, taken)
         )
-        if answered.is_cut:
+        if answered.is_truncated:
             helpers.log.warn("the model's response was cut off", finish_reason=answered.finish_reason)
-        transcript.asked(text=answered.text, calls=answered.calls, raw=answered.raw)
+        transcript.add_response(text=answered.text, calls=answered.calls, raw=answered.raw)
         if answered.text is None and not answered.calls:
             return Reply(text="", usage=answered.usage)
         return Reply(text=answered.text, calls=tuple(answered.calls), usage=answered.usage)
@@ -170,24 +170,24 @@ class ModelCallback:
         ctx: DispatchContext,
         helpers: CallbackHelpers,
         request: dict[str, Any],
-        begin: Callable[[], ResponseAssembler],
+        create_assembler: Callable[[], ResponseAssembler],
     ) -> ModelResponse:
         attempt = 1
         while True:
             try:
-                return await self._attempt(ctx, helpers, request, begin(), attempt)
+                return await self._attempt(ctx, helpers, request, create_assembler(), attempt)
             except Exception as error:
-                failure = self._failure(error)
+                failure = self._classify_error(error)
                 if failure is None:
                     raise
-                pause = self._pause(failure, attempt)
+                pause = self._retry_delay(failure, attempt)
                 if pause is None:
                     raise ModelUnavailableError(
-                        f"no complete response from the model after {attempt} attempts: {failure.says}",
+                        f"no complete response from the model after {attempt} attempts: {failure.message}",
                         http_status=failure.status,
                         attempts=attempt,
-                    ) from self._cause(error)
-                helpers.log.warn("retrying the model request", reason=failure.says, attempt=attempt, seconds=pause)
+                    ) from self._safe_cause(error)
+                helpers.log.warn("retrying the model request", reason=failure.message, attempt=attempt, seconds=pause)
             await self.sleep(pause)
             attempt += 1
 
@@ -196,35 +196,35 @@ class ModelCallback:
         ctx: DispatchContext,
         helpers: CallbackHelpers,
         request: dict[str, Any],
-        reader: ResponseAssembler,
+        assembler: ResponseAssembler,
         attempt: int,
     ) -> ModelResponse:
         telling = StreamReporter(ctx, helpers, f"m{ctx.iteration}" if attempt == 1 else f"m{ctx.iteration}.{attempt}")
         if not self.is_streaming:
-            answered = await self.provider.whole(request, reader)
-            telling.tell_whole(answered)
+            answered = await self.provider.complete(request, assembler)
+            telling.report_response(answered)
             return answered
         async with self.provider.stream(request) as events:
             async for event in events:
-                for piece in reader.feed(event):
-                    telling.tell(piece)
-        if not reader.is_complete:
+                for piece in assembler.feed(event):
+                    telling.report_delta(piece)
+        if not assembler.is_complete:
             raise BrokenAnswerError("the stream ended before the response was complete")
-        answered = reader.answered()
+        answered = assembler.build_response()
         telling.finish(answered)
         return answered
 
-    def _failure(self, error: Exception) -> Failure | None:
+    def _classify_error(self, error: Exception) -> ProviderFailure | None:
         is_broken = isinstance(error, BrokenAnswerError)
-        failure = Failure(str(error), error.http_status) if is_broken else self.provider.failure(error)
+        failure = ProviderFailure(str(error), error.http_status) if is_broken else self.provider.translate_error(error)
         if failure is None:
             return None
-        says = failure.says
+        says = failure.message
         for secret in self._secrets():
             says = says.replace(secret, MASK)
-        return replace(failure, says=says if len(says) <= _MAX_SAID_CHARS else f"{says[:_MAX_SAID_CHARS]}…")
+        return replace(failure, message=says if len(says) <= _MAX_MESSAGE_CHARS else f"{says[:_MAX_MESSAGE_CHARS]}…")
 
-    def _cause(self, error: Exception) -> Exception | None:
+    def _safe_cause(self, error: Exception) -> Exception | None:
         """Return the error to chain, or `None` if a traceback of it would show a key."""
         chain: list[BaseException] = []
         link: BaseException | None = error
@@ -235,21 +235,21 @@ class ModelCallback:
         return None if is_told else error
 
     def _secrets(self) -> list[str]:
-        return [secret for secret in self.provider.secrets() if len(secret) >= _LEAST_SECRET_CHARS]
+        return [secret for secret in self.provider.secrets() if len(secret) >= _MIN_SECRET_CHARS]
 
-    def _pause(self, failure: Failure, attempt: int) -> float | None:
+    def _retry_delay(self, failure: ProviderFailure, attempt: int) -> float | None:
         """Return the delay before the next attempt in seconds; `None` if there is no next attempt."""
         retries = self.retries
         if attempt >= retries.attempts or not (failure.status is None or failure.status in retries.statuses):
             return None
-        asked_for = seconds_of(failure.retry_after)
+        asked_for = parse_retry_after(failure.retry_after)
         if asked_for is not None:
             return asked_for if asked_for <= retries.cap_seconds else None
         backoff = min(retries.cap_seconds, retries.base_seconds * 2 ** (attempt - 1))
         return backoff * random.uniform(0.5, 1)  # noqa: S311  jitter, not security
 
 
-def seconds_of(retry_after: str | None) -> float | None:
+def parse_retry_after(retry_after: str | None) -> float | None:
     """Parse a `retry-after` header (seconds or a date); return `None` for anything else."""
     if retry_after is None:
         return None

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from spindle.bridges.definitions import Definitions, new_call_id
 from spindle.bridges.provider import ResponseDelta
-from spindle.bridges.provider_limits import Limits, wire_name
+from spindle.bridges.provider_limits import ProviderLimits, wire_name
 from spindle.calls import Call
 from spindle.errors import InvalidToolArgsError
 from spindle.tools.arguments import read_arguments
@@ -28,9 +28,9 @@ class CallIds:
     def __init__(self, taken: Collection[str] = ()) -> None:
         self._taken = set(taken)
 
-    def claim(self, id: str, made: str | None = None) -> str:
+    def claim(self, id: str, fallback_id: str | None = None) -> str:
         """Return the provider's id; if it is missing or already used, return `made` or a new one."""
-        claimed = id if id and id not in self._taken else made or new_call_id()
+        claimed = id if id and id not in self._taken else fallback_id or new_call_id()
         self._taken.add(claimed)
         return claimed
 
@@ -38,15 +38,15 @@ class CallIds:
 class PartialCall:
     """One call while its deltas arrive."""
 
-    __slots__ = ("_ids", "_parts", "given_id", "id", "index", "is_custom", "is_damaged", "name")
+    __slots__ = ("_ids", "_parts", "id", "index", "is_custom", "is_damaged", "name", "provider_id")
 
     def __init__(
-        self, given_id: str = "", name: str = "", *, ids: CallIds | None = None, made: str | None = None
+        self, provider_id: str = "", name: str = "", *, ids: CallIds | None = None, fallback_id: str | None = None
     ) -> None:
         self._ids = ids or CallIds()
-        self.given_id = given_id
+        self.provider_id = provider_id
         """The provider's id, possibly used before; empty if there is none."""
-        self.id = self._ids.claim(given_id, made)
+        self.id = self._ids.claim(provider_id, fallback_id)
         self.name = name
         self.index: int | None = None
         """Position among the calls of one response, if the provider numbers them."""
@@ -58,8 +58,8 @@ class PartialCall:
 
     def identify(self, id: str) -> None:
         """Set the provider's id if it arrives late."""
-        if id and not self.given_id:
-            self.given_id, self.id = id, self._ids.claim(id, self.id)
+        if id and not self.provider_id:
+            self.provider_id, self.id = id, self._ids.claim(id, self.id)
 
     def add(self, arguments: Any) -> str:
         """Append a fragment of the arguments, and return its text."""
@@ -92,27 +92,27 @@ class PartialCall:
     def is_closed(self) -> bool:
         """Whether the arguments so far are one complete JSON object."""
         text = self.text
-        return text.rstrip().endswith("}") and is_object(text)
+        return text.rstrip().endswith("}") and is_json_object(text)
 
     def to_call(self, definitions: Definitions | None, *, is_whole: bool) -> Call:
         """Build the call; if it is incomplete or damaged, its arguments are ones that every executor rejects."""
         text = self.text
         if self.is_custom:
             text = _CUSTOM + text
-        elif (self.is_damaged or not self.name) and (not text.strip() or is_object(text)):
+        elif (self.is_damaged or not self.name) and (not text.strip() or is_json_object(text)):
             text += _LOST
         elif not is_whole and not text.strip():
             text = _OPEN
         name = self.name or NAMELESS
         return definitions.call(self.id, name, text) if definitions is not None else Call(self.id, name, text)
 
-    def piece(self, text: str, definitions: Definitions | None) -> ResponseDelta:
+    def to_delta(self, text: str, definitions: Definitions | None) -> ResponseDelta:
         """Return a delta of this call for observers."""
         tool = self.name if definitions is None else definitions.names.to_own(self.name)
         return ResponseDelta("call", text, id=self.id, tool=tool)
 
 
-def is_object(text: str) -> bool:
+def is_json_object(text: str) -> bool:
     """Return whether a text is one JSON object."""
     try:
         return isinstance(json.loads(text), dict)
@@ -120,15 +120,15 @@ def is_object(text: str) -> bool:
         return False
 
 
-def repeated(arguments: Any) -> str:
+def format_arguments(arguments: Any) -> str:
     """Serialize arguments for the conversation history: always a JSON object, since many servers parse them again."""
     text = _written(cast("Mapping[str, Any]", arguments)) if isinstance(arguments, Mapping) else _decoded(arguments)
     if not text.strip():
         return "{}"
-    return text if is_object(text) else json.dumps({_UNREADABLE: text})
+    return text if is_json_object(text) else json.dumps({_UNREADABLE: text})
 
 
-def repeated_input(arguments: Any, *, unreadable: str = _UNREADABLE) -> dict[str, Any]:
+def format_input(arguments: Any, *, unreadable: str = _UNREADABLE) -> dict[str, Any]:
     """Return arguments for the conversation history of APIs that only accept an object."""
     try:
         return dict(read_arguments(arguments, tool="", empty_ok=True))
@@ -136,7 +136,7 @@ def repeated_input(arguments: Any, *, unreadable: str = _UNREADABLE) -> dict[str
         return {unreadable: _decoded(arguments) or str(arguments)}
 
 
-def repeated_name(name: str, limits: Limits) -> str:
+def format_name(name: str, limits: ProviderLimits) -> str:
     """Return a tool name for the conversation history: a model may have called an invalid name."""
     return wire_name(name or NAMELESS, limits)
 

@@ -14,10 +14,10 @@ from spindle.turns.context import DispatchContext
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ProviderFailure:
     """Why a provider returned no complete response."""
 
-    says: str
+    message: str
     status: int | None = None
     """`None`: the connection failed or was interrupted."""
     retry_after: str | None = None
@@ -46,7 +46,7 @@ class ModelResponse:
     finish_reason: str | None = None
     raw: Any = None
     """The response in the form the provider requires back as the assistant's message."""
-    is_cut: bool = False
+    is_truncated: bool = False
     """Whether the response was cut off before the model had finished."""
 
 
@@ -57,7 +57,7 @@ class ResponseAssembler(Protocol):
         """Process one event of the stream and return its deltas."""
         ...
 
-    def feed_whole(self, response: Any) -> object:
+    def feed_response(self, response: Any) -> object:
         """Process a response that was not streamed."""
         ...
 
@@ -66,7 +66,7 @@ class ResponseAssembler(Protocol):
         """Whether the provider has signalled the end of the response."""
         ...
 
-    def answered(self) -> ModelResponse:
+    def build_response(self) -> ModelResponse:
         """Return the complete response."""
         ...
 
@@ -78,7 +78,9 @@ class Provider(Protocol):
         """Return the tools in the provider's dialect."""
         ...
 
-    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+    async def build_request(
+        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
+    ) -> dict[str, Any]:
         """Build the request."""
         ...
 
@@ -86,15 +88,15 @@ class Provider(Protocol):
         """Send the request and yield the events of the response."""
         ...
 
-    def reader(self, definitions: Definitions, taken: Collection[str]) -> ResponseAssembler:
+    def create_assembler(self, definitions: Definitions, taken: Collection[str]) -> ResponseAssembler:
         """Return an assembler for these events; calls get ids that are not in `taken`."""
         ...
 
-    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
+    async def complete(self, request: dict[str, Any], assembler: ResponseAssembler) -> ModelResponse:
         """Send the request without streaming, and read the response with a fresh assembler of this provider."""
         ...
 
-    def failure(self, error: Exception) -> Failure | None:
+    def translate_error(self, error: Exception) -> ProviderFailure | None:
         """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
         ...
 
@@ -104,7 +106,7 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ToolChoice:
     """The tool choice of a request: automatic, no call, any call, or one given tool."""
 
     mode: Literal["auto", "none", "required", "tool"]
@@ -112,25 +114,27 @@ class Choice:
     """The wire name of the given tool, for the mode "tool"."""
 
 
-def chosen(wish: str | Mapping[str, Any] | None, definitions: Definitions, *, trip: int) -> Choice | None:
+def resolve_tool_choice(
+    requested: str | Mapping[str, Any] | None, definitions: Definitions, *, iteration: int
+) -> ToolChoice | None:
     """Resolve the caller's `tool_choice`; a call is forced on the first iteration only, or the turn would never end.
 
     Raises:
         UnknownToolError: It is a name that none of the shown tools has.
     """
-    if wish is None or not isinstance(wish, str) or not len(definitions):
+    if requested is None or not isinstance(requested, str) or not len(definitions):
         return None
-    if wish in {"auto", "none"}:
-        return Choice("auto" if wish == "auto" else "none")
-    if trip > 0:
-        return Choice("auto")
-    if wish in {"required", "any"}:
-        return Choice("required")
-    if wish not in definitions.names.wire:
+    if requested in {"auto", "none"}:
+        return ToolChoice("auto" if requested == "auto" else "none")
+    if iteration > 0:
+        return ToolChoice("auto")
+    if requested in {"required", "any"}:
+        return ToolChoice("required")
+    if requested not in definitions.names.wire:
         raise UnknownToolError(
             f'Expected tool_choice to be "auto", "none", "required" or the name of a tool shown to the model, '
-            f"got {wish!r}.",
-            tool=wish,
+            f"got {requested!r}.",
+            tool=requested,
             field="tool_choice",
         )
-    return Choice("tool", definitions.names.to_wire(wish))
+    return ToolChoice("tool", definitions.names.to_wire(requested))

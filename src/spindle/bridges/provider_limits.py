@@ -14,16 +14,16 @@ _READ = date(2026, 11, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LimitSource:
     """Where a limit is documented."""
 
     url: str
     read_on: date
-    says: str
+    statement: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class ProviderLimits:
     """The limits of one dialect; `None` means no known limit."""
 
     name_pattern: str
@@ -57,20 +57,20 @@ class Limits:
     max_id_chars: int | None = None
     max_media_bytes: int | None = None
     """Size limit of one image or document."""
-    sources: tuple[Source, ...]
+    sources: tuple[LimitSource, ...]
 
 
-_OPENAI_NAMES = Source(
+_OPENAI_NAMES = LimitSource(
     "https://github.com/openai/openai-python/blob/main/src/openai/types/shared_params/function_definition.py",
     _READ,
     "a function's name is of a-z, A-Z, 0-9, underscores and dashes, at most 64 of them",
 )
-_OPENAI_COUNT = Source(
+_OPENAI_COUNT = LimitSource(
     "https://github.com/openai/openai-openapi/pull/76",
     _READ,
     "a list of functions has at most 128; the API answers a longer one with array_above_max_length",
 )
-_OPENAI_STRICT = Source(
+_OPENAI_STRICT = LimitSource(
     "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas",
     _READ,
     "strict schemas: 5,000 properties in all, 10 levels, 1,000 enum values, 120,000 characters of names and values, "
@@ -78,7 +78,7 @@ _OPENAI_STRICT = Source(
     "https://jsonschemaprofiles.unitvectorylabs.com/schemas/openai)",
 )
 
-OPENAI_CHAT = Limits(
+OPENAI_CHAT = ProviderLimits(
     name_pattern=r"[a-zA-Z0-9_-]{1,64}",
     max_name_chars=64,
     max_tools=128,
@@ -94,14 +94,14 @@ OPENAI_CHAT = Limits(
 OPENAI_RESPONSES = replace(OPENAI_CHAT)
 """Same as Chat Completions: both APIs share the function tool type."""
 
-_CLAUDE_STRICT = Source(
+_CLAUDE_STRICT = LimitSource(
     "https://github.com/camel-ai/camel/pull/4171",
     _READ,
     "a request takes at most 20 strict tools, with 24 optional parameters and 16 of a union type in all of them (the "
     "API's own words for the second: https://github.com/elie222/inbox-zero/issues/2323)",
 )
 
-ANTHROPIC = Limits(
+ANTHROPIC = ProviderLimits(
     name_pattern=r"[a-zA-Z0-9_-]{1,128}",
     max_name_chars=128,
     property_pattern=r"[a-zA-Z0-9_.-]{1,64}",
@@ -113,17 +113,17 @@ ANTHROPIC = Limits(
     max_id_chars=64,
     max_media_bytes=3_900_000,
     sources=(
-        Source(
+        LimitSource(
             "https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools",
             _READ,
             "a tool's name matches ^[a-zA-Z0-9_-]{1,128}$",
         ),
-        Source(
+        LimitSource(
             "https://platform.claude.com/docs/en/managed-agents/self-hosted-sandboxes",
             _READ,
             "names of properties are of letters, digits, underscores, dots and hyphens, 1 to 64 of them",
         ),
-        Source(
+        LimitSource(
             "https://github.com/anthropics/claude-code/issues/14887",
             _READ,
             "an image of more than 5,242,880 bytes, written as base64, is refused",
@@ -132,7 +132,7 @@ ANTHROPIC = Limits(
     ),
 )
 
-GEMINI = Limits(
+GEMINI = ProviderLimits(
     name_pattern=r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}",
     max_name_chars=128,
     max_tools=512,
@@ -140,7 +140,7 @@ GEMINI = Limits(
     property_pattern=r"[a-zA-Z_][a-zA-Z0-9_]{0,63}",
     max_property_chars=64,
     sources=(
-        Source(
+        LimitSource(
             "https://github.com/googleapis/python-genai/blob/main/google/genai/types.py",
             _READ,
             "a function's name starts with a letter or an underscore, then letters, digits, underscores, dots, colons "
@@ -150,7 +150,7 @@ GEMINI = Limits(
     ),
 )
 
-BEDROCK = Limits(
+BEDROCK = ProviderLimits(
     name_pattern=r"[a-zA-Z0-9_-]{1,64}",
     max_name_chars=64,
     property_pattern=ANTHROPIC.property_pattern,
@@ -162,18 +162,18 @@ BEDROCK = Limits(
     max_id_chars=64,
     max_media_bytes=3_750_000,
     sources=(
-        Source(
+        LimitSource(
             "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html",
             _READ,
             "a tool's name is 1 to 64 characters of [a-zA-Z0-9_-]+",
         ),
         ANTHROPIC.sources[1],
-        Source(
+        LimitSource(
             "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html",
             _READ,
             "a toolUseId is 1 to 64 characters of [a-zA-Z0-9_.:-]+",
         ),
-        Source(
+        LimitSource(
             "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html",
             _READ,
             "an image is at most 3.75 MB, a document at most 4.5 MB; the smaller is taken for both",
@@ -182,11 +182,11 @@ BEDROCK = Limits(
     ),
 )
 
-MCP = Limits(
+MCP = ProviderLimits(
     name_pattern=r"[A-Za-z0-9_.-]{1,128}",
     max_name_chars=128,
     sources=(
-        Source(
+        LimitSource(
             "https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names",
             _READ,
             "tool names should be 1 to 128 characters of letters, digits, underscores, dashes and dots",
@@ -195,7 +195,7 @@ MCP = Limits(
 )
 
 
-Values: TypeAlias = Literal["any", "plain", "strings"]
+EnumValues: TypeAlias = Literal["any", "plain", "strings"]
 """Values allowed in an `enum`: any, no objects or lists, or only non-empty strings."""
 
 
@@ -223,7 +223,7 @@ class Rules:
     """Whether `anyOf` may have no sibling keywords, such as a description."""
     type_lists: bool = True
     """Whether `type` may be a list; if not, null is expressed by `nullable`, and other lists by `anyOf`."""
-    enum_values: Values = "any"
+    enum_values: EnumValues = "any"
     min_items: frozenset[int] | None = None
     """Accepted values of `minItems`; `None` accepts all."""
     needs_type: bool = False
@@ -238,12 +238,12 @@ class Rules:
     """Whether every object must have `additionalProperties: false`; maps cannot be expressed then."""
     all_required: bool = False
     """Whether every property must be required; optional ones accept null instead, which is restored in the call."""
-    strict_limits: Limits | None = None
+    strict_limits: ProviderLimits | None = None
     """Limits of the strict form; a tool that exceeds them is sent in the loose form."""
-    name_limits: Limits | None = None
+    name_limits: ProviderLimits | None = None
     """Limits for argument names; other names are mapped, and mapped back in the call."""
 
-    def takes(self, keyword: str, *, root: bool) -> bool:
+    def accepts(self, keyword: str, *, root: bool) -> bool:
         """Return whether a subschema may have a keyword."""
         if root and (
             keyword in self.root_banned or (self.root_keywords is not None and keyword not in self.root_keywords)
@@ -269,7 +269,7 @@ class NameMap:
     """The tool of each wire name."""
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]], *, dialect: str) -> "NameMap":
+    def from_pairs(cls, pairs: Iterable[tuple[str, str]], *, dialect: str) -> "NameMap":
         """Build the map from `(own, wire)` pairs."""
         wire: dict[str, str] = {}
         own: dict[str, str] = {}
@@ -306,19 +306,19 @@ class NameMap:
         return len(self.wire)
 
 
-def wire_name(name: str, limits: Limits) -> str:
+def wire_name(name: str, limits: ProviderLimits) -> str:
     """Return a tool's name if the provider accepts it, else the nearest valid name."""
-    return fitted(name, limits.name_pattern, limits.max_name_chars)
+    return fit_name(name, limits.name_pattern, limits.max_name_chars)
 
 
-def property_name(name: str, limits: Limits) -> str:
+def property_name(name: str, limits: ProviderLimits) -> str:
     """Return an argument's name if the provider accepts it, else the nearest valid name."""
     if limits.property_pattern is None or limits.max_property_chars is None:
         return name
-    return fitted(name, limits.property_pattern, limits.max_property_chars)
+    return fit_name(name, limits.property_pattern, limits.max_property_chars)
 
 
-def fitted(name: str, pattern: str, max_chars: int) -> str:
+def fit_name(name: str, pattern: str, max_chars: int) -> str:
     """Return the name if it matches `pattern`, else the nearest name that does."""
     if re.fullmatch(pattern, name):
         return name

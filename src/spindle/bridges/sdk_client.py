@@ -115,21 +115,21 @@ class BlockingStream(Protocol):
 
 
 @asynccontextmanager
-async def items_of_stream(
-    open_stream: Callable[[], BlockingStream], *, shut: Callable[[Any], object]
+async def iterate_blocking_stream(
+    open_stream: Callable[[], BlockingStream], *, interrupt: Callable[[Any], object]
 ) -> AsyncGenerator[AsyncIterator[Any]]:
     """Open a stream and yield its items, using worker threads; leaving early does not wait for the rest.
 
     `shut` is called with the stream while a thread still waits for its next item, and must wake that thread.
     """
-    line = _BlockingStreamReader(open_stream, shut)
+    line = _BlockingStreamReader(open_stream, interrupt)
     # A limiter of its own: a model that thinks for minutes must not occupy a thread that tools need.
     limiter = CapacityLimiter(1)
     try:
         await to_thread.run_sync(line.open, abandon_on_cancel=True, limiter=limiter)
         yield _Items(line, limiter)
     finally:
-        line.hang_up()
+        line.abandon()
 
 
 class _Items:
@@ -180,7 +180,7 @@ class _BlockingStreamReader:
             if is_left and stream is not None:
                 stream.close()
 
-    def hang_up(self) -> None:
+    def abandon(self) -> None:
         with self._lock:
             self._is_left, stream, is_busy = True, self._stream, self._is_busy
         if stream is None:

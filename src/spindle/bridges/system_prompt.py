@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 from xml.sax.saxutils import escape
 
-from spindle.trust.envelope import EnvelopeKind, enclose, measured_handle, one_line, without_tags
-from spindle.trust.sanitise import INVISIBLE, broken_behind, rewrite, sanitise
+from spindle.trust.envelope import EnvelopeKind, break_tags, describe_artifact_with_sizes, fence_with_facts, to_one_line
+from spindle.trust.sanitise import INVISIBLE, add_break_after, rewrite, sanitise
 from spindle.turns.context import DispatchContext
 from spindle.turns.record_types import Memory, Retrievable
 
@@ -24,7 +24,7 @@ DIRECTIVE: Final = (
 )
 """Precedes the first retrieved text."""
 
-_STRANGERS: Final[Mapping[str, EnvelopeKind]] = {
+_THIRD_PARTY_KINDS: Final[Mapping[str, EnvelopeKind]] = {
     "third-party-public": "retrieved-third-party-public",
     "third-party-private": "retrieved-third-party-private",
 }
@@ -40,7 +40,7 @@ _STANDING_TAG: Final = re.compile(
 _Record = TypeVar("_Record", Memory, Retrievable)
 
 
-_told: WeakKeyDictionary[DispatchContext, tuple[tuple[object, ...], str]] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[DispatchContext, tuple[tuple[object, ...], str]] = WeakKeyDictionary()
 """The last prompt of each dispatch, and the values it was built from."""
 
 
@@ -49,15 +49,15 @@ async def build_system_prompt(ctx: DispatchContext) -> str:
 
     The text is identical while these are unchanged: providers only cache a conversation whose beginning stays the same.
     """
-    shelves = ctx.turn.shelves
+    shelves = ctx.turn.records
     memories, found = tuple(shelves.memory), tuple(shelves.retrievable)
     made_of = (ctx.system_prompt, *memories, *found)
-    before = _told.get(ctx)
+    before = _cache.get(ctx)
     if before is not None and _are_same(before[0], made_of):
         return before[1]
     sections = [ctx.system_prompt, _memories(memories), await _retrieved(found)]
     text = "\n\n".join(section for section in sections if section)
-    _told[ctx] = (made_of, text)
+    _cache[ctx] = (made_of, text)
     return text
 
 
@@ -82,9 +82,9 @@ def _memory(memory: Memory) -> str:
 
 async def _retrieved(retrievables: Iterable[Retrievable]) -> str:
     found = _in_order(retrievables)
-    own = [await _own(each) for each in found if each.trust_tier not in _STRANGERS]
+    own = [await _own(each) for each in found if each.trust_tier not in _THIRD_PARTY_KINDS]
     sections = [_wrapped("retrieved_corpus", own)] if own else []
-    for tier, kind in _STRANGERS.items():
+    for tier, kind in _THIRD_PARTY_KINDS.items():
         sections += [await _third_party(each, kind) for each in found if each.trust_tier == tier]
     return "\n\n".join([DIRECTIVE, *sections]) if sections else ""
 
@@ -95,7 +95,7 @@ async def _own(found: Retrievable) -> str:
 
 async def _third_party(found: Retrievable, kind: EnvelopeKind) -> str:
     facts = {"id": found.id, **_source(found)}
-    return enclose(_harmless(await _body(found)), trusted=False, kind=kind, facts=facts)
+    return fence_with_facts(_harmless(await _body(found)), trusted=False, kind=kind, facts=facts)
 
 
 def _source(found: Retrievable) -> dict[str, str]:
@@ -108,7 +108,7 @@ async def _body(found: Retrievable) -> str:
     if isinstance(content, str):
         return content
     if not found.inline:
-        return await measured_handle(found.id, content)
+        return await describe_artifact_with_sizes(found.id, content)
     try:
         return await content.as_text()
     except Exception as error:  # noqa: BLE001  an unreadable text must not discard the others
@@ -122,7 +122,7 @@ def _element(
     # The id may come from a third party: keep only characters that cannot end the tag.
     tag = f"{kind}_{re.sub('[^A-Za-z0-9_.-]', '_', id)[:_MAX_ID_CHARS]}_{nonce}"
     facts = {**(before or {}), "nonce": nonce, "id": id, **(after or {})}
-    written = "".join(f' {name}="{_escaped(one_line(value))}"' for name, value in facts.items())
+    written = "".join(f' {name}="{_escaped(to_one_line(value))}"' for name, value in facts.items())
     return f"<{tag}{written}>\n{_harmless(body)}\n</{tag}>"
 
 
@@ -132,7 +132,7 @@ def _wrapped(tag: str, elements: list[str]) -> str:
 
 def _harmless(text: str) -> str:
     """Neutralise everything in a body that could be read as a tag of ours or of a chat template."""
-    return rewrite(without_tags(sanitise(text)), _STANDING_TAG, broken_behind)
+    return rewrite(break_tags(sanitise(text)), _STANDING_TAG, add_break_after)
 
 
 def _in_order(records: Iterable[_Record]) -> list[_Record]:

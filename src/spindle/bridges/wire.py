@@ -38,7 +38,7 @@ def get_list(value: Any, name: str) -> Sequence[Any]:
     return cast("Sequence[Any]", found) if isinstance(found, (list, tuple)) else ()
 
 
-def count_of(value: Any, name: str) -> int | None:
+def get_count(value: Any, name: str) -> int | None:
     """Return a field that is a non-negative integer; `None` otherwise."""
     found = get_field(value, name)
     return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
@@ -70,7 +70,7 @@ class AlternatingMessages:
         self._content = content
         """The API's field name for the content of a message."""
 
-    def say(self, role: str, blocks: Sequence[dict[str, Any]]) -> None:
+    def append(self, role: str, blocks: Sequence[dict[str, Any]]) -> None:
         """Append blocks of a role; an empty list adds no message."""
         if not blocks:
             return
@@ -79,25 +79,25 @@ class AlternatingMessages:
         else:
             self.messages.append({"role": role, self._content: list(blocks)})
 
-    def begun_by_user(self, block: dict[str, Any]) -> list[dict[str, Any]]:
+    def starting_with_user(self, block: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the messages, preceded by `block` as a user message unless the user already comes first."""
         if not self.messages or self.messages[0]["role"] != "user":
             return [{"role": "user", self._content: [block]}, *self.messages]
         return self.messages
 
 
-def system_of(system_text: str, steps: Iterable[Step]) -> list[str]:
+def collect_system_texts(system_prompt: str, steps: Iterable[Step]) -> list[str]:
     """Return the system prompt followed by the texts of all system messages."""
     said = [step.text for step in steps if isinstance(step, MessageStep) and step.role == "system"]
-    return [text for text in (system_text, *said) if text.strip()]
+    return [text for text in (system_prompt, *said) if text.strip()]
 
 
-def says_something(part: Part) -> bool:
+def has_content(part: Part) -> bool:
     """Return whether a part is not blank: these APIs reject blank text."""
     return isinstance(part, MediaPart) or bool(part.text.strip())
 
 
-def arguments_of(create: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+def split_request(create: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     """Split a request into parameters the SDK knows and an `extra_body` for those only the server knows."""
     known = signature(create).parameters
     if any(each.kind is Parameter.VAR_KEYWORD for each in known.values()):

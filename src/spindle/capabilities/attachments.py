@@ -19,11 +19,11 @@ class AttachmentsBackend:
         given: dict[str, Media] = {}
         for media in scope.attachments or ():
             if not isinstance(media, Media):
-                raise _unfit(
+                raise _build_error(
                     f"expected Media, got {type(media).__name__}; build it with Media.user_attachment(…)", scope
                 )
             if given.setdefault(media.id, media) is not media:
-                raise _unfit(f"two attachments have the id {media.id!r}; ids must be unique", scope)
+                raise _build_error(f"two attachments have the id {media.id!r}; ids must be unique", scope)
         seen = [media for media in given.values() if media.kind in need or "*" in need]
         return Attachments(seen, kinds=need, tool=scope.tool)
 
@@ -63,5 +63,5 @@ class Attachments:
         )
 
 
-def _unfit(problem: str, scope: CallScope) -> CapabilityError:
+def _build_error(problem: str, scope: CallScope) -> CapabilityError:
     return CapabilityError(f"invalid attachments for this turn: {problem}", tool=scope.tool, field="attachments")

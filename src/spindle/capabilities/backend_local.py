@@ -8,11 +8,11 @@ from spindle.capabilities.attachments import AttachmentsBackend
 from spindle.capabilities.files.backend import FilesBackend
 from spindle.capabilities.process.backend import ProcessBackend
 from spindle.capabilities.secrets.backend import SecretsBackend
-from spindle.capabilities.storage.backend_local import MemoryStore, SqliteStore
+from spindle.capabilities.storage.backend_local import MemoryKeyValueStore, SqliteKeyValueStore
 from spindle.capabilities.storage.store import StorageBackend
 
 
-def local_backends(
+def build_local_backends(
     root: str | PathLike[str],
     *,
     hosts: tuple[str, ...],
@@ -28,7 +28,7 @@ def local_backends(
     served: dict[str, Any] = {
         "files": FilesBackend(root, read=read, write=write),
         "secrets": SecretsBackend({} if secrets is None else secrets),
-        "storage": StorageBackend(MemoryStore() if storage_path is None else SqliteStore(storage_path)),
+        "storage": StorageBackend(MemoryKeyValueStore() if storage_path is None else SqliteKeyValueStore(storage_path)),
         "attachments": AttachmentsBackend(),
     }
     if commands:

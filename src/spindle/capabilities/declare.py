@@ -20,8 +20,8 @@ class FileReach:
     write: tuple[str, ...]
 
     def __init__(self, read: Iterable[str] = (), write: Iterable[str] = ()) -> None:
-        object.__setattr__(self, "read", _names(read, "files.read") or ())
-        object.__setattr__(self, "write", _names(write, "files.write") or ())
+        object.__setattr__(self, "read", _check_names(read, "files.read") or ())
+        object.__setattr__(self, "write", _check_names(write, "files.write") or ())
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -52,14 +52,14 @@ class Capabilities:
             CapabilityError: A declaration has the wrong type or an unknown value.
         """
         put = object.__setattr__
-        put(self, "network", _names(network, "network"))
-        put(self, "secrets", _names(secrets, "secrets"))
-        put(self, "storage", _one_of(storage, get_args(StorageScope), "storage"))
-        put(self, "files", _reach(files))
-        put(self, "process", _names(process, "process"))
-        kinds = _names(attachments, "attachments")
+        put(self, "network", _check_names(network, "network"))
+        put(self, "secrets", _check_names(secrets, "secrets"))
+        put(self, "storage", _check_choice(storage, get_args(StorageScope), "storage"))
+        put(self, "files", _check_file_reach(files))
+        put(self, "process", _check_names(process, "process"))
+        kinds = _check_names(attachments, "attachments")
         for kind in kinds or ():
-            _one_of(kind, (*get_args(MediaKind), "*"), "attachments")
+            _check_choice(kind, (*get_args(MediaKind), "*"), "attachments")
         put(self, "attachments", kinds)
 
     def declared(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class Capabilities:
         return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
 
-def _names(value: Iterable[str] | None, field: str) -> tuple[str, ...] | None:
+def _check_names(value: Iterable[str] | None, field: str) -> tuple[str, ...] | None:
     if value is None:
         return None
     # A lone string is iterable too: "git" would become the commands "g", "i" and "t".
@@ -82,13 +82,13 @@ def _names(value: Iterable[str] | None, field: str) -> tuple[str, ...] | None:
     return names
 
 
-def _one_of(value: str | None, options: tuple[str, ...], field: str) -> str | None:
+def _check_choice(value: str | None, options: tuple[str, ...], field: str) -> str | None:
     if value is not None and value not in options:
         raise CapabilityError(f"capability {field}: expected one of {', '.join(options)}; got {value!r}", field=field)
     return value
 
 
-def _reach(value: FileReach | None) -> FileReach | None:
+def _check_file_reach(value: FileReach | None) -> FileReach | None:
     if value is not None and not isinstance(value, FileReach):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
         raise CapabilityError(
             f"capability files: expected FileReach(read=[…], write=[…]), got {value!r}", field="files"

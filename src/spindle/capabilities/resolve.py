@@ -48,9 +48,9 @@ class Backends:
             CapabilityError: A grant has the wrong type or an invalid value.
             MissingExtraError: Hosts are granted, but the extra `network` is not installed.
         """
-        from spindle.capabilities.backend_local import local_backends  # noqa: PLC0415 - a port's factory method
+        from spindle.capabilities.backend_local import build_local_backends  # noqa: PLC0415 - a port's factory method
 
-        served = local_backends(
+        served = build_local_backends(
             root,
             hosts=tuple(hosts),
             commands=tuple(commands),
@@ -67,12 +67,12 @@ class Backends:
 NO_BACKENDS = Backends()
 
 
-def unserved(needs: Capabilities, backends: Backends) -> list[str]:
+def find_missing_backends(needs: Capabilities, backends: Backends) -> list[str]:
     """Return the names of the declared capabilities that have no backend."""
-    return [name for name in CAPABILITY_NAMES if _declared(needs, name) and getattr(backends, name) is None]
+    return [name for name in CAPABILITY_NAMES if _is_declared(needs, name) and getattr(backends, name) is None]
 
 
-def handles(needs: Capabilities, backends: Backends, scope: CallScope) -> Mapping[str, Any] | None:
+def open_handles(needs: Capabilities, backends: Backends, scope: CallScope) -> Mapping[str, Any] | None:
     """Open a handle for each declared capability; a backend without `open` is used as the handle itself."""
     if needs is NO_CAPABILITIES:
         return None
@@ -95,11 +95,11 @@ async def close_handles(opened: Mapping[str, Any] | None) -> None:
                 await cast("Awaitable[object]", close())
 
 
-def _declared(needs: Capabilities, name: str) -> bool:
+def _is_declared(needs: Capabilities, name: str) -> bool:
     return getattr(needs, name) is not None
 
 
-class Needy(Protocol):
+class DeclaringTool(Protocol):
     """The part of a tool that `validate` reads."""
 
     @property
@@ -114,7 +114,7 @@ class Needy(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Unmet:
+class MissingGrant:
     """A declared capability, or a part of one, that is not granted."""
 
     tool: str
@@ -122,26 +122,26 @@ class Unmet:
     message: str
 
 
-def validate(tool: Needy, policy: Backends) -> list[Unmet]:
+def validate(tool: DeclaringTool, policy: Backends) -> list[MissingGrant]:
     """Return each declared capability of a tool that a policy does not grant, or grants only in part."""
-    found: list[Unmet] = []
+    found: list[MissingGrant] = []
     for name in CAPABILITY_NAMES:
         need = getattr(tool.capabilities, name)
         if need is None:
             continue
-        messages = _unmet(name, need, getattr(policy, name))
-        found += [Unmet(tool=tool.name, capability=name, message=message) for message in messages]
+        messages = _find_missing_grants(name, need, getattr(policy, name))
+        found += [MissingGrant(tool=tool.name, capability=name, message=message) for message in messages]
     return found
 
 
-def _unmet(name: str, need: Any, backend: Any) -> Iterator[str]:
+def _find_missing_grants(name: str, need: Any, backend: Any) -> Iterator[str]:
     if backend is None:
         yield f"no backend for {name}; pass Backends({name}=…)"
         return
     asked = cast("Callable[[Any], list[str]] | None", getattr(backend, "lacking", None))
     if asked is None:
         return
-    for part in _parts(need):
+    for part in _split_need(need):
         try:
             lacking = asked(part)
         except CapabilityError as error:  # a value that can never be granted, such as an invalid host name
@@ -150,7 +150,7 @@ def _unmet(name: str, need: Any, backend: Any) -> Iterator[str]:
             yield from (f"{name}: {what} is not granted" for what in lacking)
 
 
-def _parts(need: Any) -> Iterator[Any]:
+def _split_need(need: Any) -> Iterator[Any]:
     """Yield each part of a need separately, so that an invalid part does not hide the others."""
     if isinstance(need, FileReach):
         yield from (FileReach(read=[path]) for path in need.read)

@@ -25,7 +25,7 @@ _BOUNDS = {
 }
 
 
-def resolved(schema: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_ref(schema: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
     """Resolve a local `$ref`; keywords beside the reference override those of its target."""
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, dict) or "$ref" not in schema:
@@ -38,12 +38,12 @@ def resolved(schema: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
     return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
 
 
-def types_of(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> list[str]:
+def get_types(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> list[str]:
     """Return the JSON types a value may have, in the order of the schema; empty if any type is allowed."""
-    here = resolved(schema, whole)
+    here = resolve_ref(schema, whole)
     if "enum" in here or "const" in here:
         values = here.get("enum", [here.get("const")])
-        return list(dict.fromkeys(_type_of(value) for value in cast("list[object]", values)))
+        return list(dict.fromkeys(_get_json_type(value) for value in cast("list[object]", values)))
     found = here.get("type")
     if isinstance(found, str):
         return [found]
@@ -52,7 +52,7 @@ def types_of(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> list[str]
     members = [each for word in ("anyOf", "oneOf", "allOf") for each in here.get(word, ())]
     if depth >= _MAX_DEPTH:
         return []
-    return list(dict.fromkeys(kind for each in members for kind in types_of(each, whole, depth + 1)))
+    return list(dict.fromkeys(kind for each in members for kind in get_types(each, whole, depth + 1)))
 
 
 def parameters(schema: Mapping[str, Any]) -> list[Branch]:
@@ -64,8 +64,8 @@ def _properties(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int)
     required = schema.get("required", ())
     properties = schema.get("properties", {})
     for name, given in cast("Mapping[str, Any]", properties).items() if isinstance(properties, dict) else ():
-        here = resolved(given, whole)
-        parts = [name, f"({in_words(here, whole)})"]
+        here = resolve_ref(given, whole)
+        parts = [name, f"({describe_schema(here, whole)})"]
         if name in required:
             parts.append("required")
         elif "default" in here:
@@ -81,16 +81,16 @@ def _inner(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> Mapping[str, 
     if "properties" in schema:
         return schema
     for candidate in (schema.get("items"), *schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        inner = resolved(candidate, whole)
-        inner = resolved(inner.get("items"), whole) if inner.get("type") == "array" else inner
+        inner = resolve_ref(candidate, whole)
+        inner = resolve_ref(inner.get("items"), whole) if inner.get("type") == "array" else inner
         if "properties" in inner:
             return inner
     return {}
 
 
-def in_words(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> str:
+def describe_schema(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> str:
     """Describe the allowed values of a schema in a few words."""
-    here = resolved(schema, whole)
+    here = resolve_ref(schema, whole)
     if depth > _MAX_DEPTH:
         return "…"
     if "enum" in here:
@@ -99,16 +99,16 @@ def in_words(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> str:
         return json.dumps(here["const"], ensure_ascii=False)
     members: Sequence[Any] = here.get("anyOf") or here.get("oneOf") or ()
     if members:
-        return " or ".join(dict.fromkeys(in_words(each, whole, depth + 1) for each in members))
-    kinds = types_of(here, whole)
+        return " or ".join(dict.fromkeys(describe_schema(each, whole, depth + 1) for each in members))
+    kinds = get_types(here, whole)
     words = " or ".join(kinds) or "anything"
     if kinds == ["array"] and here.get("items"):
-        words = f"list of {in_words(here['items'], whole, depth + 1)}"
+        words = f"list of {describe_schema(here['items'], whole, depth + 1)}"
     bounds = [text.format(here[key]) for key, text in _BOUNDS.items() if key in here]
     return f"{words}, {', '.join(bounds)}" if bounds else words
 
 
-def _type_of(value: object) -> str:
+def _get_json_type(value: object) -> str:
     match value:
         case bool():
             return "boolean"
@@ -130,7 +130,7 @@ _PAIR = re.compile(r"([^=:]+?)(:=|=)(.*)", re.DOTALL)
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def arguments_of(pairs: Sequence[str], given: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
+def parse_arguments(pairs: Sequence[str], given: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the arguments of `--json` and of each `key=value`, which takes precedence.
 
     Raises:
@@ -147,26 +147,26 @@ def arguments_of(pairs: Sequence[str], given: str | None, schema: Mapping[str, A
             found[key] = _json(_content(text, key), key)
         else:
             several.setdefault(key, []).append(_text(text, key))
-    properties = resolved(schema, schema).get("properties", {})
+    properties = resolve_ref(schema, schema).get("properties", {})
     for key, texts in several.items():
         found[key] = _value(key, texts, properties.get(key, {}), schema)
     return found
 
 
 def _value(key: str, texts: list[str], schema: Any, whole: Mapping[str, Any]) -> Any:
-    kinds = types_of(schema, whole)
+    kinds = get_types(schema, whole)
     if "array" in kinds and (len(texts) > 1 or "string" not in kinds):
         if len(texts) == 1 and texts[0].lstrip().startswith("["):
             return _json(texts[0], key)
-        return [scalar(key, text, resolved(schema, whole).get("items", {}), whole) for text in texts]
+        return [parse_scalar(key, text, resolve_ref(schema, whole).get("items", {}), whole) for text in texts]
     if len(texts) > 1:
         raise UsageError(f"{key} is given {len(texts)} times but is not a list", field=key)
-    return scalar(key, texts[0], schema, whole)
+    return parse_scalar(key, texts[0], schema, whole)
 
 
-def scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
+def parse_scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
     """Convert the text to the first matching type of the schema; if a string is allowed, return it unchanged."""
-    kinds = types_of(schema, whole)
+    kinds = get_types(schema, whole)
     if not kinds or "string" in kinds:
         return text
     if "boolean" in kinds and text.lower() in _BOOLEANS:
@@ -206,13 +206,15 @@ def _content(text: str, key: str) -> str:
 
 def _json(text: str, key: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return json.loads(text, object_pairs_hook=_reject_duplicates)
     except (ValueError, RecursionError) as error:
         hint = "" if key == "--json" else "; write key=value for plain text"
-        raise UsageError(f"{key}: {text!r:.60} is not valid JSON ({_why(error)}){hint}", field=key) from error
+        raise UsageError(
+            f"{key}: {text!r:.60} is not valid JSON ({_describe_json_error(error)}){hint}", field=key
+        ) from error
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build an object, rejecting duplicate keys, since the intended value is ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -221,7 +223,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _why(error: ValueError | RecursionError) -> str:
+def _describe_json_error(error: ValueError | RecursionError) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg}, line {error.lineno}, column {error.colno}"
     return "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from spindle.calls import Call, RawArgs
-from spindle.cli.demo_cases import CASES, DEADLINE_SECONDS, Note, Sent, hostile_tools
+from spindle.cli.demo_cases import CASES, DEADLINE_SECONDS, Note, RawCall, hostile_tools
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
 from spindle.tools.registry import ToolRegistry
@@ -15,7 +15,7 @@ SIBLING = "a good sibling"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class DemoCall:
     """One call of the batch and its title."""
 
     title: str
@@ -45,15 +45,15 @@ def shop(note: Note) -> ToolRegistry:
     return ToolRegistry([search_orders, *hostile])
 
 
-def six_calls() -> list[Asked]:
+def six_calls() -> list[DemoCall]:
     """Return the hostile calls and their good siblings, as one reply of the model."""
-    asked: list[Asked] = []
+    asked: list[DemoCall] = []
     for case in CASES:
         asked += [_sent(case.title if sent is case.hostile else SIBLING, sent) for sent in case.calls]
     return asked
 
 
-def every_call() -> list[Asked]:
+def every_call() -> list[DemoCall]:
     """Return the hostile calls and further malformed calls a model may send."""
     refund = '{"order": "A-7", "cents": '
     return [
@@ -75,9 +75,9 @@ def every_call() -> list[Asked]:
     ]
 
 
-def _sent(title: str, sent: Sent) -> Asked:
-    return Asked(title=title, call=Call(sent.id, sent.name, sent.args))
+def _sent(title: str, sent: RawCall) -> DemoCall:
+    return DemoCall(title=title, call=Call(sent.id, sent.name, sent.args))
 
 
-def _asked(title: str, name: str, args: RawArgs) -> Asked:
-    return Asked(title=title, call=Call(f"call_{title.replace(' ', '_')}", name, args))
+def _asked(title: str, name: str, args: RawArgs) -> DemoCall:
+    return DemoCall(title=title, call=Call(f"call_{title.replace(' ', '_')}", name, args))

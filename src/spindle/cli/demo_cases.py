@@ -21,7 +21,7 @@ Note: TypeAlias = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class RawCall:
     """One call as sent by the model, with its arguments as JSON text."""
 
     id: str
@@ -35,21 +35,21 @@ class Case:
 
     key: str
     title: str
-    hostile: Sent
-    siblings: tuple[Sent, ...]
+    hostile: RawCall
+    siblings: tuple[RawCall, ...]
 
     @property
-    def calls(self) -> tuple[Sent, ...]:
+    def calls(self) -> tuple[RawCall, ...]:
         """The batch; the hostile call is never the last one."""
         return (*self.siblings[:-1], self.hostile, *self.siblings[-1:])
 
 
-def _good(key: str, text: str = "one two three") -> Sent:
-    return Sent(f"good_{key}", "count_words", f'{{"text": "{text}"}}')
+def _good(key: str, text: str = "one two three") -> RawCall:
+    return RawCall(f"good_{key}", "count_words", f'{{"text": "{text}"}}')
 
 
-def _case(key: str, title: str, name: str, args: str, *siblings: Sent) -> Case:
-    return Case(key=key, title=title, hostile=Sent(f"call_{key}", name, args), siblings=siblings or (_good(key),))
+def _case(key: str, title: str, name: str, args: str, *siblings: RawCall) -> Case:
+    return Case(key=key, title=title, hostile=RawCall(f"call_{key}", name, args), siblings=siblings or (_good(key),))
 
 
 CASES = (
@@ -64,7 +64,7 @@ CASES = (
 """Five of the six cases; the sixth is a name clash at registration, before any call."""
 
 CLASH_TITLE = "name clash"
-CLASH_CALL = Sent("call_clash", "refund", '{"order": "A-7", "cents": 250}')
+CLASH_CALL = RawCall("call_clash", "refund", '{"order": "A-7", "cents": 250}')
 
 
 def hostile_tools(note: Note, *, hang_seconds: float | None = None) -> list[Function]:

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from spindle.calls import Call, CallOutcome, Err, Ok
-from spindle.cli.commands.demo import Answer, Demonstration
+from spindle.cli.commands.demo import DemoAnswer, Demonstration
 from spindle.cli.demo_calls import SIBLING
 from spindle.cli.demo_cases import CLASH_TITLE
-from spindle.cli.output import duration, one_line
+from spindle.cli.output import format_duration, one_line
 from spindle.errors import ToolAlreadyRegisteredError
 
 _MAX_SENT_CHARS, _MAX_TOLD_CHARS = 60, 400
@@ -30,11 +30,11 @@ def show(demo: Demonstration, *, console: Console | None = None) -> None:
     refused = next((answer for answer in demo.answers if _is_refusal(answer.outcome)), None)
     if refused is not None:
         out.print(f"[bold]What the model reads for “{refused.asked.title}”, in full:[/]\n")
-        out.print(Padding(Text(_told(refused.outcome)), (0, 0, 1, 4)))
+        out.print(Padding(Text(_get_model_text(refused.outcome)), (0, 0, 1, 4)))
     if demo.read_back:
         out.print("[bold]The large result is stored in full; the model reads the rest with tools forged for it:[/]")
         out.print(_readings(demo.read_back, wide=wide))
-    out.print(Text(f"{_sums(demo)}\n"))
+    out.print(Text(f"{_summarize_totals(demo)}\n"))
 
 
 def _columns(*, wide: bool, ran: str | None) -> Table:
@@ -53,7 +53,12 @@ def _table(demo: Demonstration, *, wide: bool) -> Table:
     for answer in demo.answers:
         if answer.asked.title != SIBLING:
             call = _call(answer.asked.title, answer.asked.call, wide=wide)
-            table.add_row(call, _became(answer), _gist(answer.outcome), duration(answer.outcome.duration_ms / 1000))
+            table.add_row(
+                call,
+                _describe_outcome(answer),
+                _summarize(answer.outcome),
+                format_duration(answer.outcome.duration_ms / 1000),
+            )
     if siblings:
         table.add_row(*_siblings(siblings))
     if demo.clash is not None:
@@ -61,7 +66,7 @@ def _table(demo: Demonstration, *, wide: bool) -> Table:
     return table
 
 
-def _siblings(answers: Sequence[Answer]) -> tuple[Text, Text, Text, str]:
+def _siblings(answers: Sequence[DemoAnswer]) -> tuple[Text, Text, Text, str]:
     """Build one row for all good siblings."""
     call = Text.assemble(
         (f"{len(answers)} good siblings\n", "bold"), (", ".join(sorted({a.asked.call.name for a in answers})), "dim")
@@ -69,7 +74,12 @@ def _siblings(answers: Sequence[Answer]) -> tuple[Text, Text, Text, str]:
     ran, ok = sum(answer.ran for answer in answers), sum(answer.outcome.ok for answer in answers)
     became = Text(f"{ran} ran\n{ok} ok", style="green" if ok == len(answers) else "red")
     slowest = max(answer.outcome.duration_ms for answer in answers) / 1000
-    return call, became, Text(", ".join(_told(answer.outcome) for answer in answers)), duration(slowest)
+    return (
+        call,
+        became,
+        Text(", ".join(_get_model_text(answer.outcome) for answer in answers)),
+        format_duration(slowest),
+    )
 
 
 def _clash(refused: ToolAlreadyRegisteredError) -> tuple[Text, Text, Text, str]:
@@ -77,13 +87,13 @@ def _clash(refused: ToolAlreadyRegisteredError) -> tuple[Text, Text, Text, str]:
     return call, Text("rejected", style="yellow"), Text(f"nothing; the developer gets: {refused}"), ""
 
 
-def _readings(answers: Sequence[Answer], *, wide: bool) -> Table:
+def _readings(answers: Sequence[DemoAnswer], *, wide: bool) -> Table:
     table = _columns(wide=wide, ran=None)
     for answer in answers:
         call, outcome = answer.asked.call, answer.outcome
         sent = Text.assemble((f"{call.name}\n", "bold"), (_sent(call), "dim"))
-        lines = "\n".join(" ".join(line.split()) for line in _told(outcome).splitlines())
-        table.add_row(sent, Text(lines, style="" if outcome.ok else "red"), duration(outcome.duration_ms / 1000))
+        lines = "\n".join(" ".join(line.split()) for line in _get_model_text(outcome).splitlines())
+        table.add_row(sent, Text(lines, style="" if outcome.ok else "red"), format_duration(outcome.duration_ms / 1000))
     return table
 
 
@@ -98,7 +108,7 @@ def _sent(call: Call) -> str:
     return sent if len(sent) <= _MAX_SENT_CHARS else f"{sent[:20]}… ({len(sent):,} characters)"
 
 
-def _became(answer: Answer) -> Text:
+def _describe_outcome(answer: DemoAnswer) -> Text:
     match answer.outcome.result:
         case Ok():
             return Text("ran\nok", style="green")
@@ -110,14 +120,14 @@ def _became(answer: Answer) -> Text:
             return Text(f"did not run\n{code}", style="yellow")
 
 
-def _told(outcome: CallOutcome) -> str:
+def _get_model_text(outcome: CallOutcome) -> str:
     result = outcome.result
     return result.value if isinstance(result, Ok) else result.error
 
 
-def _gist(outcome: CallOutcome) -> Text:
+def _summarize(outcome: CallOutcome) -> Text:
     """Shorten the text shown to the model: only the problems of an error, the start and end of a long result."""
-    told = _told(outcome)
+    told = _get_model_text(outcome)
     if len(told) > _MAX_TOLD_CHARS:
         last = told.splitlines()[-2:] if isinstance(outcome.result, Ok) else []
         shown = f"{one_line(told, 30)} ({len(told):,} characters in all)"
@@ -130,7 +140,7 @@ def _is_refusal(outcome: CallOutcome) -> bool:
     return isinstance(outcome.result, Err) and outcome.result.code == "input_invalid"
 
 
-def _sums(demo: Demonstration) -> str:
+def _summarize_totals(demo: Demonstration) -> str:
     answers, count = demo.answers, len(demo.answers)
     ran = sum(answer.ran for answer in answers)
     failed = sum(answer.ran and not answer.outcome.ok for answer in answers)

@@ -55,7 +55,7 @@ _BY_CODE = {
 }
 
 
-def exit_code_of(outcome: CallOutcome) -> int:
+def to_exit_code(outcome: CallOutcome) -> int:
     """Return the exit code for the outcome of a call."""
     return _BY_CODE.get(outcome.result.code, FAILED) if isinstance(outcome.result, Err) else OK
 
@@ -84,10 +84,10 @@ _EPILOGUE = "Exit codes: 0 ok, 1 tool error, 2 invalid usage or configuration, 3
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command and exit the process with its exit code."""
-    _open_streams()
-    ended_by = _end_gently()
+    _reopen_closed_streams()
+    ended_by = _handle_signals()
     try:
-        code = _flushed(run(sys.argv[1:] if argv is None else argv))
+        code = _flush_stdout(run(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:  # outside of run(), which reports it
         code = INTERRUPTED
     if ended_by and code == INTERRUPTED:
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _open_streams() -> None:
+def _reopen_closed_streams() -> None:
     """Replace closed standard streams with /dev/null, so that no file opened later gets their descriptors."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
@@ -109,7 +109,7 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(opened, mode, encoding="utf-8"))
 
 
-def _end_gently() -> list[int]:
+def _handle_signals() -> list[int]:
     """Handle SIGTERM and SIGHUP like Ctrl-C, so that started MCP servers are shut down; return the received signals."""
     ended_by: list[int] = []
 
@@ -130,25 +130,25 @@ def run(argv: Sequence[str]) -> int:
 
     Failures are printed on stderr with a hint, and with `--json` also as a JSON document on stdout.
     """
-    tokens = rearranged(argv)
+    tokens = move_global_options(argv)
     try:
         if tokens == ["--version"]:
             print_version()
             return OK
         return _dispatch(tokens)
     except BrokenPipeError:
-        return _leave_quietly()
+        return _discard_stdout()
     except (Exception, KeyboardInterrupt) as error:
-        ended = _ended_by(error)
+        ended = _to_failure(error)
         if "--debug" in tokens and not isinstance(error, CommandError | KeyboardInterrupt):
             raise
-        _tell(ended, as_json=wants_json(tokens))
+        _report_failure(ended, as_json=wants_json(tokens))
         return ended.code
 
 
-def _ended_by(error: BaseException) -> CommandFailure:
+def _to_failure(error: BaseException) -> CommandFailure:
     """Translate an exception into the failure to report."""
-    match _alone(error):
+    match _unwrap_group(error):
         case CommandError() as told:
             return CommandFailure(told.exit_code, str(told), told.hint)
         case KeyboardInterrupt():
@@ -164,21 +164,21 @@ def _ended_by(error: BaseException) -> CommandFailure:
             return CommandFailure(FAILED, f"{type(other).__name__}: {other}", hint)
 
 
-def _alone(error: BaseException) -> BaseException:
+def _unwrap_group(error: BaseException) -> BaseException:
     """Unwrap exception groups that hold a single error."""
     whole = error
     if isinstance(error, BaseExceptionGroup):
         first, *others = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        return whole if others else _alone(first)
+        return whole if others else _unwrap_group(first)
     return whole
 
 
-def _tell(ended: CommandFailure, *, as_json: bool) -> None:
-    from spindle.cli.output import complain  # noqa: PLC0415 - errors must be reported even if it cannot be imported
+def _report_failure(failure: CommandFailure, *, as_json: bool) -> None:
+    from spindle.cli.output import print_message  # noqa: PLC0415 - errors must be reported even if it cannot be imported
 
-    complain(ended.message, ended.hint)
+    print_message(failure.message, failure.hint)
     if as_json:
-        told = {"ok": False, "error": ended.message, "hint": ended.hint, "exit_code": ended.code}
+        told = {"ok": False, "error": failure.message, "hint": failure.hint, "exit_code": failure.code}
         with suppress(OSError):  # stdout may be the cause of the failure
             sys.stdout.write(f"{json.dumps(told)}\n")
 
@@ -193,8 +193,8 @@ def _dispatch(tokens: list[str]) -> int:
     try:
         result: Any = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        hint = f"`spindle {_command_of(tokens)}--help` shows the usage"
-        raise CommandError(_in_words(error), exit_code=USAGE, hint=hint) from error
+        hint = f"`spindle {_find_command(tokens)}--help` shows the usage"
+        raise CommandError(_format_usage_error(error), exit_code=USAGE, hint=hint) from error
     return result if isinstance(result, int) else OK
 
 
@@ -219,7 +219,7 @@ def build_app() -> "App":
     return app
 
 
-def rearranged(argv: Sequence[str]) -> list[str]:
+def move_global_options(argv: Sequence[str]) -> list[str]:
     """Return the arguments with leading global options moved behind the command."""
     front: list[str] = []
     rest = list(argv)
@@ -230,12 +230,12 @@ def rearranged(argv: Sequence[str]) -> list[str]:
         front += rest[: 1 + count]
         rest = rest[1 + count :]
     if not front or not rest or rest[0].startswith("-"):
-        return _plain_json(front + rest)
+        return _rewrite_json_flag(front + rest)
     behind = 2 if rest[0] in {"spool", "journal"} and len(rest) > 1 and not rest[1].startswith("-") else 1
-    return _plain_json([*rest[:behind], *front, *rest[behind:]])
+    return _rewrite_json_flag([*rest[:behind], *front, *rest[behind:]])
 
 
-def _plain_json(tokens: list[str]) -> list[str]:
+def _rewrite_json_flag(tokens: list[str]) -> list[str]:
     """Replace `call … --json` without a JSON object by `--output=json`."""
     if tokens[:1] != ["call"]:
         return tokens
@@ -266,13 +266,13 @@ def _version() -> str:
     return version("spindle")
 
 
-def _in_words(error: Any) -> str:
+def _format_usage_error(error: Any) -> str:
     error.verbose = False
     lines = [line.strip(" │╭╮╰╯─") for line in str(error).splitlines()]
     return " ".join(line for line in lines if line) or type(error).__name__
 
 
-def _command_of(tokens: list[str]) -> str:
+def _find_command(tokens: list[str]) -> str:
     known = {name for name, _, _ in COMMANDS}
     return f"{tokens[0]} " if tokens and tokens[0] in known else ""
 
@@ -285,19 +285,19 @@ def _hint(error: SpindleError) -> str | None:
     return None
 
 
-def _flushed(code: int) -> int:
+def _flush_stdout(code: int) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _leave_quietly()
+        return _discard_stdout()
     except OSError as error:  # such as a full disk
-        _leave_quietly()
-        _tell(_ended_by(error), as_json=False)
+        _discard_stdout()
+        _report_failure(_to_failure(error), as_json=False)
         return FAILED
     return code
 
 
-def _leave_quietly() -> int:
+def _discard_stdout() -> int:
     # Python would print an error at exit because it cannot flush stdout.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED

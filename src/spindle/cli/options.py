@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from spindle.cli.config.loader import Config, load_config
 from spindle.cli.main import NOT_FOUND
-from spindle.cli.output import complain
+from spindle.cli.output import print_message
 from spindle.errors import CommandError
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
@@ -19,7 +19,7 @@ ProfileName = Annotated[str | None, Parameter(name="--profile", help="Use this p
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Where:
+class ConfigOptions:
     """The configuration options of a command."""
 
     config: Annotated[
@@ -48,25 +48,25 @@ class Where:
     def load_for_tools(self) -> Config:
         """Load the configuration and print a warning for each skipped server."""
         config = self.load()
-        for problem in config.left_out:
-            complain(problem)
+        for problem in config.skipped:
+            print_message(problem)
         return config
 
 
-DEFAULT_LOCATION = Where()
+DEFAULT_CONFIG_OPTIONS = ConfigOptions()
 
 
-NAMES_THEM = "`spindle list` shows all tools; tools of MCP servers are named mcp__server__tool"
+TOOL_NAMES_HINT = "`spindle list` shows all tools; tools of MCP servers are named mcp__server__tool"
 
 
-def only_servers_of(config: Config, tool: str) -> Config:
+def restrict_servers(config: Config, tool: str) -> Config:
     """Return the configuration with only the MCP servers that may own the tool, so that others are not started."""
     prefix = "mcp__"
     servers = {name: entry for name, entry in config.servers.items() if tool.startswith(f"{prefix}{name}__")}
     return config if tool.startswith(prefix) and not servers else replace(config, servers=servers)
 
 
-def unknown(kind: str, name: str, known: Iterable[str], otherwise: str) -> CommandError:
+def build_unknown_error(kind: str, name: str, known: Iterable[str], otherwise: str) -> CommandError:
     """Build the error for an unknown name, with close matches or `otherwise` as a hint."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise

@@ -18,12 +18,12 @@ from spindle.events import Events, Warned
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return the text with control, invisible and direction characters replaced by visible escapes."""
-    return _CONTROL.sub(_shown, text.replace("\r\n", "\n"))
+    return _CONTROL.sub(_escape_character, text.replace("\r\n", "\n"))
 
 
-def _shown(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x20:
         return chr(0x2400 + code)
@@ -35,16 +35,16 @@ def flatten(text: str) -> str:
     return " ".join(text.split())
 
 
-def width_of(text: str) -> int:
+def measure_width(text: str) -> int:
     """Return the number of terminal columns of a line."""
     if text.isascii():
         return len(text)
     return sum(_columns(char) for char in text)
 
 
-def cut(text: str, columns: int) -> str:
+def truncate_line(text: str, columns: int) -> str:
     """Truncate a line to a number of columns, with an ellipsis."""
-    if width_of(text) <= columns:
+    if measure_width(text) <= columns:
         return text
     used, end = 0, 0
     for end, char in enumerate(text):  # noqa: B007
@@ -54,7 +54,7 @@ def cut(text: str, columns: int) -> str:
     return f"{text[:end].rstrip()}…"
 
 
-def wrapped(text: str, columns: int | None) -> str:
+def wrap_lines(text: str, columns: int | None) -> str:
     """Wrap long lines between words, keeping the indentation of each; `None` does not wrap."""
     if columns is None:
         return text
@@ -65,9 +65,9 @@ def wrapped(text: str, columns: int | None) -> str:
     return "\n".join(lines)
 
 
-def padded(text: str, columns: int) -> str:
+def pad_right(text: str, columns: int) -> str:
     """Pad the text with spaces to a number of columns."""
-    return text + " " * (columns - width_of(text))
+    return text + " " * (columns - measure_width(text))
 
 
 def _columns(char: str) -> int:
@@ -106,17 +106,17 @@ class Output:
 
     def text(self, text: str) -> None:
         """Write untrusted text with control characters escaped, even in a pipe, since a pager may show it."""
-        self.contents(visible(text))
+        self.contents(escape_controls(text))
 
     def contents(self, text: str) -> None:
         """Write requested content unchanged; on a terminal, escape control characters."""
-        shown = visible(text) if self.is_tty else text
+        shown = escape_controls(text) if self.is_tty else text
         self._write(shown if shown.endswith("\n") else f"{shown}\n")
 
     def json(self, value: Any) -> None:
         """Write one JSON document, indented on a terminal and on one line otherwise."""
         indent = 2 if self.is_tty else None
-        self._write(f"{json.dumps(value, indent=indent, ensure_ascii=self._is_narrow, default=plain)}\n")
+        self._write(f"{json.dumps(value, indent=indent, ensure_ascii=self._is_narrow, default=to_json_value)}\n")
 
     @property
     def stream(self) -> IO[str]:
@@ -125,12 +125,12 @@ class Output:
 
     def ndjson(self, value: Any) -> None:
         """Write one line of newline-delimited JSON and flush it."""
-        self._write(f"{json.dumps(value, ensure_ascii=self._is_narrow, default=plain)}\n")
+        self._write(f"{json.dumps(value, ensure_ascii=self._is_narrow, default=to_json_value)}\n")
         self._stream.flush()
 
-    def styled(self, text: str, style: str) -> str:
+    def style(self, text: str, style: str) -> str:
         """Return the text escaped and, if the stream has colours, styled."""
-        safe = visible(text)
+        safe = escape_controls(text)
         if not self.has_colour or not safe:
             return safe
         return f"\x1b[{';'.join(_STYLES[each] for each in style.split())}m{safe}\x1b[0m"
@@ -142,10 +142,10 @@ class Output:
 
             print_table(self, head, rows, styles)
             return
-        lines = [[flatten(visible(cell)) for cell in row] for row in (head, *rows)]
-        widths = [max(width_of(row[column]) for row in lines) for column in range(len(head))]
+        lines = [[flatten(escape_controls(cell)) for cell in row] for row in (head, *rows)]
+        widths = [max(measure_width(row[column]) for row in lines) for column in range(len(head))]
         for row in lines:
-            self.line(_GAP.join(padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip())
+            self.line(_GAP.join(pad_right(text, width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     def tree(self, root: str, branches: Sequence[Branch]) -> None:
         """Write a tree of texts."""
@@ -155,7 +155,7 @@ class Output:
             print_tree(self, root, branches)
             return
         self.text(root)
-        for line in indented(branches, 1):
+        for line in indent_tree(branches, 1):
             self.text(line)
 
     def bytes(self, data: bytes) -> None:
@@ -182,14 +182,14 @@ class Output:
             self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def indented(branches: Sequence[Branch], depth: int) -> Iterator[str]:
+def indent_tree(branches: Sequence[Branch], depth: int) -> Iterator[str]:
     """Yield the lines of a tree, indented with spaces."""
     for text, below in branches:
         yield "  " * depth + flatten(text)
-        yield from indented(below, depth + 1)
+        yield from indent_tree(below, depth + 1)
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Convert a value that `json` cannot serialize."""
     match value:
         case datetime():
@@ -213,17 +213,17 @@ def stderr() -> Output:
     return Output(sys.stderr)
 
 
-def complain(message: str, hint: str | None = None) -> None:
+def print_message(message: str, hint: str | None = None) -> None:
     """Print an error message, and below it a hint, on stderr."""
     out = stderr()
     for line in message.splitlines() or [""]:
-        out.line(f"{out.styled('spindle:', 'red bold')} {visible(line)}")
+        out.line(f"{out.style('spindle:', 'red bold')} {escape_controls(line)}")
     if hint:
-        out.line(f"{out.styled('hint:', 'cyan')} {visible(hint)}")
+        out.line(f"{out.style('hint:', 'cyan')} {escape_controls(hint)}")
 
 
 @contextmanager
-def working(what: str) -> Generator["Progress"]:
+def show_progress(what: str) -> Generator["Progress"]:
     """Show a progress line while the block runs, only if stderr is a terminal."""
     progress = Progress(what)
     try:
@@ -238,13 +238,13 @@ class Progress:
     def __init__(self, what: str) -> None:
         self._out = stderr()
         self._is_shown = False
-        self.say(what)
+        self.update(what)
 
-    def say(self, what: str) -> None:
+    def update(self, what: str) -> None:
         """Replace the progress line."""
         if what and self._out.is_tty and self._out.width:
-            line = cut(flatten(visible(what)), self._out.width - 2)
-            self._write(f"\r\x1b[K{self._out.styled(line, 'dim')}")
+            line = truncate_line(flatten(escape_controls(what)), self._out.width - 2)
+            self._write(f"\r\x1b[K{self._out.style(line, 'dim')}")
             self._is_shown = True
 
     def clear(self) -> None:
@@ -259,7 +259,7 @@ class Progress:
         sys.stderr.flush()
 
 
-def warnings_to(progress: Progress) -> Events:
+def build_warning_events(progress: Progress) -> Events:
     """Return events whose warnings are printed on stderr above the progress line, each message once."""
     told: set[str] = set()
 
@@ -267,7 +267,7 @@ def warnings_to(progress: Progress) -> Events:
         if event.message not in told:
             told.add(event.message)
             progress.clear()
-            complain(event.message)
+            print_message(event.message)
 
     events = Events()
     events.on("warning", warn)
@@ -280,14 +280,14 @@ def one_line(text: str, max_chars: int) -> str:
     return flat if len(flat) <= max_chars else f"{flat[: max_chars - 1].rstrip()}…"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration in s, ms or µs."""
     if seconds >= 0.1:
         return f"{seconds:.2f} s"
     return f"{seconds * 1e3:.1f} ms" if seconds >= 0.001 else f"{seconds * 1e6:.0f} µs"
 
 
-def byte_size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Format a number of bytes with a binary unit."""
     size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
     while size >= 1024 and len(units) > 1:
@@ -296,7 +296,7 @@ def byte_size(count: int) -> str:
     return f"{size:.0f} {units[0]}" if units[0] == "B" or size >= 100 else f"{size:.1f} {units[0]}"
 
 
-def since(moment: float, now: float) -> str:
+def format_age(moment: float, now: float) -> str:
     """Format the age of a moment roughly; both arguments are seconds since the epoch."""
     seconds = max(0.0, now - moment)
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):

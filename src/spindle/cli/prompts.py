@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from anyio import to_thread
 
-from spindle.cli.arguments import resolved, scalar, types_of
-from spindle.cli.output import complain, flatten, plain, stderr, visible
+from spindle.cli.arguments import get_types, parse_scalar, resolve_ref
+from spindle.cli.output import escape_controls, flatten, print_message, stderr, to_json_value
 from spindle.errors import GateNotSupportedError, InvalidGateResolutionError
 from spindle.execution.approval import ApprovalRequest, Approve
 
@@ -21,7 +21,7 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def approver(*, yes: bool, before: Callable[[], None]) -> Approve | None:
+def build_approver(*, yes: bool, before: Callable[[], None]) -> Approve | None:
     """Return the approval callback: always approve with `yes`, else ask at the terminal; `None` without a terminal.
 
     `before` is called before each prompt, to clear the progress line.
@@ -34,15 +34,15 @@ def approver(*, yes: bool, before: Callable[[], None]) -> Approve | None:
     async def ask(request: ApprovalRequest) -> bool:
         out = stderr()
         before()
-        args = json.dumps(request.args, indent=2, ensure_ascii=False, default=plain)
-        out.line(f"{out.styled(request.tool.name, 'bold')} wants to run with")
+        args = json.dumps(request.args, indent=2, ensure_ascii=False, default=to_json_value)
+        out.line(f"{out.style(request.tool.name, 'bold')} wants to run with")
         out.text(args if len(args) <= _MAX_SHOWN_CHARS else f"{args[:_MAX_SHOWN_CHARS]}\n… ({len(args)} characters)")
         return (await _answer("Run it? [y/N] ")).strip().lower() in _YES
 
     return ask
 
 
-def gate_opener(before: Callable[[], None]) -> Callable[[Any], Any]:
+def build_gate_handler(before: Callable[[], None]) -> Callable[[Any], Any]:
     """Return the gate handler that asks at the terminal; `before` is called before each prompt."""
 
     async def open_gate(gate: Any) -> Any:
@@ -53,29 +53,29 @@ def gate_opener(before: Callable[[], None]) -> Callable[[Any], Any]:
         payload = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
         while True:
             try:
-                gate.resolve(await _settled_with(gate.reason, payload))
+                gate.resolve(await _ask_for_gate(gate.reason, payload))
             except InvalidGateResolutionError as error:
-                complain(str(error))
+                print_message(str(error))
             else:
                 return gate.settlement.value
 
     return open_gate
 
 
-async def _settled_with(reason: str, payload: dict[str, Any]) -> Any:
+async def _ask_for_gate(reason: str, payload: dict[str, Any]) -> Any:
     """Ask for the value of a gate: a text, one of the options, the fields of a form, or a confirmation of a URL."""
     schema = payload.get("schema")
     if isinstance(schema, dict) and isinstance(cast("dict[str, Any]", schema).get("properties"), dict):
-        stderr().line(f"{visible(reason)} (Ctrl-D declines)")
+        stderr().line(f"{escape_controls(reason)} (Ctrl-D declines)")
         return await _form(cast("dict[str, Any]", schema))
     if "url" in payload:
-        stderr().line(f"{visible(reason)}\n  {visible(str(payload['url']))}")
+        stderr().line(f"{escape_controls(reason)}\n  {escape_controls(str(payload['url']))}")
         return (await _answer("Go on? [y/N] ")).strip().lower() in _YES
     question, options = payload.get("question") or reason, payload.get("options") or ()
     for option in options:
-        stderr().line(f"  - {visible(str(option))}")
+        stderr().line(f"  - {escape_controls(str(option))}")
     while True:
-        answer = (await _answer_of(f"{visible(str(question))} ")).strip()
+        answer = (await _require_answer(f"{escape_controls(str(question))} ")).strip()
         if not options or answer in options:
             return answer
 
@@ -85,22 +85,22 @@ async def _form(schema: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     required = schema.get("required") or ()
     for name, given in schema["properties"].items():
-        field = resolved(given, schema)
+        field = resolve_ref(given, schema)
         while True:
-            text = (await _answer_of(f"  {_label(name, field, is_required=name in required)}: ")).strip()
+            text = (await _require_answer(f"  {_label(name, field, is_required=name in required)}: ")).strip()
             if text or "default" in field or name not in required:
                 break
         if text:
-            values[name] = _typed(name, text, field, schema)
+            values[name] = _parse_field(name, text, field, schema)
         elif "default" in field:
             values[name] = field["default"]
     return values
 
 
-def _typed(name: str, text: str, field: dict[str, Any], schema: dict[str, Any]) -> Any:
-    if "array" in types_of(field, schema):
-        return [scalar(name, part.strip(), field.get("items", {}), schema) for part in text.split(",")]
-    return scalar(name, text, field, schema)
+def _parse_field(name: str, text: str, field: dict[str, Any], schema: dict[str, Any]) -> Any:
+    if "array" in get_types(field, schema):
+        return [parse_scalar(name, part.strip(), field.get("items", {}), schema) for part in text.split(",")]
+    return parse_scalar(name, text, field, schema)
 
 
 def _label(name: str, field: dict[str, Any], *, is_required: bool) -> str:
@@ -109,14 +109,14 @@ def _label(name: str, field: dict[str, Any], *, is_required: bool) -> str:
     words = [str(field["description"])] if field.get("description") else []
     words += [" | ".join(map(str, cast("list[object]", options)))] if isinstance(options, list) else []
     words += [f"default {field['default']}"] if "default" in field else [] if is_required else ["optional"]
-    return visible(flatten(f"{named} ({'; '.join(words)})" if words else str(named)))
+    return escape_controls(flatten(f"{named} ({'; '.join(words)})" if words else str(named)))
 
 
 async def _always(_: ApprovalRequest) -> bool:
     return True
 
 
-async def _answer_of(question: str) -> str:
+async def _require_answer(question: str) -> str:
     answer = await _answer(question)
     if not answer:  # end of file; asking again would loop forever
         raise GateNotSupportedError("the terminal's input was closed before an answer")

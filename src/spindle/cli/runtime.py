@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from spindle.artifacts.spool import Spool
 from spindle.cli.config.loader import Config
-from spindle.cli.runtime_servers import Follower, backends_of, server_secrets, specs_of
-from spindle.cli.runtime_tools import local_registry
+from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
+from spindle.cli.runtime_tools import build_local_registry
 from spindle.errors import JournalLockedError, UsageError
 from spindle.events import Events
 from spindle.execution.approval import Approve
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 MAX_FILES = 64
 
 
-def journal_files(path: Path) -> list[Path]:
+def list_journal_files(path: Path) -> list[Path]:
     """Return the possible files of a journal: `journal.sqlite`, then `journal-2.sqlite` … for concurrent processes."""
     return [path, *(path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, MAX_FILES + 1))]
 
 
-async def enter_journal(path: Path | None, stack: AsyncExitStack) -> Journal:
+async def open_journal(path: Path | None, stack: AsyncExitStack) -> Journal:
     """Open the first journal file that is not locked by another process; `None` opens one in memory.
 
     Raises:
@@ -44,7 +44,7 @@ async def enter_journal(path: Path | None, stack: AsyncExitStack) -> Journal:
     """
     if path is None:
         return await stack.enter_async_context(Journal.memory())
-    *most, last = journal_files(path)
+    *most, last = list_journal_files(path)
     for each in most:
         try:
             return await stack.enter_async_context(Journal.sqlite(each))
@@ -61,13 +61,13 @@ async def open_registry(config: Config, *, events: Events | None = None) -> Asyn
         InvalidConfigError: A configured tool, server or folder is not available.
         MissingExtraError: A required extra is not installed.
     """
-    registry = local_registry(config, backends_of(config))
+    registry = build_local_registry(config, build_backends(config))
     async with AsyncExitStack() as stack:
-        await enter_servers(config, registry, Events() if events is None else events, stack, wait=True)
+        await start_servers(config, registry, Events() if events is None else events, stack, wait=True)
         yield registry
 
 
-def filter_of(config: Config, profile: str | None = None) -> ToolFilter | None:
+def build_filter(config: Config, profile: str | None = None) -> ToolFilter | None:
     """Return the tool filter of a profile, or of the default profile.
 
     Raises:
@@ -92,21 +92,23 @@ def filter_of(config: Config, profile: str | None = None) -> ToolFilter | None:
     )
 
 
-async def enter_servers(
+async def start_servers(
     config: Config, registry: ToolRegistry, events: Events, stack: AsyncExitStack, *, wait: bool
-) -> "tuple[McpServers | None, Follower | None]":
+) -> "tuple[McpServers | None, UpstreamToolSync | None]":
     """Start the configured MCP servers and keep their tools registered beside the local ones."""
-    specs = specs_of(config)
+    specs = build_specs(config)
     if not specs:
         return None, None
     from spindle.mcp.client.servers import McpServers  # noqa: PLC0415 - takes 0.5 s, only needed with servers
 
-    servers = await stack.enter_async_context(McpServers(specs, secrets=server_secrets(config), events=events))
-    follower = Follower(registry, servers.registry, [spec.name for spec in specs])
-    servers.on_change(follower.follow)
+    servers = await stack.enter_async_context(
+        McpServers(specs, secrets=build_server_secret_lookup(config), events=events)
+    )
+    follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs])
+    servers.on_change(follower.sync)
     if wait:
         await servers.ready()
-    follower.follow()
+    follower.sync()
     return servers, follower
 
 
@@ -124,19 +126,19 @@ class Runtime:
     journal: Journal
     events: Events
     """Events of the MCP servers; calls emit to the events of their context."""
-    _follower: Follower | None = field(default=None, repr=False)
+    _tool_sync: UpstreamToolSync | None = field(default=None, repr=False)
 
-    def filter_of(self, profile: str | None = None) -> ToolFilter | None:
+    def get_filter(self, profile: str | None = None) -> ToolFilter | None:
         """Return the tool filter of a profile, or of the default profile; `None` without either.
 
         Raises:
             InvalidConfigError: The profile does not exist.
         """
-        return filter_of(self.config, profile)
+        return build_filter(self.config, profile)
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Call `listener` when tools of MCP servers change; return a function that removes it."""
-        return (lambda: None) if self._follower is None else self._follower.on_change(listener)
+        return (lambda: None) if self._tool_sync is None else self._tool_sync.on_change(listener)
 
 
 @asynccontextmanager
@@ -156,12 +158,12 @@ async def open_runtime(
         MissingExtraError: A required extra is not installed.
         JournalError: The journal cannot be opened.
     """
-    backends = backends_of(config)
-    registry = local_registry(config, backends)
+    backends = build_backends(config)
+    registry = build_local_registry(config, backends)
     told = Events() if events is None else events
     async with AsyncExitStack() as stack:
-        spool, journal = spool_of(config), await enter_journal(config.journal, stack)
-        servers, follower = await enter_servers(config, registry, told, stack, wait=wait_for_servers)
+        spool, journal = build_spool(config), await open_journal(config.journal, stack)
+        servers, follower = await start_servers(config, registry, told, stack, wait=wait_for_servers)
         executor = Executor(
             registry,
             backends=backends,
@@ -185,11 +187,11 @@ async def open_runtime(
             spool=spool,
             journal=journal,
             events=told,
-            _follower=follower,
+            _tool_sync=follower,
         )
 
 
-def spool_of(config: Config) -> Spool:
+def build_spool(config: Config) -> Spool:
     """Build the spool of a configuration.
 
     Raises:

@@ -21,28 +21,29 @@ if TYPE_CHECKING:
     from spindle.mcp.spec import ServerSpec
 
 
-_ALWAYS = {"authorization", "proxy-authorization"}
+_CREDENTIAL_HEADERS = {"authorization", "proxy-authorization"}
 
 
-def named_headers(server: str, entry: ServerEntry) -> dict[str, str]:
+def name_secret_headers(server: str, entry: ServerEntry) -> dict[str, str]:
     """Map each header that carries a credential to a secret name; it has spaces, which configured names cannot have."""
     return {
         header: f"{header} header of {server}"
         for header, value in entry.headers.items()
-        if (header.lower() in _ALWAYS or looks_like_secret(header, value)) and header not in entry.header_secrets
+        if (header.lower() in _CREDENTIAL_HEADERS or looks_like_secret(header, value))
+        and header not in entry.header_secrets
     }
 
 
-def header_values(servers: Mapping[str, ServerEntry]) -> dict[str, str]:
+def get_header_secrets(servers: Mapping[str, ServerEntry]) -> dict[str, str]:
     """Return the values of the secret names of `named_headers`."""
     return {
         name: entry.headers[header]
         for server, entry in servers.items()
-        for header, name in named_headers(server, entry).items()
+        for header, name in name_secret_headers(server, entry).items()
     }
 
 
-def specs_of(config: Config) -> "list[ServerSpec]":
+def build_specs(config: Config) -> "list[ServerSpec]":
     """Return the specs of the enabled servers.
 
     Raises:
@@ -58,7 +59,7 @@ def specs_of(config: Config) -> "list[ServerSpec]":
 
     found: list[ServerSpec] = []
     for name, entry in enabled.items():
-        secret = named_headers(name, entry)
+        secret = name_secret_headers(name, entry)
         given: dict[str, Any] = entry.model_dump()
         given["headers"] = {header: value for header, value in entry.headers.items() if header not in secret}
         given["header_secrets"] = entry.header_secrets | secret
@@ -69,15 +70,15 @@ def specs_of(config: Config) -> "list[ServerSpec]":
     return found
 
 
-class Follower:
+class UpstreamToolSync:
     """Synchronization of the changing tools of MCP servers into a registry that also holds local tools."""
 
     def __init__(self, registry: ToolRegistry, upstream: ToolRegistry, order: Sequence[str] = ()) -> None:
         self._registry = registry
         self._order = {name: number for number, name in enumerate(order)}
         self._upstream = upstream
-        self._ours = frozenset(tool.name for tool in registry)
-        self._taken: list[str] = []
+        self._local_names = frozenset(tool.name for tool in registry)
+        self._synced_names: list[str] = []
         self._listeners: list[Callable[[], object]] = []
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -85,18 +86,18 @@ class Follower:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
-    def follow(self, *_: Any) -> None:
+    def sync(self, *_: Any) -> None:
         """Register the current tools of the servers; a local tool is never replaced."""
-        entries = {entry.tool.name: entry for entry in self._sorted() if entry.tool.name not in self._ours}
-        before = {name: self._registry.get(name) for name in self._taken}
-        keeps_its_place = [*self._taken] == [*entries][: len(self._taken)]
-        for name in self._taken:
+        entries = {entry.tool.name: entry for entry in self._sorted() if entry.tool.name not in self._local_names}
+        before = {name: self._registry.get(name) for name in self._synced_names}
+        keeps_its_place = [*self._synced_names] == [*entries][: len(self._synced_names)]
+        for name in self._synced_names:
             if name not in entries or not keeps_its_place:
                 self._registry.unregister(name)
         for name, entry in entries.items():
             mcp = None if entry.mcp_server is None else (entry.mcp_server, entry.mcp_tool or name)
             self._registry.register(entry.tool, overwrite=True, plugin_id=entry.plugin_id, mcp=mcp)
-        self._taken = list(entries)
+        self._synced_names = list(entries)
         if before != {name: entry.tool for name, entry in entries.items()}:
             for listener in tuple(self._listeners):
                 listener()
@@ -107,7 +108,7 @@ class Follower:
         return sorted(self._upstream.entries(), key=lambda entry: self._order.get(entry.mcp_server or "", last))
 
 
-def backends_of(config: Config) -> Backends:
+def build_backends(config: Config) -> Backends:
     """Build the backends that `[reach]` grants; a scratch workspace is writable, a configured root only as granted.
 
     Raises:
@@ -127,10 +128,10 @@ def backends_of(config: Config) -> Backends:
             config.root,
             hosts=reach.hosts,
             commands=reach.commands,
-            secrets=secrets_of(config),
+            secrets=build_secret_lookup(config),
             private_addresses=reach.private_addresses,
             read=reach.read,
-            write=granted_writing(config),
+            write=get_writable_folders(config),
             storage_path=config.storage,
             shell=reach.shell,
         )
@@ -146,14 +147,14 @@ def _make_folders(config: Config) -> None:
         config.storage.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def granted_writing(config: Config) -> tuple[str, ...]:
+def get_writable_folders(config: Config) -> tuple[str, ...]:
     """Return the writable folders; a configured root is read-only unless `reach.write` is set."""
     if config.reach.write is not None:
         return config.reach.write
     return (".",) if config.reach.root is None else ()
 
 
-def secrets_of(config: Config, environ: Mapping[str, str] = os.environ) -> Callable[[str], str | None]:
+def build_secret_lookup(config: Config, environ: Mapping[str, str] = os.environ) -> Callable[[str], str | None]:
     """Return a lookup of the configured secrets, first in the environment, then in the secrets file.
 
     Raises:
@@ -181,9 +182,9 @@ def secrets_of(config: Config, environ: Mapping[str, str] = os.environ) -> Calla
     return look_up
 
 
-def server_secrets(config: Config) -> Callable[[str], str]:
+def build_server_secret_lookup(config: Config) -> Callable[[str], str]:
     """Return a lookup of the secrets of MCP servers, which raises `SecretError` for one that is not set."""
-    look_up, in_headers = secrets_of(config), header_values(config.servers)
+    look_up, in_headers = build_secret_lookup(config), get_header_secrets(config.servers)
 
     def found(name: str) -> str:
         value = in_headers.get(name) or look_up(name)

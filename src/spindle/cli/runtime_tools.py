@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, cast
 
-from spindle.capabilities.resolve import Backends, unserved
+from spindle.capabilities.resolve import Backends, find_missing_backends
 from spindle.cli.config.loader import Config
-from spindle.cli.runtime_servers import granted_writing
+from spindle.cli.runtime_servers import get_writable_folders
 from spindle.errors import InvalidConfigError, SpindleError, UsageError
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
@@ -19,7 +19,7 @@ _ONLY_BY_NAME = ("people",)
 _NEEDED = {"process": "reach.commands", "network": "reach.hosts"}
 
 
-def local_registry(config: Config, backends: Backends) -> ToolRegistry:
+def build_local_registry(config: Config, backends: Backends) -> ToolRegistry:
     """Register the tools of the kit, then those of each module.
 
     Raises:
@@ -27,13 +27,13 @@ def local_registry(config: Config, backends: Backends) -> ToolRegistry:
     """
     registry = ToolRegistry()
     if config.tools.kit is not False:
-        registry.register_all(_kit(config, backends))
+        registry.register_all(_load_kit_tools(config, backends))
     for folder in reversed(config.python_path):
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
     for spot in config.tools.modules:
         try:
-            registry.register_all(_tools_of(load_object(config, spot), config, spot))
+            registry.register_all(_to_tools(load_object(config, spot), config, spot))
         except InvalidConfigError:
             raise
         except SpindleError as error:
@@ -41,7 +41,7 @@ def local_registry(config: Config, backends: Backends) -> ToolRegistry:
     return registry
 
 
-def _kit(config: Config, backends: Backends) -> list[Tool]:
+def _load_kit_tools(config: Config, backends: Backends) -> list[Tool]:
     from spindle.kit.default_tools import TOOLSETS, kit_tools  # noqa: PLC0415 - takes 0.2 s, not needed by a plain gateway
 
     named = config.tools.kit if isinstance(config.tools.kit, tuple) else None
@@ -57,12 +57,14 @@ def _kit(config: Config, backends: Backends) -> list[Tool]:
         raise config.error(("tools", "http_secrets"), str(error)) from error
     if named is not None:
         for tool in tools:
-            for need in unserved(tool.capabilities, backends):
+            for need in find_missing_backends(tool.capabilities, backends):
                 what = _NEEDED.get(need, "reach")
                 raise config.error(("tools", "kit"), f"toolset {tool.toolset!r} requires {need}; grant it with {what}")
-    is_read_only = not granted_writing(config)
+    is_read_only = not get_writable_folders(config)
     return [
-        tool for tool in tools if not unserved(tool.capabilities, backends) and not (is_read_only and _writes(tool))
+        tool
+        for tool in tools
+        if not find_missing_backends(tool.capabilities, backends) and not (is_read_only and _writes(tool))
     ]
 
 
@@ -98,7 +100,7 @@ def load_object(config: Config, spot: str, key: tuple[str, ...] = ("tools", "mod
     return value
 
 
-def _tools_of(value: object, config: Config, spot: str) -> ToolRegistry | list[Tool]:
+def _to_tools(value: object, config: Config, spot: str) -> ToolRegistry | list[Tool]:
     if callable(value) and not isinstance(value, (Tool, ToolRegistry)):
         try:
             value = value()

@@ -9,12 +9,12 @@ from pydantic_core import to_json
 from spindle.calls import Err, Ok
 from spindle.execution.call_state import CallState
 from spindle.execution.cancellation import external_cancellation
-from spindle.execution.results import err_of, invalid_result, secrets_masked, without_secrets
-from spindle.tools.arguments import masked, shown
+from spindle.execution.results import build_invalid_result, mask_secret_fields, mask_secrets, to_err
+from spindle.tools.arguments import copy_masked, mask_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.invocation import is_awaitable
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 from spindle.trust.labels import SinkPolicy
 
 
@@ -33,7 +33,7 @@ Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | str]]
 """Returns `True` to approve; `False`, or a text with the reason, to deny."""
 
 
-async def refused_by_person(job: CallState, approve: Approve | None) -> Err | None:
+async def request_approval(job: CallState, approve: Approve | None) -> Err | None:
     """Ask for approval if it is required; return the rejection, or `None` if the call may run."""
     tool = job.entry.tool
     if not job.needs_approval:
@@ -42,7 +42,7 @@ async def refused_by_person(job: CallState, approve: Approve | None) -> Err | No
         text = f"The tool {tool.name!r} needs a person's approval, and no approver is configured. It was not run."
         return Err("needs_approval", text)
     try:
-        args = shown(job.value, tool.secret_fields)
+        args = copy_masked(job.value, tool.secret_fields)
         request = ApprovalRequest(tool=tool, args=args, checksum=job.checksum, ctx=job.ctx)
         answer = cast("object", await approve(request))
     except BaseException as error:  # noqa: BLE001  an approver that raises denies the call
@@ -57,11 +57,11 @@ async def refused_by_person(job: CallState, approve: Approve | None) -> Err | No
         )
     if answer is True:
         return None
-    reason = f" The reason: {printable(answer)}" if isinstance(answer, str) and answer else ""
+    reason = f" The reason: {to_printable(answer)}" if isinstance(answer, str) and answer else ""
     return Err("denied", f"The tool {tool.name!r} was not approved, so it was not run.{reason}")
 
 
-def guard_sinks(sinks: SinkPolicy, jobs: Sequence[CallState], *, tainted: bool) -> None:
+def require_sink_approval(sinks: SinkPolicy, jobs: Sequence[CallState], *, tainted: bool) -> None:
     """Require approval for calls to dangerous tools once untrusted content has entered the turn."""
     for job, is_risky in zip(jobs, sinks.judge([job.entry.tool for job in jobs], tainted=tainted), strict=True):
         job.needs_approval = job.needs_approval or is_risky
@@ -74,12 +74,12 @@ async def dry_run_preview(job: CallState) -> Ok | Err:
     """Return the tool's own preview, or a text with the call as it would be made."""
     tool = job.entry.tool
     if tool.preview is not None:
-        return await _previewed(job)
-    shown = _shortened(masked(job.arguments or {}, tool.secret_fields))
+        return await _call_preview(job)
+    shown = _shorten(mask_arguments(job.arguments or {}, tool.secret_fields))
     return Ok(f"[dry-run] {tool.name} would be called with: {to_json(shown).decode()}")
 
 
-async def _previewed(job: CallState) -> Ok | Err:
+async def _call_preview(job: CallState) -> Ok | Err:
     tool = job.entry.tool
     try:
         said: Any = cast("Any", tool.preview)(job.value, job.ctx)
@@ -88,22 +88,22 @@ async def _previewed(job: CallState) -> Ok | Err:
         ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
-        failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
-        return without_secrets(failed, job.arguments, tool.secret_fields)
+        failed = to_err(error, tool=tool.name, expose=tool.expose_errors)
+        return mask_secret_fields(failed, job.arguments, tool.secret_fields)
     if not isinstance(text, str):
-        return invalid_result(tool.name, f"its preview returned {type(text).__name__}, not text")
+        return build_invalid_result(tool.name, f"its preview returned {type(text).__name__}, not text")
     return Ok(f"[dry-run] {_masked(job, text)}")
 
 
 def _masked(job: CallState, text: str) -> str:
-    return secrets_masked(text, job.arguments, job.entry.tool.secret_fields)
+    return mask_secrets(text, job.arguments, job.entry.tool.secret_fields)
 
 
-def _shortened(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _MAX_TEXT:
         return f"{value[:_MAX_TEXT]}...[truncated, {len(value)} chars]"
     if isinstance(value, Mapping):
-        return {key: _shortened(part) for key, part in cast("Mapping[Any, Any]", value).items()}
+        return {key: _shorten(part) for key, part in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):
-        return [_shortened(part) for part in cast("list[Any]", value)]
+        return [_shorten(part) for part in cast("list[Any]", value)]
     return value

@@ -12,7 +12,7 @@ from spindle.calls import Err
 from spindle.execution.admission import AdmissionContext
 from spindle.execution.budget import Budget, fair_share
 from spindle.execution.call_state import CallState
-from spindle.execution.cancellation import asyncio_task, is_scope_cancelled, uncancel_task
+from spindle.execution.cancellation import get_asyncio_task, is_scope_cancelled, uncancel_task
 from spindle.execution.journaling import BatchJournal
 from spindle.execution.resource_locks import LockRequest, ResourceLocks
 from spindle.execution.results import HandlerResult, without_cost
@@ -25,60 +25,60 @@ class Batch:
     __slots__ = (
         "_followers",
         "_leaders",
-        "_tickets",
+        "_lock_requests",
+        "admission",
         "attachments",
         "budget",
         "context",
         "deadline",
-        "house",
-        "recording",
+        "journal",
         "share",
     )
 
     def __init__(
         self,
         calls: int,
-        house: AdmissionContext,
+        admission: AdmissionContext,
         context: ToolContext,
         *,
         budget: Budget,
         timeout_seconds: float | None,
         attachments: Sequence[Any],
-        recording: BatchJournal | None = None,
+        journal: BatchJournal | None = None,
     ) -> None:
-        self.house = house
+        self.admission = admission
         self.context = context
         self.budget = budget
         self.share = budget.chars_for(fair_share(budget.total, calls))
         """Characters that each call is guaranteed."""
         self.deadline = None if timeout_seconds is None else anyio.current_time() + timeout_seconds
         self.attachments = attachments
-        self.recording = recording
+        self.journal = journal
         self._leaders: dict[Any, CallState] | None = None if calls == 1 else {}
         self._followers: list[tuple[CallState, CallState]] = []
-        self._tickets: dict[CallState, LockRequest] = {}
+        self._lock_requests: dict[CallState, LockRequest] = {}
 
-    def join(self, job: CallState, lanes: ResourceLocks) -> bool:
+    def add(self, job: CallState, locks: ResourceLocks) -> bool:
         """Add a call to the batch; return `False` if it is finished or shares the result of an equal call."""
         tool = job.entry.tool
-        if self._leaders is not None and (name := self._shared_name(job)) is not None:
+        if self._leaders is not None and (name := self._sharing_key(job)) is not None:
             leader = self._leaders.setdefault(name, job)
             if leader is not job:
                 self._followers.append((job, leader))
                 return False
         if tool.resources is not None:
-            return self._queue_for_resources(job, lanes)
+            return self._request_locks(job, locks)
         return True
 
-    def _shared_name(self, job: CallState) -> Hashable | None:
+    def _sharing_key(self, job: CallState) -> Hashable | None:
         """Return the key that calls with a shared result have in common; `None` if the call must run by itself."""
         tool = job.entry.tool
         if tool.read_only or tool.cache is not None:
             return (tool, job.checksum)
         # With a journal, equal keys mean the same call, which must not run twice.
-        return None if self.recording is None else (str(job.call.tool_call_id), job.checksum)
+        return None if self.journal is None else (str(job.call.tool_call_id), job.checksum)
 
-    def _queue_for_resources(self, job: CallState, lanes: ResourceLocks) -> bool:
+    def _request_locks(self, job: CallState, locks: ResourceLocks) -> bool:
         tool = job.entry.tool
         try:
             named: Any = tool.resources(job.value) if tool.resources else ()
@@ -90,28 +90,28 @@ class Batch:
             job.finish(HandlerResult(Err("not_available", text, cause=error)))
             return False
         if names:
-            self._tickets[job] = lanes.join(names, shared=tool.read_only)
+            self._lock_requests[job] = locks.request(names, shared=tool.read_only)
         return True
 
-    def ticket(self, job: CallState) -> LockRequest | None:
+    def lock_request(self, job: CallState) -> LockRequest | None:
         """Return the lock request of a call, or `None` if it uses no resources."""
-        return self._tickets.get(job) if self._tickets else None
+        return self._lock_requests.get(job) if self._lock_requests else None
 
     def may_wait_long(self, job: CallState) -> bool:
         """Return whether a call waits for approval or locks before it runs, not only for a slot."""
-        return job.needs_approval or job in self._tickets
+        return job.needs_approval or job in self._lock_requests
 
-    def leave_queues(self, jobs: Iterable[CallState] | None = None) -> None:
+    def release_locks(self, jobs: Iterable[CallState] | None = None) -> None:
         """Release the lock requests of some calls, or all of them, including calls that never ran."""
-        for job in tuple(self._tickets) if jobs is None else jobs:
-            if (ticket := self._tickets.get(job)) is not None:
-                ticket.leave()
+        for job in tuple(self._lock_requests) if jobs is None else jobs:
+            if (ticket := self._lock_requests.get(job)) is not None:
+                ticket.release()
 
     def share_results(self) -> None:
         """Copy the results of calls that ran to their duplicates."""
         for job, leader in self._followers:
             if leader.settled is not None:
-                job.record = None if leader.record is None else leader.record.shared()
+                job.journal_state = None if leader.journal_state is None else leader.journal_state.for_duplicate()
                 job.finish(leader.settled if leader.is_from_record else without_cost(leader.settled))
 
 
@@ -139,7 +139,7 @@ async def run_all(batch: Batch, jobs: Sequence[CallState], run: Run, *, workers:
 
 async def _run_here(run: Run, job: CallState, batch: Batch) -> None:
     """Run a single call in the caller's task; raise a cancellation that the tool swallowed."""
-    task = asyncio_task()
+    task = get_asyncio_task()
     before = 0 if task is None else task.cancelling()
     await run(job, batch)
     if task is not None and task.cancelling() > before:
@@ -168,12 +168,12 @@ class _WorkerPool:
         self._queue = iter(jobs)
         self._waiting = len(jobs)
         self._run = run
-        self._may_start = most - 1
+        self._workers_left = most - 1
 
     async def work(self) -> None:
         """Run calls from the queue until it is empty."""
-        for _ in range(min(2, self._may_start, self._waiting - 1)):
-            self._may_start -= 1
+        for _ in range(min(2, self._workers_left, self._waiting - 1)):
+            self._workers_left -= 1
             self._group.start_soon(self.work)
         run, batch = self._run, self._batch
         for job in self._queue:
@@ -190,16 +190,16 @@ class Slots:
         self._free = count
         self._waiting: deque[anyio.Event] = deque()
 
-    def take_free(self) -> bool:
+    def acquire_nowait(self) -> bool:
         """Acquire a slot if one is free and no task waits; return whether it was acquired."""
         if not self._free or self._waiting:
             return False
         self._free -= 1
         return True
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Acquire a slot, waiting if none is free."""
-        if self.take_free():
+        if self.acquire_nowait():
             return
         mine = anyio.Event()
         self._waiting.append(mine)
@@ -207,12 +207,12 @@ class Slots:
             await mine.wait()
         except BaseException:
             if mine.is_set():
-                self.give()  # the slot was assigned while this task was being cancelled
+                self.release()  # the slot was assigned while this task was being cancelled
             else:
                 self._waiting.remove(mine)
             raise
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Release the slot, or pass it to the task that has waited longest."""
         if self._waiting:
             self._waiting.popleft().set()
@@ -267,6 +267,6 @@ async def record_cancelled(jobs: Sequence[CallState], batch: Batch) -> None:
         job.ctx.cancel()
         if job.settled is None:
             job.finish(HandlerResult(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
-    if batch.recording is not None:
+    if batch.journal is not None:
         with anyio.move_on_after(5, shield=True):
-            await batch.recording.finish(jobs, in_haste=True)
+            await batch.journal.finish(jobs, skip_media=True)

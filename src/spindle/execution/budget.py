@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from spindle.artifacts.tokens import MACHINE_BYTES_PER_TOKEN, PROSE_BYTES_PER_TOKEN, estimate, is_prose
+from spindle.artifacts.tokens import MACHINE_BYTES_PER_TOKEN, PROSE_BYTES_PER_TOKEN, estimate_from_bytes, is_prose
 from spindle.errors import InvalidBudgetError
 
 Unit: TypeAlias = Literal["chars", "tokens"]
@@ -56,7 +56,7 @@ class Budget:
         return size if self.tokens is None else int(size * MACHINE_BYTES_PER_TOKEN)
 
     @property
-    def most_chars(self) -> int:
+    def max_chars(self) -> int:
         """The largest number of characters that can fit into the whole budget."""
         return self.total if self.tokens is None else int(self.total * PROSE_BYTES_PER_TOKEN)
 
@@ -64,7 +64,7 @@ class Budget:
         """Return the size of `text` in this unit: code points, or estimated tokens."""
         if self.tokens is None:
             return len(text)
-        return estimate(_byte_length(text), prose=is_prose(text[:_SAMPLE_CHARS]))
+        return estimate_from_bytes(_byte_length(text), prose=is_prose(text[:_SAMPLE_CHARS]))
 
     def cut(self, text: str, size: int) -> str:
         """Return the longest prefix of `text` that takes at most `size`.
@@ -120,11 +120,11 @@ def allot(total: int, wants: Sequence[int]) -> list[int]:
     """
     if sum(wants) <= total:
         return list(wants)
-    level = _level(max(total, 0), sorted(wants))
+    level = _find_max_share(max(total, 0), sorted(wants))
     return [min(want, level) for want in wants]
 
 
-def _level(left: int, ascending: list[int]) -> int:
+def _find_max_share(left: int, ascending: list[int]) -> int:
     """Return the largest room any want can get (max-min fairness)."""
     for place, want in enumerate(ascending):
         share = left // (len(ascending) - place)
@@ -139,7 +139,7 @@ def truncation_marker(total_chars: int) -> str:
     return f"\n[truncated — {total_chars} chars total]"
 
 
-def kept_line(artifact_id: str, readers: Sequence[str]) -> str:
+def spool_note(artifact_id: str, readers: Sequence[str]) -> str:
     """Return the line after the marker: how to read the rest."""
     shown = _quoted(artifact_id)
     if not readers:

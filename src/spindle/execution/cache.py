@@ -21,7 +21,7 @@ class ResultCache:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: OrderedDict[Hashable, tuple[float, HandlerResult]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[float, HandlerResult]] = OrderedDict()
 
     def key(self, job: CallState, filter: ToolFilter | None) -> Hashable | None:
         """Return the cache key of a call, or `None` if its result must not be cached.
@@ -44,14 +44,14 @@ class ResultCache:
 
     def get(self, key: Hashable) -> HandlerResult | None:
         """Return the cached result of a key, or `None` if there is none or it has expired."""
-        kept = self._kept.get(key)
+        kept = self._entries.get(key)
         if kept is None:
             return None
         expires, settled = kept
         if self._clock() >= expires:
-            del self._kept[key]
+            del self._entries[key]
             return None
-        self._kept.move_to_end(key)
+        self._entries.move_to_end(key)
         return without_cost(_copy(settled))
 
     def put(self, key: Hashable, settled: HandlerResult, ttl_seconds: float) -> None:
@@ -59,10 +59,10 @@ class ResultCache:
         if not settled.result.ok:
             return
         with suppress(Exception):  # a result that cannot be copied is not cached
-            self._kept[key] = (self._clock() + ttl_seconds, _copy(settled))
-            self._kept.move_to_end(key)
-        while len(self._kept) > MAX_ENTRIES:
-            self._kept.popitem(last=False)
+            self._entries[key] = (self._clock() + ttl_seconds, _copy(settled))
+            self._entries.move_to_end(key)
+        while len(self._entries) > MAX_ENTRIES:
+            self._entries.popitem(last=False)
 
 
 def _copy(settled: HandlerResult) -> HandlerResult:
@@ -70,10 +70,10 @@ def _copy(settled: HandlerResult) -> HandlerResult:
     result = settled.result
     if not isinstance(result, Ok) or result.structured is None:
         return settled
-    return HandlerResult(replace(result, structured=_copied(result.structured)), settled.full_bytes)
+    return HandlerResult(replace(result, structured=_copy_value(result.structured)), settled.full_bytes)
 
 
-def _copied(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     try:
         return marshal.loads(marshal.dumps(value))  # noqa: S302  bytes made here; several times faster than deepcopy for plain values
     except ValueError:

@@ -32,7 +32,7 @@ class JournalState:
     media: list[dict[str, Any]] | None = None
     """JSON descriptions of its media; `None` until they were built."""
 
-    def shared(self) -> "JournalState":
+    def for_duplicate(self) -> "JournalState":
         """Return the state for a duplicate call that shares this result; it is not written again."""
         return JournalState(self.key, answer=self.answer, is_recorded=True)
 
@@ -42,7 +42,7 @@ class CallState:
     """The state of one call, filled in step by step by admission, execution and truncation."""
 
     call: Call
-    begun: float
+    started: float
     entry: Entry = None  # type: ignore[assignment]  # set by the first admission check
     runnable: Runnable = None  # type: ignore[assignment]
     arguments: dict[str, Any] | None = None
@@ -52,14 +52,14 @@ class CallState:
     ctx: ToolContext = None  # type: ignore[assignment]
     settled: HandlerResult | None = None
     reduced: Ok | Err | None = None
-    is_trimmed: bool = False
+    is_truncated: bool = False
     """Whether the budget truncated the text."""
     duration_ms: float = 0.0
     attempts: int = 0
     known_checksum: str | None = None
     needs_approval: bool = False
     """Whether approval is required, by the tool or by the sink policy."""
-    record: JournalState | None = None
+    journal_state: JournalState | None = None
     """`None` without a journal, and until the journal was asked about the call."""
 
     @property
@@ -71,7 +71,11 @@ class CallState:
     @property
     def is_from_record(self) -> bool:
         """Whether the result was read from the journal; it is then returned unchanged."""
-        return self.record is not None and self.record.answer is not None and self.settled is self.record.answer
+        return (
+            self.journal_state is not None
+            and self.journal_state.answer is not None
+            and self.settled is self.journal_state.answer
+        )
 
     @property
     def spool_id(self) -> str:
@@ -89,7 +93,7 @@ class CallState:
         """Store the result of the call and its duration."""
         self.settled = settled
         self.reduced = settled.result
-        self.duration_ms = (time.perf_counter() - self.begun) * 1000
+        self.duration_ms = (time.perf_counter() - self.started) * 1000
 
     def outcome(self, *, from_artifact_tool: bool) -> CallOutcome:
         """Return the outcome of the call."""
@@ -115,7 +119,7 @@ class CallState:
         return lambda: _checksum(call, arguments)
 
 
-def call_checksum(call: Call) -> str:
+def compute_call_checksum(call: Call) -> str:
     """Return the checksum of a call that was not admitted yet."""
     try:
         arguments = read_arguments(call.args, tool=call.name, empty_ok=True)
@@ -124,7 +128,7 @@ def call_checksum(call: Call) -> str:
     return _checksum(call, arguments)
 
 
-def identity_of(call: Call, arguments: dict[str, Any] | None, context: ToolContext) -> tuple[str, str]:
+def compute_identity(call: Call, arguments: dict[str, Any] | None, context: ToolContext) -> tuple[str, str]:
     """Return a call's checksum and idempotency key.
 
     Takes no `CallState`: the context keeps this function, and a state would make a reference cycle with it.
@@ -141,10 +145,10 @@ def _checksum(call: Call, arguments: dict[str, Any] | None) -> str:
             given = read_arguments(call.args, tool=call.name, empty_ok=True)
         return checksum(call.name, given)
     except Exception:  # noqa: BLE001  a call without canonical JSON is refused, but its outcome needs a checksum
-        return checksum(call.name, _last_resort(given))
+        return checksum(call.name, _to_ascii(given))
 
 
-def _last_resort(given: object) -> str:
+def _to_ascii(given: object) -> str:
     try:
         return ascii(given)
     except Exception:  # noqa: BLE001

@@ -15,25 +15,25 @@ def external_cancellation(error: BaseException, scope: anyio.CancelScope | None 
     """
     if isinstance(error, GeneratorExit):
         # Event loops never throw it into a running task; only a coroutine that is closed receives it.
-        return None if _a_loop_runs_here() else error
+        return None if _is_in_event_loop() else error
     if isinstance(error, Exception):
         return None
-    cancelled = _first(error, anyio.get_cancelled_exc_class())
+    cancelled = _find_exception(error, anyio.get_cancelled_exc_class())
     # A tool may raise it itself, or await something that was cancelled; neither is an external cancellation.
-    if cancelled is None or not ((scope and scope.cancel_called) or is_scope_cancelled() or cancel_requests()):
+    if cancelled is None or not ((scope and scope.cancel_called) or is_scope_cancelled() or count_cancel_requests()):
         return None
     return cancelled
 
 
-async def reraise(ending: BaseException) -> NoReturn:
+async def reraise(cancellation: BaseException) -> NoReturn:
     """Propagate an external cancellation.
 
     A tool may raise its own cancellation while its scope is cancelled. On asyncio no scope recognises that exception,
     and it would cancel more than the scope, so the exception of the scope is raised first.
     """
-    if not isinstance(ending, GeneratorExit):
+    if not isinstance(cancellation, GeneratorExit):
         await anyio.lowlevel.checkpoint_if_cancelled()
-    raise ending
+    raise cancellation
 
 
 def is_scope_cancelled() -> bool:
@@ -41,28 +41,28 @@ def is_scope_cancelled() -> bool:
     return anyio.current_effective_deadline() == -math.inf
 
 
-def cancel_requests() -> int:
+def count_cancel_requests() -> int:
     """Return the pending `Task.cancel` requests of this asyncio task, which cancel scopes do not track."""
-    task = asyncio_task()
+    task = get_asyncio_task()
     return 0 if task is None else task.cancelling()
 
 
 def uncancel_task() -> None:
     """Undo the `Task.cancel` requests that a tool made on its own task."""
-    task = asyncio_task()
+    task = get_asyncio_task()
     while task is not None and task.cancelling():
         task.uncancel()
 
 
-def _first(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+def _find_exception(error: BaseException, kind: type[BaseException]) -> BaseException | None:
     """Return the first exception of that class, also inside an exception group, or `None`."""
     if isinstance(error, BaseExceptionGroup):
         parts = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        return next((found for part in parts if (found := _first(part, kind)) is not None), None)
+        return next((found for part in parts if (found := _find_exception(part, kind)) is not None), None)
     return error if isinstance(error, kind) else None
 
 
-def _a_loop_runs_here() -> bool:
+def _is_in_event_loop() -> bool:
     try:
         anyio.get_cancelled_exc_class()
     except anyio.NoEventLoopError:
@@ -70,7 +70,7 @@ def _a_loop_runs_here() -> bool:
     return True
 
 
-def asyncio_task() -> Any:
+def get_asyncio_task() -> Any:
     """Return the current asyncio task, or `None` on another event loop."""
     asyncio = sys.modules.get("asyncio")
     try:

@@ -17,12 +17,12 @@ from spindle.calls import Call, CallOutcome, Err
 from spindle.capabilities.declare import NO_CAPABILITIES
 from spindle.capabilities.resolve import NO_BACKENDS, Backends
 from spindle.capabilities.secrets.secret import Redactor
-from spindle.execution.admission import AdmissionContext, admit, refused_by_checks
-from spindle.execution.approval import Approve, dry_run_preview, guard_sinks, refused_by_person
+from spindle.execution.admission import AdmissionContext, admit, run_tool_checks
+from spindle.execution.approval import Approve, dry_run_preview, request_approval, require_sink_approval
 from spindle.execution.batch import Batch, Slots, record_cancelled, run_all, run_until_aborted
 from spindle.execution.budget import Budget, fair_share
 from spindle.execution.cache import ResultCache
-from spindle.execution.call_state import CallState, identity_of
+from spindle.execution.call_state import CallState, compute_identity
 from spindle.execution.cancellation import external_cancellation, reraise
 from spindle.execution.fit_results import all_fit, fit_to_budget, fits_untruncated
 from spindle.execution.interceptors import (
@@ -30,25 +30,25 @@ from spindle.execution.interceptors import (
     CallObserver,
     Interceptor,
     finish_observers,
-    intercepted,
+    run_interceptors,
     split_observers,
     start_observers,
     with_observers,
 )
-from spindle.execution.invoke import Attempts, Retries, Run, with_capabilities
-from spindle.execution.journaling import BatchJournal, following
+from spindle.execution.invoke import HandlerRunner, Retries, Run, with_capabilities
+from spindle.execution.journaling import BatchJournal, notify_on_end
 from spindle.execution.reducers import ReduceInfo, ReducerRegistry, safe_reduce
 from spindle.execution.resource_locks import ResourceLocks
-from spindle.execution.results import HandlerResult, err_of, redacted, with_clean_artifact
+from spindle.execution.results import HandlerResult, redact_artifact, redact_result, to_err
 from spindle.execution.settings import check_executor_parts, check_executor_settings
-from spindle.execution.transport import Local, Transport
+from spindle.execution.transport import SyncHandlerRunner, Transport
 from spindle.journal.journal import Journal
-from spindle.tools.context import ToolContext, as_tool_context
-from spindle.tools.filters import ToolFilter, checked_filter
+from spindle.tools.context import ToolContext, to_tool_context
+from spindle.tools.filters import ToolFilter, validate_filter
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.labels import SinkPolicy
 
-_MEMORY: Any = object()
+_DEFAULT_SPOOL: Any = object()
 _SAME: Any = object()
 
 
@@ -66,7 +66,7 @@ class Executor:
         backends: Backends | None = None,
         reducers: ReducerRegistry | None = None,
         budget: Budget | None = None,
-        spool: Spool | None = _MEMORY,
+        spool: Spool | None = _DEFAULT_SPOOL,
         journal: Journal | None = None,
         transport: Transport | None = None,
         concurrency: int = 64,
@@ -80,26 +80,26 @@ class Executor:
     ) -> None:
         check_executor_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
         check_executor_parts(
-            backends=backends, reducers=reducers, budget=budget, spool=None if spool is _MEMORY else spool
+            backends=backends, reducers=reducers, budget=budget, spool=None if spool is _DEFAULT_SPOOL else spool
         )
         check_executor_parts(journal=journal, transport=transport, approve=approve, sinks=sinks, retries=retries)
         self._registry = registry
         self._backends = backends or NO_BACKENDS
         self._reducers = reducers
         self._budget = budget or Budget()
-        self._spool = Spool.memory() if spool is _MEMORY else spool
+        self._spool = Spool.memory() if spool is _DEFAULT_SPOOL else spool
         self._journal = journal
         self._timeout_seconds = timeout_seconds
         self._batch_timeout_seconds = batch_timeout_seconds
-        self._interceptors, self._witnesses = split_observers(interceptors)
+        self._interceptors, self._observers = split_observers(interceptors)
         self._approve = approve
         self._sinks = sinks
-        self._local = Local(concurrency)
-        self._attempts = Attempts(retries or Retries(), self._local, transport)
+        self._local = SyncHandlerRunner(concurrency)
+        self._attempts = HandlerRunner(retries or Retries(), self._local, transport)
         self._explain_repairs = repair == "explain"
         self._cache = ResultCache(time.monotonic)
         self._redactor = Redactor()
-        self._lanes = ResourceLocks()
+        self._locks = ResourceLocks()
         self._concurrency, self._slots = concurrency, Slots(concurrency)
 
     @property
@@ -147,14 +147,14 @@ class Executor:
             InvalidToolFilterError: `filter` is not a filter.
             InvalidBudgetError: `ctx.result_budget_chars` is not a positive integer.
         """
-        context = as_tool_context(ctx)
+        context = to_tool_context(ctx)
         begun = time.perf_counter()
         jobs = [CallState(call, begun) for call in calls]
-        batch = self._batch(len(jobs), context, checked_filter(filter), attachments)
-        watches = start_observers(self._witnesses, context) if self._witnesses else ()
-        waiting = [job for job in jobs if self._is_admitted(job, batch)]
+        batch = self._build_batch(len(jobs), context, validate_filter(filter), attachments)
+        watches = start_observers(self._observers, context) if self._observers else ()
+        waiting = [job for job in jobs if self._admit(job, batch)]
         if self._sinks is not None:
-            guard_sinks(self._sinks, waiting, tainted=context.tainted)
+            require_sink_approval(self._sinks, waiting, tainted=context.tainted)
         try:
             stop = None if context is ctx else getattr(ctx, "abort_signal", None)
             run = partial(self._run_all, waiting, batch, watches)
@@ -163,46 +163,48 @@ class Executor:
             if self._reducers is not None:
                 for job in jobs:
                     self._reduce(job, self._reducers)
-            new = jobs if batch.recording is None else [job for job in jobs if not job.is_from_record]
+            new = jobs if batch.journal is None else [job for job in jobs if not job.is_from_record]
             if not all_fit(new, batch.budget):
                 await fit_to_budget(new, batch.budget, self._spool, self._redactor.redact)
-            if batch.recording is not None:
-                await batch.recording.finish(jobs)
+            if batch.journal is not None:
+                await batch.journal.finish(jobs)
         except anyio.get_cancelled_exc_class():
             await record_cancelled(waiting, batch)
             raise
         finally:
-            batch.leave_queues()
+            batch.release_locks()
             if watches:
                 finish_observers(watches, jobs, context.events)
         await context.events.flush()
         return [job.outcome(from_artifact_tool=_is_reader(job)) for job in jobs]
 
-    async def _run_all(self, jobs: Sequence[CallState], batch: Batch, watches: Sequence[BatchObserver]) -> None:
+    async def _run_all(self, jobs: Sequence[CallState], batch: Batch, observers: Sequence[BatchObserver]) -> None:
         """Run the calls; with a journal, write the intent of each before it runs and its outcome afterwards."""
-        run = self._run if batch.deadline is None else self._run_in_time
-        if watches:
-            run = with_observers(run, watches)
-        recording = batch.recording
+        run = self._run if batch.deadline is None else self._run_with_deadline
+        if observers:
+            run = with_observers(run, observers)
+        recording = batch.journal
         if recording is None:
             await run_all(batch, jobs, run, workers=self._concurrency)
             return
-        await recording.begin([job for job in jobs if not self._must_be_asked(job)])
-        batch.leave_queues(job for job in jobs if job.settled is not None)
+        await recording.begin([job for job in jobs if not self._is_intent_deferred(job)])
+        batch.release_locks(job for job in jobs if job.settled is not None)
         left = [job for job in jobs if job.settled is None]
         if len(left) <= 1:  # no other outcome would have to wait for this call
             await run_all(batch, left, run, workers=self._concurrency)
             return
-        run = following(run, recording)
+        run = notify_on_end(run, recording)
         async with recording.flush_in_background():
             await run_all(batch, left, run, workers=self._concurrency)
 
-    def _must_be_asked(self, job: CallState) -> bool:
+    def _is_intent_deferred(self, job: CallState) -> bool:
         """Return whether a check, approval, cache or interceptor may still answer; the intent is then written later."""
         tool = job.entry.tool
         return bool(self._interceptors or tool.checks or job.needs_approval or tool.cache is not None)
 
-    def _batch(self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]) -> Batch:
+    def _build_batch(
+        self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]
+    ) -> Batch:
         total = context.result_budget_chars
         budget = self._budget if total is None else Budget(total or 1)
         journal = None if context.dry_run else self._journal
@@ -213,10 +215,10 @@ class Executor:
             budget=budget,
             timeout_seconds=self._batch_timeout_seconds,
             attachments=attachments,
-            recording=None if journal is None else self._recording(journal, context, budget, calls),
+            journal=None if journal is None else self._build_journal(journal, context, budget, calls),
         )
 
-    def _recording(self, journal: Journal, context: ToolContext, budget: Budget, calls: int) -> BatchJournal:
+    def _build_journal(self, journal: Journal, context: ToolContext, budget: Budget, calls: int) -> BatchJournal:
         reducers, share = self._reducers, fair_share(budget.total, calls)
 
         def is_final(job: CallState) -> bool:
@@ -225,10 +227,10 @@ class Executor:
 
         return BatchJournal(journal, context, self._spool, is_final)
 
-    def _is_admitted(self, job: CallState, batch: Batch) -> bool:
+    def _admit(self, job: CallState, batch: Batch) -> bool:
         """Run the admission checks; if they pass, create the call's context and add it to the batch."""
-        job.begun = time.perf_counter()
-        refused = admit(job, batch.house)
+        job.started = time.perf_counter()
+        refused = admit(job, batch.admission)
         if refused is not None:
             job.finish(HandlerResult(refused))
             return False
@@ -237,91 +239,91 @@ class Executor:
         job.ctx = context.for_call(
             tool_name=tool.name,
             tool_call_id=job.call.tool_call_id,
-            identify=partial(identity_of, job.call, job.arguments, context),
+            identify=partial(compute_identity, job.call, job.arguments, context),
             redact=self._redactor.redact,
             result_budget_chars=batch.share if cap is None else min(batch.share, cap),
             deadline=None,
         )
         job.needs_approval = tool.requires_approval
-        return batch.join(job, self._lanes)
+        return batch.add(job, self._locks)
 
     async def _run(self, job: CallState, batch: Batch) -> None:
         """Run one admitted call inside the user's interceptors and store its result in `job`."""
-        job.begun = time.perf_counter()
+        job.started = time.perf_counter()
         try:
             if self._interceptors:
-                job.finish(await self._intercepted(job, batch))
+                job.finish(await self._run_intercepted(job, batch))
             else:
                 job.finish(await self._perform(job, batch))
         except BaseException as error:  # noqa: BLE001  every failure around a call becomes its result
             ending = external_cancellation(error)
             if ending is not None:
                 await reraise(ending)
-            job.finish(HandlerResult(err_of(error, tool=job.call.name)))
+            job.finish(HandlerResult(to_err(error, tool=job.call.name)))
         finally:
-            if (ticket := batch.ticket(job)) is not None:
-                ticket.leave()
+            if (ticket := batch.lock_request(job)) is not None:
+                ticket.release()
 
-    async def _run_in_time(self, job: CallState, batch: Batch) -> None:
+    async def _run_with_deadline(self, job: CallState, batch: Batch) -> None:
         """Run one call of a batch that has a deadline; waiting for approval or locks counts towards it."""
         with anyio.CancelScope(deadline=cast("float", batch.deadline)) as scope:
             await self._run(job, batch)
         if scope.cancel_called and (job.settled is None or not job.settled.result.ok):
             job.ctx.cancel()
-            job.finish(HandlerResult(_timed_out(job.call.name)))
+            job.finish(HandlerResult(_build_timeout(job.call.name)))
 
-    async def _intercepted(self, job: CallState, batch: Batch) -> HandlerResult:
+    async def _run_intercepted(self, job: CallState, batch: Batch) -> HandlerResult:
         async def inner() -> CallOutcome:
             job.finish(await self._perform(job, batch))
             return job.outcome(from_artifact_tool=_is_reader(job))
 
-        return await intercepted(job, self._interceptors, inner)
+        return await run_interceptors(job, self._interceptors, inner)
 
     async def _perform(self, job: CallState, batch: Batch) -> HandlerResult:
         """Run one admitted call: the tool's own checks, approval, dry run, cache, journal, then the handler."""
         tool = job.entry.tool
         if tool.checks:
-            refused = await refused_by_checks(job)
+            refused = await run_tool_checks(job)
             if refused is not None:
                 return HandlerResult(refused)
         if job.needs_approval:
-            refused = await refused_by_person(job, self._approve)
+            refused = await request_approval(job, self._approve)
             if refused is not None:
                 return HandlerResult(refused)
         if job.ctx.dry_run:
-            return redacted(await self._granted(job, batch, _foretell), self._redactor)
-        key = None if tool.cache is None else self._cache.key(job, batch.house.filter)
+            return redact_result(await self._run_with_capabilities(job, batch, _run_preview), self._redactor)
+        key = None if tool.cache is None else self._cache.key(job, batch.admission.filter)
         cached = None if key is None else self._cache.get(key)
         if cached is not None:
             return cached
-        if batch.recording is not None:
-            answer = await batch.recording.admit(job, timeout_seconds=self._seconds(job))
+        if batch.journal is not None:
+            answer = await batch.journal.admit(job, timeout_seconds=self._get_timeout(job))
             if answer is not None:
                 return answer
-        settled = redacted(await self._granted(job, batch, self._attempt), self._redactor)
-        settled = await with_clean_artifact(settled, self._redactor)
+        settled = redact_result(await self._run_with_capabilities(job, batch, self._attempt), self._redactor)
+        settled = await redact_artifact(settled, self._redactor)
         if key is not None and tool.cache is not None:
             self._cache.put(key, settled, tool.cache.ttl_seconds)
         return settled
 
-    def _granted(self, job: CallState, batch: Batch, run: Run) -> Awaitable[HandlerResult]:
+    def _run_with_capabilities(self, job: CallState, batch: Batch, run: Run) -> Awaitable[HandlerResult]:
         if job.entry.tool.capabilities is NO_CAPABILITIES:
             return run(job, batch)
         return with_capabilities(job, batch, run, backends=self._backends, spool=self._spool, redactor=self._redactor)
 
     async def _attempt(self, job: CallState, batch: Batch) -> HandlerResult:
         """Acquire the call's resource locks and a slot, then run it with its timeout."""
-        ticket, slots = batch.ticket(job), self._slots
+        ticket, slots = batch.lock_request(job), self._slots
         if ticket is not None:
-            await ticket.ready()
-        if not slots.take_free():
-            await slots.take()
+            await ticket.wait_ready()
+        if not slots.acquire_nowait():
+            await slots.acquire()
         try:
-            seconds = self._seconds(job)
+            seconds = self._get_timeout(job)
             if batch.deadline is not None:
                 seconds = min(seconds, batch.deadline - anyio.current_time())
                 if seconds <= 0:
-                    return HandlerResult(_timed_out(job.call.name))
+                    return HandlerResult(_build_timeout(job.call.name))
             if seconds is math.inf:
                 return await self._attempts.run(job, anyio.CancelScope())
             job.ctx.deadline = time.monotonic() + seconds
@@ -331,11 +333,11 @@ class Executor:
                 if settled.result.ok or not scope.cancel_called:
                     return settled
         finally:
-            slots.give()
+            slots.release()
         job.ctx.cancel()
-        return HandlerResult(_timed_out(job.call.name))
+        return HandlerResult(_build_timeout(job.call.name))
 
-    def _seconds(self, job: CallState) -> float:
+    def _get_timeout(self, job: CallState) -> float:
         return job.entry.tool.timeout_seconds or self._timeout_seconds or math.inf
 
     def _reduce(self, job: CallState, reducers: ReducerRegistry) -> None:
@@ -350,11 +352,11 @@ class Executor:
         job.reduced = safe_reduce(reducer, job.settled.result, info, warn=warn)
 
 
-async def _foretell(job: CallState, batch: Batch) -> HandlerResult:  # noqa: ARG001
+async def _run_preview(job: CallState, batch: Batch) -> HandlerResult:  # noqa: ARG001
     return HandlerResult(await dry_run_preview(job))
 
 
-def _timed_out(tool: str) -> Err:
+def _build_timeout(tool: str) -> Err:
     text = f"The tool {tool!r} took too long and was cancelled. Ask for less, or try something else."
     return Err("timed_out", text, retryable=True)
 

@@ -20,15 +20,15 @@ Interceptor: TypeAlias = Callable[[Call, ToolContext, Next], Awaitable[CallOutco
 """`async (call, ctx, next) -> CallOutcome`; calls `await next()` to continue, or returns its own outcome."""
 
 
-async def intercepted(
+async def run_interceptors(
     job: CallState, interceptors: Sequence[Interceptor], inner: Callable[[], Awaitable[CallOutcome]]
 ) -> HandlerResult:
     """Run the call inside its interceptors; reject the call if one raises or returns something else than an outcome."""
-    once = _Once(job, inner)
+    once = _InnerCall(job, inner)
 
     def layer(index: int) -> Next:
         async def go_on(*given: Any) -> CallOutcome:
-            _refuse_changes(given, job)
+            _check_unchanged(given, job)
             if index == len(interceptors):
                 return await once.run()
             return await interceptors[index](job.call, job.ctx, layer(index + 1))
@@ -42,19 +42,19 @@ async def intercepted(
         if ending is not None:
             raise ending from None
         job.ctx.events.warn(f"an interceptor of {job.call.name!r} failed", source="interceptor", error=error)
-        return HandlerResult(_refusal(job, error))
+        return HandlerResult(_build_refusal(job, error))
     if not isinstance(outcome, CallOutcome) or not isinstance(cast("object", outcome.result), (Ok, Err)):
         kind = type(cast("object", outcome)).__name__
         job.ctx.events.warn(
             f"an interceptor of {job.call.name!r} returned {kind}, expected a CallOutcome", source="interceptor"
         )
-        return HandlerResult(_refusal(job, None))
+        return HandlerResult(_build_refusal(job, None))
     if job.settled is not None and outcome.result is job.settled.result:
         return job.settled
-    return _answered(job, outcome.result)
+    return _normalize_answer(job, outcome.result)
 
 
-class _Once:
+class _InnerCall:
     """The innermost step of the chain; runs the call at most once, however often `next()` is called."""
 
     def __init__(self, job: CallState, inner: Callable[[], Awaitable[CallOutcome]]) -> None:
@@ -78,7 +78,7 @@ class _Once:
         return self._outcome
 
 
-def _refuse_changes(given: tuple[Any, ...], job: CallState) -> None:
+def _check_unchanged(given: tuple[Any, ...], job: CallState) -> None:
     """Reject a call that differs from the admitted one: the admission checks did not see it."""
     for thing in given:
         if isinstance(thing, Call) and thing is not job.call and thing != job.call:
@@ -88,7 +88,7 @@ def _refuse_changes(given: tuple[Any, ...], job: CallState) -> None:
             )
 
 
-def _answered(job: CallState, result: Ok | Err) -> HandlerResult:
+def _normalize_answer(job: CallState, result: Ok | Err) -> HandlerResult:
     """Normalize an interceptor's own result like the tool's; it is never more trusted than the tool."""
     tool = job.entry.tool
     settled = normalize(result, tool=tool.name, trusted=tool.trusted)
@@ -97,7 +97,7 @@ def _answered(job: CallState, result: Ok | Err) -> HandlerResult:
     return settled
 
 
-def _refusal(job: CallState, error: BaseException | None) -> Err:
+def _build_refusal(job: CallState, error: BaseException | None) -> Err:
     name = job.call.name
     if job.attempts:
         return Err("execution_failed", f"The tool {name!r} ran, but a check after it failed.", cause=error)
@@ -174,10 +174,10 @@ def split_observers(
     return tuple(interceptors), tuple(witnesses)
 
 
-def start_observers(witnesses: Sequence[CallObserver], context: ToolContext) -> tuple[BatchObserver, ...]:
+def start_observers(observers: Sequence[CallObserver], context: ToolContext) -> tuple[BatchObserver, ...]:
     """Start the observers of a batch; an observer that raises is skipped with a warning."""
     watches: tuple[BatchObserver, ...] = ()
-    for witness in witnesses:
+    for witness in observers:
         try:
             watch = witness.watch(context)
         except Exception as error:  # noqa: BLE001  an observer must not fail a batch
@@ -188,31 +188,31 @@ def start_observers(witnesses: Sequence[CallObserver], context: ToolContext) -> 
     return watches
 
 
-def with_observers(run: Run, watches: Sequence[BatchObserver]) -> Run:
+def with_observers(run: Run, observers: Sequence[BatchObserver]) -> Run:
     """Return `run` wrapped so that the observers are notified of the start and the end of each call."""
 
     async def run_watched(job: CallState, batch: Batch) -> None:
         events = batch.context.events
-        for watch in watches:
-            _safely(events, watch.begin, job)
+        for watch in observers:
+            _notify_observer(events, watch.begin, job)
         try:
             await run(job, batch)
         finally:
-            for watch in reversed(watches):
-                _safely(events, watch.end, job)
+            for watch in reversed(observers):
+                _notify_observer(events, watch.end, job)
 
     return run_watched
 
 
-def finish_observers(watches: Sequence[BatchObserver], jobs: Sequence[CallState], events: Events) -> None:
+def finish_observers(observers: Sequence[BatchObserver], jobs: Sequence[CallState], events: Events) -> None:
     """Notify the observers of a batch of the results of its calls."""
-    for watch in watches:
-        _safely(events, watch.close, jobs)
+    for watch in observers:
+        _notify_observer(events, watch.close, jobs)
 
 
-def _safely(events: Events, tell: Callable[..., None], told: object) -> None:
+def _notify_observer(events: Events, notify: Callable[..., None], argument: object) -> None:
     try:
-        tell(told)
+        notify(argument)
     except Exception as error:  # noqa: BLE001  an observer must not fail a batch
         _warn(events, error)
 

@@ -9,17 +9,17 @@ import anyio
 from spindle.artifacts.spool import Spool
 from spindle.calls import Err
 from spindle.capabilities.declare import CallScope
-from spindle.capabilities.resolve import Backends, close_handles, handles
+from spindle.capabilities.resolve import Backends, close_handles, open_handles
 from spindle.capabilities.secrets.secret import Redactor
 from spindle.execution.batch import Batch
 from spindle.execution.call_state import CallState
 from spindle.execution.cancellation import external_cancellation, reraise
-from spindle.execution.results import HandlerResult, err_of, normalize, without_secrets
-from spindle.execution.transport import Local, Transport, carried
-from spindle.tools.arguments import own_copy
-from spindle.tools.invocation import Observed
+from spindle.execution.results import HandlerResult, mask_secret_fields, normalize, to_err
+from spindle.execution.transport import SyncHandlerRunner, Transport, execute_remotely
+from spindle.tools.arguments import copy_arguments
+from spindle.tools.invocation import ObservedCall
 
-_MOST_DOUBLINGS = 30
+_MAX_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,13 +32,13 @@ class Retries:
 
     def wait_seconds(self, attempt: int) -> float:
         """Return the wait after an attempt, counted from 1; it doubles each time."""
-        return min(self.first_wait_seconds * 2 ** min(attempt - 1, _MOST_DOUBLINGS), self.max_wait_seconds)
+        return min(self.first_wait_seconds * 2 ** min(attempt - 1, _MAX_DOUBLINGS), self.max_wait_seconds)
 
 
-class Attempts:
+class HandlerRunner:
     """Runs handlers on the event loop, in a thread, in a process, or through a transport."""
 
-    def __init__(self, retries: Retries, local: Local, transport: Transport | None) -> None:
+    def __init__(self, retries: Retries, local: SyncHandlerRunner, transport: Transport | None) -> None:
         self._retries = retries
         self._local = local
         self._transport = transport
@@ -51,7 +51,7 @@ class Attempts:
             if events.heard("tool_progress"):
                 await events.flush()
             return settled_now
-        observed = Observed(tool=job.runnable, context=job.ctx, checksum=job.checksum)
+        observed = ObservedCall(tool=job.runnable, context=job.ctx, checksum=job.checksum)
         settled: list[HandlerResult] = []
 
         async def body() -> Any:
@@ -63,27 +63,27 @@ class Attempts:
 
     def _run(self, job: CallState, scope: anyio.CancelScope) -> Coroutine[Any, Any, HandlerResult]:
         """Run idempotent tools with retries and all others once."""
-        return self._repeatedly(job, scope) if job.entry.tool.idempotent else self._once(job, scope)
+        return self._run_with_retries(job, scope) if job.entry.tool.idempotent else self._run_once(job, scope)
 
-    async def _repeatedly(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
+    async def _run_with_retries(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
         tries = 1 + self._retries.times
         while True:
-            settled = await self._once(job, scope)
-            if job.attempts >= tries or not _may_try_again(settled):
+            settled = await self._run_once(job, scope)
+            if job.attempts >= tries or not _is_retryable(settled):
                 return settled
             wait = self._retries.wait_seconds(job.attempts)
             if anyio.current_time() + wait >= scope.deadline:
                 return settled  # no time for another attempt, and this error is more useful than a timeout
             await anyio.sleep(wait)
             # The previous attempt may have changed its arguments; build them again.
-            job.value = job.runnable.schema.validator()(own_copy(job.arguments or {}), job.call.args)
+            job.value = job.runnable.schema.validator()(copy_arguments(job.arguments or {}), job.call.args)
 
-    async def _once(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
+    async def _run_once(self, job: CallState, scope: anyio.CancelScope) -> HandlerResult:
         tool, runnable = job.entry.tool, job.runnable
         job.attempts += 1
         try:
             if self._transport is not None:
-                value: Any = await carried(self._transport, job)
+                value: Any = await execute_remotely(self._transport, job)
             elif runnable.is_async:
                 value = await runnable.handler(job.value, job.ctx, runnable.meta)
             else:
@@ -92,15 +92,15 @@ class Attempts:
             ending = external_cancellation(error, scope)
             if ending is not None:
                 await reraise(ending)
-            failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
-            return HandlerResult(without_secrets(failed, job.arguments, tool.secret_fields))
+            failed = to_err(error, tool=tool.name, expose=tool.expose_errors)
+            return HandlerResult(mask_secret_fields(failed, job.arguments, tool.secret_fields))
         settled = normalize(value, tool=tool.name, trusted=tool.trusted)
         if tool.secret_fields and isinstance(settled.result, Err):
-            return HandlerResult(without_secrets(settled.result, job.arguments, tool.secret_fields))
+            return HandlerResult(mask_secret_fields(settled.result, job.arguments, tool.secret_fields))
         return settled
 
 
-def _may_try_again(settled: HandlerResult) -> bool:
+def _is_retryable(settled: HandlerResult) -> bool:
     result = settled.result
     return isinstance(result, Err) and (
         result.retryable or (result.code == "execution_failed" and result.cause is not None)
@@ -126,7 +126,7 @@ async def with_capabilities(
         redactor=redactor,
     )
     try:
-        opened = handles(tool.capabilities, backends, scope)
+        opened = open_handles(tool.capabilities, backends, scope)
     except Exception as error:  # noqa: BLE001  a backend that raises rejects the call
         text = f"The tool {tool.name!r} cannot be used now: its capabilities could not be opened."
         return HandlerResult(Err("not_available", text, cause=error))

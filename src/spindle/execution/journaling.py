@@ -16,11 +16,11 @@ from spindle.calls import Err, ErrCode, Ok
 from spindle.errors import UsageError
 from spindle.execution.call_state import CallState, JournalState
 from spindle.execution.cancellation import external_cancellation, reraise
-from spindle.execution.journal_media import keep_media, note_of, restored_media
-from spindle.execution.results import HandlerResult, normalize, redactor_of
+from spindle.execution.journal_media import format_lost_media, restore_media, spool_media
+from spindle.execution.results import HandlerResult, build_redactor, normalize
 from spindle.journal.entries import Finished, Intent, JournalEntry, idempotency_key
 from spindle.journal.journal import Journal
-from spindle.tools.arguments import masked
+from spindle.tools.arguments import mask_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.invocation import is_awaitable
 
@@ -35,16 +35,16 @@ def build_intent(job: CallState, now: datetime) -> Intent:
         NotCanonicalError: Its session or turn id has no canonical JSON.
     """
     tool, ctx, call_id = job.entry.tool, job.ctx, job.call.tool_call_id
-    if job.record is None:
+    if job.journal_state is None:
         ctx.checksum = job.checksum
         ctx.idempotency_key = idempotency_key(ctx.session_id, ctx.turn_id, call_id, job.checksum)
-        job.record = JournalState(ctx.idempotency_key)
+        job.journal_state = JournalState(ctx.idempotency_key)
     return Intent(
         tool_call_id=call_id,
         tool=tool.name,
         checksum=job.checksum,
-        idempotency_key=job.record.key,
-        args=masked(job.arguments or {}, tool.secret_fields),
+        idempotency_key=job.journal_state.key,
+        args=mask_arguments(job.arguments or {}, tool.secret_fields),
         started_at=now,
         session_id=ctx.session_id,
         turn_id=ctx.turn_id,
@@ -78,9 +78,9 @@ def build_refusal_intent(job: CallState, context: ToolContext, now: datetime) ->
 def build_outcome(job: CallState, clock: Clock, *, key: str | None = None, text_only: bool = False) -> Finished:
     """Build the journal outcome of a call from the result that is returned."""
     now, ticks = clock
-    result, key = job.reduced, cast("JournalState", job.record).key if key is None else key
-    ended_at = now - timedelta(seconds=ticks - job.begun - job.duration_ms / 1000)
-    attempts = job.attempts or _attempts_before(job)
+    result, key = job.reduced, cast("JournalState", job.journal_state).key if key is None else key
+    ended_at = now - timedelta(seconds=ticks - job.started - job.duration_ms / 1000)
+    attempts = job.attempts or _count_earlier_attempts(job)
     if not isinstance(result, Ok):
         err = result or Err("execution_failed", "")
         return Finished(
@@ -93,12 +93,12 @@ def build_outcome(job: CallState, clock: Clock, *, key: str | None = None, text_
             result_chars=len(err.error),
         )
     # An artifact that the handler returned is not in the executor's spool.
-    is_kept = result.artifact is not None and result.artifact is not _given_artifact(job)
+    is_kept = result.artifact is not None and result.artifact is not _get_handler_artifact(job)
     return Finished(
         idempotency_key=key,
         ended_at=ended_at,
         attempts=attempts,
-        result=_told(result, job, is_kept=is_kept, text_only=text_only),
+        result=_serialize_ok(result, job, is_spooled=is_kept, text_only=text_only),
         result_chars=len(result.value),
         cost_usd=result.cost_usd,
         trusted=result.trusted,
@@ -106,27 +106,27 @@ def build_outcome(job: CallState, clock: Clock, *, key: str | None = None, text_
     )
 
 
-def _told(result: Ok, job: CallState, *, is_kept: bool, text_only: bool) -> dict[str, Any]:
+def _serialize_ok(result: Ok, job: CallState, *, is_spooled: bool, text_only: bool) -> dict[str, Any]:
     # A tool may repeat its secret arguments; the caller may see them, the journal must not.
-    secrets = redactor_of(job.arguments, job.entry.tool.secret_fields)
+    secrets = build_redactor(job.arguments, job.entry.tool.secret_fields)
     told: dict[str, Any] = {"value": secrets.redact(result.value)}
     if result.structured is not None and not text_only:
         told["structured"] = secrets.redact_value(result.structured)
     if result.cost_usd is not None:
         told["cost_usd"] = result.cost_usd
-    if is_kept:
+    if is_spooled:
         told["is_json"] = isinstance(result.artifact, JsonArtifact)
-    if job.record is not None and job.record.media:
-        told["media"] = job.record.media
+    if job.journal_state is not None and job.journal_state.media:
+        told["media"] = job.journal_state.media
     return told
 
 
-def _attempts_before(job: CallState) -> int:
+def _count_earlier_attempts(job: CallState) -> int:
     """Return 1 for a reconciled call, which ran in the crashed process, else 0."""
-    return 1 if job.record is not None and job.record.interrupted_entry is not None else 0
+    return 1 if job.journal_state is not None and job.journal_state.interrupted_entry is not None else 0
 
 
-def _given_artifact(job: CallState) -> Any:
+def _get_handler_artifact(job: CallState) -> Any:
     result = cast("HandlerResult", job.settled).result
     return result.artifact if isinstance(result, Ok) else None
 
@@ -139,7 +139,7 @@ async def reconcile_interrupted(job: CallState, timeout_seconds: float) -> Handl
     problem: BaseException | None = None
     with anyio.move_on_after(timeout_seconds) as scope:
         try:
-            found = tool.reconcile(cast("JournalState", job.record).key, job.ctx)
+            found = tool.reconcile(cast("JournalState", job.journal_state).key, job.ctx)
             found = await found if is_awaitable(found) else found
             if found is None:
                 return None
@@ -155,7 +155,7 @@ async def reconcile_interrupted(job: CallState, timeout_seconds: float) -> Handl
     return None
 
 
-GATHER_SECONDS = 0.02
+FLUSH_DELAY_SECONDS = 0.02
 """How long an outcome waits for others to be written in one transaction, independent of slow siblings."""
 
 IsFinal: TypeAlias = Callable[[CallState], bool]
@@ -171,38 +171,38 @@ class BatchJournal:
         self._is_final = is_final
         """Whether a result cannot change any more, before the results of its siblings are known."""
         self._ended: list[CallState] = []
-        self._news = anyio.Event()
+        self._has_ended = anyio.Event()
         self._all_ended = anyio.Event()
 
     async def begin(self, jobs: Sequence[CallState]) -> None:
         """Write the intent of each call; finish calls that must not run again."""
         now = datetime.now(UTC)
-        intents = {job: intent for job in jobs if (intent := self._intended(job, now)) is not None}
+        intents = {job: intent for job in jobs if (intent := self._try_build_intent(job, now)) is not None}
         try:
             standing = await self._journal.begin(list(intents.values()))
         except UsageError as error:
             if len(intents) == 1:
-                _refuse(*intents, error=error)
+                _reject_unwritten(*intents, error=error)
             else:
                 # One intent cannot be stored; write them one by one so that the others can.
                 for job in intents:
                     await self.begin([job])
         except Exception as error:  # noqa: BLE001  a call without a written intent must not run
             for job in intents:
-                _refuse(job, error=error)
+                _reject_unwritten(job, error=error)
         else:
             for job, entry in zip(intents, standing, strict=True):
-                await self._take_in(job, entry)
+                await self._apply_entry(job, entry)
 
-    def _intended(self, job: CallState, now: datetime) -> Intent | None:
+    def _try_build_intent(self, job: CallState, now: datetime) -> Intent | None:
         try:
             return build_intent(job, now)
         except Exception as error:  # noqa: BLE001  for example a call id that is not text
-            _refuse(job, error=error)
+            _reject_unwritten(job, error=error)
             return None
 
-    async def _take_in(self, job: CallState, entry: JournalEntry | None) -> None:
-        record = cast("JournalState", job.record)
+    async def _apply_entry(self, job: CallState, entry: JournalEntry | None) -> None:
+        record = cast("JournalState", job.journal_state)
         if entry is None:
             record.is_begun = True
         elif entry.state == "interrupted":
@@ -210,7 +210,7 @@ class BatchJournal:
         else:
             record.is_recorded = True
             if entry.state == "finished":
-                record.answer = HandlerResult(await self._answer(job, entry))
+                record.answer = HandlerResult(await self._restore_result(job, entry))
                 job.finish(record.answer)
             else:
                 text = f"The same call of {job.call.name!r} is already running; wait for its result."
@@ -218,9 +218,9 @@ class BatchJournal:
 
     async def admit(self, job: CallState, *, timeout_seconds: float) -> HandlerResult | None:
         """Write the intent of one call and return `None`, or return its result if it must not run."""
-        if job.record is None:
+        if job.journal_state is None:
             await self.begin([job])
-        record = cast("JournalState", job.record)
+        record = cast("JournalState", job.journal_state)
         if record.is_begun:
             return None
         if record.interrupted_entry is None:
@@ -242,28 +242,30 @@ class BatchJournal:
         try:
             await self._journal.begin([replace(build_intent(job, datetime.now(UTC)), repeat=True)])
         except Exception as error:  # noqa: BLE001
-            _refuse(job, error=error)
+            _reject_unwritten(job, error=error)
             return job.settled
-        job.record = JournalState(record.key, is_begun=True)
+        job.journal_state = JournalState(record.key, is_begun=True)
         return None
 
-    async def _answer(self, job: CallState, entry: JournalEntry) -> Ok | Err:
+    async def _restore_result(self, job: CallState, entry: JournalEntry) -> Ok | Err:
         """Rebuild the result that was recorded before."""
         record = entry.result or {}
         if entry.code is not None:
             code = cast("ErrCode", entry.code)
             return Err(code, entry.error or "", field=record.get("field"), retryable=bool(record.get("retryable")))
-        media, lost = await restored_media(record.get("media"), self._spool, self._warn)
+        media, lost = await restore_media(record.get("media"), self._spool, self._warn)
         return Ok(
-            record.get("value", "") + note_of(lost),
+            record.get("value", "") + format_lost_media(lost),
             media=media,
             structured=record.get("structured"),
-            artifact=None if entry.artifact_id is None else await self._artifact(job, entry.artifact_id, record),
+            artifact=None
+            if entry.artifact_id is None
+            else await self._restore_artifact(job, entry.artifact_id, record),
             cost_usd=record.get("cost_usd"),
             trusted=entry.trusted,
         )
 
-    async def _artifact(self, job: CallState, artifact_id: str, record: dict[str, Any]) -> Any:
+    async def _restore_artifact(self, job: CallState, artifact_id: str, record: dict[str, Any]) -> Any:
         kind = job.entry.tool.artifact_constructor or (JsonArtifact if record.get("is_json") else Artifact)
         try:
             reader = None if self._spool is None else await self._spool.read(artifact_id)
@@ -276,71 +278,77 @@ class BatchJournal:
     async def flush_in_background(self) -> AsyncGenerator[None]:
         """Write the outcomes of finished calls while others still run, so that none waits for a slow sibling."""
         async with anyio.create_task_group() as beside:
-            beside.start_soon(self._keep_up)
+            beside.start_soon(self._flush_finished)
             try:
                 yield
             finally:
                 self._all_ended.set()
-                self._news.set()
+                self._has_ended.set()
 
-    def ended(self, job: CallState) -> None:
+    def queue_outcome(self, job: CallState) -> None:
         """Queue the outcome of a finished call for writing, without waiting for it."""
-        record = job.record
+        record = job.journal_state
         if record is not None and record.is_begun and self._is_final(job):
             self._ended.append(job)
-            self._news.set()
+            self._has_ended.set()
 
-    async def _keep_up(self) -> None:
+    async def _flush_finished(self) -> None:
         while True:
-            await self._news.wait()
-            with anyio.move_on_after(GATHER_SECONDS):
+            await self._has_ended.wait()
+            with anyio.move_on_after(FLUSH_DELAY_SECONDS):
                 await self._all_ended.wait()
             if self._all_ended.is_set():
                 return  # `finish` writes the rest, together with truncated results
-            self._news = anyio.Event()
+            self._has_ended = anyio.Event()
             ended, self._ended = self._ended, []
             try:
                 await self._write(ended)
             except Exception:  # noqa: BLE001  `finish` tries again and reports a failure
                 return
 
-    async def finish(self, jobs: Sequence[CallState], *, in_haste: bool = False) -> None:
+    async def finish(self, jobs: Sequence[CallState], *, skip_media: bool = False) -> None:
         """Write all outcomes that are not written yet; a failure only emits a warning, the results stay valid.
 
         With `in_haste`, media is described but not spooled.
         """
-        owed = [job for job in jobs if job.record is not None and job.record.is_begun and not job.record.is_recorded]
-        refused = [note for job in jobs if (note := self._refusal(job)) is not None]
+        owed = [
+            job
+            for job in jobs
+            if job.journal_state is not None and job.journal_state.is_begun and not job.journal_state.is_recorded
+        ]
+        refused = [note for job in jobs if (note := self._build_refusal(job)) is not None]
         try:
-            await self._write(owed, in_haste=in_haste)
+            await self._write(owed, skip_media=skip_media)
             await self._journal.note(refused)
         except Exception as error:  # noqa: BLE001
             self._warn(
                 f"the outcomes of up to {len(owed) + len(refused)} calls could not be written to the journal", error
             )
 
-    async def _write(self, jobs: Sequence[CallState], *, in_haste: bool = False) -> None:
+    async def _write(self, jobs: Sequence[CallState], *, skip_media: bool = False) -> None:
         if not jobs:
             return
-        await keep_media(jobs, None if in_haste else self._spool, self._warn)
+        await spool_media(jobs, None if skip_media else self._spool, self._warn)
         clock = datetime.now(UTC), time.perf_counter()
         try:
             await self._journal.finish([build_outcome(job, clock) for job in jobs])
         except UsageError as error:
             if len(jobs) > 1:
                 for job in jobs:
-                    await self._write([job], in_haste=in_haste)
+                    await self._write([job], skip_media=skip_media)
                 return
             # A handler's `structured` may not be JSON; the text is what the model sees.
             self._warn(f"only the text of the result of {jobs[0].call.name!r} could be written to the journal", error)
             await self._journal.finish([build_outcome(jobs[0], clock, text_only=True)])
         for job in jobs:
-            cast("JournalState", job.record).is_recorded = True
+            cast("JournalState", job.journal_state).is_recorded = True
 
-    def _refusal(self, job: CallState) -> tuple[Intent, Finished] | None:
+    def _build_refusal(self, job: CallState) -> tuple[Intent, Finished] | None:
         """Build the rows of a rejected call; without its arguments if they were not validated."""
         result = None if job.settled is None else job.settled.result
-        if not isinstance(result, Err) or (job.record is not None and (job.record.is_begun or job.record.is_recorded)):
+        if not isinstance(result, Err) or (
+            job.journal_state is not None and (job.journal_state.is_begun or job.journal_state.is_recorded)
+        ):
             return None
         now = datetime.now(UTC)
         try:
@@ -360,17 +368,17 @@ class BatchJournal:
 Run: TypeAlias = Callable[[CallState, Any], Coroutine[Any, Any, None]]
 
 
-def following(run: Run, recording: BatchJournal) -> Run:
+def notify_on_end(run: Run, journal: BatchJournal) -> Run:
     """Return `run` wrapped so that `recording` is notified of the end of each call."""
 
     async def run_and_tell(job: CallState, batch: Any) -> None:
         await run(job, batch)
-        recording.ended(job)
+        journal.queue_outcome(job)
 
     return run_and_tell
 
 
-def _refuse(job: CallState, *, error: BaseException) -> None:
+def _reject_unwritten(job: CallState, *, error: BaseException) -> None:
     text = f"The tool {job.call.name!r} was not run: the call could not be written to the journal."
-    job.record = JournalState("", is_recorded=True)
+    job.journal_state = JournalState("", is_recorded=True)
     job.finish(HandlerResult(Err("not_available", text, retryable=True, cause=error)))

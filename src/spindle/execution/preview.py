@@ -23,9 +23,9 @@ MAX_KEY_CHARS: Final = 100
 HUGE_BITS: Final = 10_000
 """Larger integers are only described: Python refuses to print integers of more than 4,300 digits."""
 
-LEAST_ROOM: Final = 24
+MIN_ROOM: Final = 24
 """Enough for every note that replaces a value."""
-LEFT_OUT: Final = '"…"'
+OMITTED: Final = '"…"'
 BLANK: Final = "\ufeff \t\r\n"
 """Characters that may precede the first bracket."""
 
@@ -46,7 +46,7 @@ class _Part:
     lead: str
     """The key and its colon; empty in an array."""
     value: Any
-    wants: int
+    size: int
     """Its size in characters; `measured_to + 1` if it is larger than that."""
     measured_to: int
 
@@ -56,17 +56,17 @@ def preview_json(text: str, cap: int, structured: Any = None) -> str | None:
 
     If `structured` is the parsed value of the text, the text is not parsed again.
     """
-    if cap < LEAST_ROOM:
+    if cap < MIN_ROOM:
         return None
-    for value in _readings(text, structured):
+    for value in _iter_values(text, structured):
         try:
-            return _shown(value, cap, depth=0)
+            return _render(value, cap, depth=0)
         except _NotJsonError:
             continue
     return None
 
 
-def _readings(text: str, structured: Any) -> Iterator[Any]:
+def _iter_values(text: str, structured: Any) -> Iterator[Any]:
     begins = text[:64].lstrip(BLANK)[:1]
     if (begins == "{" and type(structured) is dict) or (begins == "[" and type(structured) in (list, tuple)):
         yield structured
@@ -78,16 +78,16 @@ def _readings(text: str, structured: Any) -> Iterator[Any]:
         yield value
 
 
-def _shown(value: Any, room: int, depth: int) -> str:
+def _render(value: Any, room: int, depth: int) -> str:
     if type(value) is str:
-        return _string(value, room)
+        return _render_string(value, room)
     if type(value) in _CONTAINERS:
-        return _encode(value) if _size(value, room) <= room else _container(value, room, depth)
-    written = _scalar(value)
-    return written if len(written) <= room else LEFT_OUT
+        return _encode(value) if _size(value, room) <= room else _render_container(value, room, depth)
+    written = _render_scalar(value)
+    return written if len(written) <= room else OMITTED
 
 
-def _scalar(value: Any) -> str:
+def _render_scalar(value: Any) -> str:
     if type(value) is int:
         bits = value.bit_length()
         return repr(value) if bits <= HUGE_BITS else f'"… integer of about {bits * 30103 // 100_000} digits"'
@@ -96,7 +96,7 @@ def _scalar(value: Any) -> str:
     raise _NotJsonError
 
 
-def _string(text: str, room: int) -> str:
+def _render_string(text: str, room: int) -> str:
     if len(text) + 2 <= room:
         whole = _encode(text)
         if len(whole) <= room:
@@ -104,7 +104,7 @@ def _string(text: str, room: int) -> str:
     note = f"… ({len(text)} chars)"
     keep = room - len(note) - 2
     if keep < 0:
-        return LEFT_OUT
+        return OMITTED
 
     def escaped(count: int) -> str:
         return _encode(first_chars(text, count))[1:-1]
@@ -114,7 +114,7 @@ def _string(text: str, room: int) -> str:
     return f'"{escaped(count)}{note}"'
 
 
-def _container(value: Container, room: int, depth: int) -> str:
+def _render_container(value: Container, room: int, depth: int) -> str:
     """Render the parts that fit, each in its fair share of the room, and a count of the others."""
     is_object = isinstance(value, dict)
     note_room = len(_part_note(len(value) - 1, len(value), is_object=is_object)) + 1
@@ -124,12 +124,12 @@ def _container(value: Container, room: int, depth: int) -> str:
     if left == 0:
         inner += note_room
     shares = _shares(parts, inner - sum(len(part.lead) + 1 for part in parts))
-    shown = [part.lead + _shown(part.value, share, depth + 1) for part, share in zip(parts, shares, strict=True)]
+    shown = [part.lead + _render(part.value, share, depth + 1) for part, share in zip(parts, shares, strict=True)]
     if left:
         shown.append(_part_note(left, len(value), is_object=is_object))
     inside = ",".join(shown)
     written = f"{{{inside}}}" if is_object else f"[{inside}]"
-    return written if len(written) <= room else LEFT_OUT
+    return written if len(written) <= room else OMITTED
 
 
 def _part_note(left: int, total: int, *, is_object: bool) -> str:
@@ -139,38 +139,38 @@ def _part_note(left: int, total: int, *, is_object: bool) -> str:
 
 def _pick(value: Container, room: int) -> list[_Part]:
     """Return the first parts that fit: keys of an object, or items of an array with a useful minimum size."""
-    some = max(room // 4, LEAST_ROOM)
+    some = max(room // 4, MIN_ROOM)
     if not isinstance(value, dict):
-        return _fitting((("", item) for item in value), room, some)
-    keys = _fitting(_entries(value), room, LEAST_ROOM)
+        return _take_fitting((("", item) for item in value), room, some)
+    keys = _take_fitting(_entries(value), room, MIN_ROOM)
     if len(keys) * 2 >= len(value):
         return keys
     # Most keys do not fit: the object is a map of many records, and a few full records are more useful than bare keys.
-    return _fitting(_entries(value), room, some) or _fitting(_entries(value), room, len(LEFT_OUT))
+    return _take_fitting(_entries(value), room, some) or _take_fitting(_entries(value), room, len(OMITTED))
 
 
 def _entries(value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
     for key, item in value.items():
         if type(key) is not str:
             raise _NotJsonError
-        yield _string(key, MAX_KEY_CHARS) + ":", item
+        yield _render_string(key, MAX_KEY_CHARS) + ":", item
 
 
-def _fitting(entries: Iterable[tuple[str, Any]], room: int, some: int) -> list[_Part]:
+def _take_fitting(entries: Iterable[tuple[str, Any]], room: int, min_room: int) -> list[_Part]:
     """Return the first entries that fit when each takes its size, limited to `some`."""
     parts: list[_Part] = []
     for lead, item in entries:
-        wants = _size(item, some)
-        room -= len(lead) + min(wants, some) + 1
+        wants = _size(item, min_room)
+        room -= len(lead) + min(wants, min_room) + 1
         if room < 0:
             break
-        parts.append(_Part(lead, item, wants, some))
+        parts.append(_Part(lead, item, wants, min_room))
     return parts
 
 
 def _shares(parts: list[_Part], room: int) -> list[int]:
     """Allot `room` among the parts without measuring any part much beyond the room it can get."""
-    wants = [part.wants for part in parts]
+    wants = [part.size for part in parts]
     measured_to = max((part.measured_to for part in parts), default=room)
     while sum(wants) < room and measured_to < room:
         before, measured_to = measured_to, min(measured_to * 2, room)
@@ -223,7 +223,7 @@ def _flat_size(value: Any, enough: int) -> int:
         return len(value) + 2 if len(value) > enough else len(_encode(value))
     if type(value) is int and value.bit_length() > HUGE_BITS:
         return enough + 1  # forces the container to be rendered part by part
-    return len(_scalar(value))
+    return len(_render_scalar(value))
 
 
 def preview_table(text: str, cap: int) -> str | None:

@@ -10,8 +10,8 @@ from spindle.calls import Err, Ok
 from spindle.capabilities.resolve import NO_BACKENDS, Backends
 from spindle.errors import CallError
 from spindle.execution.backends.child import ChildLink
-from spindle.execution.backends.processes import ProcessLane
-from spindle.execution.results import err_of
+from spindle.execution.backends.processes import ProcessRunner
+from spindle.execution.results import to_err
 from spindle.execution.transport import CancelSignal, LocalTransport, Request
 from spindle.tools.registry import ToolRegistry
 
@@ -24,28 +24,28 @@ class ProcessTransport:
 
     def __init__(self, registry: ToolRegistry, *, backends: Backends = NO_BACKENDS, max_processes: int = 8) -> None:
         self._local = LocalTransport(registry, backends=backends)
-        self._lane = ProcessLane(max_processes)
+        self._lane = ProcessRunner(max_processes)
 
     async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
         """Run the request in its own process and return its result."""
 
         def body(_link: ChildLink) -> Ok | Err:
-            return _sendable(anyio.run(self._local.execute, request, cancel))
+            return _drop_unpicklable_cause(anyio.run(self._local.execute, request, cancel))
 
         try:
             return await self._lane.run(body)
         except CallError as error:
-            return err_of(error, tool=request.tool)
+            return to_err(error, tool=request.tool)
 
 
-def _sendable(result: Ok | Err) -> Ok | Err:
+def _drop_unpicklable_cause(result: Ok | Err) -> Ok | Err:
     """Drop a cause that does not pickle; the error text already describes it."""
-    if isinstance(result, Err) and not _pickles(result.cause):
+    if isinstance(result, Err) and not _is_picklable(result.cause):
         return replace(result, cause=None)
     return result
 
 
-def _pickles(value: Any) -> bool:
+def _is_picklable(value: Any) -> bool:
     try:
         pickle.loads(pickle.dumps(value))  # noqa: S301  bytes pickled on this line
     except Exception:  # noqa: BLE001  pickling may raise anything

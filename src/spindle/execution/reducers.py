@@ -101,7 +101,7 @@ class ReducerRegistry:
         mine = _Registration(reducer)
         existing = self._registered.setdefault(name, mine)
         if existing is not mine:
-            raise _clash(name, existing.reducer, reducer)
+            raise _build_conflict(name, existing.reducer, reducer)
 
         def clean_up() -> None:
             # By identity: a late cleanup must not remove a newer registration.
@@ -130,7 +130,7 @@ class _Registration:
     reducer: ReducerLike
 
 
-def _clash(name: str, existing: ReducerLike, incoming: ReducerLike) -> ReducerAlreadyRegisteredError:
+def _build_conflict(name: str, existing: ReducerLike, incoming: ReducerLike) -> ReducerAlreadyRegisteredError:
     there, new = repr(existing), repr(incoming)
     return ReducerAlreadyRegisteredError(
         f"The tool {name!r} already has a reducer, {there}; remove it before you register {new}.",
@@ -147,18 +147,18 @@ def safe_reduce(reducer: ReducerLike, result: Result, info: ReduceInfo, *, warn:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 -- a reducer must not end a batch, not even by SystemExit
-        warn(f"{_named(reducer)} raised {type(error).__name__}; the result was not reduced.", error)
+        warn(f"{_describe_reducer(reducer)} raised {type(error).__name__}; the result was not reduced.", error)
         return result
     if reduced is result:
         return result
-    problem = _problem(result, reduced)
+    problem = _find_problem(result, reduced)
     if problem:
-        warn(f"{_named(reducer)} {problem}; the result was not reduced.", None)
+        warn(f"{_describe_reducer(reducer)} {problem}; the result was not reduced.", None)
         return result
-    return _kept(result, cast("Result", reduced))
+    return _merge_reduced(result, cast("Result", reduced))
 
 
-def _problem(result: Result, reduced: object) -> str | None:
+def _find_problem(result: Result, reduced: object) -> str | None:
     if inspect.isawaitable(reduced):
         if inspect.iscoroutine(reduced):
             reduced.close()  # avoids the "never awaited" warning
@@ -172,7 +172,7 @@ def _problem(result: Result, reduced: object) -> str | None:
     return None
 
 
-def _kept(result: Result, reduced: Result) -> Result:
+def _merge_reduced(result: Result, reduced: Result) -> Result:
     """Return `result` with the reduced text; a reducer cannot change cost, media or trust."""
     if isinstance(result, Ok) and isinstance(reduced, Ok):
         structured = result.structured if reduced.structured is None else reduced.structured
@@ -184,5 +184,5 @@ def _text(result: Result) -> str:
     return result.value if isinstance(result, Ok) else result.error
 
 
-def _named(reducer: ReducerLike) -> str:
+def _describe_reducer(reducer: ReducerLike) -> str:
     return f"The reducer of {getattr(reducer, 'tool_name', None)!r} ({type(reducer).__qualname__})"

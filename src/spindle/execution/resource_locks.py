@@ -20,35 +20,35 @@ class ResourceLocks:
         self._lock = Lock()
         self._queues: dict[str, _Queue] = {}
 
-    def join(self, resources: Iterable[str], *, shared: bool) -> "LockRequest":
+    def request(self, resources: Iterable[str], *, shared: bool) -> "LockRequest":
         """Queue for `resources` and return the request; requests are served in join order.
 
         Raises:
             UsageError: `resources` is not an iterable of names.
         """
-        names = _names(resources)
+        names = _check_names(resources)
         ticket = LockRequest(self, names, shared=shared)
         with self._lock:
             for name in names:
                 queue = self._queues.get(name)
                 if queue is None:
                     queue = self._queues[name] = _Queue()
-                ticket.pending += not queue.enter(ticket)
+                ticket.pending += not queue.add(ticket)
         return ticket
 
-    def leave(self, ticket: "LockRequest") -> None:
+    def release(self, request: "LockRequest") -> None:
         """Release or withdraw a request, and grant the requests that waited for it."""
         with self._lock:
-            if ticket.has_left:
+            if request.is_released:
                 return
-            ticket.has_left = True
-            ready = [follower for name in ticket.resources for follower in self._remove(ticket, name)]
-        for woken in (ticket, *ready):
+            request.is_released = True
+            ready = [follower for name in request.resources for follower in self._remove(request, name)]
+        for woken in (request, *ready):
             woken.wake()
 
-    def _remove(self, ticket: "LockRequest", name: str) -> list["LockRequest"]:
+    def _remove(self, request: "LockRequest", name: str) -> list["LockRequest"]:
         queue = self._queues[name]
-        admitted = queue.exit(ticket)
+        admitted = queue.remove(request)
         if queue.is_empty:
             del self._queues[name]
         for follower in admitted:
@@ -64,88 +64,88 @@ class ResourceLocks:
 class LockRequest:
     """A request for locks on some resources."""
 
-    __slots__ = ("_lanes", "_wakeup", "has_left", "pending", "resources", "shared")
+    __slots__ = ("_granted_event", "_locks", "is_released", "pending", "resources", "shared")
 
-    def __init__(self, lanes: ResourceLocks, resources: tuple[str, ...], *, shared: bool) -> None:
-        self._lanes = lanes
-        self._wakeup: ThreadsafeEvent | None = None
+    def __init__(self, locks: ResourceLocks, resources: tuple[str, ...], *, shared: bool) -> None:
+        self._locks = locks
+        self._granted_event: ThreadsafeEvent | None = None
         self.resources = resources
         self.shared = shared
         self.pending = 0
         """The number of its resources that are not granted yet."""
-        self.has_left = False
+        self.is_released = False
 
     @property
     def is_ready(self) -> bool:
         """Whether all locks are granted."""
-        return not self.pending and not self.has_left
+        return not self.pending and not self.is_released
 
-    async def ready(self) -> None:
+    async def wait_ready(self) -> None:
         """Wait until all locks are granted; return without a checkpoint if they already are.
 
         Raises:
             UsageError: The request was released before or while this waits.
         """
-        if self.pending and not self.has_left:
-            if self._wakeup is None:
-                self._wakeup = ThreadsafeEvent()
+        if self.pending and not self.is_released:
+            if self._granted_event is None:
+                self._granted_event = ThreadsafeEvent()
             # Checked again: another thread may have granted the request before the event existed.
-            if self.pending and not self.has_left:
-                await self._wakeup.wait()
-        if self.has_left:
+            if self.pending and not self.is_released:
+                await self._granted_event.wait()
+        if self.is_released:
             raise UsageError(
                 "This lock request was released; call join() again to use the resources.", field="resources"
             )
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release the locks, or withdraw a waiting request; a second call does nothing."""
-        self._lanes.leave(self)
+        self._locks.release(self)
 
     def wake(self) -> None:
         """Wake the waiting task so that it checks the request again."""
-        if self._wakeup is not None:
-            self._wakeup.set()
+        if self._granted_event is not None:
+            self._granted_event.set()
 
 
 class _Queue:
     """The holders and the waiting requests of one resource."""
 
-    __slots__ = ("_inside", "_waiting")
+    __slots__ = ("_holders", "_waiting")
 
     def __init__(self) -> None:
-        self._inside: set[LockRequest] = set()
+        self._holders: set[LockRequest] = set()
         self._waiting: OrderedDict[LockRequest, None] = OrderedDict()
 
     @property
     def is_empty(self) -> bool:
-        return not self._inside and not self._waiting
+        return not self._holders and not self._waiting
 
-    def enter(self, ticket: LockRequest) -> bool:
+    def add(self, request: LockRequest) -> bool:
         """Enqueue a request; return whether it was granted at once."""
-        if not self._waiting and self._admits(ticket):
-            self._inside.add(ticket)
+        if not self._waiting and self._can_grant(request):
+            self._holders.add(request)
             return True
-        self._waiting[ticket] = None
+        self._waiting[request] = None
         return False
 
-    def exit(self, ticket: LockRequest) -> list[LockRequest]:
+    def remove(self, request: LockRequest) -> list[LockRequest]:
         """Remove a request; return the requests that were granted by it."""
-        self._inside.discard(ticket)
-        self._waiting.pop(ticket, None)
+        self._holders.discard(request)
+        self._waiting.pop(request, None)
         admitted: list[LockRequest] = []
         # Readers do not overtake a waiting writer.
-        while self._waiting and self._admits(first := next(iter(self._waiting))):
+        while self._waiting and self._can_grant(first := next(iter(self._waiting))):
             del self._waiting[first]
-            self._inside.add(first)
+            self._holders.add(first)
             admitted.append(first)
         return admitted
 
-    def _admits(self, ticket: LockRequest) -> bool:
+    def _can_grant(self, request: LockRequest) -> bool:
         # Holders are either all readers or one writer, so the first one decides.
-        return not self._inside or (ticket.shared and next(iter(self._inside)).shared)
+        return not self._holders or (request.shared and next(iter(self._holders)).shared)
 
 
-def _names(resources: Iterable[object]) -> tuple[str, ...]:
+def _check_names(resources: Iterable[object]) -> tuple[str, ...]:
     # A single string is an iterable of characters, which is never intended.
     given = (resources,) if isinstance(resources, (str, bytes)) else tuple(resources)
     if isinstance(resources, (str, bytes)) or not all(isinstance(name, str) for name in given):

@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from spindle.calls import Call, Err, Ok
 from spindle.capabilities.declare import CallScope
-from spindle.capabilities.resolve import NO_BACKENDS, Backends, close_handles, handles, unserved
+from spindle.capabilities.resolve import NO_BACKENDS, Backends, close_handles, find_missing_backends, open_handles
 from spindle.events import Events
-from spindle.execution.backends.threads import Post, ThreadLane
+from spindle.execution.backends.threads import Post, ThreadRunner
 from spindle.execution.call_state import CallState
 from spindle.execution.cancellation import external_cancellation
-from spindle.execution.results import err_of, normalize, without_secrets
-from spindle.tools.arguments import own_copy, read_arguments
+from spindle.execution.results import mask_secret_fields, normalize, to_err
+from spindle.tools.arguments import copy_arguments, read_arguments
 from spindle.tools.context import ToolContext
-from spindle.tools.declaration import Tool, runnable_of
+from spindle.tools.declaration import Tool, get_runnable
 from spindle.tools.entry import Entry
 from spindle.tools.invocation import is_awaitable
 from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from spindle.execution.backends.child import ChildLink
-    from spindle.execution.backends.processes import ProcessLane
+    from spindle.execution.backends.processes import ProcessRunner
 
 
-class Local:
+class SyncHandlerRunner:
     """Runs the sync handlers of one executor in threads, or in processes for `isolation="process"`."""
 
-    def __init__(self, most_at_once: int) -> None:
-        self._most_at_once = most_at_once
-        self._threads = ThreadLane(most_at_once)
+    def __init__(self, max_workers: int) -> None:
+        self._max_workers = max_workers
+        self._threads = ThreadRunner(max_workers)
 
     @cached_property
-    def _processes(self) -> "ProcessLane":
+    def _processes(self) -> "ProcessRunner":
         # Imported on first use: few programs need it and its imports are slow.
-        from spindle.execution.backends.processes import ProcessLane  # noqa: PLC0415
+        from spindle.execution.backends.processes import ProcessRunner  # noqa: PLC0415
 
-        return ProcessLane(self._most_at_once)
+        return ProcessRunner(self._max_workers)
 
     @property
     def abandoned(self) -> int:
@@ -52,7 +52,7 @@ class Local:
         handler, value, ctx, meta = job.runnable.handler, job.value, job.ctx, job.runnable.meta
 
         def body(post: Post) -> Any:
-            ctx.post_through(post)
+            ctx.set_post(post)
             return handler(value, ctx, meta)
 
         result = await self._threads.run(body, on_abandon=ctx.cancel)
@@ -64,7 +64,7 @@ class Local:
         told = ctx.events
 
         def body(link: "ChildLink") -> Any:
-            ctx.events = _Relay(told, link)
+            ctx.events = _ForwardingEvents(told, link)
             return handler(value, ctx, meta)
 
         def hear(message: tuple[str, object]) -> None:
@@ -73,15 +73,15 @@ class Local:
         return await self._processes.run(body, on_message=hear)
 
 
-class _Relay(Events):
+class _ForwardingEvents(Events):
     """Events of a handler in a child process, forwarded to the observers in the parent."""
 
     __slots__ = ("_link",)
 
-    def __init__(self, told: Events, link: "ChildLink") -> None:
+    def __init__(self, events: Events, link: "ChildLink") -> None:
         super().__init__()
         self._link = link
-        self.heard = told.heard
+        self.heard = events.heard
 
     def notify(self, name: str, payload: object) -> None:
         """Send the event to the parent process."""
@@ -125,7 +125,7 @@ class Transport(Protocol):
         ...
 
 
-def request_of(job: CallState) -> Request:
+def build_request(job: CallState) -> Request:
     """Build the request for a call."""
     tool, ctx = job.entry.tool, job.ctx
     return Request(
@@ -144,13 +144,13 @@ def request_of(job: CallState) -> Request:
     )
 
 
-async def carried(transport: Transport, job: CallState) -> Ok | Err:
+async def execute_remotely(transport: Transport, job: CallState) -> Ok | Err:
     """Run a call through a transport and check the type of its result.
 
     Raises:
         TypeError: The transport returned neither an `Ok` nor an `Err`.
     """
-    result = cast("object", await transport.execute(request_of(job), job.ctx))
+    result = cast("object", await transport.execute(build_request(job), job.ctx))
     if isinstance(result, (Ok, Err)):
         return result
     raise TypeError(f"Expected Transport.execute to return an Ok or an Err, got {type(result).__name__}.")
@@ -174,7 +174,7 @@ class LocalTransport:
         self._registry = registry
         self._backends = backends
         self._events = events
-        self._local = Local(concurrency)
+        self._local = SyncHandlerRunner(concurrency)
 
     async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
         """Look up the tool and run it; reject a tool with another fingerprint."""
@@ -187,7 +187,7 @@ class LocalTransport:
             return refused
         opened: Mapping[str, Any] | None = None
         try:
-            opened = handles(tool.capabilities, self._backends, _scope(request, tool))
+            opened = open_handles(tool.capabilities, self._backends, _build_scope(request, tool))
             job = self._job(request, entry, cancel, opened)
             if job.runnable.is_async:
                 value: Any = await job.runnable.handler(job.value, job.ctx, job.runnable.meta)
@@ -197,8 +197,8 @@ class LocalTransport:
             ending = external_cancellation(error)
             if ending is not None:
                 raise ending from None
-            failed = err_of(error, tool=tool.name, expose=tool.expose_errors)
-            return without_secrets(failed, request.args, tool.secret_fields)
+            failed = to_err(error, tool=tool.name, expose=tool.expose_errors)
+            return mask_secret_fields(failed, request.args, tool.secret_fields)
         finally:
             await close_handles(opened)
         return normalize(value, tool=tool.name, trusted=tool.trusted).result
@@ -207,28 +207,28 @@ class LocalTransport:
         name = request.tool
         if tool.fingerprint != request.fingerprint:
             return Err("not_available", f"The tool {name!r} on the worker differs from the one that was requested.")
-        lacking = unserved(tool.capabilities, self._backends)
+        lacking = find_missing_backends(tool.capabilities, self._backends)
         if lacking:
             needs = ", ".join(lacking)
             return Err("not_available", f"The tool {name!r} requires {needs}, but the worker has no backend for it.")
         return None
 
     def _job(self, request: Request, entry: Entry, cancel: CancelSignal, opened: Mapping[str, Any] | None) -> CallState:
-        tool, schema = entry.tool, runnable_of(entry.tool).schema
+        tool, schema = entry.tool, get_runnable(entry.tool).schema
         job = CallState(
-            Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, runnable_of(tool)
+            Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, get_runnable(tool)
         )
         job.arguments = read_arguments(request.args, tool=tool.name, empty_ok=True)
-        job.value = schema.validator()(own_copy(job.arguments), request.args)
-        job.ctx = _Context(request, cancel, self._events, opened)
+        job.value = schema.validator()(copy_arguments(job.arguments), request.args)
+        job.ctx = _RequestContext(request, cancel, self._events, opened)
         return job
 
 
-def _scope(request: Request, tool: Tool) -> CallScope:
+def _build_scope(request: Request, tool: Tool) -> CallScope:
     return CallScope(tool=tool.name, session_id=request.session_id, turn_id=request.turn_id, toolset=tool.toolset)
 
 
-class _Context(ToolContext):
+class _RequestContext(ToolContext):
     """The context of a call that arrived as a request; also cancelled by the request's cancel signal."""
 
     __slots__ = ("_signal",)

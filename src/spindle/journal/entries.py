@@ -90,7 +90,7 @@ def idempotency_key(session_id: str | None, turn_id: str | None, tool_call_id: s
         NotCanonicalError: A part cannot be written as canonical JSON.
     """
     # Canonical JSON of the four fields, assembled from cached parts: a turn has many calls.
-    parts = (_canonical(checksum), _once_a_turn(session_id), _canonical(tool_call_id), _once_a_turn(turn_id))
+    parts = (_canonical(checksum), _cached_canonical(session_id), _canonical(tool_call_id), _cached_canonical(turn_id))
     return sha256(b'{"checksum":%b,"session_id":%b,"tool_call_id":%b,"turn_id":%b}' % parts).hexdigest()
 
 
@@ -100,7 +100,7 @@ def _canonical(text: str) -> bytes:
 
 
 _is_plain = re.compile(r"[\w.:/-]*", re.ASCII).fullmatch
-_once_a_turn = lru_cache(maxsize=64, typed=True)(canonical_json)
+_cached_canonical = lru_cache(maxsize=64, typed=True)(canonical_json)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -167,7 +167,7 @@ class Selection:
     limit: int | None = None
 
 
-def claim_of(intent: Intent) -> Claim:
+def to_claim(intent: Intent) -> Claim:
     """Convert an intent to a claim.
 
     Raises:
@@ -191,7 +191,7 @@ def claim_of(intent: Intent) -> Claim:
     return Claim(row, intent.repeat)
 
 
-def outcome_of(finished: Finished) -> Outcome:
+def to_outcome(finished: Finished) -> Outcome:
     """Convert a finished call to an outcome.
 
     Raises:
@@ -212,9 +212,9 @@ def outcome_of(finished: Finished) -> Outcome:
     )
 
 
-def withdrawn(key: str) -> Outcome:
+def build_withdrawn_outcome(key: str) -> Outcome:
     """Return the outcome of a call whose caller was cancelled while its intent was being written: it never ran."""
-    return outcome_of(
+    return to_outcome(
         Finished(
             idempotency_key=key,
             ended_at=datetime.now(UTC),
@@ -225,13 +225,13 @@ def withdrawn(key: str) -> Outcome:
     )
 
 
-def noted_row(intent: Intent, finished: Finished) -> Row:
+def build_noted_row(intent: Intent, finished: Finished) -> Row:
     """Return the row of a call that ended without having run.
 
     Raises:
         UsageError: A value cannot be stored.
     """
-    return finished_row(claim_of(intent).row, outcome_of(finished))._replace(attempts=0)
+    return build_finished_row(to_claim(intent).row, to_outcome(finished))._replace(attempts=0)
 
 
 def has_never_run(row: Row) -> bool:
@@ -239,17 +239,17 @@ def has_never_run(row: Row) -> bool:
     return row.ended_at is not None and row.attempts == 0
 
 
-def may_begin(claim: Claim, known: Row) -> bool:
+def can_begin(claim: Claim, known: Row) -> bool:
     """Return whether a call with a known key may be begun nevertheless."""
     return claim.repeat or has_never_run(known)
 
 
-def claimed_again(claim: Claim, known: Row) -> Row:
+def build_repeated_row(claim: Claim, known: Row) -> Row:
     """Return the row of a call that runs once more."""
     return claim.row._replace(attempts=known.attempts + 1)
 
 
-def finished_row(row: Row, outcome: Outcome) -> Row:
+def build_finished_row(row: Row, outcome: Outcome) -> Row:
     """Return the row of a call that has ended."""
     _, attempts, *facts = outcome
     # A row starts with one attempt counted, so that the number is right after a crash.
@@ -257,7 +257,7 @@ def finished_row(row: Row, outcome: Outcome) -> Row:
     return Row._make((*begun, *facts))
 
 
-def entry_of(row: Row) -> JournalEntry:
+def to_entry(row: Row) -> JournalEntry:
     """Convert a row to an entry with its own copies of the values."""
     return JournalEntry(
         tool_call_id=row.tool_call_id,

@@ -18,14 +18,14 @@ from spindle.journal.entries import (
     Outcome,
     Row,
     Selection,
-    claim_of,
-    entry_of,
-    noted_row,
-    outcome_of,
+    build_noted_row,
+    to_claim,
+    to_entry,
+    to_outcome,
 )
 
 Entries: TypeAlias = list[JournalEntry]
-Standing: TypeAlias = list[JournalEntry | None]
+ExistingEntries: TypeAlias = list[JournalEntry | None]
 
 
 class JournalStore(Protocol):
@@ -91,9 +91,9 @@ class Journal:
         Raises:
             UsageError: The path or `on_damage` is invalid.
         """
-        from spindle.journal.backends.sqlite import SqliteStore  # noqa: PLC0415 - a port's factory method
+        from spindle.journal.backends.sqlite import SqliteJournalStore  # noqa: PLC0415 - a port's factory method
 
-        return cls(SqliteStore(path, on_damage=on_damage))
+        return cls(SqliteJournalStore(path, on_damage=on_damage))
 
     @classmethod
     def postgres(cls, dsn: str) -> "Journal":
@@ -106,9 +106,9 @@ class Journal:
             UsageError: The dsn is invalid.
         """
         with needs_extra("postgres", purpose="a journal in PostgreSQL"):
-            from spindle.journal.backends.postgres import PostgresStore  # noqa: PLC0415 - a port's factory method
+            from spindle.journal.backends.postgres import PostgresJournalStore  # noqa: PLC0415 - a port's factory method
 
-        return cls(PostgresStore(dsn))
+        return cls(PostgresJournalStore(dsn))
 
     async def __aenter__(self) -> "Journal":
         """Open the journal.
@@ -130,7 +130,7 @@ class Journal:
         """Write pending operations and close; closing twice does nothing."""
         await self._store.aclose()
 
-    async def begin(self, intents: Sequence[Intent]) -> Standing:
+    async def begin(self, intents: Sequence[Intent]) -> ExistingEntries:
         """Write intents before their calls run; durable on return, all of them or none.
 
         Returns, for each intent, `None` if the caller may run the call, or the existing entry of its key: then nothing
@@ -143,8 +143,8 @@ class Journal:
         """
         if not intents:
             return []
-        standing = await self._store.begin([claim_of(intent) for intent in intents])
-        return [None if row is None else entry_of(row) for row in standing]
+        standing = await self._store.begin([to_claim(intent) for intent in intents])
+        return [None if row is None else to_entry(row) for row in standing]
 
     async def finish(self, outcomes: Sequence[Finished]) -> None:
         """Write the outcomes of calls that were begun, including interrupted ones; the first outcome of a call is kept.
@@ -155,7 +155,7 @@ class Journal:
         """
         if not outcomes:
             return
-        known = await self._store.finish([outcome_of(outcome) for outcome in outcomes])
+        known = await self._store.finish([to_outcome(outcome) for outcome in outcomes])
         unknown = [outcome.idempotency_key for outcome, is_known in zip(outcomes, known, strict=True) if not is_known]
         if unknown:
             raise JournalError(
@@ -174,7 +174,7 @@ class Journal:
             UsageError: A value cannot be stored.
         """
         if calls:
-            await self._store.note([noted_row(intent, finished) for intent, finished in calls])
+            await self._store.note([build_noted_row(intent, finished) for intent, finished in calls])
 
     async def find(self, idempotency_key: str) -> JournalEntry | None:
         """Return the entry of a key, or `None` if it is unknown."""
@@ -183,12 +183,12 @@ class Journal:
     async def find_many(self, idempotency_keys: Sequence[str]) -> dict[str, JournalEntry]:
         """Return the entries of keys; unknown keys are omitted."""
         rows = await self._store.find(idempotency_keys) if idempotency_keys else []
-        return {row.idempotency_key: entry_of(row) for row in rows if row is not None}
+        return {row.idempotency_key: to_entry(row) for row in rows if row is not None}
 
     async def get(self, tool_call_id: str) -> JournalEntry | None:
         """Return the newest entry with a tool call id, or `None`."""
         rows = await self._store.select(Selection(tool_call_id=tool_call_id, limit=1))
-        return entry_of(rows[0]) if rows else None
+        return to_entry(rows[0]) if rows else None
 
     async def list(self, state: EntryState | None = None, limit: int | None = 100) -> Entries:
         """Return entries, newest first; `None` means any state, or no limit.
@@ -202,7 +202,7 @@ class Journal:
         if wanted is not None and (not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0):
             raise UsageError(f"Expected limit to be an integer of at least 0, or None, got {wanted!r}", field="limit")
         most = None if limit is None else min(limit, maxsize)
-        return [entry_of(row) for row in await self._store.select(Selection(state=state, limit=most))]
+        return [to_entry(row) for row in await self._store.select(Selection(state=state, limit=most))]
 
     async def interrupted(self) -> Entries:
         """Return every call without an outcome that was begun by a process that is gone, newest first."""

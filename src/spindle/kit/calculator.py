@@ -27,14 +27,14 @@ _SIGNIFICANT_IF_EXACT = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class MathFunction:
     """A function, and the minimum and maximum number of its arguments."""
 
     call: Callable[..., Any]
-    takes: tuple[int, int] = (1, 1)
+    arity: tuple[int, int] = (1, 1)
 
 
-def literal(text: str) -> Number:
+def parse_number(text: str) -> Number:
     """Parse a number exactly.
 
     Raises:
@@ -49,7 +49,7 @@ def literal(text: str) -> Number:
         raise ValueError(f"{text[:40]!r} is not a number") from None
 
 
-def checked(function: Callable[..., Any], *values: Number) -> Number:
+def apply_checked(function: Callable[..., Any], *values: Number) -> Number:
     """Apply `function` and check the size of its result.
 
     Raises:
@@ -70,7 +70,7 @@ def checked(function: Callable[..., Any], *values: Number) -> Number:
     return _bounded(Fraction(result))
 
 
-def shown(value: Number) -> str:
+def format_number(value: Number) -> str:
     """Format a number: integers exactly, terminating decimals with 60 digits, others with 15."""
     if isinstance(value, float):
         return _decimal(Decimal(value))
@@ -111,7 +111,7 @@ def _power(base: Number, exponent: Number) -> Any:
 
 
 def _round(value: Number, places: Number = Fraction(0)) -> Any:
-    count = _whole(places)
+    count = _to_whole(places)
     if abs(count) > 1_000:
         raise ValueError("it rounds to more than 1000 places")
     return round(_exact(value), count)
@@ -126,13 +126,13 @@ def _sqrt(value: Number) -> Any:
 
 
 def _factorial(value: Number) -> int:
-    count = _whole(value)
+    count = _to_whole(value)
     if count > MAX_FACTORIAL:
         raise ValueError(f"factorial takes at most {MAX_FACTORIAL}")
     return math.factorial(count)
 
 
-def _whole(value: Number) -> int:
+def _to_whole(value: Number) -> int:
     exact = _exact(value)
     if exact.denominator != 1:
         raise ValueError("a whole number is needed there")
@@ -144,7 +144,7 @@ def _exact(value: Number) -> Fraction:
 
 
 def _of_whole(function: Callable[..., int]) -> Callable[..., int]:
-    return lambda *values: function(*(_whole(value) for value in values))
+    return lambda *values: function(*(_to_whole(value) for value in values))
 
 
 OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
@@ -157,31 +157,31 @@ OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Pow: _power,
 }
 CONSTANTS: Final[dict[str, Number]] = {"pi": math.pi, "e": math.e, "tau": math.tau}
-FUNCTIONS: Final[dict[str, Function]] = {
-    "abs": Function(abs),
-    "round": Function(_round, (1, 2)),
-    "floor": Function(math.floor),
-    "ceil": Function(math.ceil),
-    "min": Function(lambda *values: min(values), (1, MAX_ARGUMENTS)),
-    "max": Function(lambda *values: max(values), (1, MAX_ARGUMENTS)),
-    "sqrt": Function(_sqrt),
-    "exp": Function(math.exp),
-    "log": Function(math.log, (1, 2)),
-    "log2": Function(math.log2),
-    "log10": Function(math.log10),
-    "sin": Function(math.sin),
-    "cos": Function(math.cos),
-    "tan": Function(math.tan),
-    "asin": Function(math.asin),
-    "acos": Function(math.acos),
-    "atan": Function(math.atan),
-    "atan2": Function(math.atan2, (2, 2)),
-    "degrees": Function(math.degrees),
-    "radians": Function(math.radians),
-    "factorial": Function(_factorial),
-    "gcd": Function(_of_whole(math.gcd), (1, MAX_ARGUMENTS)),
-    "lcm": Function(_of_whole(math.lcm), (1, MAX_ARGUMENTS)),
-    "hypot": Function(math.hypot, (1, MAX_ARGUMENTS)),
+FUNCTIONS: Final[dict[str, MathFunction]] = {
+    "abs": MathFunction(abs),
+    "round": MathFunction(_round, (1, 2)),
+    "floor": MathFunction(math.floor),
+    "ceil": MathFunction(math.ceil),
+    "min": MathFunction(lambda *values: min(values), (1, MAX_ARGUMENTS)),
+    "max": MathFunction(lambda *values: max(values), (1, MAX_ARGUMENTS)),
+    "sqrt": MathFunction(_sqrt),
+    "exp": MathFunction(math.exp),
+    "log": MathFunction(math.log, (1, 2)),
+    "log2": MathFunction(math.log2),
+    "log10": MathFunction(math.log10),
+    "sin": MathFunction(math.sin),
+    "cos": MathFunction(math.cos),
+    "tan": MathFunction(math.tan),
+    "asin": MathFunction(math.asin),
+    "acos": MathFunction(math.acos),
+    "atan": MathFunction(math.atan),
+    "atan2": MathFunction(math.atan2, (2, 2)),
+    "degrees": MathFunction(math.degrees),
+    "radians": MathFunction(math.radians),
+    "factorial": MathFunction(_factorial),
+    "gcd": MathFunction(_of_whole(math.gcd), (1, MAX_ARGUMENTS)),
+    "lcm": MathFunction(_of_whole(math.lcm), (1, MAX_ARGUMENTS)),
+    "hypot": MathFunction(math.hypot, (1, MAX_ARGUMENTS)),
 }
 
 
@@ -220,10 +220,10 @@ def evaluate(expression: str) -> str:
     expression = " ".join(expression.split())
     if len(expression) > MAX_CHARS:
         raise ValueError(f"it is longer than {MAX_CHARS} characters")
-    return shown(_value(_parsed(expression), expression, 0))
+    return format_number(_evaluate_node(_parse(expression), expression, 0))
 
 
-def _parsed(expression: str) -> ast.expr:
+def _parse(expression: str) -> ast.expr:
     allowed = _TOKENS.match(expression)
     end = allowed.end() if allowed else 0
     if end < len(expression):
@@ -240,35 +240,35 @@ def _offending(rest: str) -> str:
     return f"{rest[:10]!r} is not arithmetic"
 
 
-def _value(node: ast.expr, source: str, depth: int) -> Number:
+def _evaluate_node(node: ast.expr, source: str, depth: int) -> Number:
     if depth > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     if isinstance(node, ast.Constant):
-        return literal(source[node.col_offset : node.end_col_offset])
+        return parse_number(source[node.col_offset : node.end_col_offset])
     if isinstance(node, ast.Name):
         return _constant(node.id)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-        value = _value(node.operand, source, depth + 1)
+        value = _evaluate_node(node.operand, source, depth + 1)
         return -value if isinstance(node.op, ast.USub) else value
     if isinstance(node, ast.BinOp):
-        return _chained(node, source, depth)
+        return _evaluate_chain(node, source, depth)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        return _called(node.func.id, [_value(each, source, depth + 1) for each in node.args])
+        return _call_function(node.func.id, [_evaluate_node(each, source, depth + 1) for each in node.args])
     raise _not_understood()
 
 
-def _chained(node: ast.expr, source: str, depth: int) -> Number:
+def _evaluate_chain(node: ast.expr, source: str, depth: int) -> Number:
     """Evaluate `a + b - c …` from left to right without recursion, so that a long sum is not too deep."""
     pending: list[ast.BinOp] = []
     while isinstance(node, ast.BinOp):
         pending.append(node)
         node = node.left
-    value = _value(node, source, depth + 1)
+    value = _evaluate_node(node, source, depth + 1)
     for step in reversed(pending):
         function = OPERATORS.get(type(step.op))
         if function is None:
             raise _not_understood()
-        value = checked(function, value, _value(step.right, source, depth + 1))
+        value = apply_checked(function, value, _evaluate_node(step.right, source, depth + 1))
     return value
 
 
@@ -284,12 +284,12 @@ def _constant(name: str) -> Number:
     raise ValueError(f"{name[:40]!r} is unknown; the constants are {', '.join(CONSTANTS)}")
 
 
-def _called(name: str, values: list[Number]) -> Number:
+def _call_function(name: str, values: list[Number]) -> Number:
     function = FUNCTIONS.get(name)
     if function is None:
         raise ValueError(f"{name[:40]!r} is unknown; the functions are {', '.join(FUNCTIONS)}")
-    least, most = function.takes
+    least, most = function.arity
     if not least <= len(values) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise ValueError(f"{name} takes {wanted} values, got {len(values)}")
-    return checked(function.call, *values)
+    return apply_checked(function.call, *values)

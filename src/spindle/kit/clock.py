@@ -9,7 +9,7 @@ from pydantic import Field
 
 from spindle.calls import Err
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 
 
 # Trusted: the output contains no third-party text.
@@ -36,4 +36,4 @@ async def time_now(timezone: Annotated[str, Field(max_length=100)] = "UTC") -> d
 def _unknown(timezone: str) -> str:
     near = get_close_matches(timezone, available_timezones(), n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"{printable(timezone, 100)!r} is not an IANA time zone such as 'Europe/Berlin'{hint}"
+    return f"{to_printable(timezone, 100)!r} is not an IANA time zone such as 'Europe/Berlin'{hint}"

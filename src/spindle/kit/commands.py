@@ -12,13 +12,13 @@ from spindle.capabilities.process.policy import Finished, Process
 from spindle.errors import CommandNotAllowedError
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 
 _OPERATORS = "|&;<>()\n`"
 _NAME_STARTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_{("
 
 
-def shell_syntax(command: str) -> str | None:
+def find_shell_syntax(command: str) -> str | None:
     """Return the first shell operator or expansion in a command line, or `None` if it has none."""
     quote = ""
     characters = iter(enumerate(command.strip()))
@@ -47,7 +47,7 @@ Word = Annotated[str, Field(max_length=100_000)]
 
 
 def _would_run(args: Any, _ctx: Any) -> str:
-    return f"run {printable(_line(args['command']))} in {args['cwd'] or 'the workspace'}"
+    return f"run {to_printable(_line(args['command']))} in {args['cwd'] or 'the workspace'}"
 
 
 @tool(
@@ -77,7 +77,7 @@ async def terminal(
         stdin: Text that the command reads; leave it out for none.
         timeout_seconds: The command is stopped after this time.
     """
-    found = shell_syntax(command) if isinstance(command, str) else None
+    found = find_shell_syntax(command) if isinstance(command, str) else None
     argv = _argv(command) if found is None else command
     if isinstance(argv, Err):
         return argv
@@ -92,7 +92,7 @@ async def terminal(
             f"list if they contain {found!r} literally, and use cwd instead of cd."
         )
         return Err("input_invalid", text, field="command", cause=error)
-    return Ok(_printed(done, timeout_seconds), structured=_facts(done))
+    return Ok(_format_output(done, timeout_seconds), structured=_facts(done))
 
 
 def _argv(command: str | list[str]) -> list[str] | Err:
@@ -112,10 +112,10 @@ def _facts(done: Finished) -> dict[str, Any]:
     return {"exit_code": done.exit_code, "signal": done.signal, "timed_out": done.timed_out}
 
 
-def _printed(done: Finished, timeout_seconds: float) -> str:
+def _format_output(done: Finished, timeout_seconds: float) -> str:
     parts = [done.stdout, done.stderr]
     text = "\n".join(part.removesuffix("\n") for part in parts if part) + ("\n" if any(parts) else "")
-    remarks = [*_cuts(done), *(f"[{note}]" for note in done.notes)]
+    remarks = [*_describe_truncation(done), *(f"[{note}]" for note in done.notes)]
     if done.timed_out:
         remarks.append(f"[stopped: it ran longer than {timeout_seconds:g} s]")
     elif done.signal is not None:
@@ -125,7 +125,7 @@ def _printed(done: Finished, timeout_seconds: float) -> str:
     return text + "\n".join(remarks)
 
 
-def _cuts(done: Finished) -> list[str]:
+def _describe_truncation(done: Finished) -> list[str]:
     streams = (
         ("output", done.stdout_truncated, done.stdout_bytes, done.stdout_artifact),
         ("errors", done.stderr_truncated, done.stderr_bytes, done.stderr_artifact),

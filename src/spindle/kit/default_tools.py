@@ -10,7 +10,7 @@ from spindle.kit.files import list_dir, patch_file, read_file, write_file
 from spindle.kit.kanban import kanban_add, kanban_comment, kanban_list, kanban_move, kanban_show
 from spindle.kit.memory import memory_forget, memory_recall, memory_remember
 from spindle.kit.questions import ask_user
-from spindle.kit.request_secrets import http_request_with
+from spindle.kit.request_secrets import build_http_request
 from spindle.kit.search import search_files
 from spindle.kit.web import http_request, web_fetch
 from spindle.tools.declaration import Tool
@@ -60,5 +60,5 @@ def kit_tools(
     kit = [tool for tool in KIT if tool.toolset in wanted]
     if http_secrets is None:
         return kit
-    with_secrets = http_request_with(http_secrets)
+    with_secrets = build_http_request(http_secrets)
     return [with_secrets if tool is http_request else tool for tool in kit]

@@ -15,36 +15,37 @@ from spindle.errors import FileAccessError
 from spindle.kit.reducers.registry import argument
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 
 _MAX_SHOWN = 20
 _SPACES = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Patched:
+class PatchResult:
     """The patched text, or `None`, and a message."""
 
     text: str | None
-    said: str
+    message: str
 
 
-def patched(text: str, old: str, new: str, count: int) -> Patched:
+def apply_patch(text: str, old: str, new: str, count: int) -> PatchResult:
     """Replace `old` by `new` if it occurs exactly `count` times."""
     if old == new:
-        return Patched(None, "old and new are the same text.")
+        return PatchResult(None, "old and new are the same text.")
     old, new = _with_line_ends_of(text, old, new)
     places = _places(text, old)
     if len(places) == count:
         at = "line" if count == 1 else "lines"
-        return Patched(text.replace(old, new), f"{count} replaced, at {at} {_listed(places)}.")
+        return PatchResult(text.replace(old, new), f"{count} replaced, at {at} {_format_lines(places)}.")
     if not places:
-        return Patched(None, f"old was not found. {_near(text, old)}")
+        return PatchResult(None, f"old was not found. {_describe_near_match(text, old)}")
     times = "once" if len(places) == 1 else f"{len(places)} times"
     hint = "include more of the surrounding lines" if len(places) > count else "read it again with read_file"
-    return Patched(
+    return PatchResult(
         None,
-        f"old was found {times}, not {count}: at {_listed(places)}. Either {hint}, or set count to {len(places)}.",
+        f"old was found {times}, not {count}: at {_format_lines(places)}. "
+        f"Either {hint}, or set count to {len(places)}.",
     )
 
 
@@ -68,26 +69,26 @@ def _places(text: str, old: str) -> list[int]:
     return lines
 
 
-def _listed(lines: list[int]) -> str:
+def _format_lines(lines: list[int]) -> str:
     more = f" and {len(lines) - _MAX_SHOWN} more" if len(lines) > _MAX_SHOWN else ""
     return ", ".join(map(str, lines[:_MAX_SHOWN])) + more
 
 
-def _near(text: str, old: str) -> str:
+def _describe_near_match(text: str, old: str) -> str:
     """Return a hint where the text occurs with different whitespace or case."""
-    for way, normal in (("spaces or line breaks", _spaceless), ("upper and lower case", str.casefold)):
+    for way, normal in (("spaces or line breaks", _remove_whitespace), ("upper and lower case", str.casefold)):
         wanted = normal(old)
         if wanted and (found := normal(text).find(wanted)) >= 0:
             line = _line_of(text, normal, found)
             return f"It occurs at line {line}, but with different {way}; copy it exactly, with read_file's start_line."
-    first = _spaceless(next((line for line in old.splitlines() if line.strip()), ""))
-    starts = [number for number, line in enumerate(text.splitlines(), 1) if first and _spaceless(line) == first]
+    first = _remove_whitespace(next((line for line in old.splitlines() if line.strip()), ""))
+    starts = [number for number, line in enumerate(text.splitlines(), 1) if first and _remove_whitespace(line) == first]
     if starts:
-        return f"Its first line occurs at {_listed(starts)}, but the lines after it differ."
+        return f"Its first line occurs at {_format_lines(starts)}, but the lines after it differ."
     return "Read the file to see its current content."
 
 
-def _spaceless(text: str) -> str:
+def _remove_whitespace(text: str) -> str:
     return _SPACES.sub("", text)
 
 
@@ -95,7 +96,7 @@ def _line_of(text: str, normal: object, found: int) -> int:
     """Return the line that contains the character at offset `found` of the normalized text."""
     seen = 0
     for number, line in enumerate(text.split("\n"), 1):
-        seen += len(_spaceless(line)) if normal is _spaceless else len(line.casefold()) + 1
+        seen += len(_remove_whitespace(line)) if normal is _remove_whitespace else len(line.casefold()) + 1
         if found < seen:
             return number
     return text.count("\n") + 1
@@ -116,7 +117,7 @@ _MAX_CONTROLS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class DecodedText:
     """A file's text and its encoding."""
 
     text: str
@@ -131,7 +132,7 @@ class Text:
         guessed = " because it is not valid UTF-8; some characters may be wrong" if self.encoding == "latin-1" else ""
         return f"[read as {_NAMES[self.encoding]}{guessed}]"
 
-    def encoded(self, text: str) -> bytes:
+    def encode(self, text: str) -> bytes:
         """Encode another text in the same encoding, with the same byte order mark.
 
         Raises:
@@ -145,21 +146,21 @@ class Text:
         return self.mark + text.encode(f"{self.encoding}-{order}")
 
 
-def decoded(data: bytes) -> Text | None:
+def decode_text(data: bytes) -> DecodedText | None:
     """Decode UTF-8, any encoding with a byte order mark, or else Latin-1; return `None` for binary data."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
-                return Text(data.decode(encoding), encoding, mark)
+                return DecodedText(data.decode(encoding), encoding, mark)
             except UnicodeDecodeError:
                 if encoding != "utf-32":  # whose mark may also be that of UTF-16 followed by a NUL
                     return None
     if b"\0" in data[:_SNIFFED_BYTES]:
         return None
     try:
-        return Text(data.decode(), "utf-8")
+        return DecodedText(data.decode(), "utf-8")
     except UnicodeDecodeError:
-        return None if _looks_binary(data[:_SNIFFED_BYTES]) else Text(data.decode("latin-1"), "latin-1")
+        return None if _looks_binary(data[:_SNIFFED_BYTES]) else DecodedText(data.decode("latin-1"), "latin-1")
 
 
 def _looks_binary(sample: bytes) -> bool:
@@ -280,15 +281,17 @@ async def patch_file(
     found = await _text(files, path)
     if isinstance(found, Err):
         return found
-    outcome = patched(found.text, old, new, count)
+    outcome = apply_patch(found.text, old, new, count)
     if outcome.text is None:
-        return Err("input_invalid", f"{shown(path)} is unchanged: {outcome.said}", field="old")
+        return Err("input_invalid", f"{shown(path)} is unchanged: {outcome.message}", field="old")
     try:
-        data = found.encoded(outcome.text)
+        data = found.encode(outcome.text)
     except UnicodeEncodeError as error:
-        return Err("input_invalid", f"{shown(path)} is in {found.encoding}: {_unwritable(error)}", field="new")
+        return Err(
+            "input_invalid", f"{shown(path)} is in {found.encoding}: {_describe_encode_error(error)}", field="new"
+        )
     await files.write_bytes(path, data)
-    return Ok(f"Changed {shown(path)}: {outcome.said}", structured={"path": path, "replaced": count})
+    return Ok(f"Changed {shown(path)}: {outcome.message}", structured={"path": path, "replaced": count})
 
 
 @tool(
@@ -314,13 +317,13 @@ async def list_dir(path: Path = ".", *, ctx: ToolContext) -> Ok:
             reason="missing",
         )
     entries.sort(key=lambda entry: (entry.kind != "folder", entry.name))
-    facts = [{"name": printable(entry.name), "kind": entry.kind, "bytes": entry.size_bytes} for entry in entries]
+    facts = [{"name": to_printable(entry.name), "kind": entry.kind, "bytes": entry.size_bytes} for entry in entries]
     return Ok("\n".join(map(_line, entries)) or "(empty)", structured=facts)
 
 
-async def _text(files: Files, path: str) -> Text | Err:
+async def _text(files: Files, path: str) -> DecodedText | Err:
     data = await files.read_bytes(path)
-    found = decoded(data)
+    found = decode_text(data)
     if found is None:
         return Err("execution_failed", f"{shown(path)} is a binary file of {len(data)} bytes, not text.", field="path")
     return found
@@ -334,11 +337,11 @@ def _lines(text: str) -> list[str]:
 
 
 def _line(entry: DirEntry) -> str:
-    name = printable(entry.name)
+    name = to_printable(entry.name)
     if entry.kind == "folder":
         return f"{name}/"
     return f"{name}  {entry.size_bytes} bytes" if entry.kind == "file" else f"{name}  ({entry.kind})"
 
 
-def _unwritable(error: UnicodeEncodeError) -> str:
+def _describe_encode_error(error: UnicodeEncodeError) -> str:
     return f"it cannot encode {error.object[error.start]!r}. Use other characters, or write the whole file as UTF-8."

@@ -59,7 +59,7 @@ async def kanban_show(id: TicketId, *, ctx: ToolContext) -> Ticket | Err:
         id: The ticket's id, as returned by kanban_list.
     """
     ticket = await ctx.storage.get(_PREFIX + id)
-    return _missing(id) if ticket is None else ticket
+    return _build_missing_error(id) if ticket is None else ticket
 
 
 @tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, timeout_seconds=30)
@@ -99,7 +99,7 @@ async def kanban_move(id: TicketId, status: Status, *, ctx: ToolContext) -> Tick
     """
     ticket = await ctx.storage.get(_PREFIX + id)
     if ticket is None:
-        return _missing(id)
+        return _build_missing_error(id)
     moved = ticket | {"status": status, "updated_at": _now()}
     await ctx.storage.set(_PREFIX + id, moved)
     return moved
@@ -120,14 +120,14 @@ async def kanban_comment(
     """
     ticket = await ctx.storage.get(_PREFIX + id)
     if ticket is None:
-        return _missing(id)
+        return _build_missing_error(id)
     now = _now()
     said = ticket | {"comments": [*ticket["comments"], {"at": now, "text": text}], "updated_at": now}
     await ctx.storage.set(_PREFIX + id, said)
     return said
 
 
-def _missing(number: str) -> Err:
+def _build_missing_error(number: str) -> Err:
     return Err("input_invalid", f"There is no ticket {number!r}; kanban_list shows the existing ids.", field="id")
 
 

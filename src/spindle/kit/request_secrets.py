@@ -11,7 +11,7 @@ from spindle.capabilities.declare import Capabilities
 from spindle.capabilities.network.handle import Network
 from spindle.capabilities.network.hosts import HostPattern, Target, parse_url
 from spindle.errors import CapabilityError, HostNotAllowedError, UsageError
-from spindle.kit.web import Url, answer_of
+from spindle.kit.web import Url, build_response_result
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 
@@ -23,7 +23,7 @@ _DESCRIPTION = (
 _HTTPS_PORT = 443
 
 
-class _Request(BaseModel):
+class _RequestArguments(BaseModel):
     method: Annotated[
         Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Field(description="The HTTP method.")
     ]
@@ -37,7 +37,7 @@ class _Request(BaseModel):
     ] = None
 
 
-def http_request_with(secrets: Mapping[str, Iterable[str]]) -> Tool:
+def build_http_request(secrets: Mapping[str, Iterable[str]]) -> Tool:
     """Build an `http_request` tool that can send secrets by name, each only to its own destinations.
 
     A destination is a host (`api.shop.example`) or its subdomains (`*.shop.example`), both over https on port 443, or a
@@ -52,10 +52,10 @@ def http_request_with(secrets: Mapping[str, Iterable[str]]) -> Tool:
         uses = _uses(args)
         target = parse_url(args.url)
         for use in uses:
-            if not any(place.is_at(target) for place in places[use.secret]):
-                raise _not_there(use.secret, places[use.secret], target)
+            if not any(place.matches(target) for place in places[use.secret]):
+                raise _build_not_allowed_error(use.secret, places[use.secret], target)
         headers: dict[str, str] = dict(args.headers or {})
-        twice = _twice([*headers, *(use.header for use in uses)])
+        twice = _find_duplicate([*headers, *(use.header for use in uses)])
         if twice is not None:
             return Err("input_invalid", f"The header {twice!r} is set twice; remove one.", field="headers")
         return await _send(args, headers, uses, ctx)
@@ -73,24 +73,24 @@ def http_request_with(secrets: Mapping[str, Iterable[str]]) -> Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Use:
+class _SecretHeader:
     """A requested secret and the header to put it in."""
 
     header: str
     secret: str
-    before: str = ""
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Destination:
     """A destination of a secret: an origin, or hosts over https."""
 
-    written: str
+    text: str
     origin: tuple[str, str, int] | None
     hosts: HostPattern | None
 
     @classmethod
-    def parse(cls, text: str) -> "_Place":
+    def parse(cls, text: str) -> "_Destination":
         if "://" in text:
             target = parse_url(text)
             if target.path != "/":
@@ -101,13 +101,13 @@ class _Place:
             raise CapabilityError("'*' would allow any host; name the hosts", field="secrets")
         return cls(text, None, hosts)
 
-    def is_at(self, target: Target) -> bool:
+    def matches(self, target: Target) -> bool:
         if self.hosts is None:
             return target.origin == self.origin
         return target.scheme == "https" and target.port == _HTTPS_PORT and self.hosts.matches(target.host)
 
 
-def _places_of(secrets: Mapping[str, Iterable[str]]) -> dict[str, tuple[_Place, ...]]:
+def _places_of(secrets: Mapping[str, Iterable[str]]) -> dict[str, tuple[_Destination, ...]]:
     if not isinstance(secrets, Mapping) or not secrets:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
         raise UsageError(
             "http_secrets: expected a mapping of secret names to hosts, such as {'SHOP_KEY': ['api.shop.example']}",
@@ -122,20 +122,20 @@ def _checked_name(name: object) -> str:
     return name
 
 
-def _checked_places(name: str, texts: Iterable[str]) -> tuple[_Place, ...]:
+def _checked_places(name: str, texts: Iterable[str]) -> tuple[_Destination, ...]:
     found = () if isinstance(texts, (str, bytes)) else tuple(texts)
     if not found:
         raise UsageError(
             f"http_secrets: expected a list of the hosts that {name!r} may be sent to, got {texts!r}", field="secrets"
         )
     try:
-        return tuple(_Place.parse(text) for text in found)
+        return tuple(_Destination.parse(text) for text in found)
     except CapabilityError as error:
         raise UsageError(f"http_secrets: {name!r} cannot be sent there: {error}", field="secrets") from error
 
 
-def _schema(places: Mapping[str, tuple[_Place, ...]]) -> type[BaseModel]:
-    told = "; ".join(f"{name} (to {_listed(where)})" for name, where in places.items())
+def _schema(places: Mapping[str, tuple[_Destination, ...]]) -> type[BaseModel]:
+    told = "; ".join(f"{name} (to {_format_destinations(where)})" for name, where in places.items())
     # The names are known only at run time, so the Literal cannot be written statically.
     names: Any = cast("Any", Literal)[tuple(places)]
     bearer = Field(None, description=f"Send this secret as `Authorization: Bearer …`. Available: {told}.")
@@ -144,20 +144,22 @@ def _schema(places: Mapping[str, tuple[_Place, ...]]) -> type[BaseModel]:
         "bearer_secret": (names | None, bearer),
         "secret_headers": (dict[str, names] | None, headers),
     }
-    return create_model("http_request", __base__=_Request, **fields)
+    return create_model("http_request", __base__=_RequestArguments, **fields)
 
 
-def _listed(places: Iterable[_Place]) -> str:
-    return ", ".join(place.written for place in places)
+def _format_destinations(places: Iterable[_Destination]) -> str:
+    return ", ".join(place.text for place in places)
 
 
-def _uses(args: Any) -> list[_Use]:
+def _uses(args: Any) -> list[_SecretHeader]:
     named: dict[str, str] = args.secret_headers or {}
-    uses = [_Use(header, secret) for header, secret in named.items()]
-    return uses if args.bearer_secret is None else [*uses, _Use("authorization", args.bearer_secret, "Bearer ")]
+    uses = [_SecretHeader(header, secret) for header, secret in named.items()]
+    return (
+        uses if args.bearer_secret is None else [*uses, _SecretHeader("authorization", args.bearer_secret, "Bearer ")]
+    )
 
 
-def _twice(headers: Iterable[str]) -> str | None:
+def _find_duplicate(headers: Iterable[str]) -> str | None:
     seen: set[str] = set()
     for header in headers:
         if header.lower() in seen:
@@ -166,21 +168,22 @@ def _twice(headers: Iterable[str]) -> str | None:
     return None
 
 
-def _not_there(name: str, places: Iterable[_Place], target: Target) -> HostNotAllowedError:
+def _build_not_allowed_error(name: str, places: Iterable[_Destination], target: Target) -> HostNotAllowedError:
     return HostNotAllowedError(
-        f"the secret {name!r} may not be sent to {target.scheme}://{target.authority}, only to {_listed(places)} "
+        f"the secret {name!r} may not be sent to {target.scheme}://{target.authority}, "
+        f"only to {_format_destinations(places)} "
         "(a host means https)",
         host=target.host,
         tool="http_request",
     )
 
 
-async def _send(args: Any, headers: dict[str, str], uses: Iterable[_Use], ctx: ToolContext) -> Ok:
+async def _send(args: Any, headers: dict[str, str], uses: Iterable[_SecretHeader], ctx: ToolContext) -> Ok:
     has_secrets = False
     for use in uses:
         # A value read from a file may end with a newline, which a header must not contain.
         value = (await ctx.secrets.get(use.secret)).reveal().strip()
-        headers[use.header] = use.before + value
+        headers[use.header] = use.prefix + value
         has_secrets = True
     network: Network = ctx.network
     is_text = isinstance(args.body, str)
@@ -192,4 +195,4 @@ async def _send(args: Any, headers: dict[str, str], uses: Iterable[_Use], ctx: T
         json=None if is_text else args.body,
         same_origin=has_secrets,
     )
-    return await answer_of(response)
+    return await build_response_result(response)

@@ -12,19 +12,19 @@ from spindle.calls import Ok
 from spindle.capabilities.files.paths import DirEntry, Files, shown
 from spindle.errors import CapabilityError, FileAccessError
 from spindle.extras import needs_extra
-from spindle.kit.files import READING, Path, decoded
+from spindle.kit.files import READING, Path, decode_text
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 
 IGNORE_FILES = (".ignore", ".gitignore")
 """Ordered by precedence, highest first."""
-ALWAYS_LEFT_OUT = frozenset({".git", ".hg", ".svn"})
+ALWAYS_IGNORED = frozenset({".git", ".hg", ".svn"})
 MAX_LINES = 1_000
 MAX_RULE_CHARS = 1_000
 
 
-class Spec(Protocol):
+class PathPatterns(Protocol):
     """The compiled patterns of one file; the interface of `pathspec`."""
 
     def check_file(self, file: str) -> Any:
@@ -33,38 +33,38 @@ class Spec(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DirectoryRules:
     """Patterns that apply to one directory and below."""
 
     folder: str
     """The directory: empty, or ending with a slash."""
-    spec: Spec
+    spec: PathPatterns
 
 
 @dataclass(frozen=True, slots=True)
-class Ignoring:
+class IgnoreRules:
     """All ignore rules of a directory; for each kind of ignore file, the nearest directory comes last."""
 
-    by_kind: tuple[tuple[Rules, ...], ...] = tuple(() for _ in IGNORE_FILES)
+    by_kind: tuple[tuple[DirectoryRules, ...], ...] = tuple(() for _ in IGNORE_FILES)
 
-    def below(self, folder: str, texts: dict[str, str]) -> "Ignoring":
+    def extend(self, folder: str, texts: dict[str, str]) -> "IgnoreRules":
         """Return the rules extended by the ignore files in `folder`."""
         if not texts:
             return self
         prefix = "" if folder in ("", ".") else f"{folder}/"
         kinds = zip(IGNORE_FILES, self.by_kind, strict=True)
-        return Ignoring(
+        return IgnoreRules(
             tuple(
-                (*rules, Rules(prefix, compile_patterns(texts[name].splitlines()))) if name in texts else rules
+                (*rules, DirectoryRules(prefix, compile_patterns(texts[name].splitlines()))) if name in texts else rules
                 for name, rules in kinds
             )
         )
 
-    def leaves_out(self, path: str, *, is_folder: bool) -> bool:
+    def is_ignored(self, path: str, *, is_folder: bool) -> bool:
         """Return whether a path is ignored; its parent directories must have been checked before."""
-        if path.rpartition("/")[2] in ALWAYS_LEFT_OUT:
+        if path.rpartition("/")[2] in ALWAYS_IGNORED:
             return True
-        asked = comparable(path) + ("/" if is_folder else "")
+        asked = replace_surrogates(path) + ("/" if is_folder else "")
         for kind in self.by_kind:
             for rules in reversed(kind):
                 verdict = rules.spec.check_file(asked.removeprefix(rules.folder)).include
@@ -73,7 +73,7 @@ class Ignoring:
         return False
 
 
-def compile_patterns(lines: list[str]) -> Spec:
+def compile_patterns(lines: list[str]) -> PathPatterns:
     """Compile gitignore patterns with RE2, which runs in linear time; invalid patterns are skipped.
 
     Raises:
@@ -81,14 +81,14 @@ def compile_patterns(lines: list[str]) -> Spec:
     """
     with needs_extra("kit"):
         from pathspec import GitIgnoreSpec  # noqa: PLC0415 - an extra
-    kept = [line for line in lines[:MAX_LINES] if len(line) <= MAX_RULE_CHARS and comparable(line) == line]
+    kept = [line for line in lines[:MAX_LINES] if len(line) <= MAX_RULE_CHARS and replace_surrogates(line) == line]
     try:
         return GitIgnoreSpec.from_lines(kept, backend="re2")
     except ValueError:
         return GitIgnoreSpec.from_lines([line for line in kept if _is_pattern(line)], backend="re2")
 
 
-def comparable(name: str) -> str:
+def replace_surrogates(name: str) -> str:
     """Replace lone surrogates in a name, which patterns cannot contain."""
     return name.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
@@ -112,7 +112,7 @@ _MAX_IGNORE_FILE_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
-class Counts:
+class SearchCounts:
     """Counts of searched and skipped files."""
 
     searched: int = 0
@@ -122,7 +122,7 @@ class Counts:
     is_complete: bool = True
     """Whether every file was visited."""
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Describe how many files were searched and skipped."""
         skipped = [
             f"{count} {what}"
@@ -138,7 +138,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MatchingLine:
     """A matching line; line numbers start at 1."""
 
     path: str
@@ -147,19 +147,19 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Search:
+class FileSearch:
     """One search: the files, the pattern and the counts."""
 
     files: Files
     pattern: Pattern
-    only: Spec | None = None
+    only: PathPatterns | None = None
     """Patterns that a file's path must match."""
-    counts: Counts = field(default_factory=Counts)
+    counts: SearchCounts = field(default_factory=SearchCounts)
 
-    async def below(self, folder: str) -> AsyncGenerator[Found]:
+    async def search_folder(self, folder: str) -> AsyncGenerator[MatchingLine]:
         """Yield the matching lines in a directory and below, in path order."""
         ignoring = await self._ignoring_above(folder)
-        pending: list[tuple[str, Ignoring]] = [(folder, ignoring)]
+        pending: list[tuple[str, IgnoreRules]] = [(folder, ignoring)]
         folders = 0
         while pending:
             here, above = pending.pop()
@@ -168,22 +168,24 @@ class Search:
                 self.counts.is_complete = False
                 return
             entries = await self._entries(here)
-            ignoring = above.below(here, await self._ignore_texts(entries))
-            kept = [e for e in entries if not ignoring.leaves_out(e.path, is_folder=e.kind == "folder")]
+            ignoring = above.extend(here, await self._ignore_texts(entries))
+            kept = [e for e in entries if not ignoring.is_ignored(e.path, is_folder=e.kind == "folder")]
             for entry in kept:
-                if entry.kind == "file" and (self.only is None or self.only.check_file(comparable(entry.path)).include):
-                    for found in await self.inside(entry.path, entry.size_bytes):
+                if entry.kind == "file" and (
+                    self.only is None or self.only.check_file(replace_surrogates(entry.path)).include
+                ):
+                    for found in await self.search_file(entry.path, entry.size_bytes):
                         yield found
             folders_here = [entry for entry in kept if entry.kind == "folder"]
             pending += [(entry.path, ignoring) for entry in reversed(folders_here)]
 
-    async def inside(self, path: str, size_bytes: int) -> list[Found]:
+    async def search_file(self, path: str, size_bytes: int) -> list[MatchingLine]:
         """Return the matching lines of one file."""
         if size_bytes > MAX_FILE_BYTES:
             self.counts.too_large += 1
             return []
         try:
-            text = decoded(await self.files.read_bytes(path))
+            text = decode_text(await self.files.read_bytes(path))
         except (CapabilityError, FileAccessError):  # deleted meanwhile, or not accessible
             self.counts.unreadable += 1
             return []
@@ -191,7 +193,7 @@ class Search:
             self.counts.binary += 1
             return []
         self.counts.searched += 1
-        return [Found(path, line, shown) for line, shown in matches(self.pattern, text.text.encode())]
+        return [MatchingLine(path, line, shown) for line, shown in find_matches(self.pattern, text.text.encode())]
 
     async def _entries(self, folder: str) -> list[DirEntry]:
         try:
@@ -200,16 +202,16 @@ class Search:
             self.counts.unreadable += 1
             return []
 
-    async def _ignoring_above(self, folder: str) -> Ignoring:
+    async def _ignoring_above(self, folder: str) -> IgnoreRules:
         """Return the rules of the parent directories; none if they ignore `folder`, which was requested explicitly."""
         names = [name for name in folder.split("/") if name not in ("", ".")]
-        ignoring, here = Ignoring(), "."
+        ignoring, here = IgnoreRules(), "."
         for name in names:
             listed = await self._above(here)
-            ignoring = ignoring.below(here, await self._ignore_texts(listed))
+            ignoring = ignoring.extend(here, await self._ignore_texts(listed))
             here = name if here == "." else f"{here}/{name}"
-            if ignoring.leaves_out(here, is_folder=True):
-                return Ignoring()
+            if ignoring.is_ignored(here, is_folder=True):
+                return IgnoreRules()
         return ignoring
 
     async def _above(self, folder: str) -> list[DirEntry]:
@@ -229,12 +231,12 @@ class Search:
         return texts
 
 
-def matches(pattern: Pattern, data: bytes) -> Iterator[tuple[int, str]]:
+def find_matches(pattern: Pattern, data: bytes) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and text of each line of UTF-8 data that contains a match."""
     at, line, counted = 0, 1, 0
     while at <= len(data):
         if pattern.is_line_by_line:
-            start, end = at, _end_of(data, at)
+            start, end = at, _find_line_end(data, at)
             place = pattern.find(data[start:end], 0, end - start)
             found = None if place is None else start + place
             if found is None:
@@ -244,7 +246,7 @@ def matches(pattern: Pattern, data: bytes) -> Iterator[tuple[int, str]]:
             found = pattern.find(data, at, len(data))
             if found is None:
                 return
-        start, end = data.rfind(b"\n", 0, found) + 1, _end_of(data, found)
+        start, end = data.rfind(b"\n", 0, found) + 1, _find_line_end(data, found)
         line += data.count(b"\n", counted, start)
         counted = start
         if start < len(data):  # a final newline does not start another line
@@ -252,7 +254,7 @@ def matches(pattern: Pattern, data: bytes) -> Iterator[tuple[int, str]]:
         at = end + 1
 
 
-def _end_of(data: bytes, at: int) -> int:
+def _find_line_end(data: bytes, at: int) -> int:
     end = data.find(b"\n", at)
     return len(data) if end < 0 else end
 
@@ -293,30 +295,30 @@ async def search_files(
     """
     files: Files = ctx.files
     compiled = compile_pattern(pattern, "i" if ignore_case else "")
-    search = Search(files=files, pattern=compiled, only=None if glob is None else compile_patterns([glob]))
+    search = FileSearch(files=files, pattern=compiled, only=None if glob is None else compile_patterns([glob]))
     stat = await files.stat(path)
     if stat is None:
         raise FileAccessError(f"{shown(path)} does not exist; list_dir shows what exists", path=path, reason="missing")
-    found: list[Found] = []
+    found: list[MatchingLine] = []
     if stat.kind == "folder":
-        async with aclosing(search.below(path)) as hits:
+        async with aclosing(search.search_folder(path)) as hits:
             async for hit in hits:
                 found.append(hit)
                 if len(found) > limit:
                     break
     else:
-        found = await search.inside(path, stat.size_bytes)
-    return _told(found, limit, search)
+        found = await search.search_file(path, stat.size_bytes)
+    return _build_result(found, limit, search)
 
 
-def _told(found: list[Found], limit: int, search: Search) -> Ok:
-    lines = [f"{printable(hit.path)}:{hit.line}: {hit.text}" for hit in found[:limit]]
+def _build_result(found: list[MatchingLine], limit: int, search: FileSearch) -> Ok:
+    lines = [f"{to_printable(hit.path)}:{hit.line}: {hit.text}" for hit in found[:limit]]
     is_cut = len(found) > limit
     if is_cut:
         lines.append(f"[stopped after {limit} hits; narrow the search with path or glob, or raise limit]")
     elif not search.counts.is_complete:
-        lines.append(f"[stopped, there are too many files; narrow the search with path. {search.counts.told()}]")
+        lines.append(f"[stopped, there are too many files; narrow the search with path. {search.counts.describe()}]")
     elif not found:
-        lines.append(f"No hits. {search.counts.told()}.")
-    hits = [{"path": printable(hit.path), "line": hit.line} for hit in found[:limit]]
+        lines.append(f"No hits. {search.counts.describe()}.")
+    hits = [{"path": to_printable(hit.path), "line": hit.line} for hit in found[:limit]]
     return Ok("\n".join(lines), structured={"hits": hits, "is_complete": not is_cut and search.counts.is_complete})

@@ -14,10 +14,10 @@ from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities
 from spindle.capabilities.network.handle import Network, Response
 from spindle.extras import needs_extra
-from spindle.kit.files import decoded
+from spindle.kit.files import decode_text
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 
 MAX_HTML_CHARS = 1_000_000
 """Limit of the HTML to parse, after scripts, styles and comments are removed."""
@@ -47,7 +47,7 @@ class Page:
     is_cut: bool = False
 
 
-def read_page(html: str, url: str) -> Page:
+def convert_page(html: str, url: str) -> Page:
     """Convert a page to Markdown with absolute links; elements that a browser hides are removed.
 
     Raises:
@@ -57,7 +57,7 @@ def read_page(html: str, url: str) -> Page:
         import bs4  # noqa: PLC0415 - an extra
         import markdownify  # noqa: PLC0415 - an extra
     title = _TITLE.search(html)
-    body = without_hidden_parts(html)
+    body = remove_hidden_parts(html)
     # Parser and converter take quadratic time for long runs of whitespace and for unclosed tags.
     body = _LONG_RUNS.sub(_shorter, body)
     is_cut = len(body) > MAX_HTML_CHARS
@@ -74,11 +74,11 @@ def read_page(html: str, url: str) -> Page:
             )
         except (RecursionError, ValueError, AssertionError):  # nested too deeply, or too malformed for the parser
             text = None
-    markdown = plain_text(body) if text is None else cast("str", text)
+    markdown = strip_tags(body) if text is None else cast("str", text)
     return Page(_tidy(markdown), " ".join(unescape(title[1]).split()) or None if title else None, is_cut)
 
 
-def without_hidden_parts(html: str) -> str:
+def remove_hidden_parts(html: str) -> str:
     """Remove comments, declarations, scripts, styles and the title in one pass."""
     kept: list[str] = []
     lowered = html.lower() if html.isascii() else _lowered(html)
@@ -96,7 +96,7 @@ def without_hidden_parts(html: str) -> str:
     return "".join([*kept, html[at:]])
 
 
-def plain_text(html: str) -> str:
+def strip_tags(html: str) -> str:
     """Return the text of a page without its tags."""
     return unescape(_TAG.sub(" ", _BREAKING.sub("\n", html)))
 
@@ -190,15 +190,15 @@ async def web_fetch(url: Url, *, ctx: ToolContext) -> Ok | Err:
     data = await response.bytes()
     kind = _media_type(response)
     if response.status >= 400:
-        return _failed(response, await _body_text(response, data, kind))
+        return _failed(response, await _decode_body(response, data, kind))
     facts: dict[str, Any] = {"url": response.url, "status": response.status, "content_type": kind, "title": None}
     if kind not in _HTML_TYPES and not (not kind and data.lstrip()[:1] == b"<"):
-        text = await _body_text(response, data, kind)
+        text = await _decode_body(response, data, kind)
         return _not_text(response, kind, data) if text is None else Ok(text, structured=facts)
     html = await _html_text(response, data)
-    page = await anyio.to_thread.run_sync(read_page, html, response.url, abandon_on_cancel=True)
+    page = await anyio.to_thread.run_sync(convert_page, html, response.url, abandon_on_cancel=True)
     cut = "\n[the page is longer; the rest is left out]\n" if page.is_cut else ""
-    return _page(page.markdown + cut, facts | {"title": page.title}, room=ctx.result_budget_chars)
+    return _build_page_result(page.markdown + cut, facts | {"title": page.title}, room=ctx.result_budget_chars)
 
 
 @tool(toolset="web", capabilities=ANY_HOST, timeout_seconds=90, max_result_chars=40_000)
@@ -225,15 +225,15 @@ async def http_request(
     response = await network.request(
         method, url, headers=headers, content=body if is_text else None, json=None if is_text else body
     )
-    return await answer_of(response)
+    return await build_response_result(response)
 
 
-async def answer_of(response: Response) -> Ok:
+async def build_response_result(response: Response) -> Ok:
     """Return a full response as text for the model, and as structured data for programs."""
     data = await response.bytes()
-    text = await _body_text(response, data, _media_type(response))
+    text = await _decode_body(response, data, _media_type(response))
     shown_body = f"[{len(data)} bytes that are not text]" if text is None else text
-    told = "\n".join(f"{name}: {printable(value, 2_000)}" for name, value in response.headers.items())
+    told = "\n".join(f"{name}: {to_printable(value, 2_000)}" for name, value in response.headers.items())
     facts = {"status": response.status, "url": response.url, "headers": dict(response.headers), "body": text}
     return Ok(f"HTTP {response.status}\n{told}\n\n{shown_body}", structured=facts)
 
@@ -242,13 +242,13 @@ def _media_type(response: Response) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def _body_text(response: Response, data: bytes, kind: str) -> str | None:
+async def _decode_body(response: Response, data: bytes, kind: str) -> str | None:
     """Return a body as text, or `None` if it is not text."""
     if not data or "charset=" in response.headers.get("content-type", "").lower():
         return await response.text()
     if kind.startswith(("image/", "audio/", "video/", "font/")) and kind != "image/svg+xml":
         return None
-    found = decoded(data)
+    found = decode_text(data)
     return None if found is None else found.text
 
 
@@ -257,7 +257,7 @@ async def _html_text(response: Response, data: bytes) -> str:
     if "charset=" in response.headers.get("content-type", "").lower():
         return await response.text()
     named = _META_CHARSET.search(data[:_SNIFFED_BYTES])
-    found = decoded(data)
+    found = decode_text(data)
     if named is not None and (found is None or found.encoding == "latin-1"):
         try:
             return data.decode(named[1].decode("ascii"), "replace")
@@ -266,17 +266,17 @@ async def _html_text(response: Response, data: bytes) -> str:
     return await response.text() if found is None else found.text
 
 
-def _page(markdown: str, facts: dict[str, Any], *, room: int | None) -> Ok:
+def _build_page_result(markdown: str, facts: dict[str, Any], *, room: int | None) -> Ok:
     """Return a page with an artifact; a page over `room` gets none here, since it will be spooled."""
     fits = room is None or len(markdown) <= room
     return Ok(markdown, structured=facts, artifact=MarkdownArtifact.from_text(markdown) if fits else None)
 
 
 def _failed(response: Response, text: str | None) -> Err:
-    excerpt = f" The body says: {printable(' '.join(text.split()), _EXCERPT_CHARS)}" if text and text.strip() else ""
+    excerpt = f" The body says: {to_printable(' '.join(text.split()), _EXCERPT_CHARS)}" if text and text.strip() else ""
     return Err(
         "execution_failed",
-        f"{printable(response.url, _EXCERPT_CHARS)} answered with HTTP {response.status}.{excerpt}",
+        f"{to_printable(response.url, _EXCERPT_CHARS)} answered with HTTP {response.status}.{excerpt}",
         field="url",
         retryable=response.status in _RETRYABLE,
     )
@@ -286,6 +286,7 @@ def _not_text(response: Response, kind: str, data: bytes) -> Err:
     what = kind or "of an unknown type"
     return Err(
         "execution_failed",
-        f"{printable(response.url, _EXCERPT_CHARS)} is {printable(what, 100)}, {len(data)} bytes that are not text.",
+        f"{to_printable(response.url, _EXCERPT_CHARS)} is {to_printable(what, 100)}, "
+        f"{len(data)} bytes that are not text.",
         field="url",
     )

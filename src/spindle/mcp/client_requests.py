@@ -14,7 +14,7 @@ import anyio
 from spindle.errors import GateNotSupportedError, UsageError
 from spindle.media import Media
 from spindle.tools.context import ToolContext
-from spindle.tools.schema.problems import kind_of
+from spindle.tools.schema.problems import describe_kind
 from spindle.turns.gates import Gate
 
 OpenGate: TypeAlias = Callable[[Gate], Awaitable[Any]]
@@ -22,7 +22,7 @@ AskAll: TypeAlias = Callable[[Sequence[Gate]], Awaitable[list[Any]]]
 Round: TypeAlias = tuple[Gate, ...]
 
 
-async def open_all(open_gate: OpenGate, gates: Sequence[Gate]) -> list[Any]:
+async def wait_all_gates(open_gate: OpenGate, gates: Sequence[Gate]) -> list[Any]:
     """Wait for all gates concurrently and return their values in order; the first failure cancels the others."""
     if len(gates) == 1:
         return [await open_gate(gates[0])]
@@ -172,12 +172,12 @@ async def ask_all(ctx: ToolContext, questions: Sequence[Question]) -> list[Any]:
         GateNotSupportedError: The call has no MCP client.
         UsageError: A request is not a `Gate`, `Sampling` or `ListRoots`, or is invalid.
     """
-    gates = [await _gate_of(ctx, each) for each in questions]
+    gates = [await _build_gate(ctx, each) for each in questions]
     client = cast("Client | None", ctx.client)
     if client is not None:
         return await client.ask(gates) if gates else []
     if all(isinstance(each, Gate) for each in questions):
-        return await open_all(ctx.wait_for, gates)
+        return await wait_all_gates(ctx.wait_for, gates)
     raise GateNotSupportedError(
         "sampling and roots need an MCP client, and this call has none: serve the tool with "
         "`spindle serve` or ToolServer, or check can_ask(ctx, …) first",
@@ -185,34 +185,36 @@ async def ask_all(ctx: ToolContext, questions: Sequence[Question]) -> list[Any]:
     )
 
 
-async def _gate_of(ctx: ToolContext, question: Question) -> Gate:
+async def _build_gate(ctx: ToolContext, question: Question) -> Gate:
     if isinstance(question, Gate):
         return question
     if isinstance(question, Sampling):
-        question = await _written(ctx, question)
+        question = await _prepare_sampling(ctx, question)
     elif not isinstance(cast("object", question), ListRoots):
-        raise UsageError(f"Expected a Gate, Sampling or ListRoots, got {kind_of(question)}.", field="questions")
+        raise UsageError(f"Expected a Gate, Sampling or ListRoots, got {describe_kind(question)}.", field="questions")
     return Gate(question.name, question, timeout_seconds=question.timeout_seconds)
 
 
-async def _written(ctx: ToolContext, question: Sampling) -> Sampling:
+async def _prepare_sampling(ctx: ToolContext, question: Sampling) -> Sampling:
     """Return the request as it is sent: messages as protocol content blocks, secrets redacted."""
     given = question.messages
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
     tokens = cast("object", question.max_tokens)
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
-        raise UsageError(f"max_tokens must be an integer of at least 1, got {kind_of(tokens)}.", field="max_tokens")
+        raise UsageError(
+            f"max_tokens must be an integer of at least 1, got {describe_kind(tokens)}.", field="max_tokens"
+        )
     heat = cast("object", question.temperature)
     if heat is not None and not (isinstance(heat, (int, float)) and math.isfinite(heat)):
-        raise UsageError(f"temperature must be a finite number, got {kind_of(heat)}.", field="temperature")
+        raise UsageError(f"temperature must be a finite number, got {describe_kind(heat)}.", field="temperature")
     if not given:
         raise UsageError("Sampling needs at least one message.", field="messages")
     return replace(
         question,
         messages=[await _message(ctx, each) for each in given],
-        system_prompt=None if question.system_prompt is None else ctx.redacted(question.system_prompt),
-        stop_sequences=[ctx.redacted(each) for each in question.stop_sequences],
+        system_prompt=None if question.system_prompt is None else ctx.redact(question.system_prompt),
+        stop_sequences=[ctx.redact(each) for each in question.stop_sequences],
     )
 
 
@@ -221,12 +223,12 @@ async def _message(ctx: ToolContext, message: Mapping[str, Any]) -> dict[str, An
     if role not in {"user", "assistant"} or set(message) != {"role", "content"}:
         raise UsageError('A message must be {"role": "user" or "assistant", "content": …}.', field="messages")
     if isinstance(content, str):
-        return {"role": role, "content": {"type": "text", "text": ctx.redacted(content)}}
+        return {"role": role, "content": {"type": "text", "text": ctx.redact(content)}}
     if isinstance(content, Media) and content.kind in _MODALITIES:
         data = await content.as_base64()
         return {"role": role, "content": {"type": content.kind, "data": data, "mimeType": content.safe_mime_type}}
     raise UsageError(
-        f"A message's content must be a str, or Media of an image or audio, got {kind_of(content)}; "
+        f"A message's content must be a str, or Media of an image or audio, got {describe_kind(content)}; "
         "send one message for each.",
         field="messages",
     )

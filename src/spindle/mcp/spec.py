@@ -57,16 +57,16 @@ class ServerSpec:
     def __post_init__(self) -> None:
         self._check_name()
         for name in ("args", "env_passthrough"):
-            self._keep(name, self._texts(name, getattr(self, name)))
+            self._set_field(name, self._texts(name, getattr(self, name)))
         if self.tools is not None:
-            self._keep("tools", self._texts("tools", self.tools))
+            self._set_field("tools", self._texts("tools", self.tools))
         for name in ("env", "headers", "header_secrets", "env_secrets"):
-            self._keep(name, self._table(name, getattr(self, name)))
+            self._set_field(name, self._table(name, getattr(self, name)))
         for name in ("required", "enabled", "trusted"):
-            self._expect(name, "True or False", lambda value: isinstance(value, bool))
+            self._check_field(name, "True or False", lambda value: isinstance(value, bool))
         for name in ("timeout_seconds", "start_timeout_seconds"):
-            self._expect(name, "a number of seconds above 0", _is_seconds)
-        self._expect("max_result_chars", "a whole number of at least 1, or None", _is_cap)
+            self._check_field(name, "a number of seconds above 0", _is_seconds)
+        self._check_field("max_result_chars", "a whole number of at least 1, or None", _is_cap)
         self._check_place()
         self._check_env()
         self._check_headers()
@@ -81,22 +81,22 @@ class ServerSpec:
         if not isinstance(name, str) or not name.strip():
             raise InvalidServerSpecError("an MCP server needs a name: a string that is not empty", field="name")
         if name != name.strip() or not name.isprintable() or len(name) > 128:
-            self._refuse("name", "must be printable, at most 128 characters, without surrounding whitespace")
+            self._raise_invalid("name", "must be printable, at most 128 characters, without surrounding whitespace")
 
     def _check_place(self) -> None:
         if (self.command is None) == (self.url is None):
             given = "both" if self.command is not None else "neither"
-            self._refuse(
+            self._raise_invalid(
                 "command",
                 f"is wrong: {given} of command and url are set; set command to start it, or url to connect to it",
             )
         wrong = _HTTP_ONLY if self.url is None else _STDIO_ONLY
         for name in wrong:
             if getattr(self, name):
-                self._refuse(name, f"does not apply to a server over {self.transport}; remove it")
+                self._raise_invalid(name, f"does not apply to a server over {self.transport}; remove it")
         if self.command is not None:
-            self._expect("command", "the name or path of a program", _is_program)
-            self._expect("cwd", "a directory path", lambda value: value is None or _is_program(value))
+            self._check_field("command", "the name or path of a program", _is_program)
+            self._check_field("cwd", "a directory path", lambda value: value is None or _is_program(value))
         else:
             self._check_url(self.url)
 
@@ -108,47 +108,47 @@ class ServerSpec:
         except ValueError:
             parts, is_fine = None, False
         if parts is None or not is_fine or not str(url).isprintable() or " " in str(url):
-            self._refuse("url", "must be an http:// or https:// URL, such as http://127.0.0.1:8000/mcp")
+            self._raise_invalid("url", "must be an http:// or https:// URL, such as http://127.0.0.1:8000/mcp")
         if parts.username is not None or parts.password is not None:
-            self._refuse("url", "must not contain a user name or password; use header_secrets")
+            self._raise_invalid("url", "must not contain a user name or password; use header_secrets")
         if parts.fragment:
-            self._refuse("url", "must not have a fragment (#…)")
+            self._raise_invalid("url", "must not have a fragment (#…)")
 
     def _check_env(self) -> None:
         for name in (*self.env, *self.env_secrets, *self.env_passthrough):
             if not name or "=" in name or "\0" in name:
-                self._refuse("env", f"has an invalid variable name: {name!r:.80}")
+                self._raise_invalid("env", f"has an invalid variable name: {name!r:.80}")
         for name, value in self.env.items():
             if "\0" in value:
-                self._refuse("env", f"has a NUL in the value of {name!r:.80}")
+                self._raise_invalid("env", f"has a NUL in the value of {name!r:.80}")
         self._check_no_overlap("env", "env_secrets", set(self.env) & set(self.env_secrets))
 
     def _check_headers(self) -> None:
         for name in ("headers", "header_secrets"):
             for header in cast("Mapping[str, str]", getattr(self, name)):
                 if not _HEADER_NAME.fullmatch(header):
-                    self._refuse(name, f"has an invalid header name: {header!r:.80}")
+                    self._raise_invalid(name, f"has an invalid header name: {header!r:.80}")
                 if header.lower() in _OUR_HEADERS:
-                    self._refuse(name, f"must not set {header!r}: the protocol sets it")
+                    self._raise_invalid(name, f"must not set {header!r}: the protocol sets it")
         for header, value in self.headers.items():
             if header.lower() in ("authorization", "proxy-authorization"):
                 hint = f"header_secrets={{{header!r}: 'NAME_OF_A_SECRET'}}"
-                self._refuse("headers", f"must not contain credentials: reference them with {hint}")
+                self._raise_invalid("headers", f"must not contain credentials: reference them with {hint}")
             if not value.isascii() or not value.isprintable():
-                self._refuse("headers", f"has a value for {header!r} that is not printable ASCII")
+                self._raise_invalid("headers", f"has a value for {header!r} that is not printable ASCII")
         lowered = {header.lower() for header in self.headers} & {header.lower() for header in self.header_secrets}
         self._check_no_overlap("headers", "header_secrets", lowered)
 
     def _check_no_overlap(self, name: str, other: str, both: set[str]) -> None:
         if both:
-            self._refuse(name, f"and {other} both set {min(both)!r:.80}; keep one")
+            self._raise_invalid(name, f"and {other} both set {min(both)!r:.80}; keep one")
 
     def _texts(self, name: str, value: object) -> tuple[str, ...]:
         if isinstance(value, (list, tuple)):
             items = cast("list[object] | tuple[object, ...]", value)
             if all(isinstance(item, str) and "\0" not in item for item in items):
                 return tuple(cast("list[str]", items))
-        return self._refuse(name, f"must be a list of strings, not {value!r:.80}")
+        return self._raise_invalid(name, f"must be a list of strings, not {value!r:.80}")
 
     def _table(self, name: str, value: object) -> dict[str, str]:
         if isinstance(value, Mapping):
@@ -156,21 +156,23 @@ class ServerSpec:
             if all(isinstance(key, str) and isinstance(text, str) for key, text in table.items()):
                 return cast("dict[str, str]", table)
         # The values may be secret, so the message omits them.
-        return self._refuse(name, f"must map strings to strings, not be a {type(cast('object', value)).__name__}")
+        return self._raise_invalid(
+            name, f"must map strings to strings, not be a {type(cast('object', value)).__name__}"
+        )
 
-    def _expect(self, name: str, expected: str, fits: Callable[[Any], bool]) -> None:
+    def _check_field(self, name: str, expected: str, fits: Callable[[Any], bool]) -> None:
         value = getattr(self, name)
         if not fits(value):
-            self._refuse(name, f"must be {expected}, not {value!r:.80}")
+            self._raise_invalid(name, f"must be {expected}, not {value!r:.80}")
 
-    def _keep(self, name: str, value: object) -> None:
+    def _set_field(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
-    def _refuse(self, name: str, problem: str) -> NoReturn:
+    def _raise_invalid(self, name: str, problem: str) -> NoReturn:
         raise InvalidServerSpecError(f"MCP server {self.name!r}: {name} {problem}", server=self.name, field=name)
 
 
-def is_header(name: object) -> bool:
+def is_custom_header(name: object) -> bool:
     """Return whether `name` is a valid header that the protocol does not set itself."""
     return isinstance(name, str) and _HEADER_NAME.fullmatch(name) is not None and name.lower() not in _OUR_HEADERS
 
@@ -187,5 +189,5 @@ def _is_program(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
 
-FIELDS = tuple(each.name for each in fields(ServerSpec))
+SPEC_FIELDS = tuple(each.name for each in fields(ServerSpec))
 """The field names of `ServerSpec`, for configuration loaders."""

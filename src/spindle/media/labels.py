@@ -32,11 +32,11 @@ def safe_filename(name: str) -> str:
     dashes and tildes, trailing dots. Reserved device names get the prefix `_`. The name is truncated to 256
     characters, keeping the extension.
     """
-    shown = "".join(map(_shown, unicodedata.normalize("NFC", name)))
-    trimmed = _trimmed(unicodedata.normalize("NFC", shown))
+    shown = "".join(map(_filter_character, unicodedata.normalize("NFC", name)))
+    trimmed = _trim(unicodedata.normalize("NFC", shown))
     if _RESERVED.match(trimmed):
         trimmed = f"_{trimmed}"
-    return _capped(trimmed) or "file"
+    return _truncate(trimmed) or "file"
 
 
 def safe_mime_type(mime_type: str) -> str:
@@ -54,7 +54,7 @@ def new_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _shown(character: str) -> str:
+def _filter_character(character: str) -> str:
     category = unicodedata.category(character)
     if category in _UNSHOWN or _INVISIBLE.match(character):
         return ""
@@ -64,16 +64,16 @@ def _shown(character: str) -> str:
     return "" if _FORBIDDEN.intersection(unicodedata.normalize("NFKC", character)) else character
 
 
-def _trimmed(name: str) -> str:
+def _trim(name: str) -> str:
     return name.lstrip(" .-~").rstrip(" .")
 
 
-def _capped(name: str) -> str:
+def _truncate(name: str) -> str:
     if len(name) <= MAX_FILENAME_CHARS:
         return name
     stem, dot, ending = name.rpartition(".")
     if not stem or len(ending) > 16:
-        return _trimmed(name[:MAX_FILENAME_CHARS])
+        return _trim(name[:MAX_FILENAME_CHARS])
     return stem[: MAX_FILENAME_CHARS - len(ending) - 1].rstrip(" .") + dot + ending
 
 
@@ -108,11 +108,11 @@ class DerivedText:
     derived_from_media: bool = True
 
 
-Entry: TypeAlias = DerivedText | Mapping[str, Any]
+StashEntry: TypeAlias = DerivedText | Mapping[str, Any]
 """A `DerivedText`, or a mapping `{"value": …, "trust_tier": …}`."""
 
 
-def accept(given: Mapping[str, Any]) -> None:
+def validate(given: Mapping[str, Any]) -> None:
     """Validate the description of media.
 
     Raises:
@@ -129,12 +129,12 @@ def accept(given: Mapping[str, Any]) -> None:
         raise InvalidMediaError(f"invalid media: {said}", fields=tuple(problems))
 
 
-def floored(stash: Mapping[str, Entry], tier: TrustTier) -> dict[str, DerivedText]:
+def cap_trust(stash: Mapping[str, StashEntry], tier: TrustTier) -> dict[str, DerivedText]:
     """Convert validated entries to `DerivedText`, none trusted more than the media itself."""
-    return {name: _floored(entry, tier) for name, entry in stash.items()}
+    return {name: _cap_entry_trust(entry, tier) for name, entry in stash.items()}
 
 
-def _floored(entry: Entry, tier: TrustTier) -> DerivedText:
+def _cap_entry_trust(entry: StashEntry, tier: TrustTier) -> DerivedText:
     made = entry if isinstance(entry, DerivedText) else DerivedText(**entry)
     lower = _TIERS[max(_TIERS.index(made.trust_tier), _TIERS.index(tier))]
     return DerivedText(made.value, lower, made.derived_from_media)
@@ -151,10 +151,10 @@ def _problem(name: str, value: Any, given: Mapping[str, Any]) -> str | None:
         return None
     if not isinstance(value, str) or not value:
         return f"is {value!r}, must be a non-empty str"
-    return _contradiction(value, given.get("kind")) if name == "mime_type" else None
+    return _find_kind_conflict(value, given.get("kind")) if name == "mime_type" else None
 
 
-def _contradiction(mime_type: str, kind: object) -> str | None:
+def _find_kind_conflict(mime_type: str, kind: object) -> str | None:
     bare = safe_mime_type(mime_type)
     allowed = _TOP_LEVELS.get(kind, "") if isinstance(kind, str) else ""
     if not allowed or bare == UNKNOWN_MIME_TYPE or bare.partition("/")[0] in allowed.split():

@@ -14,18 +14,18 @@ from typing_extensions import override
 from spindle.errors import InvalidMediaError
 from spindle.media.labels import (
     DerivedText,
-    Entry,
     Kind,
     ModalityHazard,
+    StashEntry,
     TrustTier,
-    accept,
-    floored,
+    cap_trust,
     new_id,
     safe_filename,
     safe_mime_type,
+    validate,
 )
 from spindle.media.mime import HEAD_BYTES, MimeCheck, check, sniff
-from spindle.media.readers import MediaReader, MediaStream, bytes_of, length_of, reader_of
+from spindle.media.readers import MediaReader, MediaStream, get_length, to_bytes, to_reader
 
 
 class _Required:
@@ -46,7 +46,7 @@ class Description(TypedDict):
     filename: str
     id: NotRequired[str | None]
     source: NotRequired[str | None]
-    stash: NotRequired[Mapping[str, Entry] | None]
+    stash: NotRequired[Mapping[str, StashEntry] | None]
 
 
 class Labels(Description):
@@ -66,7 +66,7 @@ class FileLabels(TypedDict):
     filename: NotRequired[str]
     id: NotRequired[str | None]
     source: NotRequired[str | None]
-    stash: NotRequired[Mapping[str, Entry] | None]
+    stash: NotRequired[Mapping[str, StashEntry] | None]
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
@@ -105,7 +105,7 @@ class Media:
         id: str | None = None,
         source: str | None = None,
         *,
-        stash: Mapping[str, Entry] | None = None,
+        stash: Mapping[str, StashEntry] | None = None,
     ) -> None:
         given: dict[str, Any] = {
             "kind": kind,
@@ -118,9 +118,9 @@ class Media:
             "source": source,
             "stash": {} if stash is None else stash,
         }
-        accept({name: value for name, value in given.items() if value is not _REQUIRED})
+        validate({name: value for name, value in given.items() if value is not _REQUIRED})
         given["id"] = new_id() if id is None else id
-        given["stash"] = MappingProxyType(floored(given["stash"], trust_tier))
+        given["stash"] = MappingProxyType(cap_trust(given["stash"], trust_tier))
         for name, value in given.items():
             object.__setattr__(self, name, value)
 
@@ -129,12 +129,12 @@ class Media:
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, **labels: Unpack[Labels]) -> Self:
         """Create media from bytes in memory."""
-        if bytes_of(data) is None:
+        if to_bytes(data) is None:
             raise InvalidMediaError(
                 f"expected bytes, got {type(data).__name__}; use from_file or from_reader for other sources",
                 fields=("data",),
             )
-        return cls(reader=reader_of(data), **labels)
+        return cls(reader=to_reader(data), **labels)
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], **labels: Unpack[FileLabels]) -> Self:
@@ -147,36 +147,36 @@ class Media:
     @classmethod
     def from_reader(cls, reader: object, **labels: Unpack[Labels]) -> Self:
         """Create media from a media reader or a spool's reader."""
-        return cls(reader=reader_of(reader), **labels)
+        return cls(reader=to_reader(reader), **labels)
 
     @classmethod
     def user_attachment(cls, data: bytes | MediaReader, **about: Unpack[Description]) -> Self:
         """Create media from a user's attachment: `third-party-private`."""
-        return cls._labelled(data, "third-party-private", about)
+        return cls._from_source(data, "third-party-private", about)
 
     @classmethod
     def tool_generated(cls, data: bytes | MediaReader, **about: Unpack[Description]) -> Self:
         """Create media from the output of your own tool: `first-party`."""
-        return cls._labelled(data, "first-party", about)
+        return cls._from_source(data, "first-party", about)
 
     @classmethod
     def retrieved_public(cls, data: bytes | MediaReader, **about: Unpack[Description]) -> Self:
         """Create media from a public source: `third-party-public`."""
-        return cls._labelled(data, "third-party-public", about)
+        return cls._from_source(data, "third-party-public", about)
 
     @classmethod
     def retrieved_private(cls, data: bytes | MediaReader, **about: Unpack[Description]) -> Self:
         """Create media from an access-controlled source: `third-party-private`."""
-        return cls._labelled(data, "third-party-private", about)
+        return cls._from_source(data, "third-party-private", about)
 
     @classmethod
-    def _labelled(cls, data: bytes | MediaReader, tier: TrustTier, about: Description) -> Self:
+    def _from_source(cls, data: bytes | MediaReader, tier: TrustTier, about: Description) -> Self:
         hazard = "extractable-instructions" if about.get("kind") == "document" else "opaque-perceptual"
-        return cls(reader=reader_of(data), trust_tier=tier, modality_hazard=hazard, **about)
+        return cls(reader=to_reader(data), trust_tier=tier, modality_hazard=hazard, **about)
 
-    def with_stash(self, entries: Mapping[str, Entry]) -> Self:
+    def with_stash(self, entries: Mapping[str, StashEntry]) -> Self:
         """Return a copy with the same id and more derived text; entries with the same name are replaced."""
-        described = self._described()
+        described = self._to_arguments()
         described["stash"] = {**self.stash, **entries}
         return type(self)(**described)
 
@@ -215,7 +215,7 @@ class Media:
 
     async def byte_length(self) -> int | None:
         """Return the number of bytes without reading them, or `None` if unknown."""
-        return await length_of(self.reader, self.safe_filename)
+        return await get_length(self.reader, self.safe_filename)
 
     async def sniff(self) -> str | None:
         """Detect the MIME type from the content, ignoring the declared one; `None` if it cannot be detected.
@@ -259,7 +259,7 @@ class Media:
             "source": self.source,
         }
 
-    def _described(self) -> dict[str, Any]:
+    def _to_arguments(self) -> dict[str, Any]:
         return {**self.to_dict(), "reader": self.reader, "stash": dict(self.stash)}
 
     @override
@@ -274,8 +274,8 @@ class Media:
 
     @override
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _remade, (type(self), self._described())
+        return _rebuild, (type(self), self._to_arguments())
 
 
-def _remade(kind: type[Media], described: dict[str, Any]) -> Media:
+def _rebuild(kind: type[Media], described: dict[str, Any]) -> Media:
     return kind(**described)

@@ -26,7 +26,7 @@ class MimeCheck:
 def check(declared: str, sniffed: str | None) -> MimeCheck:
     """Compare a declared MIME type with the detected one."""
     bare = safe_mime_type(declared)
-    return MimeCheck(declared=bare, sniffed=sniffed, matches=_may_stand_for(bare, sniffed))
+    return MimeCheck(declared=bare, sniffed=sniffed, matches=_is_compatible(bare, sniffed))
 
 
 def _families(*groups: str) -> Mapping[str, frozenset[str]]:
@@ -74,7 +74,7 @@ _FAMILIES: Final = _families(
     "application/x-ole-storage",
 )
 
-_FIRM: Final = (
+_SIGNED_TYPES: Final = (
     "image/png",
     "image/jpeg",
     "image/gif",
@@ -97,20 +97,20 @@ _TEXT_WORDS: Final = re.compile(
 _XML_WORDS: Final = re.compile(r"\b(?:xml|xml-dtd)$")
 
 
-def _may_stand_for(declared: str, sniffed: str | None) -> bool:
+def _is_compatible(declared: str, sniffed: str | None) -> bool:
     if declared in (sniffed, UNKNOWN_MIME_TYPE):
         return True
     if sniffed is None:
-        return not _is_text(declared) and not _akin(declared, _FIRM)
+        return not _is_text(declared) and not _is_alias(declared, _SIGNED_TYPES)
     if _is_text(sniffed):
-        return _text_may_stand_for(declared, sniffed)
+        return _is_text_compatible(declared, sniffed)
     if sniffed in _ZIP:
         # The start of an archive does not always show its format.
         return declared in _ZIP or bool(_IN_A_ZIP.fullmatch(declared))
-    return _akin(declared, (sniffed,)) or (declared in _ZIP and bool(_IN_A_ZIP.fullmatch(sniffed)))
+    return _is_alias(declared, (sniffed,)) or (declared in _ZIP and bool(_IN_A_ZIP.fullmatch(sniffed)))
 
 
-def _text_may_stand_for(declared: str, sniffed: str) -> bool:
+def _is_text_compatible(declared: str, sniffed: str) -> bool:
     if declared.startswith("text/"):
         return True
     match sniffed:
@@ -128,14 +128,14 @@ def _is_text(mime_type: str) -> bool:
     return mime_type.startswith("text/") or bool(_TEXT_WORDS.search(mime_type))
 
 
-def _akin(mime_type: str, others: Iterable[str]) -> bool:
+def _is_alias(mime_type: str, others: Iterable[str]) -> bool:
     return bool(_FAMILIES.get(mime_type, frozenset({mime_type})).intersection(others))
 
 
 HEAD_BYTES: Final = 8192
 """How many bytes of the content are inspected."""
 
-_NOT_OF_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_BINARY_BYTES: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 _TEXT_SIGNATURES: Final = (
     ("%PDF-", "application/pdf"),
     ("%!PS", "application/postscript"),
@@ -162,19 +162,19 @@ def sniff(head: bytes, *, is_whole: bool) -> str | None:
     """
     if not head:
         return None
-    text = _decoded(head, is_whole=is_whole)
+    text = _decode(head, is_whole=is_whole)
     if text is not None:
         return _sniff_text(text, is_whole=is_whole)
     signed = _sniff_signature(head)
-    if signed is None and not _NOT_OF_TEXT.search(head):
+    if signed is None and not _BINARY_BYTES.search(head):
         return "text/plain"  # in a legacy encoding
     return signed
 
 
-def _decoded(head: bytes, *, is_whole: bool) -> str | None:
+def _decode(head: bytes, *, is_whole: bool) -> str | None:
     """Decode `head` as text; return `None` if it is binary."""
     mark, encoding = next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), (b"", "utf-8"))
-    if encoding == "utf-8" and _NOT_OF_TEXT.search(head):
+    if encoding == "utf-8" and _BINARY_BYTES.search(head):
         return None
     try:
         # `head` may end inside a multi-byte character.

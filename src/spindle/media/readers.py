@@ -34,24 +34,24 @@ def is_media_reader(value: object) -> bool:
     return not isinstance(value, type) and _has(value, "stream") and _has(value, "byte_length")
 
 
-def bytes_of(value: object) -> bytes | None:
+def to_bytes(value: object) -> bytes | None:
     """Convert a bytes-like value to bytes; return `None` for anything else."""
     if isinstance(value, bytes):
         return value
     return bytes(cast("bytearray", value)) if isinstance(value, bytearray | memoryview) else None
 
 
-def reader_of(source: object) -> Any:
+def to_reader(source: object) -> Any:
     """Wrap bytes or a spool's reader in a media reader; return anything else unchanged."""
-    data = bytes_of(source)
+    data = to_bytes(source)
     if data is not None:
-        return BytesReader(data)
+        return MediaBytesReader(data)
     if not is_media_reader(source) and _has(source, "read_all") and _has(source, "byte_length"):
-        return SpoolSource(source)
+        return MediaSpoolReader(source)
     return source
 
 
-class BytesReader:
+class MediaBytesReader:
     """Bytes in memory."""
 
     __slots__ = ("_data",)
@@ -68,7 +68,7 @@ class BytesReader:
         return len(self._data)
 
 
-class SpoolSource:
+class MediaSpoolReader:
     """A spool's reader as a media reader: in chunks if it has `chunks(size)`, otherwise all at once."""
 
     __slots__ = ("_reader",)
@@ -108,7 +108,7 @@ class MediaStream:
                 raise StopAsyncIteration
             self._chunks = await self._open(self._reader)
         try:
-            return self._checked(await anext(self._chunks))
+            return self._check_chunk(await anext(self._chunks))
         except BaseException:
             # Also on cancellation, since iteration does not resume.
             await self.aclose()
@@ -136,20 +136,20 @@ class MediaStream:
             opened = await opened
         if isinstance(opened, str):
             opened = opened.encode()
-        data = bytes_of(opened)
+        data = to_bytes(opened)
         if data is not None:
             return _Slices(data)
         if hasattr(opened, "__aiter__"):
             return aiter(opened)
         if hasattr(opened, "__iter__"):
-            return _Stepped(iter(opened))
+            return _ThreadedIterator(iter(opened))
         raise MediaUnreadableError(
             f"{self._name}: stream() returned {type(opened).__name__}; expected bytes or an iterator of bytes",
             field="reader",
         )
 
-    def _checked(self, chunk: object) -> bytes:
-        data = bytes_of(chunk)
+    def _check_chunk(self, chunk: object) -> bytes:
+        data = to_bytes(chunk)
         if data is not None:
             return data
         raise MediaUnreadableError(
@@ -158,7 +158,7 @@ class MediaStream:
         )
 
 
-async def length_of(reader: MediaReader, name: str) -> int | None:
+async def get_length(reader: MediaReader, name: str) -> int | None:
     """Return the length of a reader, or `None` if unknown.
 
     Raises:
@@ -194,7 +194,7 @@ class _Slices:
         return self._data[start : self._at]
 
 
-class _Stepped:
+class _ThreadedIterator:
     """An async iterator that advances a blocking iterator in a thread, since it may read a disk."""
 
     __slots__ = ("_chunks",)

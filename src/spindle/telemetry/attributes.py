@@ -14,10 +14,10 @@ from pydantic_core import to_json
 from spindle.calls import Err, Ok
 from spindle.errors import HandlerFailedError
 from spindle.execution.call_state import CallState
-from spindle.execution.results import secrets_masked
-from spindle.tools.arguments import masked
+from spindle.execution.results import mask_secrets
+from spindle.tools.arguments import mask_arguments
 from spindle.tools.entry import Entry
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 
 SCOPE: Final = "spindle"
 """The name of our tracer and our meter."""
@@ -76,7 +76,7 @@ TURN_STATUS: Final = "spindle.turn.status"
 DISPATCH_ID: Final = "spindle.dispatch.id"
 ITERATION_NUMBER: Final = "spindle.iteration.number"
 ITERATIONS: Final = "spindle.iterations"
-MCP_SERVER: Final = "spindle.mcp.server.tool_server"
+MCP_SERVER: Final = "spindle.mcp.server"
 DRY_RUN: Final = "spindle.dry_run"
 ARGUMENTS_BYTES: Final = "spindle.arguments.size"
 RESULT_BYTES: Final = "spindle.result.size"
@@ -108,34 +108,34 @@ _MAX_ID = 200
 _MAX_DESCRIPTION = 1_000
 
 
-def span_name(job: CallState) -> str:
+def build_span_name(job: CallState) -> str:
     """Return the name of a call's span; an unknown tool's name is omitted, since a model could invent any number."""
-    entry = entry_of(job)
+    entry = get_entry(job)
     return EXECUTE_TOOL if entry is None else f"{EXECUTE_TOOL} {entry.tool.name}"
 
 
 def start_attributes(job: CallState, arguments_bytes: int | None) -> Attributes:
     """Return the attributes known before a call runs."""
-    call, entry = job.call, entry_of(job)
+    call, entry = job.call, get_entry(job)
     facts: Attributes = {
         OPERATION_NAME: EXECUTE_TOOL,
-        TOOL_NAME: printable(str(call.name), _MAX_NAME) if entry is None else entry.tool.name,
-        TOOL_TYPE: tool_type(job),
+        TOOL_NAME: to_printable(str(call.name), _MAX_NAME) if entry is None else entry.tool.name,
+        TOOL_TYPE: get_tool_type(job),
     }
     if arguments_bytes is not None:
         facts[ARGUMENTS_BYTES] = arguments_bytes
     if call.tool_call_id:
-        facts[TOOL_CALL_ID] = printable(str(call.tool_call_id), _MAX_ID)
+        facts[TOOL_CALL_ID] = to_printable(str(call.tool_call_id), _MAX_ID)
     if entry is None:
         return facts
     if description := entry.tool.description:
-        facts[TOOL_DESCRIPTION] = shortened(description, _MAX_DESCRIPTION)
+        facts[TOOL_DESCRIPTION] = truncate(description, _MAX_DESCRIPTION)
     if entry.mcp_server is not None:
-        facts[MCP_SERVER] = printable(entry.mcp_server, _MAX_NAME)
+        facts[MCP_SERVER] = to_printable(entry.mcp_server, _MAX_NAME)
     ctx = cast("Any", job.ctx)
     if ctx is not None:
         if ctx.turn_id is not None:
-            facts[TURN_ID] = printable(str(ctx.turn_id), _MAX_ID)
+            facts[TURN_ID] = to_printable(str(ctx.turn_id), _MAX_ID)
         if ctx.dry_run:
             facts[DRY_RUN] = True
     return facts
@@ -143,13 +143,13 @@ def start_attributes(job: CallState, arguments_bytes: int | None) -> Attributes:
 
 def end_attributes(job: CallState) -> Attributes:
     """Return the attributes known after a call has ended."""
-    result = result_of(job)
+    result = get_result(job)
     facts: Attributes = {
-        OUTCOME: outcome_code(job),
+        OUTCOME: get_outcome_code(job),
         ATTEMPTS: job.attempts,
         RESULT_ARTIFACT: isinstance(result, Ok) and result.artifact is not None,
-        RESULT_TRIMMED: job.is_trimmed,
-        RESULT_SHOWN_CHARS: len(text_of(result)),
+        RESULT_TRIMMED: job.is_truncated,
+        RESULT_SHOWN_CHARS: len(get_text(result)),
     }
     if isinstance(result, Err):
         facts[ERROR_TYPE] = result.code
@@ -157,7 +157,7 @@ def end_attributes(job: CallState) -> Attributes:
             facts[CAUSE] = _class_of(result.cause)
     elif result.media:
         facts[RESULT_MEDIA] = len(result.media)
-    if (whole := result_bytes(job)) is not None:
+    if (whole := measure_result(job)) is not None:
         facts[RESULT_BYTES] = whole
     return facts
 
@@ -171,51 +171,51 @@ class Contents:
 
     def attributes(self, job: CallState, max_chars: int) -> Attributes:
         """Return arguments and result as text, redacted and truncated."""
-        shown = secrets_masked(text_of(result_of(job)), self._secrets, self._secrets)
+        shown = mask_secrets(get_text(get_result(job)), self._secrets, self._secrets)
         return {
-            TOOL_ARGUMENTS: shortened(job.ctx.redacted(self.arguments), max_chars),
-            TOOL_RESULT: shortened(job.ctx.redacted(shown), max_chars),
+            TOOL_ARGUMENTS: truncate(job.ctx.redact(self.arguments), max_chars),
+            TOOL_RESULT: truncate(job.ctx.redact(shown), max_chars),
         }
 
 
-def contents_of(job: CallState) -> Contents | None:
+def capture_contents(job: CallState) -> Contents | None:
     """Capture the arguments of a call; `None` if it was refused, since its secret fields are then unknown."""
-    entry, ctx = entry_of(job), cast("object", job.ctx)
+    entry, ctx = get_entry(job), cast("object", job.ctx)
     if entry is None or ctx is None or job.arguments is None:
         return None
     secret = entry.tool.secret_fields
     kept = {name: job.arguments[name] for name in secret if name in job.arguments}
-    return Contents(_json(masked(job.arguments, secret)), kept)
+    return Contents(_json(mask_arguments(job.arguments, secret)), kept)
 
 
-def entry_of(job: CallState) -> Entry | None:
+def get_entry(job: CallState) -> Entry | None:
     """Return the registry entry of a call's tool, or `None` if it was refused before the lookup."""
     return cast("Entry | None", job.entry)
 
 
-def tool_type(job: CallState) -> str:
+def get_tool_type(job: CallState) -> str:
     """Return the tool type of the conventions: `extension` for tools of MCP servers, otherwise `function`."""
-    entry = entry_of(job)
+    entry = get_entry(job)
     return TYPE_EXTENSION if entry is not None and entry.mcp_server is not None else TYPE_FUNCTION
 
 
-def result_of(job: CallState) -> Ok | Err:
+def get_result(job: CallState) -> Ok | Err:
     """Return the result of a call; without one, its caller was cancelled."""
     return job.reduced or Err("cancelled", "")
 
 
-def outcome_code(job: CallState) -> str:
+def get_outcome_code(job: CallState) -> str:
     """Return `ok` or the code of the error."""
-    result = result_of(job)
+    result = get_result(job)
     return result.code if isinstance(result, Err) else "ok"
 
 
-def text_of(result: Ok | Err) -> str:
+def get_text(result: Ok | Err) -> str:
     """Return the text that the model sees."""
     return result.value if isinstance(result, Ok) else result.error
 
 
-def arguments_bytes(job: CallState) -> int | None:
+def measure_arguments(job: CallState) -> int | None:
     """Return the size of the arguments in bytes; `None` if they are neither text nor JSON."""
     given = cast("object", job.call.args)
     if isinstance(given, str):
@@ -231,7 +231,7 @@ def arguments_bytes(job: CallState) -> int | None:
         return None
 
 
-def result_bytes(job: CallState) -> int | None:
+def measure_result(job: CallState) -> int | None:
     """Return the size of the full result in bytes; `None` if an artifact would have to be read."""
     settled = job.settled
     if settled is None or isinstance(settled.result, Err):
@@ -242,7 +242,7 @@ def result_bytes(job: CallState) -> int | None:
     return None if is_elsewhere else _utf8_bytes(settled.result.value)
 
 
-def shortened(text: str, max_chars: int) -> str:
+def truncate(text: str, max_chars: int) -> str:
     """Truncate a text and replace lone surrogates, which no exporter can encode."""
     cut = text if len(text) <= max_chars else f"{text[:max_chars]}…"
     return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
@@ -261,4 +261,4 @@ def _json(value: object) -> str:
 
 def _class_of(error: BaseException) -> str:
     name = error.class_name if isinstance(error, HandlerFailedError) else type(error).__qualname__
-    return printable(name, _MAX_NAME)
+    return to_printable(name, _MAX_NAME)

@@ -51,7 +51,7 @@ def telemetry(
         )
 
 
-class Observable(Protocol):
+class EventSource(Protocol):
     """A source of turn events: a `TurnRunner` or `Events`."""
 
     def on(self, name: str, fn: Observer, /) -> Callable[[], None]:
@@ -60,7 +60,7 @@ class Observable(Protocol):
 
 
 def trace_turns(
-    source: Observable,
+    source: EventSource,
     *,
     agent_name: str | None = None,
     provider_name: str | None = None,

@@ -18,11 +18,11 @@ from spindle.execution.interceptors import BatchObserver
 from spindle.telemetry import attributes
 from spindle.telemetry import attributes as facts
 from spindle.telemetry import attributes as names
-from spindle.telemetry.attributes import Attributes, Contents, shortened
-from spindle.telemetry.metrics import Instruments
+from spindle.telemetry.attributes import Attributes, Contents, truncate
+from spindle.telemetry.metrics import CallInstruments
 from spindle.tools.context import ToolContext
 
-ASK_AGAIN_SECONDS = 0.1
+LOOKUP_INTERVAL_SECONDS = 0.1
 """Minimum time between lookups of the global providers, which is the slowest step while no SDK is set up."""
 
 _API = (trace.__name__, metrics.__name__)
@@ -31,46 +31,46 @@ _API = (trace.__name__, metrics.__name__)
 _T = TypeVar("_T")
 
 
-class Listeners(Generic[_T]):
+class ActiveProviders(Generic[_T]):
     """The tracer and instruments to use: of the given providers, or of the global ones once they are set up."""
 
-    __slots__ = ("_ask_at", "_make", "_wants_instruments", "_wants_tracer", "instruments", "tracer")
+    __slots__ = ("_lookup_at", "_make", "_wants_instruments", "_wants_tracer", "instruments", "tracer")
 
     def __init__(
         self, tracers: TracerProvider | None, meters: MeterProvider | None, make: Callable[[Meter], _T]
     ) -> None:
         self._make = make
-        self.tracer = None if tracers is None else _tracer_of(tracers)
+        self.tracer = None if tracers is None else _get_tracer(tracers)
         self.instruments = None if meters is None else self._instruments_of(meters)
         self._wants_tracer = tracers is None
         self._wants_instruments = meters is None
-        self._ask_at = 0.0
+        self._lookup_at = 0.0
 
-    def are_there(self) -> bool:
+    def is_active(self) -> bool:
         """Return whether any provider is active; looks up the global ones again from time to time."""
-        if (self._wants_tracer or self._wants_instruments) and (now := monotonic()) >= self._ask_at:
-            self._ask_at = now + ASK_AGAIN_SECONDS
-            self._look()
+        if (self._wants_tracer or self._wants_instruments) and (now := monotonic()) >= self._lookup_at:
+            self._lookup_at = now + LOOKUP_INTERVAL_SECONDS
+            self._look_up_global()
         return self.tracer is not None or self.instruments is not None
 
-    def _look(self) -> None:
+    def _look_up_global(self) -> None:
         """Look up the global providers; a program sets them at most once."""
         if self._wants_tracer:
-            self.tracer = _tracer_of(trace.get_tracer_provider())
+            self.tracer = _get_tracer(trace.get_tracer_provider())
             self._wants_tracer = self.tracer is None
         if self._wants_instruments:
             self.instruments = self._instruments_of(metrics.get_meter_provider())
             self._wants_instruments = self.instruments is None
 
     def _instruments_of(self, provider: MeterProvider) -> _T | None:
-        return self._make(provider.get_meter(attributes.SCOPE)) if _listens(provider) else None
+        return self._make(provider.get_meter(attributes.SCOPE)) if _is_real_provider(provider) else None
 
 
-def _tracer_of(provider: TracerProvider) -> Tracer | None:
-    return provider.get_tracer(attributes.SCOPE) if _listens(provider) else None
+def _get_tracer(provider: TracerProvider) -> Tracer | None:
+    return provider.get_tracer(attributes.SCOPE) if _is_real_provider(provider) else None
 
 
-def _listens(provider: object) -> bool:
+def _is_real_provider(provider: object) -> bool:
     """Return whether a provider is not one of the API's no-op providers."""
     return not type(provider).__module__.startswith(_API)
 
@@ -89,18 +89,18 @@ class Telemetry:
         meter_provider: MeterProvider | None,
     ) -> None:
         self._max_content_chars = max_content_chars
-        self._listeners = Listeners(tracer_provider, meter_provider, Instruments)
+        self._providers = ActiveProviders(tracer_provider, meter_provider, CallInstruments)
 
     def watch(self, context: ToolContext) -> BatchObserver | None:  # noqa: ARG002
         """Return an observer of one batch, or `None` if no SDK is set up."""
-        listeners = self._listeners
-        if not listeners.are_there():
+        listeners = self._providers
+        if not listeners.is_active():
             return None
-        return _Watch(listeners.tracer, listeners.instruments, self._max_content_chars)
+        return _BatchTelemetry(listeners.tracer, listeners.instruments, self._max_content_chars)
 
 
 @dataclass(slots=True, eq=False)
-class _Seen:
+class _CallTelemetry:
     """The telemetry state of one call."""
 
     began: float
@@ -111,31 +111,33 @@ class _Seen:
     contents: Contents | None = None
 
 
-class _Watch:
+class _BatchTelemetry:
     """The spans of one batch: children of the span current at its start, and current while their call runs.
 
     A span gets the duration of its call, but is ended after the batch: only then is it known how much of its result is
     shown.
     """
 
-    def __init__(self, tracer: Tracer | None, instruments: Instruments | None, max_content_chars: int | None) -> None:
+    def __init__(
+        self, tracer: Tracer | None, instruments: CallInstruments | None, max_content_chars: int | None
+    ) -> None:
         self._tracer = tracer
         self._instruments = instruments
         self._max_content_chars = max_content_chars
         self._parent = get_current()
         # Durations come from the monotonic clock, offset to the wall-clock time at the start of the batch.
         self._zero_ns = time_ns() - _nanoseconds(perf_counter())
-        self._seen: dict[CallState, _Seen] = {}
+        self._calls: dict[CallState, _CallTelemetry] = {}
 
     def begin(self, job: CallState) -> None:
         """Start a span and make it current."""
-        seen = self._seen[job] = self._opened(job, perf_counter())
+        seen = self._calls[job] = self._start_call(job, perf_counter())
         if seen.span is not None:
             seen.token = attach(set_span_in_context(seen.span, self._parent))
 
     def end(self, job: CallState) -> None:
         """Record when the call ended, and restore the previous context."""
-        seen = self._seen.get(job)
+        seen = self._calls.get(job)
         if seen is None:
             return
         seen.ended = perf_counter()
@@ -155,39 +157,39 @@ class _Watch:
             raise failed
 
     def _close(self, job: CallState) -> None:
-        seen = self._seen.get(job)
+        seen = self._calls.get(job)
         if seen is None:
-            seen = self._opened(job, job.begun)
-            seen.ended = job.begun + job.duration_ms / 1000
+            seen = self._start_call(job, job.started)
+            seen.ended = job.started + job.duration_ms / 1000
         ended = seen.ended or perf_counter()
         try:
             if self._instruments is not None:
-                self._instruments.count(job, seconds=ended - seen.began, arguments_bytes=seen.arguments_bytes)
+                self._instruments.record(job, seconds=ended - seen.began, arguments_bytes=seen.arguments_bytes)
             if seen.span is not None and seen.span.is_recording():
                 self._describe(seen.span, job, seen)
         finally:
             if seen.span is not None:
                 seen.span.end(self._zero_ns + _nanoseconds(ended))
 
-    def _opened(self, job: CallState, began: float) -> _Seen:
-        seen = _Seen(began, facts.arguments_bytes(job))
+    def _start_call(self, job: CallState, began: float) -> _CallTelemetry:
+        seen = _CallTelemetry(began, facts.measure_arguments(job))
         if self._tracer is not None:
             seen.span = self._tracer.start_span(
-                facts.span_name(job),
+                facts.build_span_name(job),
                 context=self._parent,
                 kind=SpanKind.INTERNAL,
                 attributes=facts.start_attributes(job, seen.arguments_bytes),
                 start_time=self._zero_ns + _nanoseconds(began),
             )
             if self._max_content_chars is not None and seen.span.is_recording():
-                seen.contents = facts.contents_of(job)
+                seen.contents = facts.capture_contents(job)
         return seen
 
-    def _describe(self, span: Span, job: CallState, seen: _Seen) -> None:
+    def _describe(self, span: Span, job: CallState, seen: _CallTelemetry) -> None:
         span.set_attributes(facts.end_attributes(job))
         if seen.contents is not None and self._max_content_chars is not None:
             span.set_attributes(seen.contents.attributes(job, self._max_content_chars))
-        if not facts.result_of(job).ok:
+        if not facts.get_result(job).ok:
             # Without a description: an error's text may contain arguments.
             span.set_status(Status(StatusCode.ERROR))
 
@@ -216,7 +218,7 @@ Key: TypeAlias = tuple[str, str | None, int | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Open:
+class _OpenSpan:
     span: Span
     context: Context
     token: Token[Context]
@@ -232,13 +234,13 @@ class TurnSpans:
         tracers: TracerProvider | None,
         meters: MeterProvider | None,
     ) -> None:
-        self._listeners = Listeners(tracers, meters, TurnInstruments)
+        self._providers = ActiveProviders(tracers, meters, TurnInstruments)
         self._agent: Attributes = {} if agent_name is None else {names.AGENT_NAME: agent_name}
         self._facts: Attributes = {names.OPERATION_NAME: names.INVOKE_AGENT} | self._agent
         if provider_name is not None:
             self._facts[names.PROVIDER_NAME] = provider_name
         self._name = names.INVOKE_AGENT if agent_name is None else f"{names.INVOKE_AGENT} {agent_name}"
-        self._open: dict[str, dict[Key, _Open]] = {}
+        self._open: dict[str, dict[Key, _OpenSpan]] = {}
 
     def turn_started(self, event: TurnStart) -> None:
         """Start a turn's span."""
@@ -258,7 +260,7 @@ class TurnSpans:
         """End a turn's span, and all spans still open inside."""
         failed = _failure(event.error)
         self._end((event.turn_id, None, None), {names.TURN_STATUS: event.status}, failed)
-        instruments = self._listeners.instruments if self._listeners.are_there() else None
+        instruments = self._providers.instruments if self._providers.is_active() else None
         if instruments is not None:
             facts = self._agent if failed is None else self._agent | {names.ERROR_TYPE: failed}
             instruments.duration.record(event.duration_ms / 1000, facts)
@@ -273,12 +275,12 @@ class TurnSpans:
         self._end((event.turn_id, event.dispatch_id, event.iteration), {}, None)
 
     def _start(self, key: Key, name: str, facts: Attributes) -> None:
-        tracer = self._listeners.tracer if self._listeners.are_there() else None
+        tracer = self._providers.tracer if self._providers.is_active() else None
         if tracer is None:
             return
         span = tracer.start_span(name, kind=SpanKind.INTERNAL, attributes=facts)
         context = set_span_in_context(span)
-        self._open.setdefault(key[0], {})[key] = _Open(span, context, attach(context))
+        self._open.setdefault(key[0], {})[key] = _OpenSpan(span, context, attach(context))
 
     def _end(self, key: Key, facts: Attributes, failed: str | None) -> None:
         of_turn = self._open.get(key[0])
@@ -290,7 +292,7 @@ class TurnSpans:
         if not closing:
             return
         closing[-1].span.set_attributes(facts)
-        _leave(closing)
+        _restore_context(closing)
         for each in closing:
             if failed is not None:
                 each.span.set_attribute(names.ERROR_TYPE, failed)
@@ -302,7 +304,7 @@ def _is_inside(key: Key, outer: Key) -> bool:
     return all(part is None or part == own for own, part in zip(key, outer, strict=True))
 
 
-def _leave(closing: list[_Open]) -> None:
+def _restore_context(closing: list[_OpenSpan]) -> None:
     """Restore the context before the outermost span, unless the event comes from another task."""
     current = get_current()
     if any(each.context is current for each in closing):
@@ -313,4 +315,4 @@ def _failure(error: BaseException | None) -> str | None:
     """Return the code or class name of an error; never its message, which may contain anything."""
     if error is None:
         return None
-    return error.code if isinstance(error, SpindleError) else shortened(type(error).__qualname__, _MAX_CLASS_NAME)
+    return error.code if isinstance(error, SpindleError) else truncate(type(error).__qualname__, _MAX_CLASS_NAME)

@@ -24,7 +24,7 @@ from spindle.execution.interceptors import BatchObserver
 from spindle.telemetry import attributes
 from spindle.tools.arguments import MASK
 from spindle.tools.context import ToolContext
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 
 _NAMES = (
     r"passw(?:or)?d|passphrase|secret|token|api[_\-]?key|access[_\-]?key|private[_\-]?key|credentials?"
@@ -49,7 +49,7 @@ _PATTERNS: Final = (
 )
 
 
-def masked_text(text: str, max_chars: int) -> str:
+def redact_text(text: str, max_chars: int) -> str:
     """Truncate a text and redact everything that looks like a token or a password."""
     # More than is shown, so that a token at the edge is matched completely.
     seen = text[: max_chars + 1_024]
@@ -58,7 +58,7 @@ def masked_text(text: str, max_chars: int) -> str:
     return seen if len(seen) <= max_chars else f"{seen[:max_chars]}…"
 
 
-def trace_ids() -> dict[str, str]:
+def get_trace_ids() -> dict[str, str]:
     """Return `trace_id` and `span_id` of the current span in hexadecimal; empty without a span."""
     find = _finder()
     context: Any = None if find is None else find().get_span_context()
@@ -81,7 +81,7 @@ _MAX_NAME = 200
 _MAX_FRAMES = 20
 _CLASS_NAME = re.compile(r"([A-Za-z_]\w{0,99})\(")
 
-_TOLD = {
+_LOGGED_FIELDS = {
     "tool_name": "tool",
     "tool": "tool",
     "tool_call_id": "tool_call_id",
@@ -104,7 +104,7 @@ _TOLD = {
     "span_id": "span_id",
 }
 """The fields of an event that are logged → their names in the log; other fields may contain contents."""
-_SPEAKS = {"warning", "log"}
+_EVENTS_WITH_MESSAGE = {"warning", "log"}
 """Events whose message is written by Spindle or by the program."""
 _QUIET_CODES = {"input_invalid", "needs_approval", "denied", "cancelled"}
 """Codes that a model or a user causes in normal operation; logged at INFO."""
@@ -128,12 +128,12 @@ class JsonFormatter(logging.Formatter):
         if isinstance(event, Mapping) and "name" in event:
             line |= _event(cast("Mapping[str, Any]", event))
         else:
-            line |= {"event": "log", "message": masked_text(_words(record), _MAX_CHARS)}
+            line |= {"event": "log", "message": redact_text(_words(record), _MAX_CHARS)}
         if record.exc_info and record.exc_info[1] is not None:
             line["exception"] = _exception(record.exc_info[1])
         if "trace_id" not in line:
-            line |= trace_ids()
-        return json.dumps(line, default=_class_of)
+            line |= get_trace_ids()
+        return json.dumps(line, default=_get_class_name)
 
 
 def log_calls(logger: logging.Logger | None = None) -> "CallLog":
@@ -169,24 +169,24 @@ class CallLog:
 
     def watch(self, context: ToolContext) -> BatchObserver | None:
         """Return an observer of one batch, or `None` if the logger is disabled."""
-        return _Watch(self._logger, context) if self._logger.isEnabledFor(logging.WARNING) else None
+        return _BatchLog(self._logger, context) if self._logger.isEnabledFor(logging.WARNING) else None
 
 
-class _Watch:
+class _BatchLog:
     def __init__(self, logger: logging.Logger, context: ToolContext) -> None:
         self._logger = logger
         self._context = context
         self._ids: dict[CallState, dict[str, str]] = {}
 
     def begin(self, job: CallState) -> None:
-        self._ids[job] = trace_ids()
+        self._ids[job] = get_trace_ids()
 
     def end(self, job: CallState) -> None:
         """Do nothing: the outcome is logged at the end of the batch."""
 
     def close(self, jobs: Sequence[CallState]) -> None:
         for job in jobs:
-            result = attributes.result_of(job)
+            result = attributes.get_result(job)
             is_bad = isinstance(result, Err) and result.code not in _QUIET_CODES
             level = logging.WARNING if is_bad else logging.INFO
             if self._logger.isEnabledFor(level):
@@ -199,19 +199,19 @@ class _Watch:
             "tool_call_id": job.call.tool_call_id,
             "session_id": self._context.session_id,
             "turn_id": self._context.turn_id,
-            "code": attributes.outcome_code(job),
+            "code": attributes.get_outcome_code(job),
             "duration_ms": round(job.duration_ms, 3),
             "attempts": job.attempts,
-            **(self._ids.get(job) or trace_ids()),
+            **(self._ids.get(job) or get_trace_ids()),
         }
 
 
 def _event(event: Mapping[str, Any]) -> dict[str, Any]:
-    name = printable(str(event["name"]), _MAX_NAME)
-    told = {new: _plain(event[old]) for old, new in _TOLD.items() if event.get(old) is not None}
+    name = to_printable(str(event["name"]), _MAX_NAME)
+    told = {new: _plain(event[old]) for old, new in _LOGGED_FIELDS.items() if event.get(old) is not None}
     line = {"event": name, **told}
-    if name in _SPEAKS and isinstance(message := event.get("message"), str):
-        line["message"] = masked_text(message, _MAX_CHARS)
+    if name in _EVENTS_WITH_MESSAGE and isinstance(message := event.get("message"), str):
+        line["message"] = redact_text(message, _MAX_CHARS)
     if (error := event.get("error")) is not None:
         line["error"] = _error_class(error)
     return line
@@ -220,7 +220,7 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
 def _error_class(error: object) -> str:
     """Return the class name of an event's exception, also if `log_events` has already converted it to text."""
     if not isinstance(error, str):
-        return _class_of(error)
+        return _get_class_name(error)
     found = _CLASS_NAME.match(error)
     return found[1] if found else "Exception"
 
@@ -230,7 +230,9 @@ def _plain(value: object) -> object:
         return value if math.isfinite(value) else None
     if isinstance(value, (bool, int)):
         return value
-    return masked_text(printable(value, _MAX_NAME), _MAX_NAME + 1) if isinstance(value, str) else _class_of(value)
+    return (
+        redact_text(to_printable(value, _MAX_NAME), _MAX_NAME + 1) if isinstance(value, str) else _get_class_name(value)
+    )
 
 
 def _words(record: logging.LogRecord) -> str:
@@ -244,17 +246,17 @@ def _exception(error: BaseException) -> dict[str, Any]:
     """Return the class and traceback of an exception, without its message, which may contain arguments."""
     frames = traceback.extract_tb(error.__traceback__)[-_MAX_FRAMES:]
     return {
-        "type": _class_of(error),
+        "type": _get_class_name(error),
         "at": [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames],
     }
 
 
-def _class_of(value: object) -> str:
-    return printable(type(value).__qualname__, _MAX_NAME)
+def _get_class_name(value: object) -> str:
+    return to_printable(type(value).__qualname__, _MAX_NAME)
 
 
 _LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "tool_progress": logging.DEBUG}
-_ENOUGH = 2_000
+_MAX_VALUE_CHARS = 2_000
 
 
 def log_events(events: Events, logger: logging.Logger | None = None) -> Callable[[], None]:
@@ -275,10 +277,10 @@ def log_events(events: Events, logger: logging.Logger | None = None) -> Callable
 def _write(log: logging.Logger, name: str, payload: Any) -> None:
     level = _LEVELS.get(name, logging.INFO)
     if log.isEnabledFor(level):
-        log.log(level, "%s", name, extra={"event": {"name": name, **_facts(payload)}})
+        log.log(level, "%s", name, extra={"event": {"name": name, **_to_fields(payload)}})
 
 
-def _facts(payload: Any) -> dict[str, Any]:
+def _to_fields(payload: Any) -> dict[str, Any]:
     return {field.name: _log_value(getattr(payload, field.name)) for field in fields(payload)}
 
 
@@ -287,4 +289,4 @@ def _log_value(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     text = value.isoformat() if isinstance(value, datetime) else value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _ENOUGH else f"{text[:_ENOUGH]}…"
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
 
-class Instruments:
+class CallInstruments:
     """The instruments of one meter for tool calls."""
 
     def __init__(self, meter: "Meter") -> None:
@@ -30,21 +30,21 @@ class Instruments:
             attributes.TRIMS, unit="{result}", description="Results truncated by the budget."
         )
 
-    def count(self, job: CallState, *, seconds: float, arguments_bytes: int | None) -> None:
+    def record(self, job: CallState, *, seconds: float, arguments_bytes: int | None) -> None:
         """Record one finished call; calls to unknown tools share one name."""
-        entry, code = attributes.entry_of(job), attributes.outcome_code(job)
+        entry, code = attributes.get_entry(job), attributes.get_outcome_code(job)
         tool = {attributes.TOOL_NAME: attributes.OTHER if entry is None else entry.tool.name}
         kind = tool | {
             attributes.OPERATION_NAME: attributes.EXECUTE_TOOL,
-            attributes.TOOL_TYPE: attributes.tool_type(job),
+            attributes.TOOL_TYPE: attributes.get_tool_type(job),
         }
         self._duration.record(seconds, kind if code == "ok" else kind | {attributes.ERROR_TYPE: code})
         self._outcomes.add(1, tool | {attributes.OUTCOME: code})
         if arguments_bytes:
             self._in.add(arguments_bytes, tool)
-        if whole := attributes.result_bytes(job):
+        if whole := attributes.measure_result(job):
             self._out.add(whole, tool)
-        if job.is_trimmed:
+        if job.is_truncated:
             self._trims.add(1, tool)
 
 

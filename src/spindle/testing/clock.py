@@ -17,7 +17,7 @@ class FakeClock:
     def __init__(self, start: float = 1_800_000_000.0) -> None:
         self._now = start
         self._sleepers: dict[anyio.Event, float] = {}
-        self._came: set[anyio.Event] = set()
+        self._waiters: set[anyio.Event] = set()
 
     def __call__(self) -> float:
         """Return the seconds since the epoch, like `time.time`."""
@@ -49,7 +49,7 @@ class FakeClock:
             await anyio.lowlevel.checkpoint()
             return
         self._sleepers[woken] = until
-        for each in self._came:
+        for each in self._waiters:
             each.set()
         try:
             await woken.wait()
@@ -63,19 +63,19 @@ class FakeClock:
             TimeoutError: Fewer tasks sleep after `timeout_seconds` of real time.
         """
         with anyio.move_on_after(timeout_seconds):
-            while self._sleeping() < count:
+            while self._count_sleepers() < count:
                 await self._next()
-        if self._sleeping() < count:
-            raise TimeoutError(f"only {self._sleeping()} of {count} tasks sleep on this clock")
+        if self._count_sleepers() < count:
+            raise TimeoutError(f"only {self._count_sleepers()} of {count} tasks sleep on this clock")
 
-    def _sleeping(self) -> int:
+    def _count_sleepers(self) -> int:
         # A task that was woken but has not run yet does not count.
         return sum(until > self._now for until in self._sleepers.values())
 
     async def _next(self) -> None:
         came = anyio.Event()
-        self._came.add(came)
+        self._waiters.add(came)
         try:
             await came.wait()
         finally:
-            self._came.discard(came)
+            self._waiters.discard(came)

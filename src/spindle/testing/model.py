@@ -69,12 +69,12 @@ async def call(
         UsageError: An argument is given twice, or keyword arguments are given with JSON text.
     """
     executor = Executor(ToolRegistry([tool]), backends=backends)
-    request = Call("call", tool.name, _joined(args, more))
+    request = Call("call", tool.name, _merge_arguments(args, more))
     outcomes = await executor.execute_parallel([request], ToolContext() if ctx is None else ctx)
     return outcomes[0]
 
 
-def _joined(args: RawArgs, more: Mapping[str, Any]) -> RawArgs:
+def _merge_arguments(args: RawArgs, more: Mapping[str, Any]) -> RawArgs:
     if args is None:
         return more  # an empty object if there are no keyword arguments either
     if not more:

@@ -13,7 +13,7 @@ from spindle.events import EVENT_NAMES, Events, Observer
 
 
 @runtime_checkable
-class Observable(Protocol):
+class EventSource(Protocol):
     """An event source: `Events` or a `TurnRunner`."""
 
     def on(self, name: str, fn: Observer, /) -> Callable[[], None]:
@@ -46,21 +46,21 @@ class RecordingSink:
         UsageError: A source cannot be observed.
     """
 
-    def __init__(self, *sources: Observable | HasEvents) -> None:
+    def __init__(self, *sources: EventSource | HasEvents) -> None:
         self.told: list[Told] = []
         """All recorded events, oldest first."""
         self._waiting: set[anyio.Event] = set()
         for source in sources:
             self.attach(source)
 
-    def attach(self, source: Observable | HasEvents) -> Callable[[], None]:
+    def attach(self, source: EventSource | HasEvents) -> Callable[[], None]:
         """Record the events of `source` too; return a function that detaches it.
 
         Raises:
             UsageError: `source` cannot be observed.
         """
-        observed = _observable(source)
-        stops = [observed.on(kind, partial(self._keep, kind)) for kind in EVENT_NAMES]
+        observed = _to_event_source(source)
+        stops = [observed.on(kind, partial(self._record, kind)) for kind in EVENT_NAMES]
 
         def stop() -> None:
             for each in stops:
@@ -93,7 +93,7 @@ class RecordingSink:
                 await self._next()
         found = self.of(kind)
         if len(found) < count:
-            raise TimeoutError(self._missing(kind, count, len(found)))
+            raise TimeoutError(self._describe_missing(kind, count, len(found)))
         return found[:count]
 
     async def _next(self) -> None:
@@ -104,18 +104,18 @@ class RecordingSink:
         finally:
             self._waiting.discard(more)
 
-    def _keep(self, kind: str, payload: Any) -> None:
+    def _record(self, kind: str, payload: Any) -> None:
         self.told.append(Told(kind, payload))
         for each in self._waiting:
             each.set()
 
-    def _missing(self, kind: str, count: int, found: int) -> str:
+    def _describe_missing(self, kind: str, count: int, found: int) -> str:
         others = ", ".join(f"{times} of {each!r}" for each, times in Counter(told.kind for told in self.told).items())
         return f"only {found} of {count} {kind!r} events arrived in time; recorded so far: {others or 'nothing'}"
 
 
-def _observable(source: object) -> Observable:
-    if isinstance(source, Observable):
+def _to_event_source(source: object) -> EventSource:
+    if isinstance(source, EventSource):
         return source
     if isinstance(source, HasEvents):
         return source.events

@@ -10,7 +10,7 @@ from typing import Any, cast
 from jiter import from_json
 
 from spindle.errors import InvalidToolArgsError
-from spindle.tools.schema.problems import Problem, kind_of, path_text, refusal
+from spindle.tools.schema.problems import Problem, build_refusal, describe_kind, format_location
 
 _MAX_DEPTH = 200
 _ATOMS = frozenset((str, int, bool, type(None)))
@@ -69,14 +69,14 @@ def read_arguments(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
             return {}
         raise _not_parsed(tool, data, str(error)) from None
     if value.__class__ is not dict:
-        raise _refused(tool, kind_of(value), "wrap it in an object and name each argument")
+        raise _refused(tool, describe_kind(value), "wrap it in an object and name each argument")
     masked = data.translate(_DIGITS_AS_ZERO)
     if masked.replace(_EXPONENT, b"") != masked or (len(data) > _SHORT and _may_hide(masked)):
         return _inspected(value, tool)
     return value
 
 
-def own_copy(arguments: dict[str, Any]) -> dict[str, Any]:
+def copy_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Copy parsed arguments, so that a handler that changes its own does not change the caller's."""
     return {name: value if value.__class__ in _ATOMS else _copied(value) for name, value in arguments.items()}
 
@@ -109,7 +109,7 @@ def _read_other(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
         return read_arguments(bytes(args), tool=tool, empty_ok=empty_ok)
     if issubclass(kind, str):
         return read_arguments(str.__str__(args), tool=tool, empty_ok=empty_ok)
-    raise _refused(tool, kind_of(args), "pass a mapping, or JSON text or bytes")
+    raise _refused(tool, describe_kind(args), "pass a mapping, or JSON text or bytes")
 
 
 def _is_plain(given: dict[Any, Any]) -> bool:
@@ -125,7 +125,7 @@ def _inspected(root: dict[Any, Any], tool: str) -> dict[str, Any]:
     """Reject infinities, NaN and deep nesting, which the parser accepts and mappings were never parsed for."""
     for key in root:
         if not isinstance(key, str):
-            raise _refused(tool, f"{kind_of(key)} as an argument's name", "name every argument with text")
+            raise _refused(tool, f"{describe_kind(key)} as an argument's name", "name every argument with text")
     level: dict[int, tuple[Any, tuple[Any, ...]]] = {0: (root, ())}
     for _ in range(_MAX_DEPTH):
         # Keyed by identity: a value that contains itself twice must not double with every level.
@@ -153,8 +153,8 @@ def _entries(container: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _not_finite(at: tuple[Any, ...], tool: str) -> InvalidToolArgsError:
-    path = path_text([step if isinstance(step, (str, int)) else kind_of(step) for step in at])
-    return refusal(tool, [Problem(path=path, expected="a finite number", received="NaN or an infinite number")])
+    path = format_location([step if isinstance(step, (str, int)) else describe_kind(step) for step in at])
+    return build_refusal(tool, [Problem(path=path, expected="a finite number", received="NaN or an infinite number")])
 
 
 def _not_parsed(tool: str, data: bytes, reason: str) -> InvalidToolArgsError:
@@ -169,13 +169,13 @@ def _not_parsed(tool: str, data: bytes, reason: str) -> InvalidToolArgsError:
 
 
 def _refused(tool: str, received: str, hint: str) -> InvalidToolArgsError:
-    return refusal(tool, [Problem(path="", expected=_EXPECTED, received=received, hint=hint)])
+    return build_refusal(tool, [Problem(path="", expected=_EXPECTED, received=received, hint=hint)])
 
 
 MASK = "***"
 
 
-def masked(value: Any, secret_fields: Collection[str]) -> Any:
+def mask_arguments(value: Any, secret_fields: Collection[str]) -> Any:
     """Return the arguments with every secret field masked, or unchanged if there are none.
 
     An object becomes a dict of its fields, because its class might not accept the mask.
@@ -187,9 +187,9 @@ def masked(value: Any, secret_fields: Collection[str]) -> Any:
     return {name: MASK if name in secret else part for name, part in given.items()}
 
 
-def shown(value: Any, secret_fields: Collection[str]) -> Any:
+def copy_masked(value: Any, secret_fields: Collection[str]) -> Any:
     """Return a masked copy of the arguments for observers, so that they cannot change what runs."""
-    told = masked(value, secret_fields)
+    told = mask_arguments(value, secret_fields)
     try:
         return deepcopy(told)
     except Exception:  # noqa: BLE001  an object that cannot be copied is passed by reference

@@ -15,7 +15,7 @@ _PIECE_DIGITS = 512  # below 640, the lowest limit that `sys.set_int_max_str_dig
 _PIECE = 10**_PIECE_DIGITS
 
 
-def float_text(number: float) -> str:
+def format_float(number: float) -> str:
     """Format a finite float as ECMAScript does, which RFC 8785 requires."""
     mantissa, _, exponent = float.__repr__(number).partition("e")
     if not exponent:
@@ -36,7 +36,7 @@ def _place_point(digits: str, *, point: int) -> str:
     return f"{digits[0]}{fraction}e{point - 1:+d}"
 
 
-def integer_text(number: int) -> str:
+def format_integer(number: int) -> str:
     """Format an integer with all its digits, regardless of Python's digit limit."""
     try:
         return int.__repr__(number)
@@ -61,7 +61,7 @@ _Entry: TypeAlias = tuple[str, _Step, Any]
 _SHOWN_PATH_CHARS = 200
 
 
-def render(value: Any) -> bytes:
+def serialize(value: Any) -> bytes:
     """Serialize `value` as canonical JSON.
 
     Raises:
@@ -138,10 +138,10 @@ class _Rendering:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, int):
-            return integer_text(value)
+            return format_integer(value)
         if not isfinite(value):
             self._refuse(f"{float.__repr__(value)} is not a JSON number", "use a finite number or None")
-        return float_text(value)
+        return format_float(value)
 
     def _members(self, mapping: Mapping[Any, Any]) -> Iterator[_Entry]:
         members: dict[str, Any] = {}

@@ -125,7 +125,7 @@ class ToolContext:
         """Set the handles of the capabilities that the call declared, just before it runs."""
         self._handles = handles
 
-    def post_through(self, post: "Post | None") -> None:
+    def set_post(self, post: "Post | None") -> None:
         """Set how to reach observers if the handler runs outside the event loop's thread."""
         self._post = post
 
@@ -151,7 +151,7 @@ class ToolContext:
             tool_name=self.tool_name,
             turn_id=self.turn_id,
             tool_call_id=self.tool_call_id,
-            message=self.redacted(message),
+            message=self.redact(message),
             percent=percent,
             audience=audience,
         )
@@ -166,7 +166,7 @@ class ToolContext:
             return
         line = Logged(
             level=level,
-            message=self.redacted(message),
+            message=self.redact(message),
             turn_id=self.turn_id or "",
             dispatch_id="",
             iteration=self.turn_count,
@@ -186,11 +186,11 @@ class ToolContext:
     def _plain(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Return a copy of the payload as plain JSON with every secret masked."""
         try:
-            return json.loads(self.redacted(json.dumps(payload, default=str)), parse_constant=str)
+            return json.loads(self.redact(json.dumps(payload, default=str)), parse_constant=str)
         except Exception:  # noqa: BLE001  logging must not fail the call, and nothing unmasked may be emitted
             return {"payload": "(cannot be shown)"}
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return a text with every secret masked that a tool has received so far."""
         return text if self._redact is None else self._redact(text)
 
@@ -226,7 +226,7 @@ class ToolContext:
         return handles[name]
 
 
-def turn_of(ctx: ToolContext) -> object:
+def get_turn(ctx: ToolContext) -> object:
     """Return the turn context that `ctx` was derived from, or `None`; for reading a turn's calls, not for handlers."""
     return ctx._turn  # pyright: ignore[reportPrivateUsage]
 
@@ -255,7 +255,7 @@ class HasToolContext(Protocol):
         ...
 
 
-def as_tool_context(ctx: object) -> ToolContext:
+def to_tool_context(ctx: object) -> ToolContext:
     """Return `ctx` if it is a `ToolContext`, else the one derived from it.
 
     Raises:

@@ -14,11 +14,11 @@ from spindle.capabilities.declare import NO_CAPABILITIES, Capabilities
 from spindle.errors import InvalidToolError
 from spindle.stash import FrozenStash
 from spindle.tools.arguments import read_arguments
-from spindle.tools.context import as_tool_context
+from spindle.tools.context import to_tool_context
 from spindle.tools.function import Function, read_function
 from spindle.tools.identity import fingerprint
-from spindle.tools.invocation import Check, Execute, Runnable, executor_of, run_checks
-from spindle.tools.schema.base import Schema, schema_of
+from spindle.tools.invocation import Check, Execute, Runnable, build_executor, run_checks
+from spindle.tools.schema.base import Schema, build_schema
 from spindle.tools.tool_fields import MISSING, validate_tool_fields
 
 Collision: TypeAlias = Literal["throw", "replace", "keep"]
@@ -116,7 +116,7 @@ class Tool:
     @cached_property
     def _schema(self) -> Schema:
         source, secret = self._function or self.input_schema, frozenset(self.secret_fields)
-        return schema_of(source, tool=self.name, strict=self.strict, secret_fields=secret)
+        return build_schema(source, tool=self.name, strict=self.strict, secret_fields=secret)
 
     @cached_property
     def _schema_json(self) -> bytes:
@@ -129,8 +129,8 @@ class Tool:
             name=self.name,
             schema=self._schema,
             checks=self.checks,
-            handler=function.handler() if function else self._given_handler,
-            is_async=iscoroutinefunction(function.plain if function else self._given_handler),
+            handler=function.build_handler() if function else self._given_handler,
+            is_async=iscoroutinefunction(function.underlying if function else self._given_handler),
             meta=self.meta,
             secret_fields=frozenset(self.secret_fields),
         )
@@ -143,7 +143,7 @@ class Tool:
     @property
     def origin(self) -> str:
         """Where the handler is defined, as `module:function`."""
-        source = self._function.plain if self._function else self._given_handler
+        source = self._function.underlying if self._function else self._given_handler
         qualname = getattr(source, "__qualname__", None) or type(source).__qualname__
         return f"{getattr(source, '__module__', None) or '?'}:{qualname}"
 
@@ -164,7 +164,7 @@ class Tool:
             InvalidToolArgsError: The arguments are invalid.
         """
         schema = self._schema
-        arguments = read_arguments(args, tool=self.name, empty_ok=schema.takes_nothing())
+        arguments = read_arguments(args, tool=self.name, empty_ok=schema.can_be_empty())
         value = schema.validator()(arguments, args)
         if self.checks:
             await run_checks(self.checks, value, None, tool=self.name)
@@ -178,13 +178,13 @@ class Tool:
         Raises:
             InvalidContextError: `ctx` is not a context.
         """
-        return executor_of(self._runnable, as_tool_context(ctx))
+        return build_executor(self._runnable, to_tool_context(ctx))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} from {self.origin}>"
 
 
-def runnable_of(tool: Tool) -> Runnable:
+def get_runnable(tool: Tool) -> Runnable:
     """Return the parts needed to run a tool, including its private handler; for executors only."""
     return tool._runnable  # pyright: ignore[reportPrivateUsage]
 

@@ -20,7 +20,7 @@ class ToolDefinition(TypedDict):
     parameters: dict[str, Any]
 
 
-class Definition:
+class SerializedDefinition:
     """A tool's definition as JSON, serialized on first use and shared by all copies of a registry."""
 
     __slots__ = ("_json", "_tool")
@@ -37,15 +37,15 @@ class Definition:
         return self._json
 
 
-def join(listed: Iterable[Definition]) -> bytes:
+def join_definitions(listed: Iterable[SerializedDefinition]) -> bytes:
     """Join definitions into one JSON list."""
     return b"[" + b",".join([definition.json for definition in listed]) + b"]"
 
 
-def fresh(listed: Iterable[Definition]) -> list[ToolDefinition]:
+def load_definitions(listed: Iterable[SerializedDefinition]) -> list[ToolDefinition]:
     """Return definitions as fresh plain data that the caller may change."""
     # Parsing the cached bytes is several times cheaper than a deep copy.
-    return json.loads(join(listed))
+    return json.loads(join_definitions(listed))
 
 
 def _write(tool: Tool) -> bytes:
@@ -71,7 +71,7 @@ class Entry:
     """An entry of a registry: a tool with the data that copies and merges preserve."""
 
     tool: Tool
-    definition: Definition = field(compare=False, repr=False)
+    definition: SerializedDefinition = field(compare=False, repr=False)
     plugin_id: str | None = None
     hidden: bool = False
     """Whether it is left out of the definitions; it may still be called."""
@@ -90,7 +90,7 @@ class Entry:
         return origin
 
 
-def make_entry(tool: object, *, plugin_id: object = None, mcp: object = None) -> Entry:
+def build_entry(tool: object, *, plugin_id: object = None, mcp: object = None) -> Entry:
     """Build the registry entry of a tool; without `mcp`, the MCP provenance is parsed from its name.
 
     Raises:
@@ -103,8 +103,8 @@ def make_entry(tool: object, *, plugin_id: object = None, mcp: object = None) ->
         raise UsageError(
             f"Expected plugin_id as a non-empty str, got {plugin_id!r:.80}.", tool=tool.name, field="plugin_id"
         )
-    server, bare_name = mcp_provenance(tool.name) if mcp is None else _mcp_pair(tool, mcp)
-    return Entry(tool, Definition(tool), plugin_id=plugin_id, mcp_server=server, mcp_tool=bare_name)
+    server, bare_name = parse_mcp_name(tool.name) if mcp is None else _mcp_pair(tool, mcp)
+    return Entry(tool, SerializedDefinition(tool), plugin_id=plugin_id, mcp_server=server, mcp_tool=bare_name)
 
 
 def _mcp_pair(tool: Tool, mcp: object) -> tuple[str, str]:
@@ -125,7 +125,7 @@ def _remedy(given: object) -> str:
     return "Decorate the function with @tool." if isroutine(given) else "Create one with Tool(...) or @tool."
 
 
-def mcp_provenance(name: str) -> tuple[str, str] | tuple[None, None]:
+def parse_mcp_name(name: str) -> tuple[str, str] | tuple[None, None]:
     """Parse server and tool name from `mcp__<server>__<tool>`; the tool name may contain `__`, the server may not."""
     if not name.startswith(_MCP_PREFIX):
         return None, None

@@ -5,7 +5,7 @@ from typing import Any
 
 from jsonschema_rs import canonical
 
-from spindle.tools.canonical import render
+from spindle.tools.canonical import serialize
 
 _SMALLEST, _LARGEST = 1e-6, 2.0**53
 _PLAIN = frozenset({str, int, bool, NoneType})
@@ -17,7 +17,7 @@ _BEYOND_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 _write_quickly = canonical.json.to_string
 
 
-def quick_json(value: Any) -> bytes | None:
+def serialize_fast(value: Any) -> bytes | None:
     """Serialize an ordinary value; return `None` for one that only `canonical.py` can serialize or reject."""
     try:
         # Serialize first: it stops at cycles and great depth, on which the type check would recurse endlessly.
@@ -66,12 +66,12 @@ _PROBE: dict[str, Any] = {
 }
 
 
-def quick_agrees() -> bool:
+def is_fast_path_correct() -> bool:
     """Return whether the fast serializer still produces the same bytes as `canonical.py`.
 
     Checksums outlive the process: a new release of the library must not change them.
     """
     try:
-        return _write_quickly(_PROBE).encode() == render(_PROBE)
+        return _write_quickly(_PROBE).encode() == serialize(_PROBE)
     except (TypeError, ValueError):
         return False

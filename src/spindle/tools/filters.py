@@ -68,7 +68,7 @@ class ToolFilter:
             object.__setattr__(self, field, value)
 
 
-def checked_filter(value: object) -> ToolFilter | None:
+def validate_filter(value: object) -> ToolFilter | None:
     """Return a filter or `None` unchanged.
 
     Raises:
@@ -79,7 +79,7 @@ def checked_filter(value: object) -> ToolFilter | None:
     raise InvalidToolFilterError(f"Expected a ToolFilter or None, got {type(value).__name__}.", field="filter")
 
 
-def both(one: ToolFilter | None, other: ToolFilter | None) -> ToolFilter | None:
+def intersect_filters(one: ToolFilter | None, other: ToolFilter | None) -> ToolFilter | None:
     """Return the filter that allows what both filters allow."""
     if one is None or other is None or one == other:
         return one if other is None else other
@@ -104,7 +104,7 @@ def _shared_by_server(
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FilterRefusal:
     """The reason why a filter rejects a tool."""
 
     rule: Rule
@@ -122,16 +122,18 @@ _REASONS: dict[Rule, str] = {
 }
 
 
-def refusal(entry: Entry, filter: ToolFilter | None) -> Refusal | None:
+def find_refusal(entry: Entry, filter: ToolFilter | None) -> FilterRefusal | None:
     """Return why `filter` rejects the tool, or `None` if it does not."""
-    rule = refusing_rule(entry, filter) if filter is not None else None
+    rule = find_refusing_rule(entry, filter) if filter is not None else None
     if rule is None:
         return None
     name = entry.tool.name
-    return Refusal(rule, f"The tool {name!r} cannot be used: {_REASONS[rule]}. Go on with the tools you were given.")
+    return FilterRefusal(
+        rule, f"The tool {name!r} cannot be used: {_REASONS[rule]}. Go on with the tools you were given."
+    )
 
 
-def refusing_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
+def find_refusing_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
     """Return the field of `filter` that rejects the tool, or `None`; `exclude_tools` is checked first."""
     name, server, plugin_id = entry.tool.name, entry.mcp_server, entry.plugin_id
     if name in filter.exclude_tools:

@@ -33,7 +33,7 @@ class Docstring:
     parameters: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def read_docstring(text: str) -> Docstring:
+def parse_docstring(text: str) -> Docstring:
     """Parse a docstring in Google, NumPy or Sphinx style; without sections, all of it is the description."""
     text = inspect.cleandoc(text)
     if not (_SPHINX.search(text) or _NUMPY.search(text) or _GOOGLE.search(text) or _OTHER.search(text)):
@@ -72,7 +72,7 @@ AnyFunction = Callable[..., Any]
 class Parameters:
     """A function's parameters with resolved types."""
 
-    shown: tuple[Parameter, ...]
+    visible: tuple[Parameter, ...]
     """The parameters the model fills in, all keyword-only, in order."""
     contexts: tuple[str, ...]
     """The parameters annotated `ToolContext`, which are injected."""
@@ -84,7 +84,7 @@ class Function:
 
     call: AnyFunction
     """The callable: the function, bound method, partial or callable object."""
-    plain: AnyFunction
+    underlying: AnyFunction
     """The underlying function with the code, the docstring and the annotations."""
     name: str
     signature: inspect.Signature
@@ -94,7 +94,7 @@ class Function:
     @cached_property
     def docstring(self) -> Docstring:
         """The parsed docstring."""
-        return read_docstring(self.plain.__doc__ or "")
+        return parse_docstring(self.underlying.__doc__ or "")
 
     @cached_property
     def parameters(self) -> Parameters:
@@ -105,7 +105,7 @@ class Function:
         """Return the docstring's text for each parameter it documents."""
         return self.docstring.parameters
 
-    def collector(self) -> AnyFunction:
+    def build_collector(self) -> AnyFunction:
         """Build a function with the shown parameters that returns the arguments it is called with.
 
         Pydantic's validator for that function validates, fills in defaults and rejects unknown names in one step.
@@ -114,13 +114,13 @@ class Function:
         def collect(**arguments: Any) -> dict[str, Any]:
             return arguments
 
-        shown = self.parameters.shown
+        shown = self.parameters.visible
         annotated = {each.name: each.annotation for each in shown if each.annotation is not Parameter.empty}
         vars(collect)["__signature__"] = inspect.Signature(shown)
         collect.__annotations__ = annotated
         return collect
 
-    def handler(self) -> Callable[[dict[str, Any], Any, Any], Any]:
+    def build_handler(self) -> Callable[[dict[str, Any], Any, Any], Any]:
         """Build the handler `(args, ctx, meta)` that calls the function with keyword arguments."""
         call, contexts = self.call, self.parameters.contexts
 
@@ -159,7 +159,7 @@ def read_function(call: AnyFunction, *, name: str | None, depth: int) -> Functio
         _check_kind(parameter, tool=name)
     return Function(
         call=call,
-        plain=plain,
+        underlying=plain,
         name=name,
         signature=signature,
         namespace=_namespace(plain, parameters, depth + 1),
@@ -239,12 +239,12 @@ def _read_parameters(function: Function) -> Parameters:
             shown.append(parameter.replace(annotation=hint))
         else:
             shown.append(parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY))
-    return Parameters(shown=tuple(shown), contexts=tuple(contexts))
+    return Parameters(visible=tuple(shown), contexts=tuple(contexts))
 
 
 def _parameter_hints(function: Function) -> dict[str, Any]:
     # The return annotation may not be resolvable at run time, and the schema does not use it.
-    plain = function.plain
+    plain = function.underlying
     given: dict[str, Any] = getattr(plain, "__annotations__", {})
     parameters = types.SimpleNamespace(__annotations__={name: given[name] for name in given if name != "return"})
     names = getattr(plain, "__globals__", {})

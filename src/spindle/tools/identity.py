@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any
 
 from spindle.errors import NotCanonicalError
-from spindle.tools.canonical import render
+from spindle.tools.canonical import serialize
 
 
 def canonical_json(value: Any) -> bytes:
@@ -15,7 +15,7 @@ def canonical_json(value: Any) -> bytes:
         NotCanonicalError: The value contains NaN, an infinity, a cycle or a non-JSON value; `path` is its location.
     """
     data = _quick_way(value)
-    return render(value) if data is None else data
+    return serialize(value) if data is None else data
 
 
 def checksum(tool: str, args: Any) -> str:
@@ -52,9 +52,9 @@ def _no_quick_way(_value: Any) -> None:
 def _find_quick_way(value: Any) -> bytes | None:
     """Replace itself by the fast path on first use: that path's library takes longer to import than Spindle."""
     global _quick_way  # noqa: PLW0603
-    from spindle.tools.fast_canonical import quick_agrees, quick_json  # noqa: PLC0415
+    from spindle.tools.fast_canonical import is_fast_path_correct, serialize_fast  # noqa: PLC0415
 
-    _quick_way = quick_json if quick_agrees() else _no_quick_way
+    _quick_way = serialize_fast if is_fast_path_correct() else _no_quick_way
     return _quick_way(value)
 
 

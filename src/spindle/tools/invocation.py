@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 from spindle.calls import Err, RawArgs
 from spindle.errors import InvalidToolArgsError, ToolDownstreamError
 from spindle.events import ToolExecutionEnd, ToolExecutionStart
-from spindle.tools.arguments import own_copy, read_arguments, shown
+from spindle.tools.arguments import copy_arguments, copy_masked, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.identity import checksum
 from spindle.tools.schema.base import Schema
-from spindle.tools.schema.problems import Problem, printable, refusal
+from spindle.tools.schema.problems import Problem, build_refusal, to_printable
 
 Execute: TypeAlias = Callable[[RawArgs], Awaitable[Any]]
 Check: TypeAlias = Callable[[Any, Any], Any]
@@ -33,10 +33,10 @@ class Runnable:
     secret_fields: frozenset[str]
 
 
-def executor_of(tool: Runnable, context: ToolContext) -> Execute:
+def build_executor(tool: Runnable, context: ToolContext) -> Execute:
     """Return the function that runs one call of `tool` in `context`."""
     name, checks, heard = tool.name, tool.checks, context.events.heard
-    validate, empty_ok = tool.schema.validator(), tool.schema.takes_nothing()
+    validate, empty_ok = tool.schema.validator(), tool.schema.can_be_empty()
     handler, meta = tool.handler, tool.meta
 
     async def execute(args: RawArgs) -> Any:
@@ -44,13 +44,13 @@ def executor_of(tool: Runnable, context: ToolContext) -> Execute:
         known = None if args is None or isinstance(args, (str, bytes)) else checksum(name, args)
         arguments = read_arguments(args, tool=name, empty_ok=empty_ok)
         if known is not None:  # the handler must not change the caller's mapping
-            arguments = own_copy(arguments)
+            arguments = copy_arguments(arguments)
         value = validate(arguments, args)
         if checks:
             await run_checks(checks, value, context, tool=name)
         try:
             if heard("tool_execution_start") or heard("tool_execution_end"):
-                observed = Observed(tool=tool, context=context, checksum=known or checksum(name, arguments))
+                observed = ObservedCall(tool=tool, context=context, checksum=known or checksum(name, arguments))
                 return await observed.run(value, lambda: _call(handler, value, context, meta))
             result: Any = handler(value, context, meta)
             if result.__class__ is CoroutineType or is_awaitable(result):
@@ -68,7 +68,7 @@ async def _call(handler: Callable[..., Any], value: Any, context: ToolContext, m
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Observed:
+class ObservedCall:
     """One call wrapped in its start and end events; the end event is always emitted."""
 
     tool: Runnable
@@ -94,7 +94,7 @@ class Observed:
             turn_id=self.context.turn_id,
             tool_call_id=self.context.tool_call_id,
             checksum=self.checksum,
-            args=shown(value, self.tool.secret_fields),
+            args=copy_masked(value, self.tool.secret_fields),
             started_at=started_at,
         )
 
@@ -125,8 +125,8 @@ async def run_checks(checks: Iterable[Check], value: Any, ctx: Any, *, tool: str
         except InvalidToolArgsError:
             raise
         except ValueError as error:
-            words = printable(str(error)) or "arguments that pass the tool's own check"
-            raise refusal(tool, [Problem(path="", expected=words, received="arguments that do not")]) from error
+            words = to_printable(str(error)) or "arguments that pass the tool's own check"
+            raise build_refusal(tool, [Problem(path="", expected=words, received="arguments that do not")]) from error
 
 
 def is_awaitable(value: object) -> bool:

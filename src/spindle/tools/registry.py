@@ -15,8 +15,16 @@ from spindle.errors import (
 )
 from spindle.events import Events
 from spindle.tools.declaration import Collision, Tool
-from spindle.tools.entry import Definition, Entry, ToolDefinition, fresh, is_available, join, make_entry
-from spindle.tools.filters import ToolFilter, checked_filter, refusing_rule
+from spindle.tools.entry import (
+    Entry,
+    SerializedDefinition,
+    ToolDefinition,
+    build_entry,
+    is_available,
+    join_definitions,
+    load_definitions,
+)
+from spindle.tools.filters import ToolFilter, find_refusing_rule, validate_filter
 
 
 def merge_entries(tables: Iterable[Mapping[str, Entry]], on_collision: Collision) -> dict[str, Entry]:
@@ -45,11 +53,11 @@ def _winner(existing: Entry, incoming: Entry, on_collision: Collision) -> Entry:
     own = incoming.tool.on_collision
     policy = on_collision if own == "throw" else own
     if policy == "throw":
-        raise clash(existing, incoming, remedy="pass on_collision='replace' or 'keep'")
+        raise build_collision_error(existing, incoming, remedy="pass on_collision='replace' or 'keep'")
     return incoming if policy == "replace" else existing
 
 
-def clash(existing: Entry, incoming: Entry, *, remedy: str) -> ToolAlreadyRegisteredError:
+def build_collision_error(existing: Entry, incoming: Entry, *, remedy: str) -> ToolAlreadyRegisteredError:
     """Build the error for two tools with the same name."""
     name, old, new = incoming.tool.name, existing.provenance, incoming.provenance
     return ToolAlreadyRegisteredError(
@@ -130,11 +138,11 @@ class ToolRegistry:
             ToolAlreadyRegisteredError: The name is taken.
             InvalidToolError: The value is not a `Tool`.
         """
-        incoming = make_entry(tool, plugin_id=plugin_id, mcp=mcp)
+        incoming = build_entry(tool, plugin_id=plugin_id, mcp=mcp)
         existing = self._entries.get(incoming.tool.name)
         if existing is not None:
             if not overwrite:
-                raise clash(existing, incoming, remedy="register with overwrite=True")
+                raise build_collision_error(existing, incoming, remedy="register with overwrite=True")
             incoming = replace(incoming, hidden=existing.hidden)
         self._entries[incoming.tool.name] = incoming
 
@@ -150,7 +158,7 @@ class ToolRegistry:
             name = incoming.tool.name
             existing = self._entries.get(name) or staged.get(name)
             if existing is not None:
-                raise clash(existing, incoming, remedy="unregister the first")
+                raise build_collision_error(existing, incoming, remedy="unregister the first")
             staged[name] = incoming
         self._entries.update(staged)
 
@@ -161,7 +169,7 @@ class ToolRegistry:
             return kept if plugin_id is None else [replace(entry, plugin_id=plugin_id) for entry in kept]
         if not isinstance(tools, Iterable):
             raise InvalidToolError(f"Expected a list of tools, got {type(tools).__name__}.", field="tools")
-        return [make_entry(tool, plugin_id=plugin_id) for tool in cast("Iterable[object]", tools)]
+        return [build_entry(tool, plugin_id=plugin_id) for tool in cast("Iterable[object]", tools)]
 
     def unregister(self, name: str) -> None:
         """Unregister a tool; an unknown name is ignored."""
@@ -250,20 +258,20 @@ class ToolRegistry:
 
     def to_definitions(self, filter: ToolFilter | None = None, *, events: Events | None = None) -> list[ToolDefinition]:
         """Return the definitions of the available tools, without hidden and filtered ones, as fresh plain data."""
-        return fresh(self._shown(filter, events))
+        return load_definitions(self._shown(filter, events))
 
     def definitions_json(self, filter: ToolFilter | None = None, *, events: Events | None = None) -> bytes:
         """Serialize `to_definitions` as JSON; equal registries return the same bytes in every process."""
-        return join(self._shown(filter, events))
+        return join_definitions(self._shown(filter, events))
 
-    def _shown(self, filter: ToolFilter | None, events: Events | None) -> list[Definition]:
-        wanted = checked_filter(filter)
+    def _shown(self, filter: ToolFilter | None, events: Events | None) -> list[SerializedDefinition]:
+        wanted = validate_filter(filter)
         return [
             entry.definition
             for entry in list(self._entries.values())
             if not entry.hidden
             and is_available(entry.tool, events)
-            and (wanted is None or refusing_rule(entry, wanted) is None)
+            and (wanted is None or find_refusing_rule(entry, wanted) is None)
         ]
 
     def prune_ephemeral(self) -> list[str]:

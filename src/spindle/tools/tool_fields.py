@@ -48,7 +48,7 @@ def _wrong(rule: str, value: object) -> InvalidToolError:
 
 MISSING: Final[Any] = object()
 
-Complaints: TypeAlias = list[tuple[str, str]]
+FieldProblems: TypeAlias = list[tuple[str, str]]
 """The problems of one tool: pairs of field name and message."""
 
 _ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count", "estimate_tokens")
@@ -112,7 +112,7 @@ def validate_tool_fields(tool: object, handler: Any, function: Function | None) 
         InvalidToolError: Names every invalid or missing value.
     """
     values = vars(tool)
-    complaints: Complaints = []
+    complaints: FieldProblems = []
     for field, rule in _RULES.items():
         value = values[field]
         if value is not rule.default or field == "name":
@@ -144,11 +144,11 @@ def _fits(rule: _Rule, value: Any) -> bool:
         return False
 
 
-def _check_body(values: dict[str, Any], handler: Any, function: Function | None, complaints: Complaints) -> None:
+def _check_body(values: dict[str, Any], handler: Any, function: Function | None, complaints: FieldProblems) -> None:
     description = values["description"]
     if function is not None:
         if description is MISSING:
-            description = function.plain.__doc__ or MISSING
+            description = function.underlying.__doc__ or MISSING
         expected = "the function's docstring or description=…"
     else:
         expected = "a non-empty str"
@@ -159,11 +159,11 @@ def _check_body(values: dict[str, Any], handler: Any, function: Function | None,
     fine = isinstance(description, str) and description.strip()
     _complain_unless(fine, "description", expected, description, complaints)
     if values["isolation"] == "process":
-        is_async = inspect.iscoroutinefunction(function.plain if function else handler)
+        is_async = inspect.iscoroutinefunction(function.underlying if function else handler)
         _complain_unless(not is_async, "isolation", "'thread' for an async handler", "process", complaints)
 
 
-def _complain_unless(fine: object, field: str, expected: str, got: object, complaints: Complaints) -> None:
+def _complain_unless(fine: object, field: str, expected: str, got: object, complaints: FieldProblems) -> None:
     if not fine:
         shown = "nothing" if got is MISSING else _shown(got)
         complaints.append((field, f"{field} must be {expected}, got {shown}"))
@@ -174,14 +174,14 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-def _invalid(name: Any, complaints: Complaints) -> InvalidToolError:
+def _invalid(name: Any, complaints: FieldProblems) -> InvalidToolError:
     name = name if isinstance(name, str) else None
     who = f"Invalid tool {name!r}" if name else "Invalid tool"
     text = "; ".join(words for _, words in complaints)
     return InvalidToolError(f"{who}: {text}.", tool=name, field=complaints[0][0])
 
 
-def _meta(value: object, complaints: Complaints) -> FrozenStash:
+def _meta(value: object, complaints: FieldProblems) -> FrozenStash:
     if value is None:
         return EMPTY
     if isinstance(value, FrozenStash):
@@ -196,7 +196,7 @@ def _meta(value: object, complaints: Complaints) -> FrozenStash:
         return EMPTY
 
 
-def _cache(value: Any, complaints: Complaints) -> CachePolicy | None:
+def _cache(value: Any, complaints: FieldProblems) -> CachePolicy | None:
     if value is None or value is False:
         return None
     if value is True:
@@ -205,7 +205,7 @@ def _cache(value: Any, complaints: Complaints) -> CachePolicy | None:
     return value
 
 
-def _checks(value: Any, complaints: Complaints) -> tuple[Any, ...]:
+def _checks(value: Any, complaints: FieldProblems) -> tuple[Any, ...]:
     if value == ():
         return ()
     checks = _as_tuple(value)
@@ -214,7 +214,7 @@ def _checks(value: Any, complaints: Complaints) -> tuple[Any, ...]:
     return checks or ()
 
 
-def _secret_fields(value: Any, complaints: Complaints) -> frozenset[str]:
+def _secret_fields(value: Any, complaints: FieldProblems) -> frozenset[str]:
     if value == frozenset():
         return frozenset()
     names = _as_tuple(value)
@@ -229,7 +229,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...] | None:
     return tuple(cast("Iterable[Any]", value))
 
 
-def _artifact_class(value: Any, complaints: Complaints) -> Any:
+def _artifact_class(value: Any, complaints: FieldProblems) -> Any:
     if value is None or _is_artifact_class(value):
         return value
     found: object = value

@@ -15,7 +15,7 @@ from spindle.calls import CallOutcome, Err, Ok
 from spindle.errors import InvalidTrustError
 from spindle.media import Media
 from spindle.trust.labels import label_of, media_label
-from spindle.trust.sanitise import INVISIBLE, broken_behind, rewrite, sanitise
+from spindle.trust.sanitise import INVISIBLE, add_break_after, rewrite, sanitise
 
 _LEAD: Final = "This result is kept whole and is not shown here. Read the part you need with the tools named below."
 _MAX_LINE_CHARS: Final = 512
@@ -44,7 +44,9 @@ def is_artifact(value: object) -> TypeGuard[ArtifactLike]:
     return all(callable(getattr(value, name, None)) for name in ("byte_length", "line_count", "as_text"))
 
 
-def handle(address: str, artifact: object, *, byte_length: str | None = None, line_count: str | None = None) -> str:
+def describe_artifact(
+    address: str, artifact: object, *, byte_length: str | None = None, line_count: str | None = None
+) -> str:
     """Describe an artifact without reading it; sizes are included if passed."""
     facts = {
         "call_id": address,
@@ -57,13 +59,13 @@ def handle(address: str, artifact: object, *, byte_length: str | None = None, li
     return "\n".join((_LEAD, *lines))
 
 
-async def measured_handle(address: str, artifact: ArtifactLike) -> str:
+async def describe_artifact_with_sizes(address: str, artifact: ArtifactLike) -> str:
     """Describe an artifact with its sizes; state it in the text if the artifact can no longer be read."""
     try:
         sizes = str(await artifact.byte_length()), str(await artifact.line_count())
     except Exception as error:  # noqa: BLE001  one unreadable result must not lose the other results of the turn
         sizes = (f"unknown, it cannot be read now ({type(error).__name__})", None)
-    return handle(address, artifact, byte_length=sizes[0], line_count=sizes[1])
+    return describe_artifact(address, artifact, byte_length=sizes[0], line_count=sizes[1])
 
 
 def _readers(kind: type) -> list[str]:
@@ -146,10 +148,10 @@ def fence(text: str, *, trusted: bool, kind: EnvelopeKind, tool: str | None = No
     Raises:
         InvalidTrustError: `kind` is unknown, or `text` is not a str.
     """
-    return enclose(text, trusted=trusted, kind=kind, facts={} if tool is None else {"tool": tool})
+    return fence_with_facts(text, trusted=trusted, kind=kind, facts={} if tool is None else {"tool": tool})
 
 
-def enclose(text: str, *, trusted: bool, kind: EnvelopeKind, facts: Mapping[str, str]) -> str:
+def fence_with_facts(text: str, *, trusted: bool, kind: EnvelopeKind, facts: Mapping[str, str]) -> str:
     """Fence a text with further facts as attributes; their names must be trusted, their values are sanitised."""
     if kind not in _KINDS:
         raise InvalidTrustError(f"Unknown envelope kind {kind!r}. Use one of {', '.join(_KINDS)}.", field="kind")
@@ -161,21 +163,21 @@ def enclose(text: str, *, trusted: bool, kind: EnvelopeKind, facts: Mapping[str,
     shown_kind = "tool-result" if kind == "trusted-tool-result" and not is_trusted else kind
     nonce = secrets.token_hex(_NONCE_BYTES)
     tag = f"{'trusted' if is_trusted else 'untrusted'}_content_{nonce}"
-    attributes = {"nonce": nonce, "kind": shown_kind, **{name: one_line(value) for name, value in facts.items()}}
+    attributes = {"nonce": nonce, "kind": shown_kind, **{name: to_one_line(value) for name, value in facts.items()}}
     written = "".join(f' {name}="{_escaped(value)}"' for name, value in attributes.items())
-    body = without_tags(text if is_trusted else sanitise(text))
+    body = break_tags(text if is_trusted else sanitise(text))
     return f"<{tag}{written}>\n{body}\n</{tag}>"
 
 
-def without_tags(text: str) -> str:
+def break_tags(text: str) -> str:
     """Break up everything that resembles an opening or closing tag of any envelope."""
-    return rewrite(text, _OUR_TAG, broken_behind)
+    return rewrite(text, _OUR_TAG, add_break_after)
 
 
-def one_line(text: str, max_chars: int = MAX_ATTRIBUTE_CHARS) -> str:
+def to_one_line(text: str, max_chars: int = MAX_ATTRIBUTE_CHARS) -> str:
     """Reduce an untrusted name to one short, sanitised line."""
     # Normalized first: a later normalization elsewhere must not produce a quotation mark.
-    harmless = without_tags(sanitise(unicodedata.normalize("NFKC", text[: 4 * max_chars])))
+    harmless = break_tags(sanitise(unicodedata.normalize("NFKC", text[: 4 * max_chars])))
     line = " ".join(harmless.split())
     return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
@@ -192,7 +194,7 @@ def render_outcome(outcome: CallOutcome) -> str:
     if not isinstance(cast("object", result), Ok):
         raise InvalidTrustError(f"Expected an Ok or an Err as result, got {type(result).__name__}.", field="result")
     if result.artifact is not None and not result.value:
-        told = handle(outcome.tool_call_id, result.artifact)
+        told = describe_artifact(outcome.tool_call_id, result.artifact)
         return fence(told, trusted=False, kind="artifact-handle", tool=outcome.name)
     is_trusted = label_of(result, tool_trusted=result.trusted) == "trusted"
     return _fenced_result(result.value, trusted=is_trusted, tool=outcome.name)
@@ -220,7 +222,7 @@ async def render_record(record: RecordedCall) -> str:
 
 
 async def _told(item: object, address: str) -> str:
-    return await measured_handle(address, item) if is_artifact(item) else await _text_of(item)
+    return await describe_artifact_with_sizes(address, item) if is_artifact(item) else await _text_of(item)
 
 
 async def _fenced_text(items: Sequence[object], record: RecordedCall) -> str:
@@ -251,8 +253,8 @@ def _fenced_media(media: Media, record: RecordedCall) -> str:
     kind: EnvelopeKind = "trusted-tool-result" if trusted else "tool-error" if record.is_error else "tool-result"
     facts = {"tool": record.tool, "modality": media.kind, "hazard": media.modality_hazard}
     # The id may be untrusted; a line break in it could make the rest look like text of Spindle.
-    marker = f"[media id: {one_line(media.id)} | {media.safe_filename}]"
-    return enclose(marker, trusted=trusted, kind=kind, facts=facts)
+    marker = f"[media id: {to_one_line(media.id)} | {media.safe_filename}]"
+    return fence_with_facts(marker, trusted=trusted, kind=kind, facts=facts)
 
 
 def _fenced_result(text: str, *, trusted: bool, tool: str) -> str:

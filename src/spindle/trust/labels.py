@@ -122,7 +122,7 @@ class SinkPolicy:
         return tuple(self.is_dangerous(tool) and (tainted or untrusted > (not tool.trusted)) for tool in tools)
 
 
-def taints(outcome: CallOutcome) -> bool:
+def is_tainting(outcome: CallOutcome) -> bool:
     """Return whether an outcome brings untrusted content into its turn.
 
     An error does, unless the call was refused before its handler started: Spindle wrote that text.

@@ -14,12 +14,12 @@ BREAK: Final = "※"
 """Inserted into a token to break it: no token contains it, it has no lookalike, and no normalisation removes it."""
 
 
-def broken_behind(first: str) -> str:
+def add_break_after(first: str) -> str:
     """Break a token after its first character."""
     return first + BREAK
 
 
-def broken_before(first: str) -> str:
+def add_break_before(first: str) -> str:
     """Break a token before its first character."""
     return BREAK + first
 
@@ -71,11 +71,11 @@ def _origins(text: str, folds: dict[str, str], places: Iterator[int]) -> Iterato
         yield growth.start() if growth is not None and is_inside else place - shift
 
 
-LEFT_OUT: Final = "\u00ad\u034f\u061c\u200b-\u200f\u2060\ufeff"
+REMOVED: Final = "\u00ad\u034f\u061c\u200b-\u200f\u2060\ufeff"
 """Soft hyphen, joiners, zero-width spaces and direction marks, as the body of a regex character class."""
 
 INVISIBLE: Final = (
-    LEFT_OUT + r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, without tab, newline and carriage return
+    REMOVED + r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, without tab, newline and carriage return
     r"\u115f\u1160\u3164\uffa0\u17b4\u17b5"  # fillers: letters without a glyph
     r"\u2028-\u202e\u2061-\u206f"  # line separators, direction overrides and isolates, invisible operators
     r"\u180b-\u180f\ufe00-\ufe0f"  # variation selectors; those of plane 14 are below
@@ -101,7 +101,7 @@ _FLAGS: Final = "|".join(
 )
 
 _RUN: Final = re.compile(f"[{INVISIBLE}]+")
-_NOT_SHOWN: Final = re.compile(f"[{LEFT_OUT}]+")
+_NOT_SHOWN: Final = re.compile(f"[{REMOVED}]+")
 # A full run of invisible characters between its two neighbours, where it has a legitimate use.
 _AT_HOME: Final = re.compile(
     rf"[{_EMOJI}][\ufe0e\ufe0f].?"
@@ -117,7 +117,7 @@ _AT_HOME: Final = re.compile(
 )
 
 
-def reveal(text: str) -> str:
+def reveal_invisible(text: str) -> str:
     """Replace invisible characters by visible escapes, or remove them, unless they have a legitimate use there."""
     return _RUN.sub(_revealed, text)
 
@@ -174,5 +174,5 @@ _TURN: Final = re.compile(
 
 def sanitise(text: str) -> str:
     """Neutralise chat-template tokens and invisible controls; the operation is idempotent."""
-    shown = reveal(text)
-    return rewrite(rewrite(shown, _TOKEN, broken_behind), _TURN, broken_before)
+    shown = reveal_invisible(text)
+    return rewrite(rewrite(shown, _TOKEN, add_break_after), _TURN, add_break_before)

@@ -7,12 +7,12 @@ from typing import Any, Literal, cast
 
 from spindle.errors import InvalidToolArgsError, UsageError
 from spindle.events import Events, Logged, TextDelta, ToolCallDelta
-from spindle.tools.arguments import MASK, read_arguments, shown
+from spindle.tools.arguments import MASK, copy_masked, read_arguments
 from spindle.tools.identity import checksum
 
 
 @dataclass(slots=True)
-class _Growing:
+class _PartialReport:
     full: str = ""
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     is_complete: bool = False
@@ -29,13 +29,13 @@ class Usage:
         """Add usage figures: numbers are summed, other values are overwritten."""
         if usage is None:
             return
-        for name, value in _figures(usage).items():
+        for name, value in _to_mapping(usage).items():
             before = self.total.get(name)
             both_numbers = _is_number(before) and _is_number(value)
             self.total[name] = before + value if both_numbers else value
 
 
-def _figures(usage: Any) -> Mapping[str, Any]:
+def _to_mapping(usage: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", usage) if isinstance(usage, Mapping) else cast("dict[str, Any]", vars(usage))
 
 
@@ -77,7 +77,7 @@ class CallbackHelpers:
         self._ctx = ctx
         self._events = events
         self._usage = usage
-        self._growing: dict[tuple[str, str], _Growing] = {}
+        self._reports: dict[tuple[str, str], _PartialReport] = {}
 
     @property
     def log(self) -> Log:
@@ -98,7 +98,7 @@ class CallbackHelpers:
 
         Secret fields of the tool are masked in the event.
         """
-        growing = self._grow("tool_call", id)
+        growing = self._get_report("tool_call", id)
         growing.facts |= partial
         growing.is_complete = bool(growing.facts.get("is_complete"))
         if not self._events.heard("tool_call"):
@@ -111,7 +111,7 @@ class CallbackHelpers:
                 id=id,
                 turn_id=self._ctx.turn_id,
                 tool=facts.get("tool", ""),
-                args=self._shown(facts.get("tool", ""), facts.get("args")),
+                args=self._mask_args(facts.get("tool", ""), facts.get("args")),
                 checksum=_checksum(facts["tool"], facts["args"]) if known else "",
                 is_complete=growing.is_complete,
                 is_error=bool(facts.get("is_error")),
@@ -143,7 +143,7 @@ class CallbackHelpers:
         )
 
     def _report_text(self, kind: Literal["message", "thought"], id: str, delta: str, *, is_complete: bool) -> None:
-        growing = self._grow(kind, id)
+        growing = self._get_report(kind, id)
         growing.full += delta
         growing.is_complete = is_complete
         now = datetime.now(UTC)
@@ -161,23 +161,23 @@ class CallbackHelpers:
             ),
         )
 
-    def _shown(self, tool: str, args: Any) -> Any:
+    def _mask_args(self, tool: str, args: Any) -> Any:
         found = self._ctx.tools.get(tool)
         secret = () if found is None else found.secret_fields
         if not secret:
-            return shown(args, ())
+            return copy_masked(args, ())
         try:
-            return shown(read_arguments(args, tool=tool, empty_ok=True), secret)
+            return copy_masked(read_arguments(args, tool=tool, empty_ok=True), secret)
         except InvalidToolArgsError:
             return MASK  # an incomplete call may contain part of a secret
 
-    def _grow(self, kind: str, id: str) -> _Growing:
-        growing = self._growing.setdefault((kind, id), _Growing())
+    def _get_report(self, kind: str, id: str) -> _PartialReport:
+        growing = self._reports.setdefault((kind, id), _PartialReport())
         if growing.is_complete:
             # Providers restart their ids in each response, so a complete id in a later iteration is a new item.
             if self._ctx.iteration == growing.facts.get("iteration", self._ctx.iteration):
                 raise UsageError(f"The {kind} {id!r} is already complete; use another id for a new one.", field="id")
-            growing = self._growing[kind, id] = _Growing()
+            growing = self._reports[kind, id] = _PartialReport()
         growing.facts.setdefault("iteration", self._ctx.iteration)
         return growing
 

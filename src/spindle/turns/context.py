@@ -59,7 +59,7 @@ class TurnContext:
         self.gates = gates or GateDesk()
         calls = tuple(tool_calls)
         found = initial_retrievables(retrievables, calls)
-        self.shelves = TurnRecords(records, turn_id=self.id, messages=messages, tool_calls=calls, retrievables=found)
+        self.records = TurnRecords(records, turn_id=self.id, messages=messages, tool_calls=calls, retrievables=found)
         self.abort_signal = AbortSignal()
         # Not a bound method of this turn: that reference cycle would keep the turn alive until garbage collection.
         self.abort_signal.on_abort(partial(self.gates.abort_turn, self.id))
@@ -67,17 +67,17 @@ class TurnContext:
     @property
     def messages(self) -> tuple[Any, ...]:
         """The turn's messages, in order."""
-        return self.shelves.message.all()
+        return self.records.message.all()
 
     @property
     def tool_calls(self) -> tuple[ToolCallRecord, ...]:
         """The turn's completed calls, in order."""
-        return self.shelves.tool_call.all()
+        return self.records.tool_call.all()
 
     @property
     def retrievables(self) -> tuple[Retrievable, ...]:
         """The turn's retrievables, in order."""
-        return self.shelves.retrievable.all()
+        return self.records.retrievable.all()
 
     @property
     def aborted(self) -> bool:
@@ -98,8 +98,8 @@ class TurnContext:
         Raises:
             ArtifactIdCollisionError: A retrievable of the turn has its id.
         """
-        check_call_id(getattr(call, "id", ""), self.shelves)
-        return await self.shelves.tool_call.store(call)
+        check_call_id(getattr(call, "id", ""), self.records)
+        return await self.records.tool_call.store(call)
 
     async def store_retrievable(self, found: Retrievable) -> Retrievable:
         """Store a retrievable and return it as it is shown.
@@ -110,7 +110,7 @@ class TurnContext:
             ArtifactIdCollisionError: A call of the turn has its id.
             SpoolError: The text could not be spooled; nothing is shown.
         """
-        return await self.shelves.retrievable.store(found, shown=await self._kept(found))
+        return await self.records.retrievable.store(found, shown=await self._spool_retrievable(found))
 
     async def mutate_retrievable(self, found: Retrievable) -> Retrievable:
         """Replace all retrievables with the same id by this one and return it as it is shown.
@@ -119,22 +119,22 @@ class TurnContext:
             ArtifactIdCollisionError: A call of the turn has its id.
             SpoolError: The text could not be spooled; the shown records stay unchanged.
         """
-        return await self.shelves.retrievable.mutate(found, shown=await self._kept(found))
+        return await self.records.retrievable.mutate(found, shown=await self._spool_retrievable(found))
 
     async def delete_retrievable(self, id: str) -> None:
         """Delete the first retrievable with this id, and its spool entry if no other has the id."""
-        await self.shelves.retrievable.delete(id)
+        await self.records.retrievable.delete(id)
         if self.spool is not None and all(other.id != id for other in self.retrievables):
-            await self.spool.delete(self._place(id))
+            await self.spool.delete(self._get_spool_id(id))
 
-    async def _kept(self, found: Retrievable) -> Retrievable:
-        check_retrievable(found, self.shelves)
-        shown = await spool_retrievable(found, self.spool, place=self._place(found.id), turn_id=self.id)
+    async def _spool_retrievable(self, found: Retrievable) -> Retrievable:
+        check_retrievable(found, self.records)
+        shown = await spool_retrievable(found, self.spool, spool_id=self._get_spool_id(found.id), turn_id=self.id)
         # A call with this id may have been stored while the text was written.
-        check_retrievable(found, self.shelves)
+        check_retrievable(found, self.records)
         return shown
 
-    def _place(self, id: str) -> str:
+    def _get_spool_id(self, id: str) -> str:
         return f"{self.session_id}/{self.id}/{id}"
 
 
@@ -164,7 +164,7 @@ class DispatchContext:
         dry_run: bool = False,
     ) -> None:
         calls = tuple(tool_calls)
-        _check(system_prompt, turn_id, calls)
+        _check_arguments(system_prompt, turn_id, calls)
         self.turn = turn or TurnContext(
             id=turn_id,
             session_id=session_id,
@@ -304,7 +304,7 @@ class DispatchContext:
 
     def tool_call_count(self, checksum: str) -> int:
         """Return the number of calls of this turn with this checksum."""
-        return self.turn.shelves.tool_call.count(checksum)
+        return self.turn.records.tool_call.count(checksum)
 
     def tool_context(self) -> ToolContext:
         """Return the `ToolContext` for handlers; it shares stash, events and turn id."""
@@ -330,7 +330,7 @@ class DispatchContext:
         return isinstance(value, DispatchContext)
 
 
-def _check(system_prompt: object, turn_id: object, calls: tuple[object, ...]) -> None:
+def _check_arguments(system_prompt: object, turn_id: object, calls: tuple[object, ...]) -> None:
     if not isinstance(system_prompt, str):
         raise InvalidDispatchContextError("system_prompt must be text", field="system_prompt")
     if turn_id is not None and not isinstance(turn_id, str):

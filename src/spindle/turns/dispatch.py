@@ -14,7 +14,7 @@ from spindle.artifacts.forge import ReaderTool, forge_all
 from spindle.calls import Call, Ok
 from spindle.errors import ExecutorCallbackError, InvalidDispatchInputError, LimitError
 from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationStart
-from spindle.execution.call_state import call_checksum
+from spindle.execution.call_state import compute_call_checksum
 from spindle.execution.executor import Executor
 from spindle.execution.settings import find_invalid_callables, find_invalid_limits, find_invalid_parts, raise_if_invalid
 from spindle.turns.callback_reports import CallbackHelpers, Usage
@@ -75,7 +75,7 @@ class DispatchRunner:
             LimitError: A limit was reached.
             Exception: The error of a nack.
         """
-        ctx = _context(source, raw)
+        ctx = _get_context(source, raw)
         pipelines = {
             "dispatch_input_pipeline": dispatch_input_pipeline,
             "dispatch_output_pipeline": dispatch_output_pipeline,
@@ -104,8 +104,8 @@ class DispatchRunner:
         return await loop.run()
 
 
-def _context(source: TurnContext | None, raw: DispatchContext | Mapping[str, Any] | None) -> DispatchContext:
-    if (source is None) == (raw is None) or not (isinstance(source, TurnContext) or _can_start(raw)):
+def _get_context(source: TurnContext | None, raw: DispatchContext | Mapping[str, Any] | None) -> DispatchContext:
+    if (source is None) == (raw is None) or not (isinstance(source, TurnContext) or _is_valid_raw(raw)):
         raise InvalidDispatchInputError(
             "Pass exactly one of source (a TurnContext) and raw (a DispatchContext, or a mapping of its arguments).",
             field="source" if raw is None else "raw",
@@ -115,7 +115,7 @@ def _context(source: TurnContext | None, raw: DispatchContext | Mapping[str, Any
     return raw if isinstance(raw, DispatchContext) else DispatchContext(**cast("Mapping[str, Any]", raw))
 
 
-def _can_start(raw: object) -> bool:
+def _is_valid_raw(raw: object) -> bool:
     return isinstance(raw, (DispatchContext, Mapping))
 
 
@@ -142,7 +142,7 @@ class _Loop:
         self._helpers = CallbackHelpers(ctx, ctx.events, self._usage)
         self._forged: list[str] = []
         self._text = ""
-        ctx.on_ack(self._remove_forged)
+        ctx.on_ack(self._unregister_readers)
 
     async def run(self) -> DispatchReport:
         ctx, events = self._ctx, self._ctx.events
@@ -189,23 +189,23 @@ class _Loop:
         facts: dict[str, Any] = {"dispatch_id": ctx.dispatch_id, "turn_id": ctx.turn_id, "iteration": ctx.iteration}
         if events.heard("iteration_start"):
             await events.emit("iteration_start", IterationStart(**facts))
-        self._forge()
+        self._register_readers()
         found = ctx.retrievables
         await run_pipeline(self._inputs, ctx, "dispatch-input")
         if ctx.retrievables != found:
             # A retrievable that middleware added is shown as a handle, which names reader tools.
-            self._forge()
+            self._register_readers()
         if not ctx.is_signalled and not ctx.aborted:
-            await self._act_on(await self._ask())
+            await self._handle_answer(await self._run_callback())
             if not ctx.aborted:
                 await run_pipeline(self._outputs, ctx, "dispatch-output")
         if events.heard("iteration_end"):
             await events.emit("iteration_end", IterationEnd(**facts))
         ctx.iteration += 1
 
-    def _forge(self) -> None:
+    def _register_readers(self) -> None:
         """Register reader tools for the current artifacts; a user's tool with the same name is kept."""
-        self._remove_forged()
+        self._unregister_readers()
         if not self._ctx.tool_calls and not self._ctx.retrievables:
             return
         tools = self._ctx.tools
@@ -218,17 +218,17 @@ class _Loop:
             tools.register(forged, overwrite=True)
             self._forged.append(forged.name)
 
-    def _remove_forged(self) -> None:
+    def _unregister_readers(self) -> None:
         for name in self._forged:
             if isinstance(self._ctx.tools.get(name), ReaderTool):
                 self._ctx.tools.unregister(name)
         self._forged.clear()
 
-    async def _ask(self) -> Any:
+    async def _run_callback(self) -> Any:
         """Run the callback; after an abort it has a grace period to return by itself."""
         ctx = self._ctx
         with anyio.CancelScope() as scope:
-            forget = ctx.abort_signal.on_abort(lambda: _end_soon(scope, self._grace_seconds))
+            forget = ctx.abort_signal.on_abort(lambda: _set_deadline(scope, self._grace_seconds))
             try:
                 if _takes_helpers(self._callback):
                     return await self._callback(ctx, self._helpers)
@@ -244,15 +244,15 @@ class _Loop:
                 await ctx.events.flush()
         return None
 
-    async def _act_on(self, answer: Any) -> None:
+    async def _handle_answer(self, answer: Any) -> None:
         if answer is None:
             return
-        reply = _reply(answer)
+        reply = _to_reply(answer)
         self._usage.add(reply.usage)
         if reply.text is not None and (reply.text or not reply.calls):
-            await self._ctx.turn.shelves.message.store(Message.assistant(reply.text))
+            await self._ctx.turn.records.message.store(Message.assistant(reply.text))
         if reply.calls:
-            await self._run(reply.calls)
+            await self._run_calls(reply.calls)
         elif reply.text is not None:
             self._finish(reply.text)
 
@@ -261,10 +261,10 @@ class _Loop:
         if not self._ctx.is_signalled:
             self._ctx.ack()
 
-    async def _run(self, calls: Sequence[Call]) -> None:
+    async def _run_calls(self, calls: Sequence[Call]) -> None:
         for call in calls:
-            check_call_id(call.tool_call_id, self._ctx.turn.shelves)
-        self._refuse_repeats(calls)
+            check_call_id(call.tool_call_id, self._ctx.turn.records)
+        self._check_repeats(calls)
         outcomes = await self._executor.execute_parallel(calls, self._ctx, self._ctx.filter)
         for outcome in outcomes:
             await self._ctx.store_tool_call(outcome.to_record())
@@ -273,16 +273,16 @@ class _Loop:
         for outcome in outcomes:
             tool, result = self._ctx.tools.get(outcome.name), outcome.result
             if tool is not None and tool.return_direct and isinstance(result, Ok) and not self._ctx.is_signalled:
-                await self._ctx.turn.shelves.message.store(Message.assistant(result.value))
+                await self._ctx.turn.records.message.store(Message.assistant(result.value))
                 self._finish(result.value)
                 return
 
-    def _refuse_repeats(self, calls: Sequence[Call]) -> None:
+    def _check_repeats(self, calls: Sequence[Call]) -> None:
         most = self._max_repeats
         if most is None:
             return
         for call in calls:
-            times = self._ctx.tool_call_count(call_checksum(call))
+            times = self._ctx.tool_call_count(compute_call_checksum(call))
             if times >= most:
                 raise LimitError(
                     f"The model requested the same call of {call.name!r} {times + 1} times; "
@@ -295,7 +295,7 @@ class _Loop:
                 self._ctx.events.warn(message, source="max_repeats")
 
 
-def _reply(answer: Any) -> Reply:
+def _to_reply(answer: Any) -> Reply:
     if isinstance(answer, Reply):
         return answer
     if isinstance(answer, str):
@@ -311,7 +311,7 @@ def _reply(answer: Any) -> Reply:
     )
 
 
-def _end_soon(scope: anyio.CancelScope, seconds: float) -> None:
+def _set_deadline(scope: anyio.CancelScope, seconds: float) -> None:
     scope.deadline = anyio.current_time() + seconds
 
 

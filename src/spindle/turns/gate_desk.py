@@ -15,15 +15,15 @@ from anyio.lowlevel import checkpoint
 from spindle.concurrency import ThreadsafeEvent
 from spindle.errors import InvalidGateError, UnknownGateError
 from spindle.events import Events
-from spindle.tools.schema.problems import kind_of, quoted
+from spindle.tools.schema.problems import describe_kind, quote_name
 from spindle.turns.gates import Gate, GateClosed, GateInfo, Settlement
 
-_REMEMBERED = 1_000
-_LAST_WORDS_SECONDS = 5
+_MAX_CLOSED_IDS = 1_000
+_OBSERVER_GRACE_SECONDS = 5
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenGate:
     """A gate with at least one waiter."""
 
     gate: Gate
@@ -32,14 +32,14 @@ class _Open:
     """A copy made when the gate was opened."""
     deadline: float | None
     waiters: int = 0
-    is_told: bool = False
+    is_close_emitted: bool = False
     """Whether the close event was emitted."""
 
     @classmethod
-    def of(cls, gate: Gate, turn_id: str) -> "_Open":
+    def of(cls, gate: Gate, turn_id: str) -> "_OpenGate":
         seconds = gate.timeout_seconds
         deadline = None if seconds is None else time.monotonic() + seconds
-        return cls(gate, turn_id, _copied(gate.payload), deadline)
+        return cls(gate, turn_id, _copy(gate.payload), deadline)
 
     def seconds_left(self) -> float | None:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
@@ -50,7 +50,7 @@ class _Open:
             id=gate.id,
             turn_id=self.turn_id,
             reason=gate.reason,
-            payload=_copied(self.payload),
+            payload=_copy(self.payload),
             created_at=gate.created_at,
         )
 
@@ -64,7 +64,7 @@ class GateDesk:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenGate] = {}
         self._settled: dict[str, None] = {}
         """Ids of the most recently closed gates, so that a late answer does not raise."""
         self._aborted: set[str] = set()
@@ -140,7 +140,7 @@ class GateDesk:
         try:
             with move_on_after(opened.seconds_left()):
                 if is_first:
-                    await _announced(opened, wakeup, events)
+                    await _announce_and_wait(opened, wakeup, events)
                 else:
                     await wakeup.wait()
             gate.settle(Settlement(result="timeout"))
@@ -149,10 +149,10 @@ class GateDesk:
             await self._leave(opened, events)
         return gate.outcome()
 
-    def _enter(self, gate: Gate, turn_id: str) -> tuple[_Open | None, bool]:
+    def _enter(self, gate: Gate, turn_id: str) -> tuple[_OpenGate | None, bool]:
         """Add a waiter, opening the gate for the first one; return `None` if there is nothing to wait for."""
         _check(gate)
-        mine = _Open.of(gate, turn_id)
+        mine = _OpenGate.of(gate, turn_id)
         with self._lock:
             is_over = turn_id in self._aborted
             if not is_over and not gate.is_settled:
@@ -167,7 +167,7 @@ class GateDesk:
             gate.abort()
         return None, False
 
-    async def _leave(self, opened: _Open, events: Events) -> None:
+    async def _leave(self, opened: _OpenGate, events: Events) -> None:
         gate = opened.gate
         with self._lock:
             opened.waiters -= 1
@@ -178,9 +178,9 @@ class GateDesk:
         if settlement is None:
             return
         with self._lock:
-            if opened.is_told:
+            if opened.is_close_emitted:
                 return
-            opened.is_told = True
+            opened.is_close_emitted = True
             if self._open.get(gate.id) is opened:
                 del self._open[gate.id]
                 self._remember(gate.id)
@@ -189,7 +189,7 @@ class GateDesk:
 
     def _remember(self, id: str) -> None:
         self._settled[id] = None
-        if len(self._settled) > _REMEMBERED:
+        if len(self._settled) > _MAX_CLOSED_IDS:
             del self._settled[next(iter(self._settled))]
 
     def _find(self, id: str) -> Gate | None:
@@ -201,44 +201,44 @@ class GateDesk:
                 return None
             ids = list(self._open)
         raise UnknownGateError(
-            f"There is no gate {quoted(str(id))}: it was never opened here, or was settled long ago; "
+            f"There is no gate {quote_name(str(id))}: it was never opened here, or was settled long ago; "
             f"{len(ids)} are open, and pending() lists them.",
             gate_id=str(id),
         )
 
 
-async def _announced(opened: _Open, wakeup: ThreadsafeEvent, events: Events) -> None:
+async def _announce_and_wait(opened: _OpenGate, settled: ThreadsafeEvent, events: Events) -> None:
     """Emit the open event and wait until the gate is settled; a slow observer does not delay the waiter."""
     events.notify("turn_gate_open", opened.info())
     async with create_task_group() as observers:
         observers.start_soon(events.flush)
-        await wakeup.wait()
+        await settled.wait()
         settlement = opened.gate.settlement
         is_answered = settlement is not None and settlement.result in ("resolved", "rejected")
         # The observer that answered gets time to finish; others are cancelled at once.
-        observers.cancel_scope.deadline = current_time() + (_LAST_WORDS_SECONDS if is_answered else 0)
+        observers.cancel_scope.deadline = current_time() + (_OBSERVER_GRACE_SECONDS if is_answered else 0)
 
 
 def _check(gate: object) -> None:
     if not isinstance(gate, Gate):
         raise InvalidGateError(
-            f"Expected a Gate, such as Gate(reason, timeout_seconds=…), got {kind_of(gate)}.",
+            f"Expected a Gate, such as Gate(reason, timeout_seconds=…), got {describe_kind(gate)}.",
             field="gate",
         )
 
 
-def _check_same(opened: _Open, mine: _Open) -> None:
-    name = quoted(mine.gate.id)
+def _check_same(opened: _OpenGate, mine: _OpenGate) -> None:
+    name = quote_name(mine.gate.id)
     if opened.gate is not mine.gate:
         raise InvalidGateError(f"Another gate with the id {name} is open; omit id, or use a unique one.", field="id")
     if opened.turn_id != mine.turn_id:
-        owner = quoted(opened.turn_id)
+        owner = quote_name(opened.turn_id)
         raise InvalidGateError(
             f"The gate {name} belongs to the turn {owner}; create a gate for this turn.", field="gate"
         )
 
 
-def _copied(payload: Any) -> Any:
+def _copy(payload: Any) -> Any:
     try:
         return deepcopy(payload)
     except Exception:  # noqa: BLE001  a value that cannot be copied is shown itself

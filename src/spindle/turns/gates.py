@@ -23,9 +23,9 @@ from spindle.errors import (
     InvalidToolError,
 )
 from spindle.tools.schema.json_schema import RawSchema
-from spindle.tools.schema.problems import Problem, kind_of, printable, quoted, refusal
-from spindle.tools.schema.pydantic_errors import from_pydantic
-from spindle.tools.schema.python_types import booleans_for_numbers, may_hold_boolean, node_kinds
+from spindle.tools.schema.problems import Problem, build_refusal, describe_kind, quote_name, to_printable
+from spindle.tools.schema.pydantic_errors import translate_errors
+from spindle.tools.schema.python_types import collect_node_kinds, find_booleans_for_numbers, may_contain_boolean
 
 Check: TypeAlias = Callable[[Any], Any]
 """Returns the validated value, or raises `InvalidToolArgsError` with its `problems`."""
@@ -33,28 +33,30 @@ Check: TypeAlias = Callable[[Any], Any]
 _NAME = "gate"
 
 
-def check_for(schema: Any) -> Check:
+def build_check(schema: Any) -> Check:
     """Build the function that validates a value.
 
     Raises:
         InvalidGateError: `schema` is not a schema.
     """
     if isinstance(schema, Mapping):
-        return _raw(cast("Mapping[str, Any]", schema))
+        return _build_json_check(cast("Mapping[str, Any]", schema))
     # Pydantic would validate the parameters of a function and call it, and resolve text as a type name.
     if isroutine(schema) or isinstance(schema, (str, bytes, int, float)):
-        raise _no_schema(f"must be a type that pydantic supports, or a JSON Schema as a dict; got {kind_of(schema)}")
-    return _typed(schema)
+        raise _build_schema_error(
+            f"must be a type that pydantic supports, or a JSON Schema as a dict; got {describe_kind(schema)}"
+        )
+    return _build_type_check(schema)
 
 
-def _raw(schema: Mapping[str, Any]) -> Check:
+def _build_json_check(schema: Mapping[str, Any]) -> Check:
     try:
-        return RawSchema(_of_any_value(schema), tool=_NAME).validate
+        return RawSchema(_without_root_type(schema), tool=_NAME).validate
     except InvalidToolError as error:
-        raise _no_schema(str(error.__cause__ or error)) from error
+        raise _build_schema_error(str(error.__cause__ or error)) from error
 
 
-def _of_any_value(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_root_type(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the same schema without a root `type`: `RawSchema` requires an object there, a gate takes any value."""
     conditions = schema.get("allOf", [])
     if "type" not in schema or not isinstance(conditions, list):
@@ -63,13 +65,13 @@ def _of_any_value(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**rest, "allOf": [*cast("list[Any]", conditions), {"type": schema["type"]}]}
 
 
-def _typed(schema: Any) -> Check:
+def _build_type_check(schema: Any) -> Check:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(schema)
-        is_open = "open" in node_kinds(adapter.core_schema)
+        is_open = "open" in collect_node_kinds(adapter.core_schema)
     except Exception as error:  # inspecting a custom type may raise anything
-        raise _no_schema(
-            f"is not a type that pydantic supports: {printable(str(error).partition(chr(10))[0])}"
+        raise _build_schema_error(
+            f"is not a type that pydantic supports: {to_printable(str(error).partition(chr(10))[0])}"
         ) from error
 
     def parse(value: Any) -> Any:
@@ -79,17 +81,17 @@ def _typed(schema: Any) -> Check:
         try:
             parsed = parse(value)
         except ValidationError as error:
-            raise refusal(_NAME, from_pydantic(error.errors(include_url=False), given=value)) from error
+            raise build_refusal(_NAME, translate_errors(error.errors(include_url=False), given=value)) from error
         # Written for tool arguments, but works for any value.
-        wrong = booleans_for_numbers(value, parse) if may_hold_boolean({"value": value}, None) else []
+        wrong = find_booleans_for_numbers(value, parse) if may_contain_boolean({"value": value}, None) else []
         if wrong:
-            raise refusal(_NAME, wrong)
+            raise build_refusal(_NAME, wrong)
         return parsed
 
     return check
 
 
-def _no_schema(reason: str) -> InvalidGateError:
+def _build_schema_error(reason: str) -> InvalidGateError:
     return InvalidGateError(f"Invalid gate: schema {reason}", field="schema")
 
 
@@ -159,14 +161,14 @@ class Gate:
         timeout_seconds: float | None,
         id: str | None = None,
     ) -> None:
-        self.reason = _text(reason, field="reason")
+        self.reason = _check_text(reason, field="reason")
         self.payload = payload
         self.schema = schema
         """The schema of the value, for clients that build their own form."""
-        self.timeout_seconds = _seconds(timeout_seconds)
-        self.id = uuid4().hex if id is None else _text(id, field="id")
+        self.timeout_seconds = _check_seconds(timeout_seconds)
+        self.id = uuid4().hex if id is None else _check_text(id, field="id")
         self.created_at = datetime.now(UTC)
-        self._check: Check | None = None if schema is None else check_for(schema)
+        self._check: Check | None = None if schema is None else build_check(schema)
         self._lock = Lock()
         self._settlement: Settlement | None = None
         self._watchers: list[Callable[[], None]] = []
@@ -188,7 +190,7 @@ class Gate:
             InvalidGateResolutionError: The value does not match the schema; the gate stays open.
         """
         if self._settlement is None:
-            self.settle(Settlement(result="resolved", value=self._accepted(value)))
+            self.settle(Settlement(result="resolved", value=self._validate(value)))
 
     def reject(self, err: Exception) -> None:
         """Settle the gate with an exception that its waiters raise; do nothing if it is settled.
@@ -201,8 +203,8 @@ class Gate:
         given = cast("object", err)
         if not isinstance(given, Exception):
             raise InvalidGateResolutionError(
-                f"Expected an exception to reject the gate {quoted(self.id)}, such as PermissionError('denied'), "
-                f"got {kind_of(given)}.",
+                f"Expected an exception to reject the gate {quote_name(self.id)}, such as PermissionError('denied'), "
+                f"got {describe_kind(given)}.",
                 gate_id=self.id,
                 field="err",
             )
@@ -227,7 +229,7 @@ class Gate:
         with self._lock:
             if self._settlement is None:
                 self._watchers.append(watcher)
-                return lambda: self._forget(watcher)
+                return lambda: self._remove_watcher(watcher)
         watcher()
         return lambda: None
 
@@ -245,54 +247,58 @@ class Gate:
             raise settlement.error
         if settlement is not None and settlement.result == "timeout":
             raise GateTimeoutError(
-                f"The gate {quoted(self.reason)} was not settled within {self.timeout_seconds:g} s; "
+                f"The gate {quote_name(self.reason)} was not settled within {self.timeout_seconds:g} s; "
                 "ask again, or raise timeout_seconds.",
                 gate_id=self.id,
             )
-        raise GateAbortedError(f"The gate {quoted(self.reason)} was aborted before it was answered.", gate_id=self.id)
+        raise GateAbortedError(
+            f"The gate {quote_name(self.reason)} was aborted before it was answered.", gate_id=self.id
+        )
 
-    def _accepted(self, value: Any) -> Any:
+    def _validate(self, value: Any) -> Any:
         if self._check is None:
             return value
         try:
             return self._check(value)
         except InvalidToolArgsError as error:
             problems: tuple[Problem, ...] = error.problems
-            said = "; ".join(_said(problem) for problem in problems)
+            said = "; ".join(_format_problem(problem) for problem in problems)
             raise InvalidGateResolutionError(
-                f"Invalid value for the gate {quoted(self.id)}, which stays open: {said}",
+                f"Invalid value for the gate {quote_name(self.id)}, which stays open: {said}",
                 gate_id=self.id,
                 field=error.field,
                 problems=problems,
             ) from error
 
-    def _forget(self, watcher: Callable[[], None]) -> None:
+    def _remove_watcher(self, watcher: Callable[[], None]) -> None:
         with self._lock:
             self._watchers = [each for each in self._watchers if each is not watcher]
 
     def __repr__(self) -> str:
         state = "open" if self._settlement is None else self._settlement.result
-        return f"<Gate {self.id}: {quoted(self.reason)}, {state}>"
+        return f"<Gate {self.id}: {quote_name(self.reason)}, {state}>"
 
 
-def _said(problem: Problem) -> str:
+def _format_problem(problem: Problem) -> str:
     where = f"{problem.path}: " if problem.path else ""
     hint = f"; {problem.hint}" if problem.hint else ""
     return f"{where}expected {problem.expected}, received {problem.received}{hint}"
 
 
-def _text(value: object, *, field: str) -> str:
+def _check_text(value: object, *, field: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidGateError(f"Invalid gate: {field} must be non-empty text, got {kind_of(value)}.", field=field)
+        raise InvalidGateError(
+            f"Invalid gate: {field} must be non-empty text, got {describe_kind(value)}.", field=field
+        )
     return value
 
 
-def _seconds_given(value: object) -> str:
+def _format_seconds(value: object) -> str:
     is_short = isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**9)
-    return repr(value) if is_short else kind_of(value)
+    return repr(value) if is_short else describe_kind(value)
 
 
-def _seconds(value: object) -> float | None:
+def _check_seconds(value: object) -> float | None:
     if value is None:
         return None
     try:
@@ -302,6 +308,6 @@ def _seconds(value: object) -> float | None:
         pass
     raise InvalidGateError(
         f"Invalid gate: timeout_seconds must be a finite number above 0, or None for an unlimited wait, "
-        f"got {_seconds_given(value)}.",
+        f"got {_format_seconds(value)}.",
         field="timeout_seconds",
     )

@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, cast
 
-from spindle.artifacts.artifact import Artifact, settled
+from spindle.artifacts.artifact import Artifact, await_if_needed
 from spindle.artifacts.json_artifact import JsonArtifact
 from spindle.artifacts.markdown.artifact import MarkdownArtifact
 from spindle.artifacts.table_artifact import TableArtifact
@@ -19,7 +19,7 @@ from spindle.media.media import Media
 from spindle.turns.records import KINDS
 
 _TIMES = ("created_at", "updated_at", "completed_at")
-_HOLDERS = ("results", "content", "attachments")
+_CONTENT_FIELDS = ("results", "content", "attachments")
 """Fields that may hold artifacts or media."""
 _CLASS = "artifact_constructor"
 _ARTIFACTS = {kind.__name__: kind for kind in (Artifact, JsonArtifact, MarkdownArtifact, TableArtifact)}
@@ -35,7 +35,7 @@ async def to_json(record: Any) -> str:
     parts: list[str] = []
     for each in fields(record):
         try:
-            plain = _encode(await _plain(each.name, getattr(record, each.name)))
+            plain = _encode(await _to_plain(each.name, getattr(record, each.name)))
         except (TypeError, ValueError, RecursionError) as error:
             kind = type(record).__name__
             raise InvalidRecordError(
@@ -54,67 +54,69 @@ def from_json(kind: str, text: str) -> Any:
     wanted = KINDS[kind]
     plain: dict[str, Any] = json.loads(text)
     # Unknown fields, written by a newer version, are ignored.
-    return wanted(**{each.name: _value(each.name, plain[each.name]) for each in fields(wanted) if each.name in plain})
+    return wanted(
+        **{each.name: _from_plain(each.name, plain[each.name]) for each in fields(wanted) if each.name in plain}
+    )
 
 
-async def _plain(name: str, value: Any) -> Any:
+async def _to_plain(name: str, value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if name == _CLASS and isinstance(value, type):
-        return _known_class(value)
-    if name not in _HOLDERS or isinstance(value, str):
+        return _get_class_name(value)
+    if name not in _CONTENT_FIELDS or isinstance(value, str):
         return value
     if isinstance(value, tuple):
-        return [await _plain(name, each) for each in cast("tuple[Any, ...]", value)]
+        return [await _to_plain(name, each) for each in cast("tuple[Any, ...]", value)]
     if isinstance(value, Media):
-        return {"media": value.to_dict(), "byte_length": await _length(value)}
-    return await _described(value)
+        return {"media": value.to_dict(), "byte_length": await _get_length(value)}
+    return await _describe_artifact(value)
 
 
-async def _length(media: Media) -> int | None:
+async def _get_length(media: Media) -> int | None:
     try:
         return await media.byte_length()
     except MediaUnreadableError:
         return None
 
 
-async def _described(artifact: Any) -> dict[str, Any]:
+async def _describe_artifact(artifact: Any) -> dict[str, Any]:
     """Describe an artifact, also of a custom class, which is recognised by its methods."""
     if not callable(getattr(artifact, "line_count", None)):
         raise TypeError(f"expected text, an artifact or Media, got {type(artifact).__name__}")
-    known = _known_class(cast("object", artifact).__class__)
+    known = _get_class_name(cast("object", artifact).__class__)
     try:
-        length, lines = await settled(artifact.byte_length()), await settled(artifact.line_count())
+        length, lines = await await_if_needed(artifact.byte_length()), await await_if_needed(artifact.line_count())
     except ArtifactGoneError:
         length, lines = None, None
     return {"artifact": known, "class": type(artifact).__name__, "byte_length": length, "line_count": lines}
 
 
-def _known_class(kind: type) -> str:
+def _get_class_name(kind: type) -> str:
     """Return the name of an artifact class, or of its nearest built-in base."""
     return next((base.__name__ for base in kind.__mro__ if base.__name__ in _ARTIFACTS), "Artifact")
 
 
-def _value(name: str, plain: Any) -> Any:
+def _from_plain(name: str, plain: Any) -> Any:
     if name in _TIMES:
         return datetime.fromisoformat(plain)
     if name == _CLASS:
         return None if plain is None else _ARTIFACTS[plain]
-    if name not in _HOLDERS:
+    if name not in _CONTENT_FIELDS:
         return plain
     if isinstance(plain, list):
-        return tuple(_value(name, each) for each in cast("list[Any]", plain))
-    return _reopened(cast("Mapping[str, Any]", plain)) if isinstance(plain, dict) else plain
+        return tuple(_from_plain(name, each) for each in cast("list[Any]", plain))
+    return _restore(cast("Mapping[str, Any]", plain)) if isinstance(plain, dict) else plain
 
 
-def _reopened(described: Mapping[str, Any]) -> Artifact | Media:
+def _restore(described: Mapping[str, Any]) -> Artifact | Media:
     if "media" in described:
-        return Media(**described["media"], reader=_Unkept(described["byte_length"]))
-    reader = _UnkeptLines(described["byte_length"], described["line_count"])
+        return Media(**described["media"], reader=_MissingMedia(described["byte_length"]))
+    reader = _MissingArtifact(described["byte_length"], described["line_count"])
     return _ARTIFACTS[described["artifact"]](reader)
 
 
-class _Unkept:
+class _MissingMedia:
     """A reader of media whose content is not stored."""
 
     def __init__(self, length: int | None) -> None:
@@ -127,30 +129,30 @@ class _Unkept:
         return self._length
 
 
-class _UnkeptLines:
+class _MissingArtifact:
     """A reader of an artifact whose content is not stored; its sizes are, unless it was already gone."""
 
     def __init__(self, length: int | None, lines: int | None) -> None:
         self._length, self._lines = length, lines
 
     async def line(self, i: int) -> str | None:
-        raise _gone(f"line {i}")
+        raise _build_gone_error(f"line {i}")
 
     async def byte_length(self) -> int:
-        return _known(self._length)
+        return _check_size(self._length)
 
     async def line_count(self) -> int:
-        return _known(self._lines)
+        return _check_size(self._lines)
 
     async def read_all(self) -> bytes:
-        raise _gone("the content")
+        raise _build_gone_error("the content")
 
 
-def _known(size: int | None) -> int:
+def _check_size(size: int | None) -> int:
     if size is None:
-        raise _gone("the size")
+        raise _build_gone_error("the size")
     return size
 
 
-def _gone(what: str) -> ArtifactGoneError:
+def _build_gone_error(what: str) -> ArtifactGoneError:
     return ArtifactGoneError(f"Records store only the description of an artifact; read {what} from the spool.")

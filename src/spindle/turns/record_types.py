@@ -24,7 +24,7 @@ _A_ROLE = f"one of {', '.join(_ROLES)}"
 
 _AN_ARTIFACT_CLASS = "an artifact class, a function without arguments that returns one, or None"
 
-_SILENT = ("assistant", "tool")
+_MAY_BE_EMPTY = ("assistant", "tool")
 """Roles whose messages may be empty."""
 
 
@@ -43,12 +43,12 @@ class _Record:
     updated_at: datetime = field(default_factory=_now)
 
     def __post_init__(self) -> None:
-        problems = {name: wish for name, wish in self._wishes().items() if wish}
+        problems = {name: wish for name, wish in self._find_expectations().items() if wish}
         if problems:
             said = "; ".join(f"{name} must be {wish}" for name, wish in problems.items())
             raise self.invalid(f"Invalid {type(self).__name__}: {said}.", fields=tuple(problems))
 
-    def _wishes(self) -> dict[str, str | None]:
+    def _find_expectations(self) -> dict[str, str | None]:
         """Return what was expected of each field, or `None` if it is valid."""
         return {
             "id": _unless(_is_text(self.id), "non-empty text"),
@@ -79,11 +79,11 @@ class Message(_Record):
             object.__setattr__(self, "attachments", tuple(self.attachments))
         super().__post_init__()
 
-    def _wishes(self) -> dict[str, str | None]:
+    def _find_expectations(self) -> dict[str, str | None]:
         is_media = isinstance(cast("object", self.attachments), tuple) and all(map(Media.is_media, self.attachments))
-        may_be_empty = self.role in _SILENT or bool(self.attachments)
+        may_be_empty = self.role in _MAY_BE_EMPTY or bool(self.attachments)
         return {
-            **super()._wishes(),
+            **super()._find_expectations(),
             "role": _unless(self.role in _ROLES, _A_ROLE),
             "content": _unless(
                 _is_text(self.content, may_be_empty=may_be_empty), "text, non-empty without attachments"
@@ -144,11 +144,11 @@ class Thought(_Record):
     replay_compatibility: str | None = None
     """The vendor and version that accept the payload; required with a payload."""
 
-    def _wishes(self) -> dict[str, str | None]:
+    def _find_expectations(self) -> dict[str, str | None]:
         has_payload, tag = self.payload is not None, self.replay_compatibility
         is_tag = _is_text(tag) or (tag is None and not has_payload)
         return {
-            **super()._wishes(),
+            **super()._find_expectations(),
             "content": _unless(_is_text(self.content, may_be_empty=has_payload), "text, non-empty without payload"),
             "replay_compatibility": _unless(is_tag, "non-empty text, and set with a payload"),
         }
@@ -168,12 +168,12 @@ class Memory(_Record):
     confidence: float = 1.0
     importance: float = 0.5
 
-    def _wishes(self) -> dict[str, str | None]:
+    def _find_expectations(self) -> dict[str, str | None]:
         return {
-            **super()._wishes(),
+            **super()._find_expectations(),
             "content": _unless(_is_text(self.content), "non-empty text"),
-            "confidence": _unless(_is_share(self.confidence), "a number from 0 to 1"),
-            "importance": _unless(_is_share(self.importance), "a number from 0 to 1"),
+            "confidence": _unless(_is_fraction(self.confidence), "a number from 0 to 1"),
+            "importance": _unless(_is_fraction(self.importance), "a number from 0 to 1"),
         }
 
 
@@ -201,23 +201,23 @@ class Retrievable(_Record):
     def __post_init__(self) -> None:
         resolver: object = self.artifact_constructor
         if callable(resolver) and not isinstance(resolver, type):
-            object.__setattr__(self, "artifact_constructor", _resolved(resolver))
+            object.__setattr__(self, "artifact_constructor", _call_resolver(resolver))
         super().__post_init__()
 
-    def _wishes(self) -> dict[str, str | None]:
+    def _find_expectations(self) -> dict[str, str | None]:
         is_content = _is_text(self.content) or Artifact.is_artifact(self.content)
         return {
-            **super()._wishes(),
+            **super()._find_expectations(),
             "content": _unless(is_content, "non-empty text, or an artifact"),
             "trust_tier": _unless(self.trust_tier in get_args(TrustTier), f"one of {', '.join(get_args(TrustTier))}"),
-            "score": _unless(_is_share(self.score), "a number from 0 to 1"),
+            "score": _unless(_is_fraction(self.score), "a number from 0 to 1"),
             "inline": _unless(isinstance(cast("object", self.inline), bool), "a bool"),
             "source": _unless(self.source is None or _is_text(self.source), "non-empty text, or None"),
             "artifact_constructor": _unless(_is_artifact_class(self.artifact_constructor), _AN_ARTIFACT_CLASS),
         }
 
 
-def _resolved(resolver: Callable[[], object]) -> object:
+def _call_resolver(resolver: Callable[[], object]) -> object:
     try:
         return resolver()
     except Exception as error:
@@ -230,8 +230,8 @@ def _is_artifact_class(value: object) -> bool:
     return value is None or (isinstance(value, type) and issubclass(value, Artifact))
 
 
-def _unless(holds: bool, wish: str) -> str | None:  # noqa: FBT001  reads as a sentence
-    return None if holds else wish
+def _unless(is_valid: bool, expected: str) -> str | None:  # noqa: FBT001  reads as a sentence
+    return None if is_valid else expected
 
 
 def _is_text(value: object, *, may_be_empty: bool = False) -> bool:
@@ -242,7 +242,7 @@ def _is_time(value: object) -> bool:
     return isinstance(value, datetime) and value.utcoffset() is not None
 
 
-def _is_share(value: object) -> bool:
+def _is_fraction(value: object) -> bool:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
     return math.isfinite(value) and 0 <= value <= 1 if isinstance(value, float) else value in {0, 1}

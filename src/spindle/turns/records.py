@@ -31,8 +31,8 @@ KINDS: Mapping[str, type[Any]] = {
     "retrievable": Retrievable,
     "tool_call": ToolCallRecord,
 }
-_AT_ONCE = nullcontext()
-_PORT = ("store", "replace", "delete", "load")
+_NO_LOCK = nullcontext()
+_STORE_METHODS = ("store", "replace", "delete", "load")
 
 
 class RecordStore(Protocol):
@@ -78,7 +78,7 @@ class Records:
     """
 
     def __init__(self, store: RecordStore) -> None:
-        lacking = [name for name in _PORT if not callable(getattr(store, name, None))]
+        lacking = [name for name in _STORE_METHODS if not callable(getattr(store, name, None))]
         if lacking:
             kind = type(store).__name__
             raise UsageError(f"Expected a RecordStore, but {kind} lacks {', '.join(lacking)}.", field="store")
@@ -87,9 +87,9 @@ class Records:
     @classmethod
     def memory(cls) -> "Records":
         """Store records in the memory of this process."""
-        from spindle.turns.backends.memory import MemoryStore  # noqa: PLC0415 - a port's factory method
+        from spindle.turns.backends.memory import MemoryRecordStore  # noqa: PLC0415 - a port's factory method
 
-        return cls(MemoryStore())
+        return cls(MemoryRecordStore())
 
     @classmethod
     def sqlite(cls, path: str | PathLike[str]) -> "Records":
@@ -100,9 +100,9 @@ class Records:
         Raises:
             UsageError: `path` is not a file path.
         """
-        from spindle.turns.backends.sqlite import SqliteStore  # noqa: PLC0415 - a port's factory method
+        from spindle.turns.backends.sqlite import SqliteRecordStore  # noqa: PLC0415 - a port's factory method
 
-        return cls(SqliteStore(path))
+        return cls(SqliteRecordStore(path))
 
     async def store(self, kind: Kind, record: AnyRecord, *, turn_id: str | None = None) -> None:
         """Append a record.
@@ -197,7 +197,7 @@ class RecordList(Generic[R]):
         self._records = records
         self._turn_id = turn_id
         self._lock: Lock | None = None
-        self._show(list(shown))
+        self._set_shown(list(shown))
 
     async def store(self, record: R, *, shown: R | None = None) -> R:
         """Store a record and append it, or `shown` instead of it; a record that is already in the list stays there.
@@ -206,7 +206,7 @@ class RecordList(Generic[R]):
             InvalidRecordError: The record is of another kind.
         """
         check_record(self._kind, record)
-        async with self._writing():
+        async with self._lock_writes():
             if record not in self:
                 if self._records is not None:
                     await self._records.store(self._kind, cast("AnyRecord", record), turn_id=self._turn_id)
@@ -226,40 +226,40 @@ class RecordList(Generic[R]):
             InvalidRecordError: The record is of another kind.
         """
         check_record(self._kind, record)
-        async with self._writing():
+        async with self._lock_writes():
             if self._records is not None:
                 await self._records.replace(self._kind, cast("AnyRecord", record), turn_id=self._turn_id)
             record = record if shown is None else shown
-            before, first = self._before(_id(record))
-            self._show([*before[:first], record, *(each for each in before[first:] if _id(each) != _id(record))])
+            before, first = self._find_index(_id(record))
+            self._set_shown([*before[:first], record, *(each for each in before[first:] if _id(each) != _id(record))])
         return record
 
     async def delete(self, id: str) -> None:
         """Delete the first record with this id, here and in the store."""
-        async with self._writing():
+        async with self._lock_writes():
             if self._records is not None:
                 await self._records.delete(self._kind, id, turn_id=self._turn_id)
-            before, first = self._before(id)
-            self._show([*before[:first], *before[first + 1 :]])
+            before, first = self._find_index(id)
+            self._set_shown([*before[:first], *before[first + 1 :]])
 
     def count(self, checksum: str) -> int:
         """Return the number of calls with this checksum."""
         return self._checksums.get(checksum, 0)
 
-    def _writing(self) -> AbstractAsyncContextManager[object]:
+    def _lock_writes(self) -> AbstractAsyncContextManager[object]:
         """Return the lock for one change at a time: two changes could be stored and shown in different orders."""
         if self._records is None:
-            return _AT_ONCE
+            return _NO_LOCK
         if self._lock is None:
             self._lock = Lock()
         return self._lock
 
-    def _before(self, wanted: object) -> tuple[list[R], int]:
+    def _find_index(self, wanted: object) -> tuple[list[R], int]:
         """Return the shown records, and the index of the first with this id, or the end."""
         shown = self._shown
         return shown, next((place for place, each in enumerate(shown) if _id(each) == wanted), len(shown))
 
-    def _show(self, records: list[R]) -> None:
+    def _set_shown(self, records: list[R]) -> None:
         self._shown = records
         # By identity: two records that are equal, or share an id, are still two records.
         self._identities = set(map(id, records))
@@ -325,56 +325,60 @@ def initial_retrievables(retrievables: Iterable[Retrievable], calls: Iterable[To
     for each in found:
         check_record("retrievable", each)
         if each.id in taken:
-            raise _clash(each.id)
+            raise _build_id_collision(each.id)
         taken.add(each.id)
-    return [_in_memory(each) for each in found]
+    return [_with_memory_artifact(each) for each in found]
 
 
-async def spool_retrievable(found: Retrievable, spool: Spool | None, *, place: str, turn_id: str) -> Retrievable:
+async def spool_retrievable(
+    retrievable: Retrievable, spool: Spool | None, *, spool_id: str, turn_id: str
+) -> Retrievable:
     """Return the retrievable as it is shown: unchanged if it is inline, else with an artifact in the spool.
 
     Raises:
         SpoolError: The text could not be spooled.
     """
-    if spool is None or not _is_to_be_kept(found):
-        return _in_memory(found)
-    reader = await spool.write(place, str(found.content), turn_id=turn_id)
-    return replace(found, content=(found.artifact_constructor or Artifact)(reader))
+    if spool is None or not _needs_artifact(retrievable):
+        return _with_memory_artifact(retrievable)
+    reader = await spool.write(spool_id, str(retrievable.content), turn_id=turn_id)
+    return replace(retrievable, content=(retrievable.artifact_constructor or Artifact)(reader))
 
 
-def check_call_id(id: str, shelves: TurnRecords) -> None:
+def check_call_id(id: str, records: TurnRecords) -> None:
     """Check that no retrievable has the id of a call.
 
     Raises:
         ArtifactIdCollisionError: A retrievable has this id.
     """
-    if len(shelves.retrievable) and any(found.id == id for found in shelves.retrievable):
-        raise _clash(id)
+    if len(records.retrievable) and any(found.id == id for found in records.retrievable):
+        raise _build_id_collision(id)
 
 
-def check_retrievable(found: Retrievable, shelves: TurnRecords) -> None:
+def check_retrievable(retrievable: Retrievable, records: TurnRecords) -> None:
     """Check that no call has the id of a retrievable.
 
     Raises:
         ArtifactIdCollisionError: A call has this id.
         InvalidRetrievableError: `found` is not a retrievable.
     """
-    check_record("retrievable", found)
-    if any(call.id == found.id for call in shelves.tool_call):
-        raise _clash(found.id)
+    check_record("retrievable", retrievable)
+    if any(call.id == retrievable.id for call in records.tool_call):
+        raise _build_id_collision(retrievable.id)
 
 
-def _in_memory(found: Retrievable) -> Retrievable:
-    if not _is_to_be_kept(found):
-        return found
-    return replace(found, content=(found.artifact_constructor or Artifact).from_text(str(found.content)))
+def _with_memory_artifact(retrievable: Retrievable) -> Retrievable:
+    if not _needs_artifact(retrievable):
+        return retrievable
+    return replace(
+        retrievable, content=(retrievable.artifact_constructor or Artifact).from_text(str(retrievable.content))
+    )
 
 
-def _is_to_be_kept(found: Retrievable) -> bool:
-    return not found.inline and isinstance(found.content, str)
+def _needs_artifact(retrievable: Retrievable) -> bool:
+    return not retrievable.inline and isinstance(retrievable.content, str)
 
 
-def _clash(id: str) -> ArtifactIdCollisionError:
+def _build_id_collision(id: str) -> ArtifactIdCollisionError:
     return ArtifactIdCollisionError(
         f"The id {id!r} of a retrievable is already used in this turn, so reader tools could not distinguish them; "
         "give the retrievable another id.",

@@ -153,7 +153,7 @@ class TurnRunner:
         Raises:
             InvalidTurnContextError: An argument is invalid; the turn was not started.
         """
-        turn = self._turn(self._events, system_prompt, messages, stash, session_id)
+        turn = self._build_turn(self._events, system_prompt, messages, stash, session_id)
         return await self._run(turn)
 
     async def stream(
@@ -172,11 +172,11 @@ class TurnRunner:
         events = Events()
         for name in EVENT_NAMES:
             events.on(name, partial(_forward, name, send, self._events))
-        turn = self._turn(events, system_prompt, messages, stash, session_id)
+        turn = self._build_turn(events, system_prompt, messages, stash, session_id)
 
         async def run() -> None:
             async with send:
-                _tell(send, "report", await self._run(turn))
+                _send(send, "report", await self._run(turn))
 
         async with anyio.create_task_group() as group, receive:
             group.start_soon(run)
@@ -186,7 +186,7 @@ class TurnRunner:
             except GeneratorExit:
                 turn.abort()  # the task group waits until the turn has ended
 
-    def _turn(
+    def _build_turn(
         self,
         events: Events,
         system_prompt: str,
@@ -220,7 +220,7 @@ class TurnRunner:
         if turn.events.heard("turn_start"):
             await turn.events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=started_at))
         try:
-            ended = await self._stages(turn, ctx, done)
+            ended = await self._run_stages(turn, ctx, done)
         finally:
             self.gates.forget_turn(turn.id)
             seconds = time.perf_counter() - begun
@@ -243,38 +243,38 @@ class TurnRunner:
             usage=dict(ctx.usage),
         )
 
-    async def _stages(self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport]) -> dict[str, Any]:
+    async def _run_stages(self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport]) -> dict[str, Any]:
         """Run input pipeline, dispatch and output pipeline; return status and error instead of raising."""
         place = ["turn-input"]
-        error = await self._failure_in_time(turn, ctx, done, place)
+        error = await self._catch_failure_with_timeout(turn, ctx, done, place)
         if error is None:
             return {"status": "ok" if ctx.is_acked and not turn.aborted else "aborted", "error": None}
         await turn.events.emit("error", Failed(turn_id=turn.id, error=error, stage=place[-1]))
         is_nack = error is ctx.nack_error
         return {"status": "limit" if isinstance(error, LimitError) else "nack" if is_nack else "error", "error": error}
 
-    async def _failure_in_time(
+    async def _catch_failure_with_timeout(
         self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
     ) -> Exception | None:
         seconds = self._timeout_seconds
         if seconds is None:
-            return await self._failure(turn, ctx, done, place)
+            return await self._catch_failure(turn, ctx, done, place)
         with anyio.move_on_after(seconds):
-            return await self._failure(turn, ctx, done, place)
+            return await self._catch_failure(turn, ctx, done, place)
         return LimitError(
             f"The turn exceeded timeout_seconds={seconds}; raise the limit, or ask for less.", field="timeout_seconds"
         )
 
-    async def _failure(
+    async def _catch_failure(
         self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
     ) -> Exception | None:
         try:
-            await self._pass_through(turn, ctx, done, place)
+            await self._run_pipelines(turn, ctx, done, place)
         except Exception as raised:  # noqa: BLE001  every failure of a turn is reported, not raised
             return raised
         return None
 
-    async def _pass_through(
+    async def _run_pipelines(
         self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
     ) -> None:
         await run_pipeline(self._turn_inputs, turn, "turn-input")
@@ -296,11 +296,11 @@ class TurnRunner:
 
 
 async def _forward(name: str, send: Any, to: Events, payload: Any) -> None:
-    _tell(send, name, payload)
+    _send(send, name, payload)
     await to.emit(name, payload)
 
 
-def _tell(send: Any, name: str, payload: Any) -> None:
+def _send(send: Any, name: str, payload: Any) -> None:
     with suppress(anyio.BrokenResourceError):  # the stream was closed by its reader
         send.send_nowait(StreamedEvent(name, payload))
 

@@ -36,7 +36,7 @@ class Signals:
         Raises:
             AlreadySignalledError: The dispatch was already acked or nacked.
         """
-        self._refuse_second()
+        self._check_unsignalled()
         self._acked = True
         # Removed first: no callback runs twice, and their references are released.
         handlers, self._on_ack = self._on_ack, []
@@ -50,7 +50,7 @@ class Signals:
         Raises:
             AlreadySignalledError: The dispatch was already acked or nacked.
         """
-        self._refuse_second()
+        self._check_unsignalled()
         if not isinstance(error, BaseException):
             error = NackError("The dispatch was nacked without a reason." if error is None else str(error))
         self._nack_error = error
@@ -76,7 +76,7 @@ class Signals:
 
         return forget
 
-    def _refuse_second(self) -> None:
+    def _check_unsignalled(self) -> None:
         if self.is_signalled:
             word = "acked" if self._acked else "nacked"
             raise AlreadySignalledError(f"The dispatch was already {word}; check is_signalled first.")

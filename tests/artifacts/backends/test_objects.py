@@ -6,7 +6,7 @@ import anyio
 import pytest
 from obstore.store import MemoryStore
 
-from spindle.artifacts.backends.objects import PART_BYTES, Objects, ObjectStore
+from spindle.artifacts.backends.objects import PART_BYTES, ObjectClient, ObjectStore
 from spindle.artifacts.spool import Spool
 from spindle.errors import ArtifactGoneError, SpoolError
 
@@ -23,15 +23,15 @@ NO_SERVER: dict[str, Any] = {
 
 
 @pytest.fixture
-def objects() -> Objects:
-    return Objects(MemoryStore())
+def objects() -> ObjectClient:
+    return ObjectClient(MemoryStore())
 
 
-def keys(objects: Objects) -> list[str]:
-    return sorted(key for folder in ("data", "notes") for key, _ in objects.listing(folder))
+def keys(objects: ObjectClient) -> list[str]:
+    return sorted(key for folder in ("data", "notes") for key, _ in objects.list_keys(folder))
 
 
-async def test_bytes_without_their_note_are_not_there(objects: Objects) -> None:
+async def test_bytes_without_their_note_are_not_there(objects: ObjectClient) -> None:
     spool = Spool(ObjectStore(objects))
     await spool.write("id", "x")
     (note,) = [key for key in keys(objects) if key.startswith("notes/")]
@@ -43,7 +43,7 @@ async def test_bytes_without_their_note_are_not_there(objects: Objects) -> None:
 
 
 @pytest.mark.parametrize("damage", ["torn note", "shorter bytes", "no bytes"])
-async def test_what_does_not_fit_together_is_not_read(objects: Objects, damage: str) -> None:
+async def test_what_does_not_fit_together_is_not_read(objects: ObjectClient, damage: str) -> None:
     spool = Spool(ObjectStore(objects))
     await spool.write("id", "0123456789")
     data, note = keys(objects)
@@ -58,7 +58,7 @@ async def test_what_does_not_fit_together_is_not_read(objects: Objects, damage: 
     assert await spool.read("id") is None
 
 
-async def test_bytes_changed_under_a_reader_are_an_error_not_an_answer(objects: Objects) -> None:
+async def test_bytes_changed_under_a_reader_are_an_error_not_an_answer(objects: ObjectClient) -> None:
     reader = await Spool(ObjectStore(objects)).write("id", "0123456789")
     objects.put(keys(objects)[0], b"0")
 
@@ -66,7 +66,7 @@ async def test_bytes_changed_under_a_reader_are_an_error_not_an_answer(objects: 
         await reader.read_all()
 
 
-async def test_an_upload_in_parts_that_fails_leaves_nothing(objects: Objects) -> None:
+async def test_an_upload_in_parts_that_fails_leaves_nothing(objects: ObjectClient) -> None:
     async def failing() -> AsyncIterator[bytes]:
         for _ in range(3):
             yield b"x" * PART_BYTES
@@ -78,7 +78,7 @@ async def test_an_upload_in_parts_that_fails_leaves_nothing(objects: Objects) ->
     assert keys(objects) == []
 
 
-async def test_a_deleted_artifact_says_so_to_its_readers(objects: Objects) -> None:
+async def test_a_deleted_artifact_says_so_to_its_readers(objects: ObjectClient) -> None:
     spool = Spool(ObjectStore(objects))
     old = await spool.write("id", "old")
     new = await spool.write("id", "new")
@@ -91,7 +91,7 @@ async def test_a_deleted_artifact_says_so_to_its_readers(objects: Objects) -> No
             await reader.read_all()
 
 
-async def test_a_replaced_version_goes_when_nobody_here_reads_it(objects: Objects) -> None:
+async def test_a_replaced_version_goes_when_nobody_here_reads_it(objects: ObjectClient) -> None:
     spool = Spool(ObjectStore(objects, replaced_seconds=-1))
     old = await spool.write("id", "old")
     await spool.write("id", "new")
@@ -105,7 +105,7 @@ async def test_a_replaced_version_goes_when_nobody_here_reads_it(objects: Object
     assert len(keys(objects)) == 2
 
 
-async def test_large_content_goes_up_in_parts_and_comes_back_in_ranges(objects: Objects) -> None:
+async def test_large_content_goes_up_in_parts_and_comes_back_in_ranges(objects: ObjectClient) -> None:
     line = b"0123456789abcde\n"
     lines = 3 * PART_BYTES // len(line) + 5
 

@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.markdown.bounded_tree import GrowingTree, as_compact_json
+from spindle.artifacts.markdown.bounded_tree import BoundedTree, as_compact_json
 from spindle.artifacts.markdown.parse import MarkdownParser
 
 PARSER = MarkdownParser()
@@ -14,8 +14,8 @@ LINES = st.sampled_from(
 
 def grown(text: str, max_chars: int, start: int = 0) -> dict[str, Any]:
     lines = text.split("\n")
-    tree = GrowingTree(start, len(lines), max_chars=max_chars)
-    tree.take(PARSER.tree("\n".join(lines[start:]), range(start, len(lines)), start))
+    tree = BoundedTree(start, len(lines), max_chars=max_chars)
+    tree.add(PARSER.tree("\n".join(lines[start:]), range(start, len(lines)), start))
     return tree.finish()
 
 

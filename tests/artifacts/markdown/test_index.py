@@ -1,13 +1,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.markdown.index import MAX_FRONTMATTER_LINES, MarkdownIndex, MarkdownIndexer, frontmatter_end
+from spindle.artifacts.markdown.index import MAX_FRONTMATTER_LINES, MarkdownIndex, MarkdownIndexer, find_frontmatter_end
 from spindle.artifacts.markdown.model import CodeBlock, Heading, Section
 
 
 def index_of(text: str) -> MarkdownIndex:
     lines = text.split("\n")
-    indexer = MarkdownIndexer(frontmatter_end(lines))
+    indexer = MarkdownIndexer(find_frontmatter_end(lines))
     indexer.feed(lines)
     return indexer.finish()
 
@@ -64,8 +64,8 @@ def test_frontmatter_is_skipped_and_an_unclosed_one_is_none() -> None:
 
 def test_frontmatter_must_close_within_its_first_lines() -> None:
     last = MAX_FRONTMATTER_LINES - 1
-    assert frontmatter_end(["---", *["a: 1"] * (last - 1), "---"]) == last
-    assert frontmatter_end(["---", *["a: 1"] * last, "---"]) is None
+    assert find_frontmatter_end(["---", *["a: 1"] * (last - 1), "---"]) == last
+    assert find_frontmatter_end(["---", *["a: 1"] * last, "---"]) is None
 
 
 def test_pieces_cover_every_line_once_and_never_cut_code() -> None:
@@ -83,7 +83,7 @@ def test_pieces_cover_every_line_once_and_never_cut_code() -> None:
 def test_a_line_knows_the_fence_round_it() -> None:
     index = index_of("a\n~~~\ncode\n~~~\nb")
 
-    assert [index.fence_round(line) for line in range(5)] == [None, None, "~~~", "~~~", None]
+    assert [index.find_enclosing_fence(line) for line in range(5)] == [None, None, "~~~", "~~~", None]
 
 
 @given(st.text(alphabet="#`~- \nab[]:", max_size=200))

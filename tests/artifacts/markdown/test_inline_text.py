@@ -1,6 +1,6 @@
 import pytest
 
-from spindle.artifacts.markdown.inline_text import bare_addresses
+from spindle.artifacts.markdown.inline_text import find_bare_urls
 
 
 @pytest.mark.parametrize(
@@ -13,10 +13,10 @@ from spindle.artifacts.markdown.inline_text import bare_addresses
     ],
 )
 def test_an_address_ends_before_the_marks_of_its_sentence(text: str, found: tuple[int, str, str]) -> None:
-    assert list(bare_addresses(text)) == [found]
+    assert list(find_bare_urls(text)) == [found]
 
 
 def test_a_million_brackets_are_no_part_of_an_address() -> None:
-    [(_, written, _)] = bare_addresses("https://a.example" + ")" * 1_000_000)
+    [(_, written, _)] = find_bare_urls("https://a.example" + ")" * 1_000_000)
 
     assert written == "https://a.example"

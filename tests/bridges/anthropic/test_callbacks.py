@@ -10,10 +10,10 @@ from pydantic import TypeAdapter
 
 from spindle import Call, DispatchContext, Media, Ok, ToolCallRecord, tool
 from spindle.bridges import anthropic
-from spindle.bridges.anthropic.conversation import bygone_tools, messages_of, seen
-from spindle.bridges.rendering import Sees
+from spindle.bridges.anthropic.conversation import build_messages, build_placeholder_tools, restrict_media
+from spindle.bridges.rendering import MediaSupport
 from spindle.bridges.transcript import Transcript
-from spindle.bridges.wire import system_of
+from spindle.bridges.wire import collect_system_texts
 from spindle.errors import NameClashError, UnsupportedMediaError, UsageError
 from spindle.turns import Message as Said
 from tests.bridges.golden.comparing import agrees
@@ -39,7 +39,9 @@ async def read_all() -> str:
 
 async def conversation(*said: Any, records: tuple[ToolCallRecord, ...] = ()) -> list[dict[str, Any]]:
     ctx = DispatchContext(messages=said, tool_calls=records, tools=[add])
-    written = messages_of(await Transcript().steps(ctx, seen(None)), anthropic.definitions([add, read_all]))
+    written = build_messages(
+        await Transcript().build_steps(ctx, restrict_media(None)), anthropic.definitions([add, read_all])
+    )
     MESSAGES.validate_python(written)
     assert [each["role"] for each in written] == ["user", "assistant"] * (len(written) // 2) + ["user"] * (
         len(written) % 2
@@ -130,7 +132,7 @@ async def test_documents_are_blocks_of_their_own() -> None:
     about: dict[str, Any] = {"kind": "document", "id": "d", "trust_tier": "first-party", "modality_hazard": "inert"}
     pdf = Media.from_bytes(b"%PDF-1.7\n", mime_type="application/pdf", filename="a.pdf", **about)
     note = Media.from_bytes(b"hello", mime_type="text/plain", filename="a.txt", **about)
-    able = Sees(mime_types=frozenset({"application/pdf", "text/plain"}))
+    able = MediaSupport(mime_types=frozenset({"application/pdf", "text/plain"}))
 
     (block,) = await anthropic.results([outcome("t1", Ok("", media=(pdf, note)))], sees=able)
 
@@ -146,7 +148,7 @@ async def test_media_the_model_cannot_see_is_refused_or_described() -> None:
 
     with pytest.raises(UnsupportedMediaError):
         await anthropic.results(heard)
-    (block,) = await anthropic.results(heard, sees=Sees(unsupported="synthetic-description"))
+    (block,) = await anthropic.results(heard, sees=MediaSupport(unsupported="synthetic-description"))
 
     assert {each["type"] for each in block["content"]} == {"text"}
 
@@ -156,7 +158,7 @@ async def test_media_that_is_too_large_is_described() -> None:
         b"\x89PNG\r\n\x1a\n" + bytes(4_000_000), kind="image", mime_type="image/png", filename="a.png"
     )
 
-    (block,) = await anthropic.results([outcome("t1", Ok("", media=(large,)))], sees=Sees())
+    (block,) = await anthropic.results([outcome("t1", Ok("", media=(large,)))], sees=MediaSupport())
 
     assert {each["type"] for each in block["content"]} == {"text"}
 
@@ -190,9 +192,9 @@ async def test_a_conversation_always_begins_with_the_user() -> None:
 
 async def test_what_the_program_says_is_the_system_prompt() -> None:
     ctx = DispatchContext(messages=[Said.user("a"), Said.system("be brief")])
-    steps = await Transcript().steps(ctx, seen(None))
+    steps = await Transcript().build_steps(ctx, restrict_media(None))
 
-    assert system_of("be kind", steps) == ["be kind", "be brief"]
+    assert collect_system_texts("be kind", steps) == ["be kind", "be brief"]
     assert await conversation(Said.user("a"), Said.system("be brief")) == [
         {"role": "user", "content": [{"type": "text", "text": "a"}]}
     ]
@@ -222,5 +224,5 @@ async def test_records_of_earlier_turns_become_calls_and_their_answers() -> None
 async def test_tools_that_are_gone_are_still_told_where_the_conversation_names_them() -> None:
     written = await conversation(Said.user("a"), records=(record("t1"),))
 
-    assert [each["name"] for each in bygone_tools(written)] == ["add"]
-    TypeAdapter(list[ToolParam]).validate_python(bygone_tools(written))
+    assert [each["name"] for each in build_placeholder_tools(written)] == ["add"]
+    TypeAdapter(list[ToolParam]).validate_python(build_placeholder_tools(written))

@@ -51,7 +51,7 @@ def test_events_of_the_sdk_give_the_same_as_plain_data() -> None:
 
     sdk = fed(*[adapter.validate_python(event) for event in raw if event["type"] != "ping"])
 
-    assert sdk.answered() == fed(*raw).answered()
+    assert sdk.build_response() == fed(*raw).build_response()
 
 
 def test_pieces_tell_what_is_new() -> None:
@@ -138,7 +138,7 @@ def test_broken_arguments_stay_the_very_text_and_are_repeated_as_an_object() -> 
 
     assert stream.calls() == [Call("t1", "add", '{"a": 1, "b')]
     assert stream.raw[0]["input"] == {"INVALID_JSON": '{"a": 1, "b'}
-    assert stream.answered().is_cut
+    assert stream.build_response().is_truncated
 
 
 @pytest.mark.parametrize("junk", [5, None, ["}"], {"a": 1}])
@@ -199,14 +199,14 @@ def test_an_error_in_the_stream_leaves_the_answer_incomplete() -> None:
 
 def test_a_refusal_is_loud() -> None:
     with pytest.raises(ModelStoppedError) as caught:
-        fed(*wire.events(wire.say(0, "I ca"), reason="refusal")).answered()
+        fed(*wire.events(wire.say(0, "I ca"), reason="refusal")).build_response()
 
     assert (caught.value.reason, caught.value.text) == ("refusal", "I ca")
 
 
 def test_tokens_that_ran_out_before_a_word_are_loud() -> None:
     with pytest.raises(ModelStoppedError) as caught:
-        fed(*wire.events(wire.think(0, "long", "s"), reason="max_tokens")).answered()
+        fed(*wire.events(wire.think(0, "long", "s"), reason="max_tokens")).build_response()
 
     assert caught.value.reason == "max_tokens"
 

@@ -12,10 +12,10 @@ from botocore.validate import ParamValidator
 
 from spindle import Artifact, Call, CallOutcome, Err, Media, Ok, tool
 from spindle.bridges import bedrock
-from spindle.bridges.bedrock.conversation import messages_of, wire_id
-from spindle.bridges.rendering import Answer, Sees, TextPart
+from spindle.bridges.bedrock.conversation import build_messages, wire_id
+from spindle.bridges.rendering import MediaSupport, RenderedResult, TextPart
 from spindle.bridges.transcript import MessageStep, ToolStep
-from spindle.bridges.wire import system_of
+from spindle.bridges.wire import collect_system_texts
 from spindle.errors import InvalidToolArgsError, UnsupportedMediaError
 from tests.bridges.golden.comparing import agrees
 
@@ -180,8 +180,8 @@ async def test_media_that_converse_cannot_carry_is_refused_or_described() -> Non
     outcome = CallOutcome("t", "x", "c", Ok(media=(sound,)))
 
     with pytest.raises(UnsupportedMediaError):
-        await bedrock.results([outcome], sees=Sees(mime_types=frozenset({"audio/wav"})))
-    [block] = await bedrock.results([outcome], sees=Sees(unsupported="synthetic-description"))
+        await bedrock.results([outcome], sees=MediaSupport(mime_types=frozenset({"audio/wav"})))
+    [block] = await bedrock.results([outcome], sees=MediaSupport(unsupported="synthetic-description"))
 
     assert [set(each) for each in block["toolResult"]["content"]] == [{"text"}, {"text"}]
 
@@ -195,8 +195,8 @@ def test_every_id_can_be_sent(id: str) -> None:
     assert wire_id("tooluse_x-Y.z:9") == "tooluse_x-Y.z:9"
 
 
-def answer(id: str) -> Answer:
-    return Answer(tool_call_id=id, name="find", is_error=False, parts=(TextPart("Rain."),))
+def answer(id: str) -> RenderedResult:
+    return RenderedResult(tool_call_id=id, name="find", is_error=False, parts=(TextPart("Rain."),))
 
 
 def said(role: Any, text: str) -> MessageStep:
@@ -216,10 +216,10 @@ def test_a_conversation_goes_by_turns_and_begins_with_the_user() -> None:
         said("user", "And?"),
     ]
 
-    messages = messages_of(steps, told)
+    messages = build_messages(steps, told)
 
     check({"messages": messages})
-    assert system_of("", steps) == ["Be brief."]
+    assert collect_system_texts("", steps) == ["Be brief."]
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]
     assert messages[2]["content"] == [{"text": "Weather?"}, {"text": "In Ulm."}]
     asked = [block["toolUse"] for block in messages[3]["content"][1:]]
@@ -234,7 +234,7 @@ def test_a_conversation_goes_by_turns_and_begins_with_the_user() -> None:
 
 
 def test_an_empty_conversation_can_still_be_sent() -> None:
-    messages = messages_of([], bedrock.definitions([]))
+    messages = build_messages([], bedrock.definitions([]))
 
     check({"messages": messages})
     assert [message["role"] for message in messages] == ["user"]

@@ -119,7 +119,7 @@ def test_thoughts_are_sent_back_with_their_signatures() -> None:
         end(),
     )
 
-    assert stream.answered().raw == [
+    assert stream.build_response().raw == [
         {"reasoningContent": {"reasoningText": {"text": "First this.", "signature": "sig"}}},
         {"reasoningContent": {"redactedContent": b"\x00\xff"}},
         {"toolUse": {"toolUseId": "t1", "name": "find", "input": {"city": "Ulm"}}},
@@ -135,7 +135,7 @@ def test_a_whole_answer_and_its_stream_are_sent_back_alike() -> None:
         {"toolUse": {"toolUseId": "t1", "name": "find", "input": {"city": "Ulm"}}},
     ]
     whole = Stream()
-    whole.feed_whole({"output": {"message": {"content": content}}, "stopReason": "tool_use", "usage": USAGE})
+    whole.feed_response({"output": {"message": {"content": content}}, "stopReason": "tool_use", "usage": USAGE})
     result_start = {"toolResult": {"toolUseId": "s1", "status": "success"}}
     streamed = fed(
         delta(0, {"reasoningContent": {"text": "Hm."}}),
@@ -164,7 +164,7 @@ def test_a_whole_answer_and_its_stream_are_sent_back_alike() -> None:
 def test_cited_text_is_said_and_sent_back_with_its_citations() -> None:
     cited = {"citationsContent": {"content": [{"text": "Rain."}], "citations": [{"title": "Weather"}]}}
     stream = Stream()
-    stream.feed_whole({"output": {"message": {"content": [cited]}}, "stopReason": "end_turn"})
+    stream.feed_response({"output": {"message": {"content": [cited]}}, "stopReason": "end_turn"})
 
     assert (stream.text, stream.raw) == ("Rain.", [cited])
 
@@ -203,11 +203,11 @@ def test_a_stream_without_its_end_is_not_complete() -> None:
 
 def test_a_model_that_stopped_without_a_word_is_an_error() -> None:
     with pytest.raises(ModelStoppedError) as caught:
-        fed(end("content_filtered")).answered()
+        fed(end("content_filtered")).build_response()
 
     assert caught.value.reason == "content_filtered"
-    assert fed(end("end_turn")).answered().text is None
-    assert fed(delta(0, {"text": "So"}), end("max_tokens")).answered().is_cut
+    assert fed(end("end_turn")).build_response().text is None
+    assert fed(delta(0, {"text": "So"}), end("max_tokens")).build_response().is_truncated
 
 
 def named(kind: str, data: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@ import base64
 import pytest
 
 from spindle import Call, Executor, Ok, ToolContext, ToolRegistry
-from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, outside_asyncio, plain
+from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, check_asyncio, to_result
 from spindle.errors import InvalidToolError
 from tests.bridges.frameworks.workshop import PNG
 
@@ -32,14 +32,14 @@ def test_a_schema_that_is_none_is_refused() -> None:
 
 def test_what_was_said_becomes_one_result_with_its_media() -> None:
     said = ResultBuilder()
-    said.text("look")
-    said.data(PNG, "image/png")
-    said.url("data:image/png;base64," + base64.b64encode(PNG).decode())
-    said.url("https://shop.example/dot.png")
-    said.base64("not base64!", "image/png")
-    said.json({"a": 1})
+    said.add_text("look")
+    said.add_data(PNG, "image/png")
+    said.add_url("data:image/png;base64," + base64.b64encode(PNG).decode())
+    said.add_url("https://shop.example/dot.png")
+    said.add_base64("not base64!", "image/png")
+    said.add_json({"a": 1})
 
-    ok = said.ok()
+    ok = said.build()
 
     assert [(media.kind, media.mime_type, media.trust_tier) for media in ok.media] == [
         ("image", "image/png", "third-party-private"),
@@ -56,16 +56,16 @@ def test_what_was_said_becomes_one_result_with_its_media() -> None:
 )
 def test_media_has_the_kind_of_its_type(mime_type: str | None, kind: str) -> None:
     said = ResultBuilder()
-    said.data(b"x", mime_type)
+    said.add_data(b"x", mime_type)
 
-    assert said.ok().media[0].kind == kind
+    assert said.build().media[0].kind == kind
 
 
 def test_a_plain_value_is_text_or_json() -> None:
-    assert plain("text") == "text"
-    assert plain(None) is None
-    assert plain({"a": [1]}) == Ok('{"a":[1]}', structured={"a": [1]})
+    assert to_result("text") == "text"
+    assert to_result(None) is None
+    assert to_result({"a": [1]}) == Ok('{"a":[1]}', structured={"a": [1]})
 
 
 async def test_only_asyncio_runs_what_needs_it(anyio_backend_name: str) -> None:
-    assert (outside_asyncio("x") is None) == (anyio_backend_name == "asyncio")
+    assert (check_asyncio("x") is None) == (anyio_backend_name == "asyncio")

@@ -6,7 +6,13 @@ import anyio
 import pytest
 
 from spindle import Budget, Call, DispatchContext, Executor, Ok, ToolContext, ToolFilter, ToolRegistry, tool
-from spindle.bridges.frameworks.session import Session, Sessions, answered, facts_of, has_valid_arguments
+from spindle.bridges.frameworks.session import (
+    FrameworkSession,
+    FrameworkSessions,
+    has_valid_arguments,
+    render_for_framework,
+    to_metadata,
+)
 from spindle.errors import InvalidContextError
 from spindle.execution import ApprovalRequest
 from spindle.trust import SinkPolicy
@@ -18,7 +24,7 @@ pytestmark = pytest.mark.anyio
 async def test_every_hostile_call_is_answered_in_order_and_the_good_one_runs(shop: Workshop) -> None:
     calls = [Call(f"c{n}", name, args) for n, (name, args) in enumerate(HOSTILE)]
 
-    outcomes = await Session(shop.registry).run([*calls, Call("c9", "nothing", "{}")])
+    outcomes = await FrameworkSession(shop.registry).run([*calls, Call("c9", "nothing", "{}")])
 
     assert [outcome.tool_call_id for outcome in outcomes] == ["c0", "c1", "c2", "c3", "c4", "c5", "c9"]
     assert [getattr(outcome.result, "code", "ok") for outcome in outcomes] == [
@@ -34,7 +40,7 @@ async def test_every_hostile_call_is_answered_in_order_and_the_good_one_runs(sho
 
 
 async def test_readers_come_when_there_is_something_to_read_and_read_it(shop: Workshop) -> None:
-    session = Session(shop.registry)
+    session = FrameworkSession(shop.registry)
     before = {told["name"] for told in session.definitions()}
 
     await session.run([Call("c1", "big", "{}")])
@@ -47,7 +53,7 @@ async def test_readers_come_when_there_is_something_to_read_and_read_it(shop: Wo
 
 
 async def test_open_readers_are_there_from_the_beginning_and_refuse_what_is_not_kept(shop: Workshop) -> None:
-    session = Session(shop.registry, open_readers=True)
+    session = FrameworkSession(shop.registry, open_readers=True)
 
     [early] = await session.run([Call("c1", "artifact_head", {"call_id": "c0"})])
     await session.run([Call("c0", "big", "{}")])
@@ -61,10 +67,10 @@ async def test_open_readers_are_there_from_the_beginning_and_refuse_what_is_not_
 
 
 async def test_a_fresh_session_cannot_read_what_another_kept(shop: Workshop) -> None:
-    session = Session(shop.registry, open_readers=True)
+    session = FrameworkSession(shop.registry, open_readers=True)
     await session.run([Call("c1", "big", "{}")])
 
-    [read] = await session.fresh().run([Call("c2", "artifact_head", {"call_id": "c1"})])
+    [read] = await session.new_conversation().run([Call("c2", "artifact_head", {"call_id": "c1"})])
 
     assert not read.ok
 
@@ -75,7 +81,7 @@ async def test_a_tool_with_a_readers_name_stays(shop: Workshop) -> None:
         """Mine."""
         return "mine"
 
-    session = Session([artifact_head, *shop.registry])
+    session = FrameworkSession([artifact_head, *shop.registry])
     await session.run([Call("c1", "big", "{}")])
     [outcome] = await session.run([Call("c2", "artifact_head", "{}")])
 
@@ -83,7 +89,7 @@ async def test_a_tool_with_a_readers_name_stays(shop: Workshop) -> None:
 
 
 async def test_a_filter_holds_and_lets_the_readers_of_what_it_permits_pass(shop: Workshop) -> None:
-    session = Session(shop.registry, filter=ToolFilter(allowed_tools=["big"]))
+    session = FrameworkSession(shop.registry, filter=ToolFilter(allowed_tools=["big"]))
 
     big, add = await session.run([Call("c1", "big", "{}"), Call("c2", "add", '{"a": 1}')])
     [read] = await session.run([Call("c3", "artifact_line_count", {"call_id": "c1"})])
@@ -94,7 +100,7 @@ async def test_a_filter_holds_and_lets_the_readers_of_what_it_permits_pass(shop:
 
 
 async def test_calls_that_come_one_by_one_share_the_budget_of_their_step(shop: Workshop) -> None:
-    session = Session(shop.registry, executor=Executor(shop.registry, budget=Budget(chars=4_000)))
+    session = FrameworkSession(shop.registry, executor=Executor(shop.registry, budget=Budget(chars=4_000)))
 
     [alone] = await session.run([Call("c1", "big", "{}")])
     [shared] = await session.run([Call("c2", "big", "{}")], step_calls=4)
@@ -107,11 +113,11 @@ async def test_calls_that_come_one_by_one_share_the_budget_of_their_step(shop: W
 
 async def test_a_given_context_keeps_the_records_and_is_not_changed(shop: Workshop) -> None:
     turn = DispatchContext(session_id="s9")
-    await Session(shop.registry, ctx=turn).run([Call("c1", "big", "{}")])
-    [read] = await Session(shop.registry, ctx=turn).run([Call("c2", "artifact_line_count", {"call_id": "c1"})])
+    await FrameworkSession(shop.registry, ctx=turn).run([Call("c1", "big", "{}")])
+    [read] = await FrameworkSession(shop.registry, ctx=turn).run([Call("c2", "artifact_line_count", {"call_id": "c1"})])
 
     light = ToolContext("s7")
-    await Session(shop.registry, ctx=light).run([Call("c1", "add", '{"a": 1}')], step_calls=3)
+    await FrameworkSession(shop.registry, ctx=light).run([Call("c1", "add", '{"a": 1}')], step_calls=3)
 
     assert isinstance(read.result, Ok)
     assert read.result.value == "100000"
@@ -122,7 +128,7 @@ async def test_a_given_context_keeps_the_records_and_is_not_changed(shop: Worksh
 def test_something_that_is_no_context_is_refused_at_once(shop: Workshop) -> None:
     nonsense: object = "s1"
     with pytest.raises(InvalidContextError):
-        Session(shop.registry, ctx=nonsense)  # pyright: ignore[reportArgumentType]
+        FrameworkSession(shop.registry, ctx=nonsense)  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_person_is_asked_only_where_the_executor_asks_nobody(shop: Workshop) -> None:
@@ -133,9 +139,11 @@ async def test_a_person_is_asked_only_where_the_executor_asks_nobody(shop: Works
         return "the executor said no"
 
     call = Call("c1", "pay", '{"amount": 3}')
-    [unasked] = await Session(shop.registry).run([call])
-    [agreed] = await Session(shop.registry).run([call], approve=yes)
-    [denied] = await Session(shop.registry, executor=Executor(shop.registry, approve=no)).run([call], approve=yes)
+    [unasked] = await FrameworkSession(shop.registry).run([call])
+    [agreed] = await FrameworkSession(shop.registry).run([call], approve=yes)
+    [denied] = await FrameworkSession(shop.registry, executor=Executor(shop.registry, approve=no)).run(
+        [call], approve=yes
+    )
 
     assert [getattr(each.result, "code", "ok") for each in (unasked, agreed, denied)] == [
         "needs_approval",
@@ -146,7 +154,7 @@ async def test_a_person_is_asked_only_where_the_executor_asks_nobody(shop: Works
 
 async def test_what_strangers_said_in_one_step_guards_the_next(shop: Workshop) -> None:
     executor = Executor(shop.registry, sinks=SinkPolicy(["add"]))
-    session = Session(shop.registry, executor=executor)
+    session = FrameworkSession(shop.registry, executor=executor)
     call = Call("c1", "add", '{"a": 1}')
 
     [before] = await session.run([call])
@@ -157,7 +165,7 @@ async def test_what_strangers_said_in_one_step_guards_the_next(shop: Workshop) -
 
 
 async def test_cancelling_reaches_the_tool(shop: Workshop) -> None:
-    session = Session(shop.registry)
+    session = FrameworkSession(shop.registry)
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
@@ -169,7 +177,7 @@ async def test_cancelling_reaches_the_tool(shop: Workshop) -> None:
 
 
 def test_who_cannot_wait_is_served_from_any_thread(shop: Workshop) -> None:
-    session = Session(shop.registry)
+    session = FrameworkSession(shop.registry)
 
     async def inside_a_loop() -> bool:
         [outcome] = session.run_blocking(session.run, [Call("c1", "add", '{"a": 1}')])
@@ -190,7 +198,7 @@ def test_blocking_calls_of_several_threads_run_side_by_side() -> None:
         together.wait(30)
         return "met"
 
-    session = Session([meet])
+    session = FrameworkSession([meet])
 
     def ask(n: int) -> bool:
         [outcome] = session.run_blocking(session.run, [Call(f"c{n}", "meet", "{}")])
@@ -204,22 +212,22 @@ async def test_conversations_are_kept_apart_and_the_oldest_is_let_go(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spindle.bridges.frameworks.session.MAX_SESSIONS", 2)
-    sessions = Sessions(Session(shop.registry))
-    first = sessions.of("a")
+    sessions = FrameworkSessions(FrameworkSession(shop.registry))
+    first = sessions.get("a")
 
-    assert sessions.of("a") is first
-    assert sessions.of("b") is not first
-    assert sessions.of(None) is sessions.of(None)
-    sessions.of("a")
-    sessions.of("c")
-    assert sessions.of("a") is first
+    assert sessions.get("a") is first
+    assert sessions.get("b") is not first
+    assert sessions.get(None) is sessions.get(None)
+    sessions.get("a")
+    sessions.get("c")
+    assert sessions.get("a") is first
 
 
 async def test_an_answer_shows_what_a_framework_can_carry_and_words_for_the_rest(shop: Workshop) -> None:
-    [outcome] = await Session(shop.registry).run([Call("c1", "picture", "{}")])
+    [outcome] = await FrameworkSession(shop.registry).run([Call("c1", "picture", "{}")])
 
-    seen = await answered(outcome, ["image/png"])
-    unseen = await answered(outcome, [])
+    seen = await render_for_framework(outcome, ["image/png"])
+    unseen = await render_for_framework(outcome, [])
 
     assert [part.mime_type for part in seen.media] == ["image/png"]
     assert unseen.media == ()
@@ -227,15 +235,15 @@ async def test_an_answer_shows_what_a_framework_can_carry_and_words_for_the_rest
 
 
 async def test_facts_are_plain_data(shop: Workshop) -> None:
-    ok, err = await Session(shop.registry).run([Call("c1", "add", '{"a": 1}'), Call("c2", "add", "{")])
+    ok, err = await FrameworkSession(shop.registry).run([Call("c1", "add", '{"a": 1}'), Call("c2", "add", "{")])
 
-    assert {name: facts_of(ok)[name] for name in ("ok", "trusted", "tainting", "attempts")} == {
+    assert {name: to_metadata(ok)[name] for name in ("ok", "trusted", "tainting", "attempts")} == {
         "ok": True,
         "trusted": False,
         "tainting": True,
         "attempts": 1,
     }
-    assert {name: facts_of(err)[name] for name in ("ok", "code", "retryable", "tainting")} == {
+    assert {name: to_metadata(err)[name] for name in ("ok", "code", "retryable", "tainting")} == {
         "ok": False,
         "code": "input_invalid",
         "retryable": False,
@@ -252,4 +260,4 @@ async def test_a_call_is_sound_if_its_tool_would_take_it(shop: Workshop) -> None
 
 
 async def test_a_list_of_tools_is_a_registry_too(shop: Workshop) -> None:
-    assert len(Session(list(shop.registry)).registry) == len(ToolRegistry(shop.registry))
+    assert len(FrameworkSession(list(shop.registry)).registry) == len(ToolRegistry(shop.registry))

@@ -9,10 +9,10 @@ from google.genai import types
 
 from spindle import Call, DispatchContext, Media, Ok, ToolCallRecord, tool
 from spindle.bridges import gemini
-from spindle.bridges.gemini.conversation import contents_of, seen
-from spindle.bridges.rendering import Sees
+from spindle.bridges.gemini.conversation import build_contents, restrict_media
+from spindle.bridges.rendering import MediaSupport
 from spindle.bridges.transcript import Transcript
-from spindle.bridges.wire import system_of
+from spindle.bridges.wire import collect_system_texts
 from spindle.errors import UnsupportedMediaError, UsageError
 from spindle.turns import Message as Said
 from tests.bridges.golden.comparing import agrees
@@ -36,8 +36,8 @@ async def read_all() -> str:
 
 async def conversation(*said: Any, records: tuple[ToolCallRecord, ...] = ()) -> list[dict[str, Any]]:
     ctx = DispatchContext(messages=said, tool_calls=records, tools=[add])
-    steps = await Transcript().steps(ctx, seen(None))
-    written = contents_of(steps, gemini.definitions([add, read_all]), is_inside=True)
+    steps = await Transcript().build_steps(ctx, restrict_media(None))
+    written = build_contents(steps, gemini.definitions([add, read_all]), is_inside=True)
     for content in written:
         types.Content.model_validate(content)
     return written
@@ -136,7 +136,7 @@ async def test_media_the_model_cannot_see_is_refused_or_described() -> None:
 
     with pytest.raises(UnsupportedMediaError):
         await gemini.results(found)
-    (part,) = await gemini.results(found, sees=Sees(unsupported="synthetic-description"))
+    (part,) = await gemini.results(found, sees=MediaSupport(unsupported="synthetic-description"))
 
     assert "a.zip" in part["functionResponse"]["response"]["result"]
 
@@ -163,9 +163,9 @@ async def test_a_conversation_always_begins_with_the_user() -> None:
 
 async def test_what_the_program_says_is_the_system_instruction() -> None:
     ctx = DispatchContext(messages=[Said.user("a"), Said.system("be brief")])
-    steps = await Transcript().steps(ctx, seen(None))
+    steps = await Transcript().build_steps(ctx, restrict_media(None))
 
-    assert system_of("be kind", steps) == ["be kind", "be brief"]
+    assert collect_system_texts("be kind", steps) == ["be kind", "be brief"]
 
 
 async def test_attachments_are_parts() -> None:

@@ -55,7 +55,7 @@ def test_objects_of_the_sdk_give_the_same_as_plain_data() -> None:
 
     sdk = fed(*[types.GenerateContentResponse.model_validate(each) for each in raw])
 
-    assert sdk.answered() == fed(*raw).answered()
+    assert sdk.build_response() == fed(*raw).build_response()
 
 
 def test_pieces_tell_what_is_new() -> None:
@@ -136,7 +136,7 @@ def test_an_end_that_is_none_is_loud(reason: str) -> None:
     stream = fed(chunk({"text": "wel"}, reason=reason, finishMessage="because"))
 
     with pytest.raises(ModelStoppedError) as caught:
-        stream.answered()
+        stream.build_response()
 
     assert (caught.value.reason, caught.value.text) == (reason, "wel")
 
@@ -150,20 +150,20 @@ def test_a_blocked_prompt_is_loud() -> None:
 
     assert stream.is_complete
     with pytest.raises(ModelStoppedError):
-        stream.answered()
+        stream.build_response()
 
 
 def test_tokens_that_ran_out_are_told_and_loud_before_a_word() -> None:
-    assert fed(chunk({"text": "half"}, reason="MAX_TOKENS")).answered().is_cut
+    assert fed(chunk({"text": "half"}, reason="MAX_TOKENS")).build_response().is_truncated
     with pytest.raises(ModelStoppedError):
-        fed(chunk({"text": "long", "thought": True}, reason="MAX_TOKENS")).answered()
+        fed(chunk({"text": "long", "thought": True}, reason="MAX_TOKENS")).build_response()
 
 
 def test_only_the_first_of_several_answers_counts() -> None:
     both = chunk({"text": "one"}, reason="STOP")
     both["candidates"].insert(0, {"index": 1, "content": {"parts": [{"text": "two"}]}, "finishReason": "SAFETY"})
 
-    assert fed(both).answered().text == "one"
+    assert fed(both).build_response().text == "one"
 
 
 def test_names_are_mapped_back() -> None:

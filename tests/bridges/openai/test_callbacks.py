@@ -10,7 +10,7 @@ from openai import AsyncOpenAI
 
 from spindle import Media, Tool, ToolContext, ToolFilter, TurnRunner, tool
 from spindle.bridges.openai import chat, responses
-from spindle.bridges.rendering import Sees
+from spindle.bridges.rendering import MediaSupport
 from spindle.errors import MissingExtraError, ModelStoppedError, UnknownToolError, UsageError
 from tests.bridges.chat_wire import asking, chunk, saying, usage_chunk, whole
 from tests.bridges.openai_scene import CHAT, RESPONSES, add, chatting, responding, serving, turn
@@ -288,7 +288,7 @@ async def test_a_model_that_sees_nothing_is_told_what_it_cannot_see() -> None:
         """Draw."""
         return Media.tool_generated(PNG, kind="image", mime_type="image/png", filename="a.png")
 
-    blind = Sees(mime_types=frozenset(), unsupported="synthetic-description")
+    blind = MediaSupport(mime_types=frozenset(), unsupported="synthetic-description")
     async with serving(chatting(*asking(("c1", "draw", {}))), chatting(*saying("Ok."))) as (server, client):
         await turn(chat(model="m", client=client, sees=blind), draw)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from spindle import Call, Media, Ok
 from spindle.bridges.openai import chat_completions
-from spindle.bridges.rendering import Sees
+from spindle.bridges.rendering import MediaSupport
 from spindle.errors import UnsupportedMediaError
 from tests.bridges.chat_scene import add, dotted, now, refused, streamed
 from tests.bridges.chat_wire import asking, whole
@@ -144,10 +144,10 @@ async def test_every_call_is_answered_in_order_before_any_media() -> None:
 @pytest.mark.anyio
 async def test_media_the_model_cannot_see_is_refused_or_described() -> None:
     drawn = [outcome("c1", Ok("", media=(picture(),)))]
-    blind = Sees(mime_types=frozenset(), unsupported="synthetic-description")
+    blind = MediaSupport(mime_types=frozenset(), unsupported="synthetic-description")
 
     with pytest.raises(UnsupportedMediaError):
-        await chat_completions.results(drawn, sees=Sees(mime_types=frozenset()))
+        await chat_completions.results(drawn, sees=MediaSupport(mime_types=frozenset()))
     described = await chat_completions.results(drawn, sees=blind)
 
     assert [each["role"] for each in described] == ["tool"]
@@ -160,10 +160,10 @@ async def test_documents_and_sound_have_parts_of_their_own() -> None:
         return Media.tool_generated(data, kind=kind, mime_type=mime_type, filename="f")
 
     pdf, wav = media("document", "application/pdf", b"%PDF-1.7\n"), media("audio", "audio/wav", b"RIFF\0\0\0\0WAVEfmt ")
-    sees = Sees(mime_types=frozenset({"application/pdf", "audio/wav", "video/mp4"}))
+    sees = MediaSupport(mime_types=frozenset({"application/pdf", "audio/wav", "video/mp4"}))
 
     written = await chat_completions.results([outcome("c1", Ok("", media=(pdf, wav)))], sees=sees)
 
     Messages.model_validate({"messages": written})
     assert [part["type"] for part in written[-1]["content"]] == ["text", "text", "file", "text", "input_audio"]
-    assert "video/mp4" not in chat_completions.seen(sees).mime_types
+    assert "video/mp4" not in chat_completions.restrict_media(sees).mime_types

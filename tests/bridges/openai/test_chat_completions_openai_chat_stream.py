@@ -47,7 +47,7 @@ def test_calls_stand_in_the_order_of_their_index_whatever_came_first() -> None:
     stream = streamed(*events)
 
     assert [call.tool_call_id for call in stream.calls()] == ["c1", "c2", "c3"]
-    assert [call["id"] for call in stream.answered().raw["tool_calls"]] == ["c1", "c2", "c3"]
+    assert [call["id"] for call in stream.build_response().raw["tool_calls"]] == ["c1", "c2", "c3"]
 
 
 def test_pieces_are_told_as_they_come() -> None:
@@ -136,7 +136,7 @@ async def test_a_call_that_was_cut_short_never_runs(end: str | None) -> None:
     assert [call.args for call in stream.calls()] == ["{", '{"a":1,']
     assert await refused(stream.calls()) == ["input_invalid", "input_invalid"]
     assert stream.is_complete == (end is not None)
-    assert stream.answered().is_cut
+    assert stream.build_response().is_truncated
 
 
 def test_broken_json_is_kept_to_the_letter() -> None:
@@ -203,7 +203,7 @@ def test_no_junk_makes_a_stream_fail(events: list[Any]) -> None:
     stream = streamed(*events)
 
     assert all(call.tool_call_id and call.name for call in stream.calls())
-    json.dumps(stream.answered().raw)
+    json.dumps(stream.build_response().raw)
     assert not stream.is_complete
 
 
@@ -235,7 +235,7 @@ def test_a_refusal_is_what_the_model_said() -> None:
     stream = streamed(chunk({"refusal": "I "}), chunk({"refusal": "won't."}), chunk(finish_reason="stop"))
 
     assert stream.text == "I won't."
-    assert stream.answered().raw == {"role": "assistant", "content": None, "refusal": "I won't."}
+    assert stream.build_response().raw == {"role": "assistant", "content": None, "refusal": "I won't."}
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
@@ -245,7 +245,7 @@ def test_thoughts_are_told_and_go_back_where_they_came_from(field: str) -> None:
 
     assert [(each.kind, each.text) for each in pieces] == [("thought", "First "), ("thought", "this.")]
     assert stream.text == ""
-    assert stream.answered().raw[field] == "First this."
+    assert stream.build_response().raw[field] == "First this."
 
 
 def test_content_in_parts_is_text() -> None:
@@ -277,7 +277,7 @@ def test_usage_is_told_by_the_names_all_bridges_use() -> None:
 def test_what_goes_back_is_always_readable_json() -> None:
     events = asking(("c1", "add", '{"a":'), ("c2", "no such.tool", ""), ("c3", "add", {"a": 1}))
 
-    message = streamed(*events).answered().raw
+    message = streamed(*events).build_response().raw
 
     TypeAdapter(ChatCompletionMessageParam).validate_python(message)
     functions = [entry["function"] for entry in message["tool_calls"]]

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from spindle import Call, Media, Ok
 from spindle.bridges.openai import responses_api
 from spindle.bridges.openai.responses_api import Stream
-from spindle.bridges.rendering import Sees
+from spindle.bridges.rendering import MediaSupport
 from spindle.errors import ModelStoppedError
 from tests.bridges.chat_scene import add, dotted, now, refused
 from tests.bridges.outcomes import GOLDEN, OUTCOMES, outcome, picture, steady
@@ -54,12 +54,12 @@ def test_calls_of_a_whole_answer_are_read_from_data_and_from_sdk_objects(as_obje
 def test_missing_ids_are_made_and_go_back_with_the_call() -> None:
     item = call_item("c1", "now", {}) | {"call_id": None}
     stream = Stream()
-    stream.feed_whole(response(item))
+    stream.feed_response(response(item))
 
     made = stream.calls()[0].tool_call_id
 
     assert made
-    assert [each["call_id"] for each in stream.answered().raw] == [made]
+    assert [each["call_id"] for each in stream.build_response().raw] == [made]
 
 
 @pytest.mark.parametrize("as_objects", [False, True])
@@ -75,11 +75,11 @@ def test_a_stream_gives_what_the_whole_answer_gives(as_objects: bool, has_output
     if as_objects:
         sent = [EVENT.validate_python(event) for event in sent]
     stream, known = streamed(*sent), Stream()
-    known.feed_whole(response(*items))
+    known.feed_response(response(*items))
 
-    assert stream.answered() == known.answered()
+    assert stream.build_response() == known.build_response()
     assert (stream.text, stream.finish_reason, stream.is_complete) == ("Let me see.", "completed", True)
-    assert stream.answered().raw == items
+    assert stream.build_response().raw == items
     assert stream.usage == {
         "input_tokens": 5,
         "output_tokens": 7,
@@ -107,7 +107,7 @@ def test_names_come_back_as_the_tools_own_and_go_out_as_the_providers() -> None:
     stream = streamed(*events(call_item("c1", on_wire, {})), definitions=told)
 
     assert stream.calls()[0].name == "shop.orders"
-    assert stream.answered().raw[0]["name"] == on_wire
+    assert stream.build_response().raw[0]["name"] == on_wire
 
 
 @pytest.mark.anyio
@@ -118,7 +118,11 @@ async def test_a_call_that_was_cut_short_never_runs() -> None:
 
     stream = streamed(*events(*cut, status="incomplete", **details))
 
-    assert (stream.finish_reason, stream.is_complete, stream.answered().is_cut) == ("max_output_tokens", True, True)
+    assert (stream.finish_reason, stream.is_complete, stream.build_response().is_truncated) == (
+        "max_output_tokens",
+        True,
+        True,
+    )
     assert stream.calls()[2].args == '{"a":'
     assert await refused(stream.calls()) == ["input_invalid"] * 3
 
@@ -150,10 +154,10 @@ async def test_a_piece_that_belongs_to_nobody_leaves_no_call_that_looks_whole() 
 async def test_a_custom_call_is_refused_and_answered_as_one() -> None:
     item = {"type": "custom_tool_call", "id": "ct_1", "call_id": "c1", "name": "now", "input": "{}"}
     stream = Stream()
-    stream.feed_whole(response(item))
+    stream.feed_response(response(item))
 
     assert await refused(stream.calls()) == ["input_invalid"]
-    assert stream.answered().raw == [item]
+    assert stream.build_response().raw == [item]
 
 
 def test_a_refusal_is_what_the_model_said() -> None:
@@ -167,7 +171,7 @@ def test_a_refusal_is_what_the_model_said() -> None:
 
 def test_what_goes_back_is_always_readable_json_and_what_the_sdk_takes() -> None:
     items = [call_item("c1", "add", '{"a":'), call_item("c2", "no such.tool", ""), reasoning_item(content=None)]
-    raw = streamed(*events(*items)).answered().raw
+    raw = streamed(*events(*items)).build_response().raw
 
     INPUT.validate_python(raw)
     assert [json.loads(each["arguments"]) for each in raw[:2]] == [{"unreadable_arguments": '{"a":'}, {}]
@@ -209,7 +213,7 @@ def test_no_junk_makes_a_stream_fail(sent: list[Any]) -> None:
 
     assert all(call.tool_call_id and call.name for call in stream.calls())
     with suppress(ModelStoppedError):
-        json.dumps(stream.answered().raw)
+        json.dumps(stream.build_response().raw)
     json.dumps(stream.text)
 
 
@@ -248,7 +252,7 @@ async def test_every_call_is_answered_in_order_and_shows_its_own_media() -> None
 async def test_documents_are_files_and_what_cannot_be_carried_is_described() -> None:
     pdf = Media.tool_generated(b"%PDF-1.7\n", kind="document", mime_type="application/pdf", filename="a.pdf")
     wav = Media.tool_generated(b"RIFF\0\0\0\0WAVEfmt ", kind="audio", mime_type="audio/wav", filename="a.wav")
-    sees = Sees(mime_types=frozenset({"application/pdf", "audio/wav"}), unsupported="fallback-stash")
+    sees = MediaSupport(mime_types=frozenset({"application/pdf", "audio/wav"}), unsupported="fallback-stash")
 
     written = await responses_api.results([outcome("c1", Ok("", media=(pdf, wav, picture())))], sees=sees)
 
@@ -273,4 +277,4 @@ def test_an_id_that_was_used_before_is_replaced_and_the_call_goes_back_under_the
 
     assert first.startswith("call_")
     assert second == "c2"
-    assert [item["call_id"] for item in stream.answered().raw] == [first, second]
+    assert [item["call_id"] for item in stream.build_response().raw] == [first, second]

@@ -44,7 +44,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def judged(files: FilesHandle, path: str, *, write: bool) -> Place | None:
     try:
-        return (files.writing if write else files.reading).judge(path)
+        return (files.writable if write else files.readable).judge(path)
     except CallError:
         return None
 
@@ -53,22 +53,22 @@ def try_everything(root: Path, path: str) -> None:
     """Use a path in every way, and check where each led."""
     backend = FilesBackend(root, read=["data", "out"], write=["out", "elsewhere"])
     files = handle(backend, read=["data"], write=["out"])
-    disk, memory = backend.disk, backend.memory
+    disk, memory = backend.disk, backend.read_tracker
     reading, writing = judged(files, path, write=False), judged(files, path, write=True)
     if reading is not None:
         assert reading.names[0] == "data"
-        for look in (disk.read, disk.stat, disk.entries):
+        for look in (disk.read, disk.stat, disk.list_entries):
             found = answered(root, lambda look=look: look(reading))
             assert not isinstance(found, bytes) or found == b"inside"
     if writing is not None:
         assert writing.names[0] == "out"
         known_as = ("s", writing.names)
         for change in (
-            lambda: disk.make_folder(writing, may_make=files.writing.granted.covers),
+            lambda: disk.make_folder(writing, may_make=files.writable.granted.covers),
             lambda: disk.write(
-                writing, b"written", may_make=files.writing.granted.covers, memory=memory, session_file=known_as
+                writing, b"written", may_make=files.writable.granted.covers, read_tracker=memory, session_file=known_as
             ),
-            lambda: disk.remove(writing, memory=memory, session_file=known_as),
+            lambda: disk.remove(writing, read_tracker=memory, session_file=known_as),
         ):
             answered(root, change)
 

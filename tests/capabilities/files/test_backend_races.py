@@ -112,12 +112,12 @@ def test_a_name_swapped_for_a_link_never_gives_the_secret(tmp_path: Path, swappe
 
 def write(disk: Disk, path: str, data: bytes) -> None:
     """Write as a session that never read."""
-    disk.write(parse_path(path), data, may_make=lambda _: True, memory=ReadTracker(), session_file=("s", ()))
+    disk.write(parse_path(path), data, may_make=lambda _: True, read_tracker=ReadTracker(), session_file=("s", ()))
 
 
 def remove(disk: Disk, path: str) -> None:
     """Remove as a session that never read."""
-    disk.remove(parse_path(path), memory=ReadTracker(), session_file=("s", ()))
+    disk.remove(parse_path(path), read_tracker=ReadTracker(), session_file=("s", ()))
 
 
 @pytest.mark.parametrize("act", ["write", "write new", "make folder", "remove"])

@@ -11,9 +11,9 @@ from spindle.capabilities.network.addresses import (
     SPECIAL_V6,
     AddressPolicy,
     embedded_ipv4,
+    get_special_use,
     is_metadata,
     parse_address,
-    special_use,
 )
 from spindle.errors import CapabilityError
 from tests.fuzzing import examples
@@ -146,7 +146,7 @@ def test_no_wrapping_makes_a_special_address_public(address: IPv4Address) -> Non
 @given(v6_specials)
 @settings(max_examples=examples(500), deadline=None)
 def test_no_special_ipv6_address_is_public(address: IPv6Address) -> None:
-    assert special_use(address) is not None
+    assert get_special_use(address) is not None
     assert NOTHING.refusal(address) is not None
 
 

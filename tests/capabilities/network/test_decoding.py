@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.capabilities.network.decoding import PIECE_BYTES, decoder_for
+from spindle.capabilities.network.decoding import PIECE_BYTES, build_decoder
 
 TEXT = b"a wheel turns, a spindle winds. " * 100
 
@@ -26,7 +26,7 @@ def bare(data: bytes) -> bytes:
 
 
 def decode(coding: str, data: bytes, size: int = 1000) -> bytes:
-    decoder = decoder_for([coding])
+    decoder = build_decoder([coding])
     assert decoder is not None
     out = b"".join(piece for at in range(0, len(data), size) for piece in decoder.feed(data[at : at + size]))
     decoder.finish()
@@ -57,7 +57,7 @@ def test_members_of_a_gzip_body_are_joined_and_padding_is_skipped(size: int) -> 
 
 @pytest.mark.parametrize("header", [[], [""], ["identity"], ["identity, identity"]])
 def test_a_plain_body_needs_no_decoder(header: list[str]) -> None:
-    assert decoder_for(header) is None
+    assert build_decoder(header) is None
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_plain_body_needs_no_decoder(header: list[str]) -> None:
 )
 def test_a_coding_that_was_not_asked_for_is_refused(header: list[str]) -> None:
     with pytest.raises(ValueError, match="coding"):
-        decoder_for(header)
+        build_decoder(header)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_empty_body_is_fine() -> None:
 
 def test_a_bomb_comes_in_small_pieces() -> None:
     bomb = gzip.compress(bytes(50_000_000))
-    decoder = decoder_for(["gzip"])
+    decoder = build_decoder(["gzip"])
     assert decoder is not None
 
     pieces = decoder.feed(bomb)

@@ -183,7 +183,7 @@ def test_an_empty_list_matches_nothing() -> None:
     ],
 )
 def test_needs_that_are_not_granted_are_named(granted: list[str], declared: list[str], uncovered: list[str]) -> None:
-    assert HostList(granted).uncovered(HostList(declared)) == uncovered
+    assert HostList(granted).find_uncovered(HostList(declared)) == uncovered
 
 
 def test_a_pattern_is_written_as_it_was_meant() -> None:

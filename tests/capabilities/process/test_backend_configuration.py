@@ -11,7 +11,7 @@ from spindle.capabilities.process.backend_sandbox import VisiblePaths
 
 @pytest.fixture
 def view(tmp_path: Path) -> VisiblePaths:
-    return VisiblePaths.of(str(tmp_path / "root"), (), (), network=False)
+    return VisiblePaths.from_grants(str(tmp_path / "root"), (), (), network=False)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_plain_settings_are_seen_and_nothing_is_skipped(text: str, config: Path,
 
     seen = add_configuration(view)
 
-    assert seen.sees(str(config))
+    assert seen.can_read(str(config))
     assert skip_configuration(seen, {}, "/scratch") == {}
 
 
@@ -69,7 +69,7 @@ def test_anything_else_stays_unseen_and_git_skips_it(text: str, config: Path, vi
 
     seen = add_configuration(view)
 
-    assert not seen.sees(str(config))
+    assert not seen.can_read(str(config))
     assert skip_configuration(seen, {}, "/scratch") == {"GIT_CONFIG_NOSYSTEM": "1"}
 
 
@@ -77,13 +77,13 @@ def test_a_file_that_is_not_for_everybody_stays_unseen(config: Path, view: Visib
     config.write_text("[init]\n")
     config.chmod(0o640)
 
-    assert not add_configuration(view).sees(str(config))
+    assert not add_configuration(view).can_read(str(config))
 
 
 def test_a_folder_in_place_of_the_file_stays_unseen(config: Path, view: VisiblePaths) -> None:
     config.mkdir()
 
-    assert not add_configuration(view).sees(str(config))
+    assert not add_configuration(view).can_read(str(config))
 
 
 def test_nothing_is_skipped_where_there_is_nothing(config: Path, view: VisiblePaths) -> None:
@@ -95,7 +95,7 @@ def test_the_file_that_a_link_points_to_is_seen(config: Path, view: VisiblePaths
     (tmp_path / "elsewhere").write_text("[init]\n")
     config.symlink_to(tmp_path / "elsewhere")
 
-    assert add_configuration(view).sees(str(config))
+    assert add_configuration(view).can_read(str(config))
 
 
 def test_a_home_that_cannot_be_read_is_skipped(config: Path, view: VisiblePaths) -> None:

@@ -2,13 +2,13 @@
 
 import subprocess
 
-from spindle.capabilities.process.backend_launch import LauncherReport, interpreter, interpreter_paths
+from spindle.capabilities.process.backend_launch import LauncherReport, find_interpreter, list_launcher_paths
 
 HEAVY = {"typing", "enum", "re", "collections", "dataclasses", "signal", "pathlib", "anyio", "spindle.errors"}
 
 
 def test_the_launcher_imports_nothing_heavy() -> None:
-    folder = interpreter_paths()[-1]
+    folder = list_launcher_paths()[-1]
     code = (
         "import sys\n"
         "for name in ('spindle', 'spindle.capabilities', 'spindle.capabilities.process'):\n"
@@ -19,7 +19,7 @@ def test_the_launcher_imports_nothing_heavy() -> None:
     )
 
     listing = subprocess.run(
-        [interpreter(), "-I", "-S", "-c", code, folder], check=True, capture_output=True, text=True
+        [find_interpreter(), "-I", "-S", "-c", code, folder], check=True, capture_output=True, text=True
     )
 
     assert "spindle.capabilities.process.backend_launcher.confine" in listing.stdout.split()
@@ -33,7 +33,7 @@ def test_a_story_is_understood_in_whatever_pieces_it_comes() -> None:
     story = LauncherReport()
 
     for position in range(len(told)):
-        story.take(told[position : position + 1])
+        story.feed(told[position : position + 1])
 
     assert story.is_ready
     assert story.enforced == ("files", "pids")
@@ -45,6 +45,6 @@ def test_a_story_is_understood_in_whatever_pieces_it_comes() -> None:
 def test_the_first_failure_is_the_one_that_counts() -> None:
     story = LauncherReport()
 
-    story.take(b"failed\tcwd\t2\tno such folder\nfailed\tlauncher\t0\tlater\n")
+    story.feed(b"failed\tcwd\t2\tno such folder\nfailed\tlauncher\t0\tlater\n")
 
-    assert story.failed == ("cwd", 2, "no such folder")
+    assert story.failure == ("cwd", 2, "no such folder")

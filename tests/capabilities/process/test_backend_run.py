@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from spindle.capabilities.process.backend_run import Start
+from spindle.capabilities.process.backend_run import CommandStart
 from tests.capabilities.confined import HOLD, PYTHON, backend, is_held, names
 
 
 def test_a_launcher_that_nobody_took_over_is_ended_with_its_command(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     code = HOLD + "hold('lock'); time.sleep(600)"
-    start = Start(backend(tmp_path), PYTHON, [PYTHON, "-I", "-S", "-c", code], {}, str(tmp_path))
+    start = CommandStart(backend(tmp_path), PYTHON, [PYTHON, "-I", "-S", "-c", code], {}, str(tmp_path))
 
     launched = start.launch(False)
-    start.clear()
+    start.clean_up()
 
     assert launched.process.returncode is not None
     assert not is_held(tmp_path / "lock")
@@ -22,8 +22,8 @@ def test_a_launcher_that_nobody_took_over_is_ended_with_its_command(tmp_path: Pa
 
 
 def test_a_start_that_was_given_up_does_not_begin(tmp_path: Path) -> None:
-    start = Start(backend(tmp_path), PYTHON, [PYTHON, "--version"], {}, str(tmp_path))
-    start.clear()
+    start = CommandStart(backend(tmp_path), PYTHON, [PYTHON, "--version"], {}, str(tmp_path))
+    start.clean_up()
 
     with pytest.raises(ProcessLookupError):
         start.launch(False)

@@ -255,7 +255,7 @@ async def test_a_required_sandbox_that_can_be_had_runs(tmp_path: Path) -> None:
 
 
 def test_without_any_way_the_best_is_none_and_says_so(tmp_path: Path) -> None:
-    view = VisiblePaths.of(str(tmp_path), (), (), network=False)
+    view = VisiblePaths.from_grants(str(tmp_path), (), (), network=False)
 
     assert set(find_sandbox("auto", view, ()).missing) == {"files", "network"}
     with pytest.raises(SandboxUnavailableError) as caught:

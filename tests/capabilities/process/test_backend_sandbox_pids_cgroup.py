@@ -25,7 +25,7 @@ def test_a_process_and_its_descendants_are_held_and_the_group_goes_after_them(gr
     with subprocess.Popen(["sh", "-c", "sleep 60 & echo up; wait"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        group.hold(process.pid, 5)
+        group.add_processes(process.pid, 5)
 
         [folder] = folders(os.getpid())
         held = (folder / "cgroup.procs").read_text().split()

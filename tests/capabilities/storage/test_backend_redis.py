@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from spindle.capabilities.declare import CallScope
-from spindle.capabilities.storage.backend_redis import RedisStore
+from spindle.capabilities.storage.backend_redis import RedisKeyValueStore
 from spindle.capabilities.storage.store import Storage, StorageBackend, namespace_of
 from spindle.errors import MissingExtraError, StorageError
 
@@ -21,9 +21,9 @@ def opened(backend: StorageBackend) -> Storage:
 
 @pytest.mark.slow
 async def test_the_server_forgets_what_expires_whole(redis_url: str) -> None:
-    store = RedisStore.from_url(redis_url, prefix=uuid.uuid4().hex)
+    store = RedisKeyValueStore.from_url(redis_url, prefix=uuid.uuid4().hex)
     storage = opened(StorageBackend(store))
-    names = store.names_of(namespace_of("tool", CallScope(tool="notes", session_id="s1")))
+    names = store.get_redis_keys(namespace_of("tool", CallScope(tool="notes", session_id="s1")))
 
     def lives() -> list[int]:
         return [store.client.ttl(name) for name in names]

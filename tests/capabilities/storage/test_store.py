@@ -47,9 +47,9 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Make:
             prefix = store.setdefault("prefix", uuid.uuid4().hex)
             return StorageBackend.redis(request.getfixturevalue("redis_url"), prefix=prefix, **settings)
         if "backend" not in store:
-            from spindle.capabilities.storage.backend_local import MemoryStore
+            from spindle.capabilities.storage.backend_local import MemoryKeyValueStore
 
-            store["backend"] = MemoryStore()
+            store["backend"] = MemoryKeyValueStore()
         return StorageBackend(store["backend"], **settings)
 
     return of_kind

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from spindle import Tool, ToolRegistry
-from spindle.cli.commands.completion import SOURCED_BY_ZSH, remember
+from spindle.cli.commands.completion import ZSH_REGISTRATION, cache_tool_names
 from spindle.cli.config import load_config
 from spindle.cli.main import OK, USAGE, build_app, run
 from tests.cli.conftest import Place
@@ -41,7 +41,7 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     written = {shell: folder / f"spindle.{shell}" for shell in SHELLS}
     for shell, path in written.items():
         script = build_app().generate_completion(shell=cast("Any", shell))
-        path.write_text(script + SOURCED_BY_ZSH if shell == "zsh" else script, encoding="utf-8")
+        path.write_text(script + ZSH_REGISTRATION if shell == "zsh" else script, encoding="utf-8")
     return written
 
 
@@ -181,7 +181,7 @@ def test_tab_offers_the_tools_of_servers_as_they_were_last_seen(
             Tool(name=name, description="…", input_schema={"type": "object"}, handler=nothing),
             mcp=("up", name.removeprefix("mcp__up__")),
         )
-    remember(load_config(), registry)
+    cache_tool_names(load_config(), registry)
 
     run(["__complete", "call", "mcp__"])
     here = capsys.readouterr().out

@@ -5,12 +5,12 @@ from functools import partial
 
 import anyio
 
-from spindle.cli.commands.demo import demonstrate, facts_of
+from spindle.cli.commands.demo import demo_to_json, demonstrate
 from spindle.cli.demo_calls import every_call
 
 
 def test_every_call_is_told_with_what_became_of_it() -> None:
-    facts = facts_of(anyio.run(partial(demonstrate, every_call())))
+    facts = demo_to_json(anyio.run(partial(demonstrate, every_call())))
 
     told = json.loads(json.dumps(facts))
     assert [call["tool_call_id"] for call in told["calls"]] == [each.call.tool_call_id for each in every_call()]

@@ -5,8 +5,8 @@ import anyio
 import pytest
 
 from spindle import Call, Err, Ok, ToolRegistry
-from spindle.cli.commands.demo import Demonstration, answer_all, clash, demonstrate, read_back
-from spindle.cli.demo_calls import SIBLING, Asked, every_call, shop, six_calls
+from spindle.cli.commands.demo import Demonstration, demonstrate, read_back, register_clash, run_calls
+from spindle.cli.demo_calls import SIBLING, DemoCall, every_call, shop, six_calls
 from spindle.cli.demo_cases import CASES, DEADLINE_SECONDS, LOG_CHARS, LOG_FAULT
 
 REFUSED = {"truncated JSON", "wrong type"}
@@ -14,13 +14,13 @@ RAN_BADLY = {"raising sibling": "execution_failed", "hanging sync tool": "timed_
 
 
 @cache
-def demonstrated(calls: Callable[[], list[Asked]], backend: str) -> Demonstration:
+def demonstrated(calls: Callable[[], list[DemoCall]], backend: str) -> Demonstration:
     """Run it once on each event loop; the tests look at different sides of it."""
     return anyio.run(demonstrate, calls(), backend=backend)
 
 
 @pytest.mark.parametrize("calls", [six_calls, every_call])
-def test_each_call_gets_its_own_answer_in_order(calls: Callable[[], list[Asked]], anyio_backend: str) -> None:
+def test_each_call_gets_its_own_answer_in_order(calls: Callable[[], list[DemoCall]], anyio_backend: str) -> None:
     demo = demonstrated(calls, anyio_backend)
 
     asked = calls()
@@ -107,9 +107,9 @@ def test_the_large_result_is_shown_in_part_and_the_rest_is_found_by_forged_tools
 @pytest.mark.anyio
 async def test_where_nothing_was_cut_there_is_nothing_to_read_back() -> None:
     registry = ToolRegistry(tool for tool in shop(list[str]().append) if tool.name == "count_words")
-    good = Asked(title="good", call=Call("c1", "count_words", '{"text": "a b"}'))
+    good = DemoCall(title="good", call=Call("c1", "count_words", '{"text": "a b"}'))
 
-    (answer,) = await answer_all(registry, [good])
+    (answer,) = await run_calls(registry, [good])
 
     assert await read_back([answer.outcome]) == []
 
@@ -118,7 +118,7 @@ def test_a_second_tool_of_the_same_name_is_refused_and_replaces_nothing() -> Non
     registry = shop(list[str]().append)
     before = registry.get("refund")
 
-    refused = clash(registry, list[str]().append)
+    refused = register_clash(registry, list[str]().append)
 
     assert refused is not None
     assert refused.tool == "refund"

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, requires
 import pytest
 
 from spindle.cli.commands import doctor
-from spindle.cli.commands.doctor import advice, extra_checks, extras
+from spindle.cli.commands.doctor import check_extras, extras, suggest_home
 from spindle.cli.main import FAILED, OK
 from spindle.mcp import ServerSpec
 from tests.cli.conftest import Command, Place
@@ -90,7 +90,7 @@ def test_extras_are_those_of_the_package_and_a_missing_one_has_its_line(monkeypa
 
     monkeypatch.setattr(doctor, "version", missing)
 
-    found = list(extra_checks())
+    found = list(check_extras())
 
     assert {check.status for check in found} == {"warning"}
     assert "pip install '.[cli]' in a clone of Spindle" in {check.fix for check in found}
@@ -120,4 +120,4 @@ def test_a_journal_that_cannot_be_used_is_told_of(spindle: Command, place: Place
     ids=["npx", "uvx", "with a home", "another program", "an address"],
 )
 def test_a_server_that_is_fetched_at_each_start_gets_advice(spec: ServerSpec, is_advised: bool) -> None:
-    assert ("HOME" in (advice(spec) or "")) is is_advised
+    assert ("HOME" in (suggest_home(spec) or "")) is is_advised

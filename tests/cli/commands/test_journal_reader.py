@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spindle import Journal
-from spindle.cli.commands.journal import Journals, Wanted
+from spindle.cli.commands.journal import CallFilter, JournalFiles
 from spindle.errors import JournalError
 from spindle.journal import Finished, Intent
 
@@ -31,7 +31,7 @@ def finished(number: int, code: str | None = None) -> Finished:
     return Finished(idempotency_key=f"k{number}", ended_at=BEGIN + timedelta(seconds=number, milliseconds=5), code=code)
 
 
-def ids(journals: Journals, wanted: Wanted) -> list[str]:
+def ids(journals: JournalFiles, wanted: CallFilter) -> list[str]:
     return [entry.tool_call_id for entry in journals.read(wanted)]
 
 
@@ -41,46 +41,46 @@ async def test_all_files_are_read_as_one_while_they_are_written(tmp_path: Path) 
         await first.begin([intent(1), intent(3, "other")])
         await second.begin([intent(2)])
         await first.finish([finished(1), finished(3, "timed_out")])
-        journals = Journals(path)
+        journals = JournalFiles(path)
 
-        assert ids(journals, Wanted()) == ["call-3", "call-2", "call-1"]
-        assert ids(journals, Wanted(limit=2)) == ["call-3", "call-2"]
-        assert ids(journals, Wanted(state="started")) == ["call-2"]
-        assert ids(journals, Wanted(state="finished")) == ["call-3", "call-1"]
-        assert ids(journals, Wanted(tool="other")) == ["call-3"]
-        assert ids(journals, Wanted(session="nobody")) == []
-        assert ids(journals, Wanted(failed=True)) == ["call-3"]
-        assert ids(journals, Wanted(id="call-2")) == ["call-2"]
-        assert ids(journals, Wanted(id="call-")) == ["call-3", "call-2", "call-1"]
-        assert ids(journals, Wanted(id="call%")) == []
+        assert ids(journals, CallFilter()) == ["call-3", "call-2", "call-1"]
+        assert ids(journals, CallFilter(limit=2)) == ["call-3", "call-2"]
+        assert ids(journals, CallFilter(state="started")) == ["call-2"]
+        assert ids(journals, CallFilter(state="finished")) == ["call-3", "call-1"]
+        assert ids(journals, CallFilter(tool="other")) == ["call-3"]
+        assert ids(journals, CallFilter(session="nobody")) == []
+        assert ids(journals, CallFilter(failed=True)) == ["call-3"]
+        assert ids(journals, CallFilter(id="call-2")) == ["call-2"]
+        assert ids(journals, CallFilter(id="call-")) == ["call-3", "call-2", "call-1"]
+        assert ids(journals, CallFilter(id="call%")) == []
 
 
 async def test_a_call_whose_writer_is_gone_is_interrupted_though_nobody_wrote_so(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     async with Journal.sqlite(path) as journal:
         await journal.begin([intent(1)])
-        assert [entry.state for entry in Journals(path).read(Wanted())] == ["started"]
+        assert [entry.state for entry in JournalFiles(path).read(CallFilter())] == ["started"]
     (tmp_path / "journal.sqlite.lock").write_text(f"{2**22 + 7}\n")  # no system gives a process this number
 
-    assert ids(Journals(path), Wanted(state="interrupted")) == ["call-1"]
-    assert ids(Journals(path), Wanted(state="started")) == []
+    assert ids(JournalFiles(path), CallFilter(state="interrupted")) == ["call-1"]
+    assert ids(JournalFiles(path), CallFilter(state="started")) == []
 
 
 async def test_news_are_told_once_when_a_call_begins_and_once_when_it_ends(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
-    journals = Journals(path)
-    assert journals.news() == []
+    journals = JournalFiles(path)
+    assert journals.read_changes() == []
     async with Journal.sqlite(path) as journal:
         await journal.begin([intent(1)])
         await journal.finish([finished(1)])
-        journals.skip()
+        journals.skip_existing()
         await journal.begin([intent(2)])
-        begun = journals.news()
-        nothing = journals.news()
+        begun = journals.read_changes()
+        nothing = journals.read_changes()
         await journal.begin([intent(3)])
         await journal.finish([finished(2), finished(3, "denied")])
-        ended = journals.news()
-        over = journals.news()
+        ended = journals.read_changes()
+        over = journals.read_changes()
 
     assert [(entry.tool_call_id, entry.state) for entry in begun] == [("call-2", "started")]
     assert nothing == over == []
@@ -88,7 +88,7 @@ async def test_news_are_told_once_when_a_call_begins_and_once_when_it_ends(tmp_p
 
 
 async def test_nothing_is_there_before_anything_is_written(tmp_path: Path) -> None:
-    assert Journals(tmp_path / "none.sqlite").read(Wanted()) == []
+    assert JournalFiles(tmp_path / "none.sqlite").read(CallFilter()) == []
 
 
 async def test_a_file_that_is_no_journal_says_so(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_a_file_that_is_no_journal_says_so(tmp_path: Path) -> None:
     path.write_bytes(b"not a database at all" * 100)
 
     with pytest.raises(JournalError):
-        Journals(path).read(Wanted())
+        JournalFiles(path).read(CallFilter())
 
 
 async def test_looking_changes_nothing(tmp_path: Path) -> None:
@@ -105,6 +105,6 @@ async def test_looking_changes_nothing(tmp_path: Path) -> None:
         await journal.begin([intent(1)])
     before = path.read_bytes()
 
-    Journals(path).read(Wanted())
+    JournalFiles(path).read(CallFilter())
 
     assert path.read_bytes() == before

@@ -233,7 +233,7 @@ def test_a_server_of_another_file_that_cannot_be_filled_in_is_left_out_alone(tmp
     config = load_config(mcp_configs=[other], cwd=tmp_path, environ=ENV)
 
     assert {name: entry.enabled for name, entry in config.servers.items()} == {"a": False, "b": True}
-    [why] = config.left_out
+    [why] = config.skipped
     assert why.startswith(f"{other}:1: servers.a.env: ")
     assert "${input:key}" in why
 

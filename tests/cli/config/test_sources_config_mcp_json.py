@@ -49,7 +49,7 @@ def test_a_server_whose_transport_is_not_spoken_is_left_out_and_costs_no_other(t
     found = read_mcp_json(written(tmp_path, {"mcpServers": servers}))
 
     assert list(found.servers) == ["a"]
-    [why] = found.left_out
+    [why] = found.skipped
     assert "mcpServers.b" in why
     assert "'sse'" in why
 

@@ -9,17 +9,17 @@ import pytest
 
 from spindle.errors import NotSendableError, UsageError, WorkerDiedError
 from spindle.execution.backends.child import ChildLink
-from spindle.execution.backends.processes import ProcessLane
+from spindle.execution.backends.processes import ProcessRunner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")]
 
 
 @pytest.fixture
-def lane() -> ProcessLane:
-    return ProcessLane(4)
+def lane() -> ProcessRunner:
+    return ProcessRunner(4)
 
 
-async def test_threads_of_the_worker_may_send_large_messages_at_once(lane: ProcessLane) -> None:
+async def test_threads_of_the_worker_may_send_large_messages_at_once(lane: ProcessRunner) -> None:
     heard: list[bytes] = []
 
     def chatter(link: ChildLink) -> None:
@@ -35,7 +35,7 @@ async def test_threads_of_the_worker_may_send_large_messages_at_once(lane: Proce
     assert sorted(heard) == [bytes([65 + number]) * 300_000 for number in range(4)]
 
 
-async def test_a_message_that_does_not_pickle_is_refused_where_it_is_sent(lane: ProcessLane) -> None:
+async def test_a_message_that_does_not_pickle_is_refused_where_it_is_sent(lane: ProcessRunner) -> None:
     def send(link: ChildLink) -> str:
         with pytest.raises(NotSendableError):
             link.send(threading.Lock())
@@ -45,7 +45,7 @@ async def test_a_message_that_does_not_pickle_is_refused_where_it_is_sent(lane: 
 
 
 @pytest.mark.parametrize("spoilt", [b"r", b"r\x00\x00", b"nonsense that is long enough"])
-async def test_half_an_answer_and_nonsense_are_no_answers(lane: ProcessLane, spoilt: bytes) -> None:
+async def test_half_an_answer_and_nonsense_are_no_answers(lane: ProcessRunner, spoilt: bytes) -> None:
     def spoil_the_pipe(link: ChildLink) -> str:
         write = os.write
 
@@ -60,7 +60,7 @@ async def test_half_an_answer_and_nonsense_are_no_answers(lane: ProcessLane, spo
         await lane.run(spoil_the_pipe)
 
 
-async def test_a_handler_that_closes_our_pipe_spoils_none_of_its_own_files(lane: ProcessLane, tmp_path: Path) -> None:
+async def test_a_handler_that_closes_our_pipe_spoils_none_of_its_own_files(lane: ProcessRunner, tmp_path: Path) -> None:
     def reckless(link: ChildLink) -> str:
         os.closerange(3, 256)
         for number in range(50):
@@ -74,7 +74,7 @@ async def test_a_handler_that_closes_our_pipe_spoils_none_of_its_own_files(lane:
     assert {(tmp_path / str(number)).read_bytes() for number in range(50)} == {b""}
 
 
-async def test_a_process_forked_by_the_worker_cannot_answer_in_its_place(lane: ProcessLane) -> None:
+async def test_a_process_forked_by_the_worker_cannot_answer_in_its_place(lane: ProcessRunner) -> None:
     def fork_and_send(link: ChildLink) -> int:
         pid = os.fork()
         if pid == 0:

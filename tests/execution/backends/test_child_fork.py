@@ -12,17 +12,17 @@ import anyio.lowlevel
 import pytest
 
 from spindle.execution.backends.child import ChildLink
-from spindle.execution.backends.processes import ProcessLane
+from spindle.execution.backends.processes import ProcessRunner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")]
 
 
 @pytest.fixture
-def lane() -> ProcessLane:
-    return ProcessLane(4)
+def lane() -> ProcessRunner:
+    return ProcessRunner(4)
 
 
-async def test_too_much_memory_is_refused_inside_the_limit_and_not_without(lane: ProcessLane) -> None:
+async def test_too_much_memory_is_refused_inside_the_limit_and_not_without(lane: ProcessRunner) -> None:
     def allocate(link: ChildLink) -> int:
         return len(bytearray(200_000_000))
 
@@ -37,7 +37,7 @@ def heed(number: int, frame: object) -> None:
     """A handler of the program, which a worker must not have."""
 
 
-async def test_the_worker_leads_its_own_session_with_default_signals_and_empty_input(lane: ProcessLane) -> None:
+async def test_the_worker_leads_its_own_session_with_default_signals_and_empty_input(lane: ProcessRunner) -> None:
     def look(link: ChildLink) -> tuple[Any, ...]:
         handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)]
         return os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid(), handlers, sys.stdin.read(), os.read(0, 1)
@@ -54,7 +54,9 @@ async def test_the_worker_leads_its_own_session_with_default_signals_and_empty_i
     assert (typed, raw) == ("", b"")
 
 
-async def test_the_worker_holds_no_socket_of_the_parent_and_files_stay_open(lane: ProcessLane, tmp_path: Path) -> None:
+async def test_the_worker_holds_no_socket_of_the_parent_and_files_stay_open(
+    lane: ProcessRunner, tmp_path: Path
+) -> None:
     near, far = socket.socketpair()
     file = (tmp_path / "file").open("w")
 
@@ -74,7 +76,7 @@ async def test_the_worker_holds_no_socket_of_the_parent_and_files_stay_open(lane
     assert (tmp_path / "file").read_text() == "written by the worker"
 
 
-async def test_a_handler_may_run_an_event_loop_of_its_own(lane: ProcessLane) -> None:
+async def test_a_handler_may_run_an_event_loop_of_its_own(lane: ProcessRunner) -> None:
     async def answer() -> int:
         await anyio.lowlevel.checkpoint()
         return 7
@@ -83,7 +85,7 @@ async def test_a_handler_may_run_an_event_loop_of_its_own(lane: ProcessLane) -> 
     assert await lane.run(lambda link: anyio.run(answer, backend="trio")) == 7
 
 
-async def test_a_worker_may_have_workers(lane: ProcessLane) -> None:
+async def test_a_worker_may_have_workers(lane: ProcessRunner) -> None:
     def nest(link: ChildLink) -> list[int]:
         def name(link: ChildLink) -> int:
             return os.getppid()
@@ -95,7 +97,7 @@ async def test_a_worker_may_have_workers(lane: ProcessLane) -> None:
     assert parent == worker
 
 
-async def test_what_the_worker_prints_is_written_once(lane: ProcessLane, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_what_the_worker_prints_is_written_once(lane: ProcessRunner, capfd: pytest.CaptureFixture[str]) -> None:
     with os.fdopen(os.dup(1), "w") as buffered:
         before, sys.stdout = sys.stdout, buffered
         try:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.execution.backends.child import FAILURE, MESSAGE, RESULT, UNSENDABLE, FrameReader, Kind, frame
+from spindle.execution.backends.child import FAILURE, MESSAGE, RESULT, UNSENDABLE, FrameDecoder, Kind, encode_frame
 
 KINDS: list[Kind] = [MESSAGE, RESULT, UNSENDABLE, FAILURE]
 FRAMES = st.lists(st.tuples(st.sampled_from(KINDS), st.binary(max_size=50)))
@@ -14,8 +14,8 @@ FRAMES = st.lists(st.tuples(st.sampled_from(KINDS), st.binary(max_size=50)))
 def test_frames_come_out_as_they_went_in_whatever_the_pieces(
     frames: list[tuple[Kind, bytes]], sizes: list[int]
 ) -> None:
-    stream = b"".join(frame(kind, payload) for kind, payload in frames)
-    reader = FrameReader()
+    stream = b"".join(encode_frame(kind, payload) for kind, payload in frames)
+    reader = FrameDecoder()
     read: list[tuple[Kind, bytes]] = []
 
     place = turn = 0
@@ -29,11 +29,11 @@ def test_frames_come_out_as_they_went_in_whatever_the_pieces(
 
 @given(payload=st.binary(min_size=1, max_size=50), missing=st.integers(1, 50))
 def test_a_frame_that_was_cut_is_no_frame(payload: bytes, missing: int) -> None:
-    cut = frame(RESULT, payload)[:-missing]
+    cut = encode_frame(RESULT, payload)[:-missing]
 
-    assert list(FrameReader().feed(cut)) == []
+    assert list(FrameDecoder().feed(cut)) == []
 
 
 def test_something_else_is_refused() -> None:
     with pytest.raises(ValueError, match="frame"):
-        list(FrameReader().feed(b"Traceback (most recent call last)"))
+        list(FrameDecoder().feed(b"Traceback (most recent call last)"))

@@ -14,15 +14,15 @@ import pytest
 
 from spindle.errors import HandlerFailedError, InvalidStashError, NotSendableError, UsageError, WorkerDiedError
 from spindle.execution.backends.child import ChildLink
-from spindle.execution.backends.processes import ProcessLane
+from spindle.execution.backends.processes import ProcessRunner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")]
 FDS = Path("/proc/self/fd")
 
 
 @pytest.fixture
-def lane() -> ProcessLane:
-    return ProcessLane(4)
+def lane() -> ProcessRunner:
+    return ProcessRunner(4)
 
 
 class Unpicklable(Exception):
@@ -77,7 +77,7 @@ def raising(error: BaseException) -> FailMaker:
     return fail
 
 
-async def test_a_closure_runs_in_another_process_and_its_value_comes_back(lane: ProcessLane) -> None:
+async def test_a_closure_runs_in_another_process_and_its_value_comes_back(lane: ProcessRunner) -> None:
     here = {"answer": 42}
 
     pid, answer = await lane.run(lambda link: (os.getpid(), here["answer"]))
@@ -86,25 +86,25 @@ async def test_a_closure_runs_in_another_process_and_its_value_comes_back(lane: 
     assert answer == 42
 
 
-async def test_what_the_handler_changes_stays_in_its_process(lane: ProcessLane) -> None:
+async def test_what_the_handler_changes_stays_in_its_process(lane: ProcessRunner) -> None:
     numbers = [1]
 
     assert await lane.run(lambda link: (numbers.append(2), len(numbers))[1]) == 2
     assert numbers == [1]
 
 
-async def test_a_large_result_arrives_whole(lane: ProcessLane) -> None:
+async def test_a_large_result_arrives_whole(lane: ProcessRunner) -> None:
     assert await lane.run(lambda link: b"x" * 5_000_000) == b"x" * 5_000_000
 
 
-async def test_the_handler_sees_the_callers_context_variables(lane: ProcessLane) -> None:
+async def test_the_handler_sees_the_callers_context_variables(lane: ProcessRunner) -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("caller")
 
     assert await lane.run(lambda link: variable.get()) == "caller"
 
 
-async def test_messages_arrive_on_the_loop_in_order_before_the_result(lane: ProcessLane) -> None:
+async def test_messages_arrive_on_the_loop_in_order_before_the_result(lane: ProcessRunner) -> None:
     heard: list[tuple[int, int]] = []
 
     def chatter(link: ChildLink) -> str:
@@ -116,13 +116,13 @@ async def test_messages_arrive_on_the_loop_in_order_before_the_result(lane: Proc
     assert heard == [(number, threading.get_ident()) for number in range(100)]
 
 
-async def test_messages_nobody_listens_to_are_dropped(lane: ProcessLane) -> None:
+async def test_messages_nobody_listens_to_are_dropped(lane: ProcessRunner) -> None:
     assert await lane.run(lambda link: (link.send("hello"), "done")[1]) == "done"
 
 
 @pytest.mark.parametrize("error", [ValueError("no", 3), SystemExit(3), KeyboardInterrupt(), InvalidStashError("x")])
 async def test_what_a_call_raises_arrives_with_its_facts_and_its_traceback(
-    lane: ProcessLane, error: BaseException
+    lane: ProcessRunner, error: BaseException
 ) -> None:
     with pytest.raises(type(error)) as caught:
         await lane.run(raising(error))
@@ -141,7 +141,7 @@ async def test_what_a_call_raises_arrives_with_its_facts_and_its_traceback(
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_what_does_not_cross_is_described(lane: ProcessLane, error: BaseException, text: str) -> None:
+async def test_what_does_not_cross_is_described(lane: ProcessRunner, error: BaseException, text: str) -> None:
     with pytest.raises(HandlerFailedError) as caught:
         await lane.run(raising(error))
 
@@ -149,7 +149,7 @@ async def test_what_does_not_cross_is_described(lane: ProcessLane, error: BaseEx
     assert pickle.loads(pickle.dumps(caught.value)).text == text
 
 
-async def test_what_would_steer_the_event_loop_arrives_wrapped(lane: ProcessLane) -> None:
+async def test_what_would_steer_the_event_loop_arrives_wrapped(lane: ProcessRunner) -> None:
     with pytest.raises(HandlerFailedError) as caught:
         await lane.run(raising(StopIteration(1)))
 
@@ -158,14 +158,14 @@ async def test_what_would_steer_the_event_loop_arrives_wrapped(lane: ProcessLane
 
 
 @pytest.mark.parametrize("value", [threading.Lock(), lambda: None, (part for part in "ab")])
-async def test_a_result_that_does_not_pickle_says_what_it_was(lane: ProcessLane, value: object) -> None:
+async def test_a_result_that_does_not_pickle_says_what_it_was(lane: ProcessRunner, value: object) -> None:
     with pytest.raises(NotSendableError) as caught:
         await lane.run(lambda link: value)
 
     assert caught.value.type_name == type(value).__name__
 
 
-async def test_a_result_or_a_message_that_breaks_when_it_is_read_is_refused(lane: ProcessLane) -> None:
+async def test_a_result_or_a_message_that_breaks_when_it_is_read_is_refused(lane: ProcessRunner) -> None:
     with pytest.raises(NotSendableError):
         await lane.run(lambda link: BreaksWhenRead())
     with pytest.raises(NotSendableError):
@@ -176,7 +176,7 @@ async def test_a_result_or_a_message_that_breaks_when_it_is_read_is_refused(lane
     ("exit_code", "number"), [(0, None), (3, None), (None, signal.SIGKILL), (None, signal.SIGTERM)]
 )
 async def test_a_worker_that_dies_by_itself_says_how(
-    lane: ProcessLane, exit_code: int | None, number: int | None
+    lane: ProcessRunner, exit_code: int | None, number: int | None
 ) -> None:
     def die(link: ChildLink) -> None:
         if number is not None:
@@ -189,7 +189,7 @@ async def test_a_worker_that_dies_by_itself_says_how(
     assert (caught.value.exit_code, caught.value.signal) == (exit_code, number)
 
 
-async def test_messages_of_a_worker_that_dies_are_not_lost(lane: ProcessLane) -> None:
+async def test_messages_of_a_worker_that_dies_are_not_lost(lane: ProcessRunner) -> None:
     heard: list[int] = []
 
     def die(link: ChildLink) -> None:
@@ -204,7 +204,7 @@ async def test_messages_of_a_worker_that_dies_are_not_lost(lane: ProcessLane) ->
 
 
 @pytest.mark.skipif(not FDS.exists(), reason="counts descriptors in /proc")
-async def test_many_runs_leave_no_child_and_no_descriptor(lane: ProcessLane) -> None:
+async def test_many_runs_leave_no_child_and_no_descriptor(lane: ProcessRunner) -> None:
     # A fork costs by the size of the process that forks, and a worker that has run every other test is a large one.
     await lane.run(lambda link: 1)
     before = open_descriptors(), children()
@@ -217,7 +217,7 @@ async def test_many_runs_leave_no_child_and_no_descriptor(lane: ProcessLane) -> 
 
 @pytest.mark.parametrize("runs", [5, pytest.param(20, marks=pytest.mark.slow)])
 async def test_runs_at_once_overlap_and_each_gets_its_own_answer(runs: int) -> None:
-    wide = ProcessLane(runs)
+    wide = ProcessRunner(runs)
     answers: dict[int, int] = {}
     begun = 0
     reading, writing = os.pipe()
@@ -249,7 +249,7 @@ async def test_runs_at_once_overlap_and_each_gets_its_own_answer(runs: int) -> N
 @pytest.mark.parametrize("max_processes", [0, -1])
 def test_a_lane_without_processes_is_refused(max_processes: int) -> None:
     with pytest.raises(UsageError) as caught:
-        ProcessLane(max_processes)
+        ProcessRunner(max_processes)
 
     assert caught.value.field == "max_processes"
 
@@ -258,6 +258,6 @@ def test_a_system_without_fork_is_told_what_to_use(monkeypatch: pytest.MonkeyPat
     monkeypatch.delattr(os, "fork")
 
     with pytest.raises(UsageError) as caught:
-        ProcessLane(1)
+        ProcessRunner(1)
 
     assert caught.value.field == "isolation"

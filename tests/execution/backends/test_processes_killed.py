@@ -16,7 +16,7 @@ import pytest
 from spindle.errors import WorkerDiedError
 from spindle.execution.backends import processes as exits
 from spindle.execution.backends.child import ChildLink
-from spindle.execution.backends.processes import ProcessLane
+from spindle.execution.backends.processes import ProcessRunner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches deaths by pidfd")]
 
@@ -88,7 +88,7 @@ def hang_deaf(link: ChildLink) -> NoReturn:
 
 @pytest.mark.parametrize("handler", [hang, hang_with_children, hang_deaf])
 async def test_a_cancelled_callers_process_is_gone_with_its_children(handler: Callable[[ChildLink], NoReturn]) -> None:
-    lane, watched = ProcessLane(1), Watched()
+    lane, watched = ProcessRunner(1), Watched()
 
     async def call() -> None:
         await lane.run(handler, on_message=watched.on_message)
@@ -107,7 +107,7 @@ async def test_a_cancelled_callers_process_is_gone_with_its_children(handler: Ca
 async def test_a_deadline_ends_a_process_that_never_would() -> None:
     before = children()
     with anyio.fail_after(30), anyio.move_on_after(0.05) as scope:
-        await ProcessLane(1).run(hang)
+        await ProcessRunner(1).run(hang)
 
     assert scope.cancelled_caught
     assert children() <= before
@@ -115,7 +115,7 @@ async def test_a_deadline_ends_a_process_that_never_would() -> None:
 
 @pytest.mark.parametrize("steps", [range(0, 40, 5), pytest.param(range(40), marks=pytest.mark.slow)])
 async def test_a_cancellation_at_any_early_instant_leaves_no_process_and_no_long_wait(steps: range) -> None:
-    lane, before = ProcessLane(2), children()
+    lane, before = ProcessRunner(2), children()
 
     for step in steps:
         with anyio.fail_after(30), anyio.move_on_after(step * 0.0002):
@@ -124,7 +124,7 @@ async def test_a_cancellation_at_any_early_instant_leaves_no_process_and_no_long
 
 
 async def test_what_a_worker_leaves_behind_is_killed_when_it_answers_or_dies() -> None:
-    lane = ProcessLane(1)
+    lane = ProcessRunner(1)
 
     def answer(link: ChildLink) -> str:
         start_child(link)
@@ -154,7 +154,7 @@ async def test_what_a_worker_leaves_behind_is_killed_when_it_answers_or_dies() -
 
 
 async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Path) -> None:
-    lane, watched = ProcessLane(1), Watched()
+    lane, watched = ProcessRunner(1), Watched()
 
     def touch(link: ChildLink) -> None:
         (tmp_path / "ran").touch()
@@ -178,7 +178,7 @@ async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Pa
 
 
 async def test_where_there_is_no_pidfd_a_thread_notices_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = ProcessLane(1)
+    lane = ProcessRunner(1)
     await lane.run(lambda link: 1)
     fds, born, pids = open_descriptors(), anyio.Event(), list[int]()
 
@@ -211,7 +211,7 @@ async def test_where_there_is_no_pidfd_a_thread_notices_the_end(monkeypatch: pyt
 
 
 async def test_where_children_are_reaped_by_the_system_the_answer_still_comes() -> None:
-    lane = ProcessLane(1)
+    lane = ProcessRunner(1)
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         assert await lane.run(lambda link: 1) == 1
@@ -224,7 +224,7 @@ async def test_where_children_are_reaped_by_the_system_the_answer_still_comes() 
 
 
 async def test_a_fork_that_fails_fails_the_call_and_leaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = ProcessLane(1)
+    lane = ProcessRunner(1)
     await lane.run(lambda link: 1)
     fds = open_descriptors()
 

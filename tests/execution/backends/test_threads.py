@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from spindle.errors import HandlerFailedError, UsageError
-from spindle.execution.backends.threads import Post, ThreadLane
+from spindle.execution.backends.threads import Post, ThreadRunner
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ def forty_two(post: Post) -> int:
 
 
 async def test_a_call_runs_in_a_daemon_thread_and_its_value_comes_back() -> None:
-    lane = ThreadLane(2)
+    lane = ThreadRunner(2)
 
     thread = await lane.run(lambda post: threading.current_thread())
 
@@ -34,7 +34,7 @@ async def test_a_call_runs_in_a_daemon_thread_and_its_value_comes_back() -> None
 
 
 async def test_calls_one_after_another_share_one_thread() -> None:
-    lane = ThreadLane(8)
+    lane = ThreadRunner(8)
 
     threads = {await lane.run(lambda post: threading.get_ident()) for _ in range(20)}
 
@@ -42,7 +42,7 @@ async def test_calls_one_after_another_share_one_thread() -> None:
 
 
 async def test_a_thread_without_work_ends() -> None:
-    lane = ThreadLane(1, idle_seconds=0.001)
+    lane = ThreadRunner(1, idle_seconds=0.001)
 
     first = await lane.run(lambda post: threading.current_thread())
     first.join(30)
@@ -52,7 +52,7 @@ async def test_a_thread_without_work_ends() -> None:
 
 
 async def test_threads_that_end_at_once_lose_no_call() -> None:
-    lane = ThreadLane(4, idle_seconds=0.0)
+    lane = ThreadRunner(4, idle_seconds=0.0)
     total = 0
 
     async def add() -> None:
@@ -78,7 +78,7 @@ async def test_the_handler_sees_the_callers_context_variables_and_cannot_change_
         variable.set("handler")
         return seen
 
-    assert await ThreadLane(1).run(look_and_set) == "caller"
+    assert await ThreadRunner(1).run(look_and_set) == "caller"
     assert variable.get() == "caller"
 
 
@@ -88,14 +88,14 @@ async def test_what_a_call_raises_arrives_as_it_is(error: BaseException) -> None
         raise error
 
     with pytest.raises(type(error)) as caught:
-        await ThreadLane(1).run(fail)
+        await ThreadRunner(1).run(fail)
 
     assert caught.value is error
     assert [entry.name for entry in caught.traceback][-1] == "fail"
 
 
 async def test_what_would_steer_the_event_loop_arrives_wrapped() -> None:
-    lane = ThreadLane(1)
+    lane = ThreadRunner(1)
     steering: list[BaseException] = [StopIteration("a"), StopAsyncIteration("b"), GeneratorExit("c")]
     if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
         steering.append(asyncio.CancelledError("d"))
@@ -130,7 +130,7 @@ async def test_a_cancellation_of_trio_raised_by_a_handler_is_no_cancellation_of_
     expected = HandlerFailedError if anyio.get_cancelled_exc_class() is trio.Cancelled else trio.Cancelled
 
     with pytest.raises(expected):
-        await ThreadLane(1).run(cancel_itself)
+        await ThreadRunner(1).run(cancel_itself)
 
 
 async def test_a_failed_call_keeps_nothing_alive() -> None:
@@ -147,7 +147,7 @@ async def test_a_failed_call_keeps_nothing_alive() -> None:
     gc.disable()
     try:
         with pytest.raises(ValueError, match="Big") as caught:
-            await ThreadLane(1).run(fail)
+            await ThreadRunner(1).run(fail)
         del caught
         assert alive[0]() is None
     finally:
@@ -159,7 +159,7 @@ async def test_a_handler_may_run_an_event_loop_of_its_own() -> None:
         await anyio.lowlevel.checkpoint()
         return 7
 
-    lane = ThreadLane(1)
+    lane = ThreadRunner(1)
 
     assert await lane.run(lambda post: anyio.run(answer)) == 7
     assert await lane.run(lambda post: anyio.run(answer, backend="trio")) == 7
@@ -170,13 +170,13 @@ async def test_a_call_that_is_cancelled_before_it_begins_never_begins() -> None:
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await ThreadLane(1).run(lambda post: begun.append(1))
+        await ThreadRunner(1).run(lambda post: begun.append(1))
 
     assert not begun
 
 
 async def test_no_more_threads_run_at_once_than_allowed_and_all_of_them_do() -> None:
-    lane = ThreadLane(3)
+    lane = ThreadRunner(3)
     barrier = threading.Barrier(3)
     lock = threading.Lock()
     running = most = 0
@@ -206,7 +206,7 @@ async def test_what_is_posted_runs_on_the_loop_in_order_before_the_call_returns(
             post(lambda number=number: heard.append((number, threading.get_ident())))
         return "done"
 
-    assert await ThreadLane(1).run(chatter) == "done"
+    assert await ThreadRunner(1).run(chatter) == "done"
     assert heard == [(number, threading.get_ident()) for number in range(100)]
 
 
@@ -219,14 +219,14 @@ async def test_a_posted_function_that_raises_fails_the_call_and_not_the_loop() -
         return "done"
 
     with pytest.raises(LookupError, match="observer"):
-        await ThreadLane(1).run(chatter)
+        await ThreadRunner(1).run(chatter)
 
 
 async def test_a_stray_post_after_the_call_is_dropped() -> None:
     heard: list[str] = []
     posts: list[Post] = []
 
-    await ThreadLane(1).run(posts.append)
+    await ThreadRunner(1).run(posts.append)
     posts[0](lambda: heard.append("stray"))
     await anyio.wait_all_tasks_blocked()
 
@@ -236,7 +236,7 @@ async def test_a_stray_post_after_the_call_is_dropped() -> None:
 async def test_when_the_system_gives_no_thread_the_call_fails_and_the_lane_lives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lane = ThreadLane(1)
+    lane = ThreadRunner(1)
 
     def refuse(self: threading.Thread) -> NoReturn:
         raise RuntimeError("can't start new thread")
@@ -250,7 +250,7 @@ async def test_when_the_system_gives_no_thread_the_call_fails_and_the_lane_lives
 
 
 def test_two_event_loops_may_share_a_lane() -> None:
-    lane = ThreadLane(1)
+    lane = ThreadRunner(1)
     answers: list[Any] = []
 
     async def main() -> None:
@@ -271,14 +271,14 @@ def test_two_event_loops_may_share_a_lane() -> None:
 @pytest.mark.parametrize("max_threads", [0, -1])
 def test_a_lane_without_threads_is_refused(max_threads: int) -> None:
     with pytest.raises(UsageError) as caught:
-        ThreadLane(max_threads)
+        ThreadRunner(max_threads)
 
     assert caught.value.field == "max_threads"
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 and later: there are threads, on purpose
 async def test_a_lane_works_in_a_forked_child() -> None:
-    lane = ThreadLane(1)
+    lane = ThreadRunner(1)
     await lane.run(lambda post: "so that a thread is idle")
 
     def fork_and_use(post: Post) -> int:
@@ -291,4 +291,4 @@ async def test_a_lane_works_in_a_forked_child() -> None:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     # From a thread that runs no event loop, so that the child may run its own.
-    assert await ThreadLane(1).run(fork_and_use) == 42
+    assert await ThreadRunner(1).run(fork_and_use) == 42

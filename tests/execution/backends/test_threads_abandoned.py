@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from spindle.execution.backends.threads import Post, ThreadLane
+from spindle.execution.backends.threads import Post, ThreadRunner
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_cancelled_caller_leaves_a_hanging_call_behind_at_once(release: threading.Event) -> None:
-    lane = ThreadLane(1, idle_seconds=0.001)
+    lane = ThreadRunner(1, idle_seconds=0.001)
     hanging = Hanging(release)
     told: list[str] = []
 
@@ -78,7 +78,7 @@ async def test_a_cancelled_caller_leaves_a_hanging_call_behind_at_once(release: 
 
 
 async def test_a_deadline_ends_the_wait_and_not_the_thread(release: threading.Event) -> None:
-    lane = ThreadLane(1)
+    lane = ThreadRunner(1)
     hanging = Hanging(release)
 
     with anyio.move_on_after(0.001) as scope:
@@ -89,7 +89,7 @@ async def test_a_deadline_ends_the_wait_and_not_the_thread(release: threading.Ev
 
 
 async def test_many_hanging_calls_are_all_counted_and_block_nobody(release: threading.Event) -> None:
-    lane = ThreadLane(2)
+    lane = ThreadRunner(2)
     hanging = [Hanging(release) for _ in range(6)]
 
     for one in hanging:
@@ -105,7 +105,7 @@ async def test_many_hanging_calls_are_all_counted_and_block_nobody(release: thre
 
 
 async def test_an_abandoned_calls_posts_and_errors_are_dropped(release: threading.Event) -> None:
-    lane = ThreadLane(1, idle_seconds=0.001)
+    lane = ThreadRunner(1, idle_seconds=0.001)
     begun = anyio.Event()
     threads: list[threading.Thread] = []
     heard: list[str] = []
@@ -131,7 +131,7 @@ async def test_an_abandoned_calls_posts_and_errors_are_dropped(release: threadin
 
 
 def test_a_result_after_the_loop_is_closed_is_dropped_silently(anyio_backend: str, release: threading.Event) -> None:
-    lane = ThreadLane(1, idle_seconds=0.001)
+    lane = ThreadRunner(1, idle_seconds=0.001)
     kept: list[Hanging] = []
 
     async def main() -> None:
@@ -151,7 +151,7 @@ def test_a_result_after_the_loop_is_closed_is_dropped_silently(anyio_backend: st
 
 
 async def test_calls_are_served_in_the_order_they_came(release: threading.Event) -> None:
-    lane = ThreadLane(1)
+    lane = ThreadRunner(1)
     hanging = Hanging(release)
     served: list[int] = []
 
@@ -171,7 +171,7 @@ async def test_calls_are_served_in_the_order_they_came(release: threading.Event)
 
 
 async def test_a_call_cancelled_in_the_queue_never_runs_and_is_not_abandoned(release: threading.Event) -> None:
-    lane = ThreadLane(1)
+    lane = ThreadRunner(1)
     hanging = Hanging(release)
     ran: list[str] = []
     told: list[str] = []
@@ -195,7 +195,7 @@ async def test_a_call_cancelled_in_the_queue_never_runs_and_is_not_abandoned(rel
 
 
 async def test_the_slot_of_an_abandoned_call_goes_to_the_next_in_the_row(release: threading.Event) -> None:
-    lane = ThreadLane(1)
+    lane = ThreadRunner(1)
     hanging = Hanging(release)
     answers: list[str] = []
 

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from spindle.errors import JournalError
-from spindle.journal.backends.postgres import PostgresStore
+from spindle.journal.backends.postgres import PostgresJournalStore
 from spindle.journal.entries import JournalEntry
 from spindle.journal.journal import Journal
 from tests.journal.sample_calls import finished, intent
@@ -82,7 +82,7 @@ def states_of(entries: list[JournalEntry]) -> dict[str, str]:
 
 
 async def main(dsn: str, grace_seconds: float) -> None:
-    journal = Journal(PostgresStore(dsn, grace_seconds=grace_seconds))
+    journal = Journal(PostgresJournalStore(dsn, grace_seconds=grace_seconds))
     async with journal:
         while line := await asyncio.to_thread(sys.stdin.readline):
             command, *names = line.split()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spindle import Call, Executor, ToolContext, ToolRegistry, tool
 from spindle.errors import JournalError, MissingExtraError
 from spindle.journal.backends.memory import MemoryStore
-from spindle.journal.backends.postgres import PostgresStore
+from spindle.journal.backends.postgres import PostgresJournalStore
 from spindle.journal.backends.postgres_worker import end_all
 from spindle.journal.journal import Journal
 from tests.journal.postgres_fixtures import execute
@@ -168,12 +168,12 @@ async def test_an_executor_answers_from_the_record_what_another_run_has_done(pos
 def test_memory_and_postgres_tell_the_same_story(steps: list[tuple[str, str]], postgres_dsn: str) -> None:
     async def tell() -> None:
         memory = MemoryStore()
-        journals = [Journal(memory), Journal(PostgresStore(postgres_dsn, grace_seconds=0))]
+        journals = [Journal(memory), Journal(PostgresJournalStore(postgres_dsn, grace_seconds=0))]
         for step, name in steps:
             if step == "restart":
-                memory.lose_process()
+                memory.mark_process_lost()
                 end_all()
-                journals[1] = Journal(PostgresStore(postgres_dsn, grace_seconds=0))
+                journals[1] = Journal(PostgresJournalStore(postgres_dsn, grace_seconds=0))
             told = [await act(journal, step, name) for journal in journals]
             assert told[0] == told[1]
             assert await journals[0].list() == await journals[1].list()

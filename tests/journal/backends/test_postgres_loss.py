@@ -10,7 +10,7 @@ from anyio.to_thread import run_sync
 
 from spindle.errors import JournalError
 from spindle.journal.backends import postgres_worker
-from spindle.journal.backends.postgres import PostgresStore
+from spindle.journal.backends.postgres import PostgresJournalStore
 from spindle.journal.journal import Journal
 from tests.journal.backends.meddling_line import KEY_DATA, meddling_line
 from tests.journal.postgres_fixtures import execute
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 def at_once(dsn: str) -> Journal:
     """A journal that takes others for gone as soon as they are."""
-    return Journal(PostgresStore(dsn, grace_seconds=0))
+    return Journal(PostgresJournalStore(dsn, grace_seconds=0))
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["in good order", "like a power cut"])
@@ -68,7 +68,7 @@ async def test_what_is_asked_while_the_server_is_away_is_done_when_it_is_back(
 async def test_a_call_is_refused_while_the_server_stays_away(
     postgres: Server, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_worker, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(postgres_worker, "RECONNECT_SECONDS", 0.1)
     with anyio.fail_after(60):
         async with Journal.postgres(postgres_dsn) as journal:
             await journal.begin([intent("a")])
@@ -104,7 +104,7 @@ async def test_a_call_whose_begin_was_written_but_not_answered_is_begun_once(pos
 async def test_a_begin_that_was_written_but_never_answered_ends_as_cancelled(
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_worker, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(postgres_worker, "RECONNECT_SECONDS", 0.1)
 
     with anyio.fail_after(30), meddling_line(postgres_dsn) as (line, dsn):
         async with at_once(dsn) as journal:

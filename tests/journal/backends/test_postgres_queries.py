@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.journal.backends.postgres_queries import digest, loaded_row, loaded_text, stored_text, stored_values
-from spindle.journal.entries import claim_of
+from spindle.journal.backends.postgres_queries import digest, escape_text, escape_values, to_row, unescape_text
+from spindle.journal.entries import to_claim
 from tests.journal.sample_calls import intent
 
 texts = st.text(st.characters(codec=None) | st.sampled_from("\\\0u0\ud800"), max_size=12)
@@ -12,27 +12,27 @@ texts = st.text(st.characters(codec=None) | st.sampled_from("\\\0u0\ud800"), max
 
 @given(text=texts)
 def test_any_text_comes_back_from_text_that_a_server_takes(text: str) -> None:
-    stored = stored_text(text)
+    stored = escape_text(text)
 
-    assert loaded_text(stored) == text
+    assert unescape_text(stored) == text
     assert "\0" not in stored
     stored.encode()
 
 
 @given(one=texts, other=texts)
 def test_two_texts_are_stored_alike_only_if_they_are_the_same(one: str, other: str) -> None:
-    assert (stored_text(one) == stored_text(other)) == (one == other)
+    assert (escape_text(one) == escape_text(other)) == (one == other)
     assert (digest(one) == digest(other)) == (one == other)
 
 
 def test_plain_text_is_stored_as_it_is() -> None:
-    assert stored_text("café 😀 'quoted' \n") == "café 😀 'quoted' \n"
+    assert escape_text("café 😀 'quoted' \n") == "café 😀 'quoted' \n"
 
 
 @given(text=texts)
 def test_a_row_comes_back_and_its_json_is_stored_as_json(text: str) -> None:
-    row = claim_of(intent("a", tool=text, session_id=text, args={text: "back\\slash"})).row
-    stored = stored_values(row)
+    row = to_claim(intent("a", tool=text, session_id=text, args={text: "back\\slash"})).row
+    stored = escape_values(row)
 
-    assert loaded_row(stored) == row
+    assert to_row(stored) == row
     assert row.args in stored

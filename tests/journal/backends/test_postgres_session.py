@@ -3,7 +3,7 @@
 import pytest
 
 from spindle.errors import UsageError
-from spindle.journal.backends.postgres_session import checked_address
+from spindle.journal.backends.postgres_session import parse_address
 from spindle.journal.journal import Journal
 
 
@@ -20,7 +20,7 @@ from spindle.journal.journal import Journal
     ],
 )
 def test_an_address_names_the_place_and_not_the_password(dsn: str, name: str) -> None:
-    address = checked_address(dsn)
+    address = parse_address(dsn)
 
     assert str(address) == name
     assert "secret" not in repr(address)
@@ -60,6 +60,6 @@ def test_what_is_no_dsn_is_refused_without_repeating_it(wrong: str) -> None:
 
 
 def test_a_password_is_masked_in_each_of_its_spellings() -> None:
-    address = checked_address("postgresql://ada:p%40ss%20word@host/db")
+    address = parse_address("postgresql://ada:p%40ss%20word@host/db")
 
-    assert address.masked("p@ss word, p%40ss%20word, pass") == "***, ***, pass"
+    assert address.redact("p@ss word, p%40ss%20word, pass") == "***, ***, pass"

@@ -12,7 +12,7 @@ class Hand:
     """A worker that does nothing, and remembers."""
 
     def __init__(self, *, takes: int = 100) -> None:
-        self.is_ours = True
+        self.is_own_process = True
         self.taken: list[object] = []
         self.left = 0
         self._takes = takes
@@ -24,14 +24,14 @@ class Hand:
     def withdraw(self, ticket: object) -> bool:
         return ticket == "in time"
 
-    def leave(self, farewell: object = None) -> None:
-        del farewell
+    def remove_user(self, close_request: object = None) -> None:
+        del close_request
         self.left += 1
 
 
 def lent(*hands: Hand) -> SharedWorkerHandle[Hand]:
     row = iter(hands)
-    return SharedWorkerHandle(lambda: next(row), closed=lambda: JournalError("closed"))
+    return SharedWorkerHandle(lambda: next(row), closed_error=lambda: JournalError("closed"))
 
 
 def test_a_worker_is_borrowed_with_the_first_ticket_and_kept() -> None:
@@ -70,7 +70,7 @@ def test_a_worker_of_the_parent_is_not_left_by_a_forked_child() -> None:
     hand = Hand()
     loan = lent(hand)
     loan.submit("a")
-    hand.is_ours = False
+    hand.is_own_process = False
 
     assert loan.close() is None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spindle.journal.backends.sqlite_database import APPLICATION_ID, MIGRATIONS, connect, create, migrate, version_of
+from spindle.journal.backends.sqlite_database import APPLICATION_ID, MIGRATIONS, connect, create, get_version, migrate
 
 STEPS = [
     *MIGRATIONS,
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_new_file_has_our_mark_and_the_newest_version(path: Path) -> None:
     with closing(connect(path)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-        assert version_of(connection) == len(MIGRATIONS)
+        assert get_version(connection) == len(MIGRATIONS)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -35,7 +35,7 @@ def test_an_older_file_sees_only_the_steps_it_has_not_seen(path: Path) -> None:
         migrate(connection, STEPS)
         migrate(connection, STEPS)
 
-        assert version_of(connection) == len(STEPS)
+        assert get_version(connection) == len(STEPS)
         assert connection.execute("SELECT count(colour) FROM calls").fetchone() == (0,)
 
 
@@ -45,10 +45,10 @@ def test_a_step_that_fails_leaves_the_version_before_it(path: Path) -> None:
         with pytest.raises(sqlite3.OperationalError):
             migrate(connection, broken)
 
-        assert version_of(connection) == len(STEPS) - 1
+        assert get_version(connection) == len(STEPS) - 1
         assert not connection.in_transaction
         migrate(connection, STEPS)
-        assert version_of(connection) == len(STEPS)
+        assert get_version(connection) == len(STEPS)
 
 
 def test_a_draft_that_a_crash_left_behind_is_no_hindrance(tmp_path: Path) -> None:
@@ -58,5 +58,5 @@ def test_a_draft_that_a_crash_left_behind_is_no_hindrance(tmp_path: Path) -> Non
     create(path)
 
     with closing(connect(path)) as connection:
-        assert version_of(connection) == len(MIGRATIONS)
+        assert get_version(connection) == len(MIGRATIONS)
     assert [near.name for near in tmp_path.iterdir()] == ["journal.db"]

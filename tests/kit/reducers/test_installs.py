@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spindle.kit.reducers.installs import install_noise
+from spindle.kit.reducers.installs import get_install_noise
 
 Shell = Callable[..., Any]
 Need = Callable[[str], None]
@@ -184,7 +184,7 @@ def test_cargo_says_what_it_installed_and_what_did_not_compile(shell: Shell, tmp
     ],
 )
 def test_an_install_is_known(command: str) -> None:
-    assert install_noise(command)
+    assert get_install_noise(command)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_an_install_is_known(command: str) -> None:
     ],
 )
 def test_another_command_is_not_taken_for_an_install(command: str) -> None:
-    assert install_noise(command) is None
+    assert get_install_noise(command) is None
 
 
 def test_of_a_very_long_install_what_it_did_stays(shell: Shell) -> None:

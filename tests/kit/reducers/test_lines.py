@@ -1,6 +1,12 @@
 import pytest
 
-from spindle.kit.reducers.lines import MAX_COMMAND_CHARS, bare, plain_words, program, words_after_cd
+from spindle.kit.reducers.lines import (
+    MAX_COMMAND_CHARS,
+    drop_options,
+    get_program,
+    split_command,
+    split_command_after_cd,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +35,7 @@ from spindle.kit.reducers.lines import MAX_COMMAND_CHARS, bare, plain_words, pro
     ],
 )
 def test_one_plain_command_is_told_from_more(command: str, words: list[str] | None) -> None:
-    assert plain_words(command) == words
+    assert split_command(command) == words
 
 
 @pytest.mark.parametrize(
@@ -44,10 +50,10 @@ def test_one_plain_command_is_told_from_more(command: str, words: list[str] | No
     ],
 )
 def test_changing_into_a_folder_first_may_be_looked_through(command: str, words: list[str] | None) -> None:
-    assert words_after_cd(command) == words
+    assert split_command_after_cd(command) == words
 
 
 def test_the_program_is_named_without_its_folder_and_options_are_told_from_words() -> None:
-    assert program(["/usr/bin/git", "status"]) == "git"
-    assert program([]) == ""
-    assert bare(["+nightly", "-v", "test", "--x=1", "y"]) == ["test", "y"]
+    assert get_program(["/usr/bin/git", "status"]) == "git"
+    assert get_program([]) == ""
+    assert drop_options(["+nightly", "-v", "test", "--x=1", "y"]) == ["test", "y"]

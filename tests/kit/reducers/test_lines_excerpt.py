@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.kit.reducers.lines import HEAD_LINES, MAX_CHARS, TAIL_LINES, excerpt
+from spindle.kit.reducers.lines import HEAD_LINES, MAX_CHARS, TAIL_LINES, truncate_middle
 
 long_texts = st.lists(st.text(max_size=300) | st.integers(0, 9000).map("x".__mul__), max_size=200).map("\n".join)
 
@@ -13,7 +13,7 @@ long_texts = st.lists(st.text(max_size=300) | st.integers(0, 9000).map("x".__mul
 def test_a_text_up_to_the_limit_is_the_same_object() -> None:
     text = "x" * MAX_CHARS
 
-    assert excerpt(text) is text
+    assert truncate_middle(text) is text
 
 
 def test_a_long_text_is_its_head_and_its_tail_with_a_true_word_about_the_middle(shell: Callable[..., Any]) -> None:
@@ -37,7 +37,9 @@ def test_a_failed_command_keeps_more_of_its_end(shell: Callable[..., Any]) -> No
 def test_head_and_tail_never_overlap() -> None:
     for count in range(50, 70):
         lines = [f"line {n} " + "x" * 400 for n in range(count)]
-        seen = [line.split(" ")[1] for line in excerpt("\n".join(lines)).split("\n") if line.startswith("line ")]
+        seen = [
+            line.split(" ")[1] for line in truncate_middle("\n".join(lines)).split("\n") if line.startswith("line ")
+        ]
         assert len(seen) == len(set(seen))
         assert len(seen) == min(count, HEAD_LINES + TAIL_LINES)
 
@@ -46,7 +48,7 @@ def test_head_and_tail_never_overlap() -> None:
 def test_a_single_long_line_is_cut_in_its_middle(length: int) -> None:
     text = "start " + "x" * (length - 10) + " end"
 
-    short = excerpt(text)
+    short = truncate_middle(text)
 
     assert len(short) <= len(text)
     assert short.startswith("start ")
@@ -59,7 +61,7 @@ def test_a_single_long_line_is_cut_in_its_middle(length: int) -> None:
 def test_short_lines_beside_a_long_one_stay_whole() -> None:
     text = "\n".join(["first", "x" * 50_000, "last"])
 
-    first, cut, last = excerpt(text).split("\n")
+    first, cut, last = truncate_middle(text).split("\n")
 
     assert (first, last) == ("first", "last")
     assert len(cut) < MAX_CHARS + 100
@@ -67,9 +69,9 @@ def test_short_lines_beside_a_long_one_stay_whole() -> None:
 
 @given(long_texts, st.booleans())
 def test_an_excerpt_is_never_longer_and_always_the_same(text: str, failed: bool) -> None:
-    short = excerpt(text, failed=failed)
+    short = truncate_middle(text, failed=failed)
 
     assert len(short) <= len(text)
-    assert short == excerpt(text, failed=failed)
+    assert short == truncate_middle(text, failed=failed)
     if len(text) > MAX_CHARS + 3000:
         assert len(short) <= MAX_CHARS + 62 * 60

@@ -1,30 +1,29 @@
 import re
 
-from spindle.kit.reducers.lines import Noise, matching, without_noise
+from spindle.kit.reducers.lines import NoiseFilter, drop_noise, find_matching
 
-DOTS = Noise(lambda lines: matching(lines, re.compile(r"\.+$")), "dots")
+DOTS = NoiseFilter(lambda lines: find_matching(lines, re.compile(r"\.+$")), "dots")
 
 
 def test_what_is_left_out_is_counted() -> None:
     assert (
-        without_noise("." * 40 + "\n" + "." * 40 + "\n\nend\n", DOTS, failed=False)
-        == "end\n[left out: 2 lines of dots]"
+        drop_noise("." * 40 + "\n" + "." * 40 + "\n\nend\n", DOTS, failed=False) == "end\n[left out: 2 lines of dots]"
     )
-    assert without_noise("." * 40 + "\nend\n", DOTS, failed=False) == "end\n[left out: 1 line of dots]"
+    assert drop_noise("." * 40 + "\nend\n", DOTS, failed=False) == "end\n[left out: 1 line of dots]"
 
 
 def test_leaving_out_too_little_leaves_everything() -> None:
     for text in (".\nend", "end", "", "a\n\nb"):
-        assert without_noise(text, DOTS, failed=False) == text
+        assert drop_noise(text, DOTS, failed=False) == text
 
 
 def test_output_of_another_program_is_not_touched() -> None:
-    assert without_noise("text", Noise(lambda lines: None, "dots"), failed=False) is None
+    assert drop_noise("text", NoiseFilter(lambda lines: None, "dots"), failed=False) is None
 
 
 def test_a_failed_install_keeps_its_last_lines_whatever_they_are() -> None:
-    install = Noise(DOTS.find, "dots", re.compile("error"))
+    install = NoiseFilter(DOTS.find, "dots", re.compile("error"))
     text = "\n".join(["." * 9] * 100)
 
-    assert without_noise(text, install, failed=True) == "\n".join(["." * 9] * 20 + ["[left out: 80 lines of dots]"])
-    assert without_noise(text, DOTS, failed=True) == "[left out: 100 lines of dots]"
+    assert drop_noise(text, install, failed=True) == "\n".join(["." * 9] * 20 + ["[left out: 80 lines of dots]"])
+    assert drop_noise(text, DOTS, failed=True) == "[left out: 100 lines of dots]"

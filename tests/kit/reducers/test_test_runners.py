@@ -1,6 +1,6 @@
 import pytest
 
-from spindle.kit.reducers.test_runners import run_noise
+from spindle.kit.reducers.test_runners import get_test_noise
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from spindle.kit.reducers.test_runners import run_noise
     ],
 )
 def test_a_run_of_tests_is_known(command: str) -> None:
-    assert run_noise(command)
+    assert get_test_noise(command)
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_a_run_of_tests_is_known(command: str) -> None:
     ],
 )
 def test_another_command_is_not_taken_for_one(command: str) -> None:
-    assert run_noise(command) is None
+    assert get_test_noise(command) is None

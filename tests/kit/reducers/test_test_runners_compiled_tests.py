@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spindle.kit.reducers.test_runners import cargo_noise, go_noise
+from spindle.kit.reducers.test_runners import find_cargo_noise, find_go_noise
 
 Shell = Callable[..., Any]
 Need = Callable[[str], None]
@@ -80,6 +80,6 @@ def test_go_keeps_failures_and_packages_and_drops_what_passes(shell: Shell, tmp_
 
 
 def test_what_neither_of_them_printed_is_not_recognised() -> None:
-    for noise in (cargo_noise, go_noise):
+    for noise in (find_cargo_noise, find_go_noise):
         assert noise([]) is None
         assert noise(["   Compiling thing", "=== RUN   TestGood"]) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spindle.kit.reducers.test_runners import jest_noise, script_noise, vitest_noise
+from spindle.kit.reducers.test_runners import find_jest_noise, find_script_noise, find_vitest_noise
 
 Shell = Callable[..., Any]
 
@@ -76,6 +76,6 @@ def test_vitest_keeps_failures_and_drops_what_passes(shell: Shell, tmp_path: Pat
 
 
 def test_what_neither_of_them_printed_is_not_recognised() -> None:
-    for noise in (jest_noise, vitest_noise, script_noise):
+    for noise in (find_jest_noise, find_vitest_noise, find_script_noise):
         assert noise([]) is None
         assert noise(["Tests: some", "PASS everything", "✓ fine"]) is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spindle.kit.reducers.test_runners import pytest_noise, unittest_noise
+from spindle.kit.reducers.test_runners import find_pytest_noise, find_unittest_noise
 
 Shell = Callable[..., Any]
 
@@ -166,6 +166,6 @@ def test_unittest_keeps_its_failures_and_its_end(shell: Shell, tmp_path: Path, o
 
 
 def test_what_neither_of_them_printed_is_not_recognised() -> None:
-    assert pytest_noise(["12 passengers in 3 cars"]) is None
-    assert pytest_noise([]) is None
-    assert unittest_noise(["Ran out of memory"]) is None
+    assert find_pytest_noise(["12 passengers in 3 cars"]) is None
+    assert find_pytest_noise([]) is None
+    assert find_unittest_noise(["Ran out of memory"]) is None

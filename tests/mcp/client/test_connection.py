@@ -10,7 +10,7 @@ from anyio import wait_all_tasks_blocked
 
 from spindle import Err, Ok, ToolContext
 from spindle.errors import UnknownServerError, UpstreamError, UpstreamRequiredError
-from spindle.mcp.client.lifecycle import Opener
+from spindle.mcp.client.lifecycle import SessionFactory
 from spindle.mcp.client.servers import McpServers
 from spindle.mcp.spec import ServerSpec
 from tests.mcp.upstreams import IN_TIME, HandClock, Heard, call, changed_to, connected, hostile, is_alive
@@ -273,7 +273,7 @@ async def test_closing_while_the_protocol_is_loaded_starts_nothing(
 ) -> None:
     loading, go_on = anyio.Event(), anyio.Event()
 
-    async def load(_: Opener) -> None:
+    async def load(_: SessionFactory) -> None:
         loading.set()
         await go_on.wait()
 
@@ -281,7 +281,7 @@ async def test_closing_while_the_protocol_is_loaded_starts_nothing(
         await wait_all_tasks_blocked()  # by now it is being closed
         go_on.set()
 
-    monkeypatch.setattr(Opener, "load", load)
+    monkeypatch.setattr(SessionFactory, "load", load)
     log = tmp_path / "log"
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks, McpServers([hostile(log=log, required=True)]):

@@ -9,7 +9,7 @@ import pytest
 
 from spindle import Call, Err, Executor, Ok, ToolContext
 from spindle.capabilities import Secret
-from spindle.mcp.client.forwarding import Given
+from spindle.mcp.client.forwarding import HeaderMapping
 from spindle.mcp.spec import ServerSpec
 from tests.mcp.upstreams import call, connected, hostile, serving
 
@@ -37,7 +37,7 @@ def web(url: str, **more: Any) -> ServerSpec:
     return ServerSpec(name="e", url=url, **more)
 
 
-def of_the_user(server: str, ctx: ToolContext) -> Given:
+def of_the_user(server: str, ctx: ToolContext) -> HeaderMapping:
     return {"X-Team": f"{server}-{ctx.session_id}"}
 
 
@@ -64,7 +64,7 @@ async def test_each_call_brings_its_own_headers_also_beside_others(
 
 
 async def test_a_secret_among_them_is_masked_in_what_comes_back(url: str) -> None:
-    async def signed(server: str, ctx: ToolContext) -> Given:
+    async def signed(server: str, ctx: ToolContext) -> HeaderMapping:
         return {"Authorization": Secret("Bearer t0p-s3cret-of-ann")}
 
     async with connected(web(url), headers=signed) as servers:
@@ -102,7 +102,7 @@ async def test_what_no_request_can_carry_is_not_sent(url: str) -> None:
 
 
 async def test_who_cannot_give_them_fails_the_call_and_says_nothing_of_why(url: str) -> None:
-    def broken(server: str, ctx: ToolContext) -> Given:
+    def broken(server: str, ctx: ToolContext) -> HeaderMapping:
         raise RuntimeError("t0p-s3cret")
 
     async with connected(web(url), headers=broken) as servers:
@@ -113,7 +113,7 @@ async def test_who_cannot_give_them_fails_the_call_and_says_nothing_of_why(url: 
 
 
 async def test_over_a_pipe_there_are_none() -> None:
-    def never(server: str, ctx: ToolContext) -> Given:
+    def never(server: str, ctx: ToolContext) -> HeaderMapping:
         raise AssertionError("nobody needs them")
 
     async with connected(hostile(), headers=never) as servers:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.mcp.client.link import BoundedLines, Tail, TooLong
+from spindle.mcp.client.link import BoundedLines, OversizedLine, TailBuffer
 
 
 @given(st.lists(st.binary(max_size=30)), st.integers(1, 20))
@@ -29,7 +29,7 @@ def test_a_line_is_given_or_counted(length: int, size: int) -> None:
     if length <= 1_000:
         assert first == b"x" * length
     else:
-        assert isinstance(first, TooLong)
+        assert isinstance(first, OversizedLine)
         assert first.size == length
 
 
@@ -48,13 +48,13 @@ def test_the_request_a_dropped_answer_belongs_to_is_known(order: tuple[str, ...]
     line = json.dumps({name: parts[name] for name in order}).encode() + b"\n"
     (found,) = BoundedLines(1_000).feed(line)
 
-    assert isinstance(found, TooLong)
+    assert isinstance(found, OversizedLine)
     assert found.request_id() == request_id
 
 
 @given(st.lists(st.binary(max_size=50)))
 def test_a_tail_is_the_end(chunks: list[bytes]) -> None:
-    tail = Tail(40)
+    tail = TailBuffer(40)
     for chunk in chunks:
         tail.feed(chunk)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spindle.mcp.client.session import only_tools
+from spindle.mcp.client.session import keep_valid_tools
 
 FINE: dict[str, Any] = {"name": "fine", "inputSchema": {"type": "object"}}
 LISTINGS: dict[str, dict[str, Any]] = {
@@ -22,13 +22,13 @@ LISTINGS: dict[str, dict[str, Any]] = {
 def test_what_is_no_tool_is_left_out_and_told(version: str, odd: Any) -> None:
     told: list[str] = []
 
-    assert only_tools([FINE, odd, FINE], LISTINGS[version], version, told.append) == [FINE, FINE]
+    assert keep_valid_tools([FINE, odd, FINE], LISTINGS[version], version, told.append) == [FINE, FINE]
     assert len(told) == 1
 
 
 def test_a_type_that_is_left_out_where_there_must_be_one_means_an_object() -> None:
     tool: dict[str, Any] = {"name": "t", "inputSchema": {}, "outputSchema": {"$ref": "#/$defs/a", "$defs": {"a": {}}}}
-    (mended,) = only_tools([tool], LISTINGS["2025-11-25"], "2025-11-25", pytest.fail)
+    (mended,) = keep_valid_tools([tool], LISTINGS["2025-11-25"], "2025-11-25", pytest.fail)
 
     assert mended["inputSchema"] == {"type": "object"}
     assert mended["outputSchema"]["type"] == "object"
@@ -37,4 +37,4 @@ def test_a_type_that_is_left_out_where_there_must_be_one_means_an_object() -> No
 def test_a_result_that_may_be_any_value_stays_so() -> None:
     tool: dict[str, Any] = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {"enum": [1, 2]}}
 
-    assert only_tools([tool], LISTINGS["2026-07-28"], "2026-07-28", pytest.fail) == [tool]
+    assert keep_valid_tools([tool], LISTINGS["2026-07-28"], "2026-07-28", pytest.fail) == [tool]

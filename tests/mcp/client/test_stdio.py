@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.mcp.client.stdio import INHERITED, Scratch, environment, program
+from spindle.mcp.client.stdio import INHERITED, ScratchDirectory, build_environment, find_program
 from spindle.mcp.spec import ServerSpec
 
 OWN = {
@@ -22,7 +22,7 @@ OWN = {
 
 def made(**given: object) -> dict[str, str]:
     spec = ServerSpec(name="s", command="x", **given)  # pyright: ignore[reportArgumentType]
-    return environment(spec, OWN, {"HOME": "/scratch"}, {})
+    return build_environment(spec, OWN, {"HOME": "/scratch"}, {})
 
 
 def test_only_plain_variables_and_a_home_of_its_own_get_through() -> None:
@@ -40,7 +40,7 @@ def test_who_is_given_a_home_finds_what_is_kept_there(given: dict[str, object]) 
     spec = ServerSpec(name="s", command="x", **given)  # pyright: ignore[reportArgumentType]
     scratch = {"HOME": "/scratch", "XDG_CACHE_HOME": "/scratch/.cache", "TMPDIR": "/scratch/tmp"}
 
-    assert environment(spec, OWN | {"LANG": "C"}, scratch, {}) == {
+    assert build_environment(spec, OWN | {"LANG": "C"}, scratch, {}) == {
         "PATH": "/bin",
         "LANG": "C",
         "HOME": "/her/home",
@@ -55,25 +55,25 @@ def test_a_pattern_does_not_cover_what_looks_secret() -> None:
 def test_secrets_come_last() -> None:
     spec = ServerSpec(name="s", command="x", env_secrets={"API_KEY": "shop/key"})
 
-    assert environment(spec, {}, {}, {"API_KEY": "hush"}) == {"API_KEY": "hush"}
+    assert build_environment(spec, {}, {}, {"API_KEY": "hush"}) == {"API_KEY": "hush"}
 
 
 @given(st.dictionaries(st.text("ABKEYTOKNSRP_", min_size=1, max_size=8), st.text(max_size=5)))
 def test_nothing_undeclared_gets_through(own: dict[str, str]) -> None:
     spec = ServerSpec(name="s", command="x")
 
-    assert environment(spec, own, {}, {}).keys() <= set(INHERITED)
+    assert build_environment(spec, own, {}, {}).keys() <= set(INHERITED)
 
 
 def test_a_functions_body_is_no_value() -> None:
     spec = ServerSpec(name="s", command="x", env_passthrough=("EVIL",))
 
-    assert environment(spec, {"EVIL": "() { :; }; echo hi"}, {}, {}) == {}
+    assert build_environment(spec, {"EVIL": "() { :; }; echo hi"}, {}, {}) == {}
 
 
 def test_a_scratch_folder_is_private_stays_the_same_and_goes() -> None:
-    scratch = Scratch()
-    first, second = scratch.variables(), scratch.variables()
+    scratch = ScratchDirectory()
+    first, second = scratch.create(), scratch.create()
 
     assert first == second
     assert Path(first["HOME"]).stat().st_mode & 0o077 == 0
@@ -86,7 +86,7 @@ def test_a_program_is_looked_up_on_the_servers_own_path(tmp_path: Path) -> None:
     tool.write_text("#!/bin/sh\n")
     tool.chmod(0o755)
 
-    assert program("tool", {"PATH": str(tmp_path)}, None) == str(tool)
-    assert program("tool", {"PATH": "/nowhere"}, None) is None
-    assert program("./tool", {"PATH": ""}, str(tmp_path)) == "./tool"
-    assert program(str(tool), {}, None) == str(tool)
+    assert find_program("tool", {"PATH": str(tmp_path)}, None) == str(tool)
+    assert find_program("tool", {"PATH": "/nowhere"}, None) is None
+    assert find_program("./tool", {"PATH": ""}, str(tmp_path)) == "./tool"
+    assert find_program(str(tool), {}, None) == str(tool)

@@ -5,27 +5,27 @@ from typing import Any
 import pytest
 
 from spindle.errors import InvalidToolError
-from spindle.mcp.client.tools import output_check
+from spindle.mcp.client.tools import build_output_check
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 
 
 def test_what_fits_passes() -> None:
-    assert output_check(POINT, tool="t")({"x": 1}, True) is None
+    assert build_output_check(POINT, tool="t")({"x": 1}, True) is None
 
 
 @pytest.mark.parametrize("value", [{"x": "one"}, {}, [1], None], ids=repr)
 def test_what_does_not_fit_is_said(value: Any) -> None:
-    assert "output schema" in (output_check(POINT, tool="t")(value, True) or "")
+    assert "output schema" in (build_output_check(POINT, tool="t")(value, True) or "")
 
 
 def test_what_is_missing_is_said() -> None:
-    assert "no structured content" in (output_check(POINT, tool="t")(None, False) or "")
+    assert "no structured content" in (build_output_check(POINT, tool="t")(None, False) or "")
 
 
 @pytest.mark.parametrize(("schema", "value"), [({"type": "array"}, [1]), ({"type": "null"}, None), ({}, 3)], ids=repr)
 def test_a_result_may_be_any_value(schema: dict[str, Any], value: Any) -> None:
-    assert output_check(schema, tool="t")(value, True) is None
+    assert build_output_check(schema, tool="t")(value, True) is None
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_a_result_may_be_any_value(schema: dict[str, Any], value: Any) -> None:
 )
 def test_a_schema_that_cannot_be_used_is_refused_at_once(schema: dict[str, Any]) -> None:
     with pytest.raises(InvalidToolError) as caught:
-        output_check(schema, tool="t")
+        build_output_check(schema, tool="t")
 
     assert caught.value.field == "output_schema"

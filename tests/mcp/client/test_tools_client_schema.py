@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spindle.mcp.client.tools import with_defs
+from spindle.mcp.client.tools import rename_definitions
 from spindle.tools import RawSchema
 
 
@@ -13,7 +13,7 @@ def test_definitions_and_what_refers_to_them_are_moved() -> None:
         "definitions": {"x": {"anyOf": [{"$ref": "#/definitions/y"}]}, "y": {"type": "integer"}},
     }
 
-    assert with_defs(schema) == {
+    assert rename_definitions(schema) == {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/x"}, "definitions": {"type": "string"}, "$ref": {"type": "string"}},
         "$defs": {"x": {"anyOf": [{"$ref": "#/$defs/y"}]}, "y": {"type": "integer"}},
@@ -26,7 +26,7 @@ def test_the_moved_schema_means_the_same() -> None:
         "properties": {"a": {"$ref": "#/definitions/x"}},
         "definitions": {"x": {"enum": ["one"]}},
     }
-    validate = RawSchema(with_defs(schema), tool="t").validate
+    validate = RawSchema(rename_definitions(schema), tool="t").validate
 
     assert validate({"a": "one"}) == {"a": "one"}
 
@@ -39,13 +39,13 @@ def test_data_that_looks_like_a_reference_is_left_alone() -> None:
         "definitions": {"x": {}},
     }
 
-    assert with_defs(schema)["properties"]["a"] == {"default": data, "enum": [data]}
+    assert rename_definitions(schema)["properties"]["a"] == {"default": data, "enum": [data]}
 
 
 def test_a_schema_that_has_both_is_left_alone() -> None:
     schema: dict[str, Any] = {"type": "object", "definitions": {"x": {}}, "$defs": {"x": {}}}
 
-    assert with_defs(schema) == schema
+    assert rename_definitions(schema) == schema
 
 
 def test_a_deep_schema_is_no_trouble() -> None:
@@ -53,4 +53,4 @@ def test_a_deep_schema_is_no_trouble() -> None:
     for _ in range(600):
         deep = {"properties": {"a": deep}}
 
-    assert "$defs" in with_defs({"type": "object", "definitions": {"x": deep}})
+    assert "$defs" in rename_definitions({"type": "object", "definitions": {"x": deep}})

@@ -8,7 +8,7 @@ import pytest
 
 from spindle import Gate
 from spindle.errors import GateAbortedError, InvalidGateResolutionError
-from spindle.mcp.server.elicitation import form_of, key_of, settle
+from spindle.mcp.server.elicitation import apply_answer, build_form, get_key
 
 
 @dataclass
@@ -26,7 +26,7 @@ def gate(schema: Any = None, payload: Any = None, reason: str = "order") -> Gate
 
 
 def form(asked: Gate) -> dict[str, Any]:
-    params = form_of(asked).params
+    params = build_form(asked).params
     assert isinstance(params, types.ElicitRequestFormParams)
     return dict(params.requested_schema)
 
@@ -68,21 +68,21 @@ def test_a_flat_object_becomes_a_form_of_its_fields() -> None:
 
 def test_an_answer_arrives_as_the_schema_gives_it() -> None:
     asked = gate(Order)
-    settle(asked, accept({"size": "large", "count": "3"}))
+    apply_answer(asked, accept({"size": "large", "count": "3"}))
 
     assert asked.outcome() == Order(size="large", count=3)
 
 
 def test_a_single_value_is_taken_out_of_its_field() -> None:
     asked = gate(int)
-    settle(asked, accept({"answer": 7}))
+    apply_answer(asked, accept({"answer": 7}))
 
     assert asked.outcome() == 7
 
 
 def test_an_answer_that_does_not_fit_rejects_the_gate() -> None:
     asked = gate({"type": "integer"})
-    settle(asked, accept({"answer": "seven"}))
+    apply_answer(asked, accept({"answer": "seven"}))
 
     with pytest.raises(InvalidGateResolutionError):
         asked.outcome()
@@ -91,7 +91,7 @@ def test_an_answer_that_does_not_fit_rejects_the_gate() -> None:
 @pytest.mark.parametrize(("action", "error"), [("decline", PermissionError), ("cancel", GateAbortedError)])
 def test_a_user_may_say_no(action: Literal["decline", "cancel"], error: type[Exception]) -> None:
     asked = gate()
-    settle(asked, types.ElicitResult(action=action))
+    apply_answer(asked, types.ElicitResult(action=action))
 
     with pytest.raises(error):
         asked.outcome()
@@ -109,9 +109,9 @@ def test_a_user_may_say_no(action: Literal["decline", "cancel"], error: type[Exc
     ids=["none", "question", "facts", "text", "hostile"],
 )
 def test_the_message_says_what_is_asked(payload: Any, message: str) -> None:
-    assert form_of(gate(payload=payload)).params.message.startswith(message)
+    assert build_form(gate(payload=payload)).params.message.startswith(message)
 
 
 @pytest.mark.parametrize(("reason", "key"), [("user_name", "user_name"), ("may I?", "answer"), ("9", "answer")])
 def test_a_question_is_named_by_its_reason_where_that_is_a_name(reason: str, key: str) -> None:
-    assert key_of(gate(reason=reason)) == key
+    assert get_key(gate(reason=reason)) == key

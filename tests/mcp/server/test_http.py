@@ -14,7 +14,14 @@ from mcp.client.streamable_http import streamable_http_client
 
 from spindle import Executor, ToolFilter, ToolRegistry, tool
 from spindle.errors import UsageError
-from spindle.mcp.server.http import HttpSettings, IdleTimeoutProtocol, caller_of, http_app, is_loopback, token_hash
+from spindle.mcp.server.http import (
+    HttpSettings,
+    IdleTimeoutProtocol,
+    http_app,
+    identify_caller,
+    is_loopback,
+    token_hash,
+)
 from spindle.mcp.server.serve import serve_http
 from spindle.mcp.server.tool_server import ToolServer
 
@@ -49,7 +56,7 @@ def filter_of(profile: str | None) -> ToolFilter | None:
 @asynccontextmanager
 async def served(**door: Any) -> AsyncGenerator[str]:
     registry = ToolRegistry([lines, write])
-    server = ToolServer(Executor(registry), registry, identify=caller_of, filter_of=filter_of)
+    server = ToolServer(Executor(registry), registry, identify=identify_caller, filter_of=filter_of)
     where = HttpSettings(port=0, **door)
     app = http_app(server, where, health=lambda: {"tools": len(registry)})
     address: list[str] = []
@@ -75,7 +82,7 @@ async def served(**door: Any) -> AsyncGenerator[str]:
 async def at_the_door(**door: Any) -> AsyncGenerator[httpx.AsyncClient]:
     """A client of the application alone, for those who do not come in."""
     registry = ToolRegistry([lines, write])
-    app = http_app(ToolServer(Executor(registry), registry, identify=caller_of), HttpSettings(**door))
+    app = http_app(ToolServer(Executor(registry), registry, identify=identify_caller), HttpSettings(**door))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         yield http
 

@@ -143,8 +143,8 @@ async def test_names_that_only_begin_like_ours_are_refused() -> None:
 
 
 def test_a_server_is_called_by_the_address_it_listens_on() -> None:
-    allowed = HttpSettings(host="10.0.0.7", tokens=TOKENS).security().allowed_hosts
-    everywhere = HttpSettings(host="0.0.0.0", tokens=TOKENS).security().allowed_hosts
+    allowed = HttpSettings(host="10.0.0.7", tokens=TOKENS).build_security().allowed_hosts
+    everywhere = HttpSettings(host="0.0.0.0", tokens=TOKENS).build_security().allowed_hosts
 
     assert {"10.0.0.7", "10.0.0.7:*"} <= set(allowed)
     assert not any(each.startswith("0.0.0.0") for each in everywhere)
@@ -214,14 +214,14 @@ async def test_the_health_page_says_to_everybody_that_something_is_wrong() -> No
 
 async def test_a_session_id_is_not_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    real = ToolServer._session  # pyright: ignore[reportPrivateUsage]  what is handed to the journal
+    real = ToolServer._get_session  # pyright: ignore[reportPrivateUsage]  what is handed to the journal
 
     def noted(self: ToolServer, ctx: Any) -> Any:
         session = real(self, ctx)
         seen.append(session.key)
         return session
 
-    monkeypatch.setattr(ToolServer, "_session", noted)
+    monkeypatch.setattr(ToolServer, "_get_session", noted)
     async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
         session = await session_of(http, address, WRITER)
         headers = {**bearer(WRITER), "mcp-session-id": session}

@@ -11,7 +11,7 @@ from mcp.client.client import Client
 
 from spindle import Backends, Capabilities, Events, Gate, ToolContext, tool
 from spindle.mcp.server import peer
-from spindle.mcp.server.sessions import Session
+from spindle.mcp.server.sessions import McpSession
 from tests.mcp.asking_clients import LEGACY, MODERN, Asked, connected
 
 pytestmark = pytest.mark.anyio
@@ -121,10 +121,10 @@ class Waiting:
 async def test_progress_goes_to_the_request_that_waits_now_if_it_wants_any() -> None:
     events = Events()
     ctx, lines = ToolContext(events=events), peer.ClientNotifier(events)
-    session = Session("alice", None, lists_artifacts=True)
+    session = McpSession("alice", None, lists_artifacts=True)
     first, second, third = Waiting({"progress_token": 1}), Waiting({}), Waiting({"progress_token": 2})
     for request, message in ((first, "one"), (second, "two"), (third, "three")):
-        async with lines.to(cast("Any", request), session):
+        async with lines.send_to(cast("Any", request), session):
             ctx.progress(message, percent=10)
 
     assert first.heard == [(10, 100, "one")]
@@ -196,7 +196,7 @@ async def test_a_plain_function_in_its_thread_logs_too(mode: str) -> None:
 
 
 async def test_a_client_that_does_not_listen_holds_up_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer, "LAST_WORDS_SECONDS", 0.01)
+    monkeypatch.setattr(peer, "FLUSH_SECONDS", 0.01)
 
     async def stuck(*_: Any) -> None:
         await anyio.sleep_forever()

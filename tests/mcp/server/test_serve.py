@@ -17,7 +17,7 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from spindle.cli.commands.journal import Journals, Wanted
+from spindle.cli.commands.journal import CallFilter, JournalFiles
 from tests.bounds import wait_until
 from tests.mcp.gateways import IN_TIME, LEGACY, MODERN, PLAIN, SERVERS, code_of, hostile, text_of
 from tests.mcp.serving import COMMAND, serving
@@ -41,7 +41,7 @@ def config(*, stop_seconds: float) -> str:
 
 def recorded(folder: Path, tool: str) -> list[tuple[str, str | None]]:
     """The state and code of each call of a tool in the journal."""
-    found = Journals(folder / "state" / "journal.sqlite").read(Wanted(tool=tool))
+    found = JournalFiles(folder / "state" / "journal.sqlite").read(CallFilter(tool=tool))
     return [(entry.state, entry.code) for entry in found]
 
 

@@ -112,7 +112,7 @@ async def test_every_request_is_waited_for_but_those_that_were_taken_back(ends: 
     is_over = anyio.Event()
 
     async def wait() -> None:
-        await ends.streams.answered()
+        await ends.streams.wait_until_answered()
         is_over.set()
 
     with anyio.fail_after(30):

@@ -3,7 +3,7 @@
 import pytest
 
 from spindle import Artifact, Call, CallOutcome, Executor, Ok, Tool, ToolContext, ToolRegistry, tool
-from spindle.mcp.server.sessions import IDLE_SECONDS, MAX_SESSIONS, Session, Sessions
+from spindle.mcp.server.sessions import IDLE_SECONDS, MAX_SESSIONS, McpSession, McpSessions
 
 pytestmark = pytest.mark.anyio
 
@@ -19,44 +19,44 @@ def outcome(id: str, *, is_reader: bool = False) -> CallOutcome:
     return CallOutcome(id, "lines", "0" * 64, result, from_artifact_tool=is_reader)
 
 
-def a_session(*, lists: bool = True) -> Session:
-    return Session("who", None, lists)
+def a_session(*, lists: bool = True) -> McpSession:
+    return McpSession("who", None, lists)
 
 
 async def test_the_view_is_made_anew_only_when_something_changed() -> None:
     session, base = a_session(), ToolRegistry([add])
 
-    first = session.registry(base, 0)
-    assert session.registry(base, 0) is first
-    assert session.registry(base, 1) is not first
-    second = session.registry(base, 1)
-    assert session.keep(outcome("c1"))
-    assert session.registry(base, 1) is not second
+    first = session.get_registry(base, 0)
+    assert session.get_registry(base, 0) is first
+    assert session.get_registry(base, 1) is not first
+    second = session.get_registry(base, 1)
+    assert session.keep_artifact(outcome("c1"))
+    assert session.get_registry(base, 1) is not second
 
 
 async def test_only_artifacts_are_kept_and_readers_are_not_read_again() -> None:
     session = a_session()
 
-    assert not session.keep(CallOutcome("c1", "add", "0" * 64, Ok("1")))
-    assert not session.keep(outcome("c2", is_reader=True))
+    assert not session.keep_artifact(CallOutcome("c1", "add", "0" * 64, Ok("1")))
+    assert not session.keep_artifact(outcome("c2", is_reader=True))
     assert not session.tool_calls
 
 
 async def test_a_tool_of_the_house_keeps_its_name() -> None:
     mine = Tool(name="artifact_head", description="mine", input_schema={"type": "object"}, handler=lambda *_: "mine")
     session = a_session()
-    session.keep(outcome("c1"))
+    session.keep_artifact(outcome("c1"))
 
-    assert session.registry(ToolRegistry([mine]), 0).get("artifact_head") is mine
+    assert session.get_registry(ToolRegistry([mine]), 0).get("artifact_head") is mine
 
 
 async def test_readers_beyond_the_first_few_can_be_called_unlisted() -> None:
     session = a_session(lists=False)
-    session.keep(outcome("c1"))
-    view = session.registry(ToolRegistry([add]), 0)
+    session.keep_artifact(outcome("c1"))
+    view = session.get_registry(ToolRegistry([add]), 0)
     call = Call("r", "artifact_line_count", {"call_id": "c1"})
 
-    with session.calling():
+    with session.activate():
         [count] = await Executor(view).execute_parallel([call], ToolContext())
 
     assert "artifact_line_count" not in {each["name"] for each in view.to_definitions()}
@@ -66,7 +66,7 @@ async def test_readers_beyond_the_first_few_can_be_called_unlisted() -> None:
 
 async def test_a_session_that_stays_away_is_forgotten() -> None:
     now = 0.0
-    sessions = Sessions(lambda: now)
+    sessions = McpSessions(lambda: now)
     first = sessions.get("a", filter=None, lists_artifacts=True)
     now = IDLE_SECONDS - 1.0
     sessions.get("b", filter=None, lists_artifacts=True)
@@ -78,7 +78,7 @@ async def test_a_session_that_stays_away_is_forgotten() -> None:
 
 
 async def test_there_are_never_too_many_sessions() -> None:
-    sessions = Sessions(lambda: 0.0)
+    sessions = McpSessions(lambda: 0.0)
     for n in range(MAX_SESSIONS + 10):
         sessions.get(str(n), filter=None, lists_artifacts=True)
 
@@ -86,25 +86,25 @@ async def test_there_are_never_too_many_sessions() -> None:
 
 
 async def test_clients_share_a_view_and_its_readers_find_only_what_the_caller_has() -> None:
-    sessions, base = Sessions(), ToolRegistry([add])
+    sessions, base = McpSessions(), ToolRegistry([add])
     first = sessions.get("first", filter=None, lists_artifacts=False)
     second = sessions.get("second", filter=None, lists_artifacts=False)
-    first.keep(outcome("c1"))
-    view = second.registry(base, 0)
+    first.keep_artifact(outcome("c1"))
+    view = second.get_registry(base, 0)
     read = Call("r", "artifact_head", {"call_id": "c1"})
 
-    with first.calling():
+    with first.activate():
         [own] = await Executor(view).execute_parallel([read], ToolContext())
-    with second.calling():
+    with second.activate():
         [stolen] = await Executor(view).execute_parallel([read], ToolContext())
     [nobodys] = await Executor(view).execute_parallel([read], ToolContext())
 
-    assert view is first.registry(base, 0)
+    assert view is first.get_registry(base, 0)
     assert (own.ok, stolen.ok, nobodys.ok) == (True, False, False)
 
 
 async def test_a_client_that_left_is_forgotten() -> None:
-    sessions = Sessions()
+    sessions = McpSessions()
     first = sessions.get("a", filter=None, lists_artifacts=True)
     sessions.forget("a")
     sessions.forget("never seen")
@@ -118,6 +118,6 @@ async def test_of_a_large_result_only_its_artifact_is_kept() -> None:
     shown = "x" * 80_000
     result = CallOutcome("c1", "lines", "0" * 64, Ok(shown, artifact=Artifact.from_text("a\nb\nc")))
 
-    assert session.keep(result)
+    assert session.keep_artifact(result)
     assert shown not in [getattr(kept, name) for kept in session.tool_calls for name in kept.__dataclass_fields__]
     assert [kept.id for kept in session.tool_calls] == ["c1"]

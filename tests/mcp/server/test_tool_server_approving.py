@@ -7,7 +7,7 @@ import pytest
 
 from spindle import Gate, ToolContext, tool
 from spindle.execution import ApprovalRequest
-from spindle.mcp.server.elicitation import form_of
+from spindle.mcp.server.elicitation import build_form
 from spindle.mcp.server.tool_server import approve_by_gate
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ async def question(args: Any) -> str:
     asked: list[str] = []
 
     async def open_gate(gate: Gate) -> Any:
-        asked.append(form_of(gate).params.message)
+        asked.append(build_form(gate).params.message)
         return {"approve": False}
 
     request = ApprovalRequest(tool=erase, args=args, checksum="", ctx=ToolContext(open_gate=open_gate))

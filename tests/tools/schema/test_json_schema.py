@@ -161,7 +161,7 @@ def test_function_calling_schemas_are_refused_with_a_reason_and_hold_after_mendi
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"type": ["object", "null"]}, {"properties": {}}])
 def test_a_schema_of_an_object_is_taken(schema: dict[str, Any]) -> None:
     assert made(schema).validate({"a": 1}) == {"a": 1}
-    assert made(schema).takes_nothing()
+    assert made(schema).can_be_empty()
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_later_changes_of_the_callers_dict_change_nothing() -> None:
 
 
 def test_only_a_schema_without_parameters_takes_nothing() -> None:
-    assert made({"type": "object", "properties": {}, "additionalProperties": False}).takes_nothing()
-    assert not made({"properties": {"a": {}}}).takes_nothing()
-    assert not made({"$ref": "#/$defs/x", "$defs": {"x": {"required": ["a"]}}}).takes_nothing()
-    assert not made({"additionalProperties": {"type": "string"}}).takes_nothing()
+    assert made({"type": "object", "properties": {}, "additionalProperties": False}).can_be_empty()
+    assert not made({"properties": {"a": {}}}).can_be_empty()
+    assert not made({"$ref": "#/$defs/x", "$defs": {"x": {"required": ["a"]}}}).can_be_empty()
+    assert not made({"additionalProperties": {"type": "string"}}).can_be_empty()
 
 
 # What arguments must be

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from spindle.errors import CallError, InvalidToolArgsError
 from spindle.tools.schema.problems import (
     Problem,
-    kind_of,
-    listed,
-    merged,
-    nearest,
-    path_text,
-    printable,
-    refusal,
-    sentence,
+    build_refusal,
+    describe_kind,
+    find_nearest,
+    format_location,
+    format_problems,
+    join_options,
+    merge_by_path,
+    to_printable,
 )
 
 Again: TypeAlias = Callable[[InvalidToolArgsError], InvalidToolArgsError]
@@ -47,7 +47,7 @@ def pickled(error: InvalidToolArgsError) -> InvalidToolArgsError:
     ],
 )
 def test_a_kind_is_named_without_the_value(value: object, kind: str) -> None:
-    assert kind_of(value) == kind
+    assert describe_kind(value) == kind
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_a_kind_is_named_without_the_value(value: object, kind: str) -> None:
     [("limt", "limit"), ("LIMIT", "limit"), ("customerName", "customer_name"), ("zzz", None), ("", None)],
 )
 def test_the_nearest_option_is_found(word: str, found: str | None) -> None:
-    assert nearest(word, ["customer_name", "limit", "offset"]) == found
+    assert find_nearest(word, ["customer_name", "limit", "offset"]) == found
 
 
 def test_looking_for_the_nearest_is_bounded() -> None:
-    assert nearest("x" * 100_000, ["x" * 100_000]) is None
-    assert nearest("ab", (f"option{i}" for i in range(10**9))) is None
+    assert find_nearest("x" * 100_000, ["x" * 100_000]) is None
+    assert find_nearest("ab", (f"option{i}" for i in range(10**9))) is None
 
 
 @pytest.mark.parametrize(
@@ -74,19 +74,19 @@ def test_looking_for_the_nearest_is_bounded() -> None:
     ],
 )
 def test_a_path_reads_like_one(loc: tuple[str | int, ...], path: str) -> None:
-    assert path_text(loc) == path
+    assert format_location(loc) == path
 
 
 @given(st.lists(st.text() | st.integers(min_value=0)))
 def test_no_path_disturbs_a_screen_or_runs_on(loc: list[str | int]) -> None:
-    path = path_text(loc)
+    path = format_location(loc)
 
     assert path.isprintable()
     assert len(path) <= 201
 
 
 def test_hostile_names_are_shortened_and_made_printable() -> None:
-    path = path_text(["\x1b[2J\u202e\ud800" + "k" * 10_000])
+    path = format_location(["\x1b[2J\u202e\ud800" + "k" * 10_000])
 
     assert path.isprintable()
     assert len(path) < 100
@@ -94,24 +94,24 @@ def test_hostile_names_are_shortened_and_made_printable() -> None:
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
 def test_printable_text_is_printable_and_short(text: str, limit: int) -> None:
-    shown = printable(text, limit)
+    shown = to_printable(text, limit)
 
     assert shown.isprintable()
     assert len(shown) <= limit * 10 + 1
 
 
 def test_options_are_enumerated_up_to_a_limit() -> None:
-    assert listed([]) == ""
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"]) == "a, b or c"
-    assert listed(map(str, range(100)), limit=2) == "0, 1 or 98 others"
+    assert join_options([]) == ""
+    assert join_options(["a"]) == "a"
+    assert join_options(["a", "b", "c"]) == "a, b or c"
+    assert join_options(map(str, range(100)), limit=2) == "0, 1 or 98 others"
 
 
 def test_problems_of_one_path_become_one() -> None:
     other = Problem(path="limit", expected="null", received="text", hint="nearest: 'x'")
     elsewhere = Problem(path="offset", expected="null", received="text")
 
-    assert merged([PROBLEM, other, elsewhere, PROBLEM]) == [
+    assert merge_by_path([PROBLEM, other, elsewhere, PROBLEM]) == [
         Problem(path="limit", expected="a whole number or null", received="text", hint="nearest: 'x'"),
         elsewhere,
     ]
@@ -120,7 +120,7 @@ def test_problems_of_one_path_become_one() -> None:
 def test_the_sentence_names_the_tool_each_problem_and_what_to_do() -> None:
     unknown = Problem(path="lmit", expected="only 'limit'", received="unknown argument", hint="did you mean 'limit'?")
 
-    lines = sentence([PROBLEM, unknown], "search").splitlines()
+    lines = format_problems([PROBLEM, unknown], "search").splitlines()
 
     assert len(lines) == 4
     assert "search" in lines[0]
@@ -130,7 +130,7 @@ def test_the_sentence_names_the_tool_each_problem_and_what_to_do() -> None:
 
 
 def test_the_sentence_shows_twenty_problems_and_counts_the_rest() -> None:
-    text = sentence([PROBLEM] * 123, "search")
+    text = format_problems([PROBLEM] * 123, "search")
 
     assert text.count("limit") == 20
     assert "103 more" in text
@@ -139,7 +139,7 @@ def test_the_sentence_shows_twenty_problems_and_counts_the_rest() -> None:
 def test_the_sentence_is_bounded_and_printable_whatever_the_names() -> None:
     hostile = Problem(path="a", expected="x" * 100_000, received="text")
 
-    text = sentence([hostile] * 50, "\x1b" * 10_000)
+    text = format_problems([hostile] * 50, "\x1b" * 10_000)
 
     assert len(text) < 20_000
     assert text.replace("\n", "").isprintable()
@@ -152,7 +152,7 @@ def test_a_refusal_works_nothing_out_before_someone_looks() -> None:
         looks.append(1)
         return [PROBLEM]
 
-    error = refusal("search", problems)
+    error = build_refusal("search", problems)
     assert (error.tool, error.code, error.status, error.fatal, looks) == (
         "search",
         "E_INVALID_TOOL_ARGS",
@@ -163,20 +163,20 @@ def test_a_refusal_works_nothing_out_before_someone_looks() -> None:
 
     assert error.field == "limit"
     assert error.problems == (PROBLEM,)
-    assert str(error) == error.message == sentence([PROBLEM], "search")
+    assert str(error) == error.message == format_problems([PROBLEM], "search")
     assert looks == [1]
 
 
 def test_a_refusal_of_the_whole_has_no_field() -> None:
-    assert refusal("search", [Problem(path="", expected="an object", received="text")]).field is None
-    assert refusal("search", []).field is None
+    assert build_refusal("search", [Problem(path="", expected="an object", received="text")]).field is None
+    assert build_refusal("search", []).field is None
 
 
 @pytest.mark.parametrize("again", [copy.copy, pickled])
 def test_a_refusal_copies_and_pickles_though_its_problems_were_a_function(
     again: Callable[[InvalidToolArgsError], InvalidToolArgsError],
 ) -> None:
-    error = refusal("search", lambda: [PROBLEM])
+    error = build_refusal("search", lambda: [PROBLEM])
     error.add_note("seen")
 
     twin = again(error)
@@ -188,7 +188,7 @@ def test_a_refusal_copies_and_pickles_though_its_problems_were_a_function(
 
 
 def test_a_refusal_has_no_other_attributes() -> None:
-    assert not hasattr(refusal("search", [PROBLEM]), "nothing")
+    assert not hasattr(build_refusal("search", [PROBLEM]), "nothing")
 
 
 def test_a_refusal_may_have_a_plain_message() -> None:

@@ -22,8 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from spindle.tools.schema.problems import Location, Problem, sentence
-from spindle.tools.schema.pydantic_errors import TEMPLATES, WORDS, from_pydantic
+from spindle.tools.schema.problems import Location, Problem, format_problems
+from spindle.tools.schema.pydantic_errors import EXPECTED_TEMPLATES, EXPECTED_WORDS, translate_errors
 
 SECRET = "hunter2-and-more"
 
@@ -72,7 +72,7 @@ def problems(value: dict[str, Any], model: type[BaseModel] = Args, **options: An
 
     with pytest.raises(ValidationError) as caught:
         model.model_validate(value)
-    return from_pydantic(caught.value.errors(include_url=False), names_at=names_at, given=value, **options)
+    return translate_errors(caught.value.errors(include_url=False), names_at=names_at, given=value, **options)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_without_the_arguments_branches_are_told_by_their_looks() -> None:
     with pytest.raises(ValidationError) as caught:
         Args.model_validate({"either": [], "words": {"a": "x"}})
 
-    paths = [problem.path for problem in from_pydantic(caught.value.errors())]
+    paths = [problem.path for problem in translate_errors(caught.value.errors())]
 
     assert paths == ["either", "words.a"]
 
@@ -195,7 +195,7 @@ class Guarded(BaseModel):
 )
 def test_nothing_of_a_secret_field_shows(value: dict[str, Any]) -> None:
     found = problems(value, Guarded, secret_fields=frozenset(("password", "vault", "choice")))
-    text = sentence(found, "login")
+    text = format_problems(found, "login")
 
     assert found
     assert SECRET[:3] not in text
@@ -212,9 +212,9 @@ def test_a_message_that_cannot_be_checked_for_a_secret_is_withheld() -> None:
     with pytest.raises(ValidationError) as caught:
         Guarded.model_validate({"vault": {"a": 271828}, "other": 2})
 
-    found = from_pydantic(caught.value.errors(), secret_fields=frozenset(("vault",)))
+    found = translate_errors(caught.value.errors(), secret_fields=frozenset(("vault",)))
 
-    assert "271828" not in sentence(found, "login")
+    assert "271828" not in format_problems(found, "login")
 
 
 KEPT_OUT = {
@@ -235,7 +235,7 @@ def test_every_error_that_arguments_can_cause_has_words_of_ours() -> None:
 
     from pydantic_core.core_schema import ErrorType
 
-    worded = WORDS.keys() | TEMPLATES.keys()
+    worded = EXPECTED_WORDS.keys() | EXPECTED_TEMPLATES.keys()
     assert set(get_args(ErrorType)) - worded - KEPT_OUT == set()
     assert worded & KEPT_OUT == set()
 
@@ -252,7 +252,7 @@ def test_any_refusal_can_be_worded(value: dict[str, Any]) -> None:
     try:
         TypeAdapter(Args).validate_json(json.dumps(value))
     except ValidationError as error:
-        found = from_pydantic(error.errors(include_url=False), given=value)
+        found = translate_errors(error.errors(include_url=False), given=value)
 
         assert found
-        assert sentence(found, "t").replace("\n", "").isprintable()
+        assert format_problems(found, "t").replace("\n", "").isprintable()

@@ -87,7 +87,7 @@ async def columns(reader: object, source: TableSource) -> list[Column]:
         told = connection.execute(f"DESCRIBE SELECT * FROM {source.scan()}", [str(path)]).fetchall()  # noqa: S608
         return [Column(row[0], row[1]) for row in told]
 
-    return await _ask(reader, source, work)
+    return await _run_in_database(reader, source, work)
 
 
 async def query(reader: object, source: TableSource, statement: Statement) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ async def query(reader: object, source: TableSource, statement: Statement) -> li
             for row in answer.fetchall()
         ]
 
-    return await _ask(reader, source, work)
+    return await _run_in_database(reader, source, work)
 
 
 def _cell(value: str | None) -> Any:
@@ -112,19 +112,21 @@ def _cell(value: str | None) -> Any:
     return None if value is None else parse_json(value)
 
 
-async def _ask(reader: object, source: TableSource, work: Callable[[duckdb.DuckDBPyConnection, Path], T]) -> T:
-    async with _lent(reader) as path:
-        run = _Run(path, work)
+async def _run_in_database(
+    reader: object, source: TableSource, work: Callable[[duckdb.DuckDBPyConnection, Path], T]
+) -> T:
+    async with _open_local_file(reader) as path:
+        run = _InterruptibleQuery(path, work)
         with anyio.move_on_after(MAX_SECONDS):
             try:
-                return await run.in_thread()
+                return await run.run_in_thread()
             except duckdb.Error as error:
-                raise _explained(error, source, path) from error
+                raise _translate_error(error, source, path) from error
     raise ArtifactQueryError(f"the query took longer than {MAX_SECONDS:g} seconds; filter first, or ask for fewer rows")
 
 
 @dataclass(slots=True)
-class _Run(Generic[T]):
+class _InterruptibleQuery(Generic[T]):
     """One query in a thread, which is interrupted on cancellation."""
 
     path: Path
@@ -132,9 +134,9 @@ class _Run(Generic[T]):
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _done: threading.Event = field(default_factory=threading.Event)
     _connection: duckdb.DuckDBPyConnection | None = None
-    _is_unwanted: bool = False
+    _is_cancelled: bool = False
 
-    async def in_thread(self) -> T:
+    async def run_in_thread(self) -> T:
         try:
             return await run_sync(self._work, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
@@ -144,7 +146,7 @@ class _Run(Generic[T]):
 
     def _work(self) -> T:
         with self._lock:
-            if self._is_unwanted:
+            if self._is_cancelled:
                 raise duckdb.InterruptException("the query was cancelled")
             self._connection = connect(self.path)
         try:
@@ -155,7 +157,7 @@ class _Run(Generic[T]):
 
     def _stop(self) -> None:
         with self._lock:
-            self._is_unwanted = True
+            self._is_cancelled = True
             connection = self._connection
         # An interrupt between two statements is lost, so it is repeated until the thread has finished.
         while connection is not None and not self._done.wait(0.01):
@@ -164,7 +166,7 @@ class _Run(Generic[T]):
 
 
 @asynccontextmanager
-async def _lent(reader: object) -> AsyncGenerator[Path]:
+async def _open_local_file(reader: object) -> AsyncGenerator[Path]:
     """Provide a local file with the reader's bytes, under a path without glob characters."""
     lend = getattr(reader, "local_path", None)
     if callable(lend):
@@ -195,7 +197,7 @@ async def _read_all(reader: object) -> bytes:
     return whole.encode() if isinstance(whole, str) else bytes(whole)
 
 
-def _explained(error: duckdb.Error, source: TableSource, path: Path) -> ArtifactQueryError | InvalidArtifactError:
+def _translate_error(error: duckdb.Error, source: TableSource, path: Path) -> ArtifactQueryError | InvalidArtifactError:
     told = re.split(r"\n\s*(?:LINE \d|Possible|The search space)", str(error).replace(str(path), "the artifact"))[0]
     reason = " ".join(told.split())[:300]
     if isinstance(error, duckdb.OutOfMemoryException):

@@ -22,7 +22,7 @@ from anyio.lowlevel import checkpoint
 
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.readers import LineIndexer
-from spindle.artifacts.spool import Manifest, SpoolEntry, safe_name
+from spindle.artifacts.spool import Manifest, SpoolEntry, to_file_name
 from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactGoneError, SpoolError
 
@@ -31,7 +31,7 @@ _OWNER_ONLY_FOLDER = 0o700
 
 
 @contextmanager
-def storage_errors(path: Path) -> Generator[None]:
+def translate_os_errors(path: Path) -> Generator[None]:
     """Translate an `OSError` to a `SpoolError`.
 
     Raises:
@@ -128,14 +128,14 @@ class FileStore:
     def __init__(self, path: str | PathLike[str], *, replaced_seconds: float = REPLACED_SECONDS) -> None:
         self._root = Path(path).absolute()
         self._replaced_seconds = replaced_seconds
-        self._lent: WeakSet[_FileRanges] = WeakSet()
-        self._is_tidy = False
+        self._open_ranges: WeakSet[_FileRanges] = WeakSet()
+        self._has_swept_drafts = False
 
     async def write(
         self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None, created_at: float
     ) -> BlockReader:
         """Store all of `content` or nothing."""
-        draft = await spool_threads.run(self._begin, id)
+        draft = await spool_threads.run(self._create_draft, id)
         try:
             async for piece in content:
                 await spool_threads.run(draft.append, piece)
@@ -146,12 +146,12 @@ class FileStore:
         finally:
             with anyio.CancelScope(shield=True):
                 await spool_threads.run(draft.close)
-        return self._lend(manifest)
+        return self._open_reader(manifest)
 
     async def read(self, id: str) -> BlockReader | None:
         """Return a reader for the latest version of an id, or `None` if it is missing or incomplete."""
         manifest = await spool_threads.run(self._load, id)
-        return None if manifest is None else self._lend(manifest)
+        return None if manifest is None else self._open_reader(manifest)
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
         """Delete all versions of an id, or nothing if it no longer has `version`."""
@@ -161,19 +161,19 @@ class FileStore:
         """Return the stored entries, and delete abandoned drafts and replaced versions."""
         return await spool_threads.run(self._entries)
 
-    def _begin(self, id: str) -> "_Draft":
-        name = safe_name(id)
+    def _create_draft(self, id: str) -> "_Draft":
+        name = to_file_name(id)
         folder = self._folder(name)
-        with storage_errors(self._root):
+        with translate_os_errors(self._root):
             make_private_folder(self._root)
             make_private_folder(folder)
-            if not self._is_tidy:
-                self._is_tidy = True
+            if not self._has_swept_drafts:
+                self._has_swept_drafts = True
                 self._sweep_drafts()
             return _Draft.create(folder, name)
 
     def _publish(self, draft: "_Draft", manifest: Manifest) -> None:
-        with storage_errors(self._root):
+        with translate_os_errors(self._root):
             replaced = self._load(manifest.id)
             draft.publish(manifest)
             if replaced is not None:
@@ -182,12 +182,12 @@ class FileStore:
                     os.utime(self._data_path(replaced))
 
     def _load(self, id: str) -> Manifest | None:
-        name = safe_name(id)
+        name = to_file_name(id)
         manifest = self._load_note(self._folder(name) / f"{name}.note")
         return manifest if manifest is not None and manifest.id == id else None
 
     def _load_note(self, path: Path) -> Manifest | None:
-        with storage_errors(self._root):
+        with translate_os_errors(self._root):
             try:
                 manifest = Manifest.from_bytes(path.read_bytes())
                 if manifest is None or self._data_path(manifest).stat().st_size != manifest.index.byte_length:
@@ -197,18 +197,18 @@ class FileStore:
         return manifest
 
     def _delete(self, id: str, version: str | None) -> bool:
-        name = safe_name(id)
+        name = to_file_name(id)
         manifest = self._load(id)
         if version is not None and (manifest is None or manifest.version != version):
             return False
-        with storage_errors(self._root):
+        with translate_os_errors(self._root):
             (self._folder(name) / f"{name}.note").unlink(missing_ok=True)
             for path in self._folder(name).glob(f"{name}.*.data"):
                 path.unlink(missing_ok=True)
         return manifest is not None
 
     def _entries(self) -> list[SpoolEntry]:
-        with storage_errors(self._root):
+        with translate_os_errors(self._root):
             self._sweep_drafts()
             self._sweep_replaced()
             notes = [self._load_note(path) for path in self._paths("*.note")]
@@ -229,7 +229,7 @@ class FileStore:
             remove_abandoned(path)
 
     def _sweep_replaced(self) -> None:
-        lent = {ranges.path for ranges in list(self._lent)}
+        lent = {ranges.path for ranges in list(self._open_ranges)}
         limit = time.time() - self._replaced_seconds
         for path in self._paths("*.data"):
             if path in lent:
@@ -243,16 +243,16 @@ class FileStore:
         manifest = self._load_note(path.with_name(f"{name}.note"))
         return manifest is not None and manifest.version == version
 
-    def _lend(self, manifest: Manifest) -> BlockReader:
+    def _open_reader(self, manifest: Manifest) -> BlockReader:
         ranges = _FileRanges(self._data_path(manifest), manifest.id)
-        self._lent.add(ranges)
+        self._open_ranges.add(ranges)
         return BlockReader(ranges, manifest.index)
 
     def _folder(self, name: str) -> Path:
         return self._root / name[:2]
 
     def _data_path(self, manifest: Manifest) -> Path:
-        name = safe_name(manifest.id)
+        name = to_file_name(manifest.id)
         return self._folder(name) / f"{name}.{manifest.version}.data"
 
     def _paths(self, pattern: str) -> Iterator[Path]:
@@ -283,7 +283,7 @@ class _Draft:
             os.close(handle)
 
     def append(self, piece: bytes) -> None:
-        with storage_errors(self._folder):
+        with translate_os_errors(self._folder):
             write_fully(self._handle, piece)
         self.index.feed(piece)
 
@@ -322,7 +322,7 @@ class _FileRanges:
 
     def read(self, start: int, end: int) -> bytes:
         try:
-            with storage_errors(self.path):
+            with translate_os_errors(self.path):
                 return read_range(self.path, start, end)
         except SpoolError as error:
             if isinstance(error.__cause__, FileNotFoundError):

@@ -11,7 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from spindle.artifacts.backends.files import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
-from spindle.artifacts.readers import encode_text, index_of
+from spindle.artifacts.readers import build_line_index, encode_text
 from spindle.artifacts.spool import SpoolEntry
 from spindle.concurrency import spool_threads
 
@@ -26,7 +26,7 @@ class BytesReader(BlockReader):
 
     def __init__(self, data: bytes | str) -> None:
         content = encode_text(data) if isinstance(data, str) else bytes(data)
-        super().__init__(_Bytes(content), index_of(content))
+        super().__init__(_Bytes(content), build_line_index(content))
         # A thread costs more than reading small content; reading large content must not block the event loop.
         self._is_quick = len(content) <= _INLINE_BYTES
 
@@ -53,7 +53,7 @@ class MemoryStore:
     """A spool store in a dict."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[BytesReader, SpoolEntry]] = {}
+        self._stored: dict[str, tuple[BytesReader, SpoolEntry]] = {}
         self._versions = count()
 
     async def write(
@@ -69,25 +69,25 @@ class MemoryStore:
             created_at=created_at,
             version=str(next(self._versions)),
         )
-        self._kept[id] = (reader, entry)
+        self._stored[id] = (reader, entry)
         return reader
 
     async def read(self, id: str) -> BytesReader | None:
         """Return a reader for the latest version of an id, or `None`."""
         await checkpoint()
-        kept = self._kept.get(id)
+        kept = self._stored.get(id)
         return kept[0] if kept else None
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
         """Delete an id, or only if it still has `version`; existing readers keep working."""
         await checkpoint()
-        kept = self._kept.get(id)
+        kept = self._stored.get(id)
         if kept is None or version not in {None, kept[1].version}:
             return False
-        del self._kept[id]
+        del self._stored[id]
         return True
 
     async def entries(self) -> list[SpoolEntry]:
         """Return the stored entries."""
         await checkpoint()
-        return [entry for _, entry in self._kept.values()]
+        return [entry for _, entry in self._stored.values()]

@@ -19,7 +19,7 @@ import anyio
 from spindle.artifacts.backends.files import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.readers import LineIndexer
-from spindle.artifacts.spool import Manifest, SpoolEntry, safe_name
+from spindle.artifacts.spool import Manifest, SpoolEntry, to_file_name
 from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactGoneError, SpoolError, UsageError
 from spindle.extras import needs_extra
@@ -38,7 +38,7 @@ _TIMEOUTS: dict[str, Any] = {"timeout": timedelta(seconds=60), "connect_timeout"
 
 
 @contextmanager
-def storage_errors() -> Generator[None]:
+def translate_store_errors() -> Generator[None]:
     """Translate errors of the object store to `SpoolError`; a `FileNotFoundError` is passed on.
 
     Raises:
@@ -57,13 +57,13 @@ def storage_errors() -> Generator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class ObjectClient:
     """The operations of an object store that a spool uses."""
 
     client: "Client"
 
     @classmethod
-    def from_url(cls, url: str, *, allow_http: bool | None = None, **options: Any) -> "Objects":
+    def from_url(cls, url: str, *, allow_http: bool | None = None, **options: Any) -> "ObjectClient":
         """Create a client for the store of a url; retries and timeouts are limited unless `options` override them.
 
         Raises:
@@ -90,17 +90,17 @@ class Objects:
         """Start an upload in parts, with only a few of them in memory at a time."""
         import obstore  # noqa: PLC0415 - an extra
 
-        with storage_errors():
+        with translate_store_errors():
             return obstore.open_writer(self.client, key, buffer_size=PART_BYTES, max_concurrency=_CONCURRENT_PARTS)
 
     def put(self, key: str, data: bytes) -> None:
         """Write a small object, replacing an older one."""
-        with storage_errors():
+        with translate_store_errors():
             self.client.put(key, data)
 
     def get(self, key: str) -> bytes | None:
         """Return a small object, or `None` if it is missing."""
-        with suppress(FileNotFoundError), storage_errors():
+        with suppress(FileNotFoundError), translate_store_errors():
             return bytes(self.client.get(key).bytes())
         return None
 
@@ -108,19 +108,19 @@ class Objects:
         """Return a byte range of an object, or `None` if it is missing."""
         if start == end:
             return b""
-        with suppress(FileNotFoundError), storage_errors():
+        with suppress(FileNotFoundError), translate_store_errors():
             return bytes(self.client.get_range(key, start=start, end=end))
         return None
 
     def size(self, key: str) -> int | None:
         """Return the size of an object in bytes, or `None` if it is missing."""
-        with suppress(FileNotFoundError), storage_errors():
+        with suppress(FileNotFoundError), translate_store_errors():
             return self.client.head(key)["size"]
         return None
 
-    def listing(self, folder: str) -> list[tuple[str, datetime]]:
+    def list_keys(self, folder: str) -> list[tuple[str, datetime]]:
         """Return the keys in a folder with their modification times."""
-        with suppress(FileNotFoundError), storage_errors():
+        with suppress(FileNotFoundError), translate_store_errors():
             # An overload refers to a type of an optional package.
             found_in = self.client.list  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             pages = cast("Iterable[Sequence[ObjectMeta]]", found_in(f"{folder}/"))
@@ -130,7 +130,7 @@ class Objects:
     def remove(self, keys: Sequence[str]) -> None:
         """Delete objects; missing ones are ignored."""
         for key in keys:
-            with suppress(FileNotFoundError), storage_errors():
+            with suppress(FileNotFoundError), translate_store_errors():
                 self.client.delete(key)
 
 
@@ -146,10 +146,10 @@ REPLACED_SECONDS = 3600.0
 class ObjectStore:
     """A spool store in an object store, which several processes may share."""
 
-    def __init__(self, objects: Objects, *, replaced_seconds: float = REPLACED_SECONDS) -> None:
+    def __init__(self, objects: ObjectClient, *, replaced_seconds: float = REPLACED_SECONDS) -> None:
         self._objects = objects
         self._replaced_seconds = replaced_seconds
-        self._lent: WeakSet[_ObjectRanges] = WeakSet()
+        self._open_ranges: WeakSet[_ObjectRanges] = WeakSet()
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> "ObjectStore":
@@ -159,13 +159,13 @@ class ObjectStore:
             MissingExtraError: The extra `objects` is not installed.
             UsageError: The url or an option is invalid.
         """
-        return cls(Objects.from_url(url, **options))
+        return cls(ObjectClient.from_url(url, **options))
 
     async def write(
         self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None, created_at: float
     ) -> BlockReader:
         """Store all of `content` or nothing."""
-        upload = await spool_threads.run(_Upload, self._objects, safe_name(id))
+        upload = await spool_threads.run(_Upload, self._objects, to_file_name(id))
         try:
             async for piece in content:
                 await spool_threads.run(upload.append, piece)
@@ -180,12 +180,12 @@ class ObjectStore:
         finally:
             with anyio.CancelScope(shield=True):
                 await spool_threads.run(upload.close)
-        return self._lend(manifest)
+        return self._open_reader(manifest)
 
     async def read(self, id: str) -> BlockReader | None:
         """Return a reader for the latest version of an id, or `None` if it is missing or incomplete."""
         manifest = await spool_threads.run(self._load, id)
-        return None if manifest is None else self._lend(manifest)
+        return None if manifest is None else self._open_reader(manifest)
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
         """Delete all versions of an id, or nothing if it no longer has `version`."""
@@ -194,8 +194,8 @@ class ObjectStore:
     async def entries(self) -> list[SpoolEntry]:
         """Return the stored entries, and delete versions that were replaced or never completed."""
         # Listed before the notes are read, so that later uploads are not swept.
-        stored = await spool_threads.run(self._objects.listing, "data")
-        notes = await spool_threads.run(self._objects.listing, "notes")
+        stored = await spool_threads.run(self._objects.list_keys, "data")
+        notes = await spool_threads.run(self._objects.list_keys, "notes")
         found: list[Manifest] = []
         failed: list[SpoolError] = []
         async with anyio.create_task_group() as tasks:
@@ -216,7 +216,7 @@ class ObjectStore:
             found.append(manifest)
 
     def _load(self, id: str) -> Manifest | None:
-        manifest = self._load_note(safe_name(id))
+        manifest = self._load_note(to_file_name(id))
         if manifest is None or manifest.id != id:
             return None
         # The note is written last, so the data exists unless it was changed externally.
@@ -228,29 +228,29 @@ class ObjectStore:
         return None if note is None else Manifest.from_bytes(note)
 
     def _delete(self, id: str, version: str | None) -> bool:
-        name = safe_name(id)
+        name = to_file_name(id)
         manifest = self._load(id)
         if version is not None and (manifest is None or manifest.version != version):
             return False
         self._objects.remove([f"notes/{name}"])
-        self._objects.remove([key for key, _ in self._objects.listing(f"data/{name}")])
+        self._objects.remove([key for key, _ in self._objects.list_keys(f"data/{name}")])
         return manifest is not None
 
     def _sweep(self, stored: list[tuple[str, datetime]], found: list[Manifest]) -> None:
-        kept = {_data_key(manifest) for manifest in found} | {ranges.key for ranges in list(self._lent)}
+        kept = {_data_key(manifest) for manifest in found} | {ranges.key for ranges in list(self._open_ranges)}
         limit = datetime.now(UTC) - timedelta(seconds=self._replaced_seconds)
         self._objects.remove([key for key, written_at in stored if key not in kept and written_at <= limit])
 
-    def _lend(self, manifest: Manifest) -> BlockReader:
+    def _open_reader(self, manifest: Manifest) -> BlockReader:
         ranges = _ObjectRanges(self._objects, _data_key(manifest), manifest)
-        self._lent.add(ranges)
+        self._open_ranges.add(ranges)
         return BlockReader(ranges, manifest.index)
 
 
 class _Upload:
     """A version that is being uploaded; it is invisible until its note is written."""
 
-    def __init__(self, objects: Objects, name: str) -> None:
+    def __init__(self, objects: ObjectClient, name: str) -> None:
         self.version = secrets.token_hex(8)
         self.index = LineIndexer()
         self._objects, self._name = objects, name
@@ -259,12 +259,12 @@ class _Upload:
         self._is_published = False
 
     def append(self, piece: bytes) -> None:
-        with storage_errors():
+        with translate_store_errors():
             self._writer.write(piece)
         self.index.feed(piece)
 
     def publish(self, manifest: Manifest) -> None:
-        with storage_errors():
+        with translate_store_errors():
             self._writer.close()
         self._objects.put(f"notes/{self._name}", manifest.to_bytes())
         self._is_published = True
@@ -273,7 +273,7 @@ class _Upload:
         """Delete an unpublished version; completing the upload first leaves no parts behind."""
         if self._is_published:
             return
-        with suppress(SpoolError), storage_errors():
+        with suppress(SpoolError), translate_store_errors():
             if not self._writer.closed():
                 self._writer.close()
         with suppress(SpoolError):
@@ -285,7 +285,7 @@ class _ObjectRanges:
 
     search_bytes = 4 << 20
 
-    def __init__(self, objects: Objects, key: str, manifest: Manifest) -> None:
+    def __init__(self, objects: ObjectClient, key: str, manifest: Manifest) -> None:
         self.key = key
         self._objects, self._manifest = objects, manifest
 
@@ -303,7 +303,7 @@ class _ObjectRanges:
 
 
 def _data_key(manifest: Manifest) -> str:
-    return f"data/{safe_name(manifest.id)}/{manifest.version}"
+    return f"data/{to_file_name(manifest.id)}/{manifest.version}"
 
 
 def _entry(manifest: Manifest) -> SpoolEntry:

@@ -7,8 +7,8 @@ from annotated_types import Ge, Le
 from anyio.to_thread import run_sync
 
 from spindle.artifacts.artifact import Artifact, LineNumber
-from spindle.artifacts.markdown.bounded_tree import GrowingTree, Node, as_compact_json
-from spindle.artifacts.markdown.index import MAX_FRONTMATTER_LINES, MarkdownIndex, MarkdownIndexer, frontmatter_end
+from spindle.artifacts.markdown.bounded_tree import BoundedTree, Node, as_compact_json
+from spindle.artifacts.markdown.index import MAX_FRONTMATTER_LINES, MarkdownIndex, MarkdownIndexer, find_frontmatter_end
 from spindle.artifacts.markdown.model import CodeBlock, Heading, Image, Link, Section
 from spindle.artifacts.queries import query
 from spindle.artifacts.readers import SpoolReader
@@ -42,7 +42,7 @@ class MarkdownArtifact(Artifact):
             InvalidArtifactError: The frontmatter is not YAML of plain values.
         """
         lines = await self._lines(0, MAX_FRONTMATTER_LINES)
-        end = frontmatter_end(lines)
+        end = find_frontmatter_end(lines)
         if end is None:
             return None
         with needs_extra("markdown"):
@@ -100,7 +100,7 @@ class MarkdownArtifact(Artifact):
         """Return the plain text of a half-open range of lines; stop parsing once it has `max_chars`."""
         parser, blocks, chars = await self._parser(), list[str](), 0
         for piece in (await self._index()).pieces(start_line, end_line):
-            found = await run_sync(parser.text, await self._text_of(piece), abandon_on_cancel=True)
+            found = await run_sync(parser.text, await self._read_piece(piece), abandon_on_cancel=True)
             blocks += found
             chars += sum(map(len, found))
             if max_chars is not None and chars >= max_chars:
@@ -124,20 +124,20 @@ class MarkdownArtifact(Artifact):
         A tree whose JSON would reach `max_chars` is truncated; `next_line` of its root is the line to continue from.
         """
         parser, index = await self._parser(), await self._index()
-        tree = GrowingTree(*index.span(start_line, end_line), max_chars=max_chars)
+        tree = BoundedTree(*index.clamp(start_line, end_line), max_chars=max_chars)
 
         def grow(text: str, lines: range, first_line: int) -> None:
-            tree.take(parser.tree(text, lines, first_line))
+            tree.add(parser.tree(text, lines, first_line))
 
         if tree.start_line == 0 and index.frontmatter_end is not None and index.frontmatter_end < tree.end_line:
             yaml = "\n".join(await self._lines(1, index.frontmatter_end))
             place = {"start_line": 0, "end_line": index.frontmatter_end}
-            tree.take([{"type": "yaml", "value": yaml, "position": place}])
+            tree.add([{"type": "yaml", "value": yaml, "position": place}])
         for piece in index.pieces(start_line, end_line):
             if tree.is_full:
                 break
-            first_line = piece.start - (index.fence_round(piece.start) is not None)
-            await run_sync(grow, await self._text_of(piece), piece, first_line, abandon_on_cancel=True)
+            first_line = piece.start - (index.find_enclosing_fence(piece.start) is not None)
+            await run_sync(grow, await self._read_piece(piece), piece, first_line, abandon_on_cancel=True)
         return tree.finish()
 
     async def _collect(
@@ -149,7 +149,7 @@ class MarkdownArtifact(Artifact):
     ) -> list[T]:
         parser, found = await self._parser(), list[T]()
         for piece in (await self._index()).pieces(start_line, end_line):
-            found += await run_sync(find, parser, await self._text_of(piece), abandon_on_cancel=True)
+            found += await run_sync(find, parser, await self._read_piece(piece), abandon_on_cancel=True)
             if limit is not None and len(found) >= limit:
                 break
         return found[:limit]
@@ -161,14 +161,14 @@ class MarkdownArtifact(Artifact):
 
     async def _index(self) -> MarkdownIndex:
         if self._known_index is None:
-            indexer = MarkdownIndexer(frontmatter_end(await self._lines(0, MAX_FRONTMATTER_LINES)))
-            for part in await self._ranges():
+            indexer = MarkdownIndexer(find_frontmatter_end(await self._lines(0, MAX_FRONTMATTER_LINES)))
+            for part in await self._line_ranges():
                 await run_sync(indexer.feed, await self._lines(part.start, part.stop))
             self._known_index = indexer.finish()
         return self._known_index
 
-    async def _text_of(self, piece: range) -> str:
+    async def _read_piece(self, piece: range) -> str:
         lines = await self._lines(piece.start, piece.stop)
         # A range may begin inside a code block, and must not be parsed as prose then.
-        fence = (await self._index()).fence_round(piece.start)
+        fence = (await self._index()).find_enclosing_fence(piece.start)
         return "\n".join(lines if fence is None else [fence, *lines])

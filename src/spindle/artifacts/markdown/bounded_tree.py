@@ -11,7 +11,7 @@ def as_compact_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-class GrowingTree:
+class BoundedTree:
     """A tree that accepts nodes in line order until its JSON would reach `max_chars`."""
 
     def __init__(self, start_line: int, end_line: int, *, max_chars: int | None = None) -> None:
@@ -25,7 +25,7 @@ class GrowingTree:
         """Whether no more nodes are accepted."""
         return self._next_line is not None
 
-    def take(self, nodes: list[Node]) -> None:
+    def add(self, nodes: list[Node]) -> None:
         """Add the next nodes, or as many of them as fit."""
         if self._room is None:
             self._nodes += nodes
@@ -33,7 +33,7 @@ class GrowingTree:
         if self.is_full:
             return
         # Only a first node is cut; any other is left to the next answer, which has more room for it.
-        taken, self._room, self._next_line = _fitting(nodes, self._room, may_cut=not self._nodes)
+        taken, self._room, self._next_line = _take_fitting(nodes, self._room, may_cut=not self._nodes)
         self._nodes += taken
 
     def finish(self) -> Node:
@@ -46,7 +46,7 @@ class GrowingTree:
         return root if next_line is None else {**root, "truncated": True, "next_line": next_line}
 
 
-def _fitting(nodes: list[Node], room: int, *, may_cut: bool) -> tuple[list[Node], int, int | None]:
+def _take_fitting(nodes: list[Node], room: int, *, may_cut: bool) -> tuple[list[Node], int, int | None]:
     """Return the first nodes that fit, the remaining room, and the line of the first omitted node, if any."""
     taken: list[Node] = []
     for node in nodes:
@@ -67,7 +67,7 @@ def _cut(node: Node, room: int) -> tuple[Node, int | None]:
     after: int | None = node["position"]["end_line"] + 1 if "position" in node else None
     if "children" in node:
         bare: Node = {**node, "children": [], "truncated": True}
-        inside, _, next_line = _fitting(node["children"], room - len(as_compact_json(bare)) - 1, may_cut=True)
+        inside, _, next_line = _take_fitting(node["children"], room - len(as_compact_json(bare)) - 1, may_cut=True)
         return {**bare, "children": inside}, after if next_line is None else next_line
     if "value" not in node:
         return {"type": node["type"], "truncated": True}, after

@@ -43,19 +43,19 @@ class MarkdownIndex:
         """The first line after the frontmatter."""
         return 0 if self.frontmatter_end is None else self.frontmatter_end + 1
 
-    def span(self, start: int | None, end: int | None) -> tuple[int, int]:
+    def clamp(self, start: int | None, end: int | None) -> tuple[int, int]:
         """Return the clamped half-open range of lines, by default all lines."""
         first = min(max(start or 0, 0), self.line_count)
         return first, self.line_count if end is None else max(min(end, self.line_count), first)
 
     def pieces(self, start: int | None, end: int | None) -> list[range]:
         """Split a range of lines, by default all, into pieces to parse, without the frontmatter."""
-        first, last = self.span(start, end)
+        first, last = self.clamp(start, end)
         first = max(first, self.body_start)
         borders = [first, *(cut for cut in self.cuts if first < cut < last), last]
         return [range(a, b) for a, b in pairwise(borders) if a < b]
 
-    def fence_round(self, line: int) -> str | None:
+    def find_enclosing_fence(self, line: int) -> str | None:
         """Return the opening fence of the code block that a line is in, unless it is the block's first line."""
         at = bisect_left(self.code_blocks, line, key=lambda block: block.start_line) - 1
         return self.fences[at] if at >= 0 and line <= self.code_blocks[at].end_line else None
@@ -65,7 +65,7 @@ class MarkdownIndex:
         return [Section(h.depth, h.text, h.start_line, h.start_line + 1, h.end_line) for h in self.headings]
 
 
-def frontmatter_end(first_lines: Sequence[str]) -> int | None:
+def find_frontmatter_end(first_lines: Sequence[str]) -> int | None:
     """Return the line that closes the frontmatter, or `None` if there is none or it is never closed."""
     if not first_lines or first_lines[0].strip() != "---":
         return None
@@ -87,7 +87,7 @@ class MarkdownIndexer:
     _open: tuple[str, str | None, int] | None = None
     _definitions: list[str] = field(default_factory=list[str])
     _definition_chars: int = 0
-    _defining: int = 0
+    _definition_lines_left: int = 0
     _cuts: list[int] = field(default_factory=list[int])
     _piece_chars: int = 0
 
@@ -110,7 +110,7 @@ class MarkdownIndexer:
         return MarkdownIndex(
             line_count=self._line,
             frontmatter_end=self.frontmatter_end,
-            headings=_with_ends(self._headings, last),
+            headings=_set_end_lines(self._headings, last),
             code_blocks=tuple(self._blocks),
             fences=tuple(self._fences),
             definitions="\n".join(self._definitions),
@@ -133,8 +133,8 @@ class MarkdownIndexer:
         if heading:
             self._headings.append((len(heading[1]), heading[2].strip(), self._line))
         # A definition may put its target and its title on the two lines that follow.
-        self._defining = 3 if _DEFINITION.match(line) else self._defining - 1
-        if self._defining > 0 and self._definition_chars < _MAX_DEFINITION_CHARS:
+        self._definition_lines_left = 3 if _DEFINITION.match(line) else self._definition_lines_left - 1
+        if self._definition_lines_left > 0 and self._definition_chars < _MAX_DEFINITION_CHARS:
             self._definitions.append(line)
             self._definition_chars += len(line)
         elif self._definitions and self._definitions[-1]:
@@ -149,7 +149,7 @@ class MarkdownIndexer:
         self._open = None
 
 
-def _with_ends(found: Sequence[tuple[int, str, int]], last: int) -> tuple[Heading, ...]:
+def _set_end_lines(found: Sequence[tuple[int, str, int]], last: int) -> tuple[Heading, ...]:
     """Return the headings with their last lines, found by walking backwards over the next heading of each depth."""
     next_at = dict.fromkeys(range(1, 7), last + 1)
     headings: list[Heading] = []

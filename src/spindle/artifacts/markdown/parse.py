@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from spindle.artifacts.markdown.bounded_tree import Node
-from spindle.artifacts.markdown.inline_text import bare_addresses, text_of, title_of
+from spindle.artifacts.markdown.inline_text import find_bare_urls, get_text, get_title
 from spindle.artifacts.markdown.model import Image, Link
-from spindle.artifacts.markdown.tree import tree_of
+from spindle.artifacts.markdown.tree import build_tree
 from spindle.errors import InvalidArtifactError
 
 MAX_FRONTMATTER_CHARS: Final = 64 * 1024
@@ -43,7 +43,7 @@ class MarkdownParser:
     def images(self, text: str) -> list[Image]:
         """Return the images of a text."""
         tokens = (token for children in self._inlines(text) for token in children if token.type == "image")
-        return [Image(text_of(token.children or []), str(token.attrs["src"]), title_of(token)) for token in tokens]
+        return [Image(get_text(token.children or []), str(token.attrs["src"]), get_title(token)) for token in tokens]
 
     def text(self, text: str) -> list[str]:
         """Return the plain text, one string per top-level block."""
@@ -66,7 +66,7 @@ class MarkdownParser:
 
     def tree(self, text: str, lines: range, first_line: int) -> list[Node]:
         """Return the top-level nodes; the text begins at `first_line`, and `lines` is the requested range."""
-        return tree_of(self._parse(text), lines, first_line)
+        return build_tree(self._parse(text), lines, first_line)
 
     def _parse(self, text: str) -> list[Token]:
         # A copy, so that definitions in this part do not leak into the next.
@@ -87,7 +87,7 @@ def _any_link(_url: str) -> bool:
 def _block_text(token: Token) -> str | None:
     match token.type:
         case "inline":
-            return text_of(token.children or [])
+            return get_text(token.children or [])
         case "fence" | "code_block":
             return token.content.rstrip("\n")
         case "html_block":
@@ -103,10 +103,10 @@ def _links(tokens: Sequence[Token]) -> Iterator[Link]:
             opened.append(place)
         elif token.type == "link_close" and opened:
             start = opened.pop()
-            text = text_of(tokens[start + 1 : place])
-            yield Link(text, str(tokens[start].attrs["href"]), title_of(tokens[start]))
+            text = get_text(tokens[start + 1 : place])
+            yield Link(text, str(tokens[start].attrs["href"]), get_title(tokens[start]))
         elif token.type == "text" and not opened:
-            yield from (Link(written, url) for _, written, url in bare_addresses(token.content))
+            yield from (Link(written, url) for _, written, url in find_bare_urls(token.content))
 
 
 def parse_frontmatter(text: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Final
 from markdown_it.token import Token
 
 from spindle.artifacts.markdown.bounded_tree import Node
-from spindle.artifacts.markdown.inline_text import bare_addresses, text_of, title_of
+from spindle.artifacts.markdown.inline_text import find_bare_urls, get_text, get_title
 
 MAX_DEPTH: Final = 48
 """Markup nested deeper than this is dropped and its text kept, because JSON encoders limit the depth."""
@@ -34,20 +34,20 @@ _TASK = re.compile(r"\[([ xX])\]\s+")
 _ALIGNED = re.compile(r"text-align:(left|right|center)")
 
 
-def tree_of(tokens: Sequence[Token], lines: range, first_line: int) -> list[Node]:
+def build_tree(tokens: Sequence[Token], lines: range, first_line: int) -> list[Node]:
     """Build the top-level nodes of a text whose first line is `first_line`; positions are clipped to `lines`."""
 
     def nodes_of(token: Token) -> list[Node]:
         if token.type == "inline":
             return _inlines(token.children or [])
-        return [_placed(node, token, lines, first_line) for node in _block(token)]
+        return [_set_position(node, token, lines, first_line) for node in _block(token)]
 
-    nodes = _nested(tokens, nodes_of)
+    nodes = _nest(tokens, nodes_of)
     _finish(nodes)
     return nodes
 
 
-def _nested(tokens: Sequence[Token], nodes_of: Callable[[Token], list[Node]]) -> list[Node]:
+def _nest(tokens: Sequence[Token], nodes_of: Callable[[Token], list[Node]]) -> list[Node]:
     """Nest the nodes of tokens; a token that yields no node, or is nested too deeply, adds no level."""
     levels: list[list[Node]] = [[]]
     for token in tokens:
@@ -61,7 +61,7 @@ def _nested(tokens: Sequence[Token], nodes_of: Callable[[Token], list[Node]]) ->
     return levels[0]
 
 
-def _placed(node: Node, token: Token, lines: range, first_line: int) -> Node:
+def _set_position(node: Node, token: Token, lines: range, first_line: int) -> Node:
     if token.map is not None:
         start, end = (first_line + at for at in token.map)
         # A range may begin inside a code block; the opening fence is then outside the range.
@@ -100,8 +100,8 @@ def _container(token: Token) -> list[Node]:
 
 
 def _inlines(tokens: Sequence[Token]) -> list[Node]:
-    nodes = _nested(tokens, _inline)
-    _settle_texts(nodes, in_link=False)
+    nodes = _nest(tokens, _inline)
+    _merge_texts(nodes, in_link=False)
     return nodes
 
 
@@ -118,10 +118,10 @@ def _inline(token: Token) -> list[Node]:
         case "html_inline":
             return [{"type": "html", "value": token.content}]
         case "link_open":
-            return [{"type": "link", "url": str(token.attrs["href"]), "title": title_of(token), "children": []}]
+            return [{"type": "link", "url": str(token.attrs["href"]), "title": get_title(token), "children": []}]
         case "image":
-            alt = text_of(token.children or [])
-            return [{"type": "image", "url": str(token.attrs["src"]), "title": title_of(token), "alt": alt}]
+            alt = get_text(token.children or [])
+            return [{"type": "image", "url": str(token.attrs["src"]), "title": get_title(token), "alt": alt}]
         case _:
             return _container(token)
 
@@ -130,42 +130,42 @@ def _text(value: str) -> Node:
     return {"type": "text", "value": value}
 
 
-def _with_links(text: str) -> Iterator[Node]:
+def _split_links(text: str) -> Iterator[Node]:
     shown = 0
-    for start, written, url in bare_addresses(text):
+    for start, written, url in find_bare_urls(text):
         yield _text(text[shown:start])
         yield {"type": "link", "url": url, "title": None, "children": [_text(written)]}
         shown = start + len(written)
     yield _text(text[shown:])
 
 
-def _settle_texts(nodes: list[Node], *, in_link: bool) -> None:
+def _merge_texts(nodes: list[Node], *, in_link: bool) -> None:
     """Merge adjacent text nodes recursively, and convert bare URLs in them to links."""
     settled: list[Node] = []
     for is_text, group in groupby(nodes, key=lambda node: node["type"] == "text"):
         if is_text:
             text = "".join(node["value"] for node in group)
-            settled += [_text(text)] if in_link else _with_links(text)
+            settled += [_text(text)] if in_link else _split_links(text)
         else:
             settled += group
     nodes[:] = [node for node in settled if node.get("value") != "" or node["type"] != "text"]
     for node in nodes:
         if "children" in node:
-            _settle_texts(node["children"], in_link=in_link or node["type"] == "link")
+            _merge_texts(node["children"], in_link=in_link or node["type"] == "link")
 
 
 def _finish(nodes: list[Node]) -> None:
     """Set `checked` of task list items and `align` of tables, recursively."""
     for node in nodes:
         if node["type"] == "listItem":
-            _tick(node)
+            _set_checked(node)
         elif node["type"] == "table":
             node["align"] = [cell.pop("align") for row in node["children"][:1] for cell in row["children"]]
         if node["type"] in ("list", "listItem", "blockquote"):
             _finish(node["children"])
 
 
-def _tick(item: Node) -> None:
+def _set_checked(item: Node) -> None:
     first: list[Node] = item["children"][:1]
     inside: list[Node] = first[0]["children"] if first and first[0]["type"] == "paragraph" else []
     box = _TASK.match(inside[0]["value"]) if inside and inside[0]["type"] == "text" else None

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spindle.bridges import dialects
-from spindle.bridges.anthropic.client import MessagesProvider, client_of
-from spindle.bridges.anthropic.conversation import result_of, seen
+from spindle.bridges.anthropic.client import MessagesProvider, open_client
+from spindle.bridges.anthropic.conversation import build_result, restrict_media
 from spindle.bridges.anthropic.stream import Stream
 from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.model_callback import ModelCallback, Retries
-from spindle.bridges.rendering import Sees, answer_of
+from spindle.bridges.rendering import MediaSupport, render_result
 from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
@@ -49,12 +49,12 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
     """Return the calls of a complete response, given as an SDK object or plain data."""
     stream = Stream(definitions)
-    stream.feed_whole(response)
+    stream.feed_response(response)
     return stream.calls()
 
 
 async def results(
-    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
+    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: MediaSupport | None = None
 ) -> list[dict[str, Any]]:
     """Return outcomes as `tool_result` blocks, one for each call, to start the next user message with.
 
@@ -62,8 +62,8 @@ async def results(
         UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
     del definitions  # results are matched by call id alone
-    able = seen(sees)
-    return [replace_lone_surrogates(result_of(await answer_of(outcome, able))) for outcome in outcomes]
+    able = restrict_media(sees)
+    return [replace_lone_surrogates(build_result(await render_result(outcome, able))) for outcome in outcomes]
 
 
 def messages(
@@ -78,7 +78,7 @@ def messages(
     stream: bool = True,
     retries: Retries | None = None,
     filter: ToolFilter | None = None,
-    sees: Sees | None = None,
+    sees: MediaSupport | None = None,
     cache: bool = False,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
@@ -93,7 +93,7 @@ def messages(
         MissingExtraError: The SDK is not installed.
         UsageError: Both a client and its base URL or key were passed, or the key is not valid.
     """
-    asked = client_of(client, base_url=base_url, api_key=api_key)
+    asked = open_client(client, base_url=base_url, api_key=api_key)
     provider = MessagesProvider(
         client=asked,
         define=definitions,
@@ -106,7 +106,7 @@ def messages(
     )
     return ModelCallback(
         provider=provider,
-        sees=seen(sees),
+        media_support=restrict_media(sees),
         is_streaming=stream,
         retries=retries or Retries(),
         filter=filter,

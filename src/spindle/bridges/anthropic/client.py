@@ -6,14 +6,14 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from spindle.bridges.anthropic.conversation import bygone_tools, messages_of
+from spindle.bridges.anthropic.conversation import build_messages, build_placeholder_tools
 from spindle.bridges.anthropic.stream import Stream
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.provider import Failure, ModelResponse, ResponseAssembler, chosen
+from spindle.bridges.provider import ModelResponse, ProviderFailure, ResponseAssembler, resolve_tool_choice
 from spindle.bridges.sdk_client import SdkClient, closing_stream
 from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import arguments_of, get_field, get_str, replace_lone_surrogates, system_of
+from spindle.bridges.wire import collect_system_texts, get_field, get_str, replace_lone_surrogates, split_request
 from spindle.errors import ModelStoppedError
 from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
@@ -39,7 +39,7 @@ _STATUSES: Final = {
 """HTTP statuses of errors in the middle of a stream, whose own status was 200."""
 
 
-def client_of(
+def open_client(
     given: "AsyncAnthropic | None", *, base_url: str | None, api_key: str | None
 ) -> "SdkClient[AsyncAnthropic]":
     """Return the SDK client to use, with its own retries disabled.
@@ -78,14 +78,16 @@ class MessagesProvider:
         """Return the tools in the provider's dialect."""
         return self.define(ctx.tools, filter=filter, strict=self.is_strict, events=ctx.events)
 
-    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+    async def build_request(
+        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
+    ) -> dict[str, Any]:
         """Build the request."""
         request: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self.max_tokens,
-            "messages": messages_of(steps, definitions),
+            "messages": build_messages(steps, definitions),
         }
-        system = "\n\n".join(system_of(await build_system_prompt(ctx), steps))
+        system = "\n\n".join(collect_system_texts(await build_system_prompt(ctx), steps))
         if system:
             request["system"] = [{"type": "text", "text": system} | (_KEEP if self.is_cached else {})]
         tools = definitions.tools
@@ -95,7 +97,7 @@ class MessagesProvider:
         if tools:
             request["tools"] = tools
             request |= self._choice(definitions, trip=ctx.iteration)
-        elif bygone := bygone_tools(request["messages"]):
+        elif bygone := build_placeholder_tools(request["messages"]):
             request |= {"tools": bygone, "tool_choice": {"type": "none"}}
         rest = {name: value for name, value in self.extra.items() if name != "tools"}
         return replace_lone_surrogates(request | rest)
@@ -103,7 +105,7 @@ class MessagesProvider:
     def _choice(self, definitions: Definitions, *, trip: int) -> dict[str, Any]:
         if isinstance(self.tool_choice, Mapping):
             return {"tool_choice": dict(self.tool_choice)}
-        choice = chosen(self.tool_choice, definitions, trip=trip)
+        choice = resolve_tool_choice(self.tool_choice, definitions, iteration=trip)
         if choice is None:
             return {}
         if choice.mode == "tool":
@@ -123,7 +125,7 @@ class MessagesProvider:
         create = self._create()
         for _ in range(_MAX_PAUSES + 1):
             heard: list[Any] = []
-            async with closing_stream(await create(**arguments_of(create, request), stream=True)) as events:
+            async with closing_stream(await create(**split_request(create, request), stream=True)) as events:
                 async for event in events:
                     heard.append(event)
                     yield event
@@ -137,37 +139,37 @@ class MessagesProvider:
             request = _resumed(request, so_far)
         raise _paused_too_often()
 
-    def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
+    def create_assembler(self, definitions: Definitions, taken: Collection[str]) -> Stream:
         """Return an assembler for these events."""
         return Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
+    async def complete(self, request: dict[str, Any], assembler: ResponseAssembler) -> ModelResponse:
         """Send the request without streaming, and read the response; resume it while the API pauses."""
         create = self._create()
         for _ in range(_MAX_PAUSES + 1):
-            response = await create(**arguments_of(create, request))
-            reader.feed_whole(response)
+            response = await create(**split_request(create, request))
+            assembler.feed_response(response)
             so_far = Stream()
-            so_far.feed_whole(response)
+            so_far.feed_response(response)
             if so_far.finish_reason != "pause_turn" or so_far.calls():
-                return reader.answered()
+                return assembler.build_response()
             request = _resumed(request, so_far)
         raise _paused_too_often()
 
     def _create(self) -> Any:
         return self.client.get().messages.create
 
-    def failure(self, error: Exception) -> Failure | None:
+    def translate_error(self, error: Exception) -> ProviderFailure | None:
         """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
         import anthropic  # noqa: PLC0415  an extra
         import httpx2  # noqa: PLC0415  it comes with the extra
 
         says = f"{type(error).__name__}: {error}"
         if isinstance(error, anthropic.APIStatusError):
-            return Failure(says, _status(error.status_code, error.body), _retry_after(error.response.headers))
+            return ProviderFailure(says, _status(error.status_code, error.body), _retry_after(error.response.headers))
         unreadable = (anthropic.APIResponseValidationError, json.JSONDecodeError, UnicodeDecodeError)
         if isinstance(error, (anthropic.APIConnectionError, httpx2.TransportError, *unreadable)):
-            return Failure(says)
+            return ProviderFailure(says)
         return None
 
     def secrets(self) -> Sequence[str]:

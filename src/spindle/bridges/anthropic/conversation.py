@@ -7,16 +7,16 @@ from typing import Any, Final, cast
 
 from spindle.bridges.anthropic.stream import UNREADABLE
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.partial_calls import repeated_input, repeated_name
-from spindle.bridges.provider_limits import ANTHROPIC, fitted
-from spindle.bridges.rendering import IMAGES, Answer, MediaPart, Part, Sees, TextPart
+from spindle.bridges.partial_calls import format_input, format_name
+from spindle.bridges.provider_limits import ANTHROPIC, fit_name
+from spindle.bridges.rendering import IMAGES, MediaPart, MediaSupport, Part, RenderedResult, TextPart
 from spindle.bridges.transcript import Step, ToolStep
-from spindle.bridges.wire import AlternatingMessages, says_something
+from spindle.bridges.wire import AlternatingMessages, has_content
 
 _DOCUMENTS: Final = frozenset({"application/pdf", "text/plain"})
 _NATIVE: Final = IMAGES | _DOCUMENTS
 _MAX_MEDIA_BYTES: Final = cast("int", ANTHROPIC.max_media_bytes)
-SEES: Final = Sees(mime_types=IMAGES | {"application/pdf"}, max_bytes=_MAX_MEDIA_BYTES)
+MEDIA_SUPPORT: Final = MediaSupport(mime_types=IMAGES | {"application/pdf"}, max_bytes=_MAX_MEDIA_BYTES)
 """Media accepted by the models."""
 
 _MAX_ID_CHARS: Final = cast("int", ANTHROPIC.max_id_chars)
@@ -24,14 +24,18 @@ _GOES_ON: Final = "(The conversation goes on.)"
 """First user message of a conversation that starts with another role, which the API rejects."""
 
 
-def seen(sees: Sees | None) -> Sees:
+def restrict_media(media_support: MediaSupport | None) -> MediaSupport:
     """Restrict the media a model accepts to those this API can carry."""
-    if sees is None:
-        return SEES
-    return replace(sees, mime_types=sees.mime_types & _NATIVE, max_bytes=min(sees.max_bytes, _MAX_MEDIA_BYTES))
+    if media_support is None:
+        return MEDIA_SUPPORT
+    return replace(
+        media_support,
+        mime_types=media_support.mime_types & _NATIVE,
+        max_bytes=min(media_support.max_bytes, _MAX_MEDIA_BYTES),
+    )
 
 
-def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
+def build_messages(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
     """Return a conversation as messages."""
     written = AlternatingMessages("content")
     ids = _Ids()
@@ -39,34 +43,34 @@ def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[st
         if isinstance(step, ToolStep):
             _write_exchange(written, step, definitions, ids)
         elif step.role == "assistant":
-            written.say("assistant", _said_by_model(step.text))
+            written.append("assistant", _said_by_model(step.text))
         elif step.role == "user":
-            written.say("user", [block_of(part) for part in step.parts if says_something(part)])
-    return written.begun_by_user({"type": "text", "text": _GOES_ON})
+            written.append("user", [build_block(part) for part in step.parts if has_content(part)])
+    return written.starting_with_user({"type": "text", "text": _GOES_ON})
 
 
 def wire_id(id: str) -> str:
     """Return a call id in the form the API accepts; ids of other providers may have to be changed."""
-    return fitted(id, cast("str", ANTHROPIC.id_pattern), _MAX_ID_CHARS)
+    return fit_name(id, cast("str", ANTHROPIC.id_pattern), _MAX_ID_CHARS)
 
 
-def bygone_tools(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def build_placeholder_tools(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return placeholder definitions of all tools a conversation names: the API requires them even if none is left."""
     blocks = [block for message in messages for block in message["content"]]
     names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
     return [{"name": name, "description": "Not available now.", "input_schema": {"type": "object"}} for name in names]
 
 
-def result_of(answer: Answer, tool_use_id: str | None = None) -> dict[str, Any]:
+def build_result(answer: RenderedResult, tool_use_id: str | None = None) -> dict[str, Any]:
     """Return the result of one call as a `tool_result` block."""
     # The API only accepts text in an error result.
     parts = [part for part in answer.parts if not answer.is_error or isinstance(part, TextPart)]
-    content = [block_of(part) for part in parts if says_something(part)]
+    content = [build_block(part) for part in parts if has_content(part)]
     written = {"type": "tool_result", "tool_use_id": tool_use_id or wire_id(answer.tool_call_id), "content": content}
     return written | ({"is_error": True} if answer.is_error else {})
 
 
-def block_of(part: Part) -> dict[str, Any]:
+def build_block(part: Part) -> dict[str, Any]:
     """Return text or media as a content block."""
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
@@ -82,9 +86,9 @@ def _base64(part: MediaPart) -> dict[str, Any]:
     return {"type": "base64", "media_type": part.mime_type, "data": part.base64}
 
 
-def _write_exchange(written: AlternatingMessages, exchange: ToolStep, definitions: Definitions, ids: "_Ids") -> None:
-    asked = exchange.raw if exchange.raw is not None else _asked(exchange, definitions)
-    fresh = iter([ids.fresh(call.tool_call_id) for call in exchange.calls])
+def _write_exchange(written: AlternatingMessages, step: ToolStep, definitions: Definitions, ids: "_Ids") -> None:
+    asked = step.raw if step.raw is not None else _build_calls(step, definitions)
+    fresh = iter([ids.assign(call.tool_call_id) for call in step.calls])
     blocks: list[dict[str, Any]] = []
     answered: list[str] = []
     for block in asked:
@@ -93,18 +97,18 @@ def _write_exchange(written: AlternatingMessages, exchange: ToolStep, definition
             blocks.append(block | {"id": answered[-1]})
         else:
             blocks.append(block)
-    written.say("assistant", blocks)
-    written.say("user", [result_of(*each) for each in zip(exchange.answers, answered, strict=True)])
+    written.append("assistant", blocks)
+    written.append("user", [build_result(*each) for each in zip(step.results, answered, strict=True)])
 
 
-def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
+def _build_calls(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
     """Return the content blocks of calls that were not received by this bridge."""
     calls = [
         {
             "type": "tool_use",
             "id": call.tool_call_id,
-            "name": repeated_name(definitions.names.to_wire(call.name), ANTHROPIC),
-            "input": repeated_input(call.args, unreadable=UNREADABLE),
+            "name": format_name(definitions.names.to_wire(call.name), ANTHROPIC),
+            "input": format_input(call.args, unreadable=UNREADABLE),
         }
         for call in exchange.calls
     ]
@@ -122,7 +126,7 @@ class _Ids:
     def __init__(self) -> None:
         self._used: set[str] = set()
 
-    def fresh(self, id: str) -> str:
+    def assign(self, id: str) -> str:
         taken = wire_id(id)
         fresh, count = taken, 1
         while fresh in self._used:

@@ -4,30 +4,30 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_input, repeated_name
+from spindle.bridges.partial_calls import CallIds, PartialCall, format_input, format_name
 from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import ANTHROPIC
-from spindle.bridges.wire import count_of, get_field, get_list, get_str, to_plain
+from spindle.bridges.wire import get_count, get_field, get_list, get_str, to_plain
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
 
 
-def usage_of(usage: Any) -> dict[str, int] | None:
+def parse_usage(usage: Any) -> dict[str, int] | None:
     """Return the token counts; cached tokens, which the API counts separately, are included in `input_tokens`."""
-    fresh, outputs = count_of(usage, "input_tokens"), count_of(usage, "output_tokens")
+    fresh, outputs = get_count(usage, "input_tokens"), get_count(usage, "output_tokens")
     if fresh is None and outputs is None:
         return None
-    read = count_of(usage, "cache_read_input_tokens")
-    written = count_of(usage, "cache_creation_input_tokens")
+    read = get_count(usage, "cache_read_input_tokens")
+    written = get_count(usage, "cache_creation_input_tokens")
     inputs = (fresh or 0) + (read or 0) + (written or 0)
     figures = {"input_tokens": inputs, "output_tokens": outputs or 0}
-    thought = count_of(get_field(usage, "output_tokens_details"), "thinking_tokens")
+    thought = get_count(get_field(usage, "output_tokens_details"), "thinking_tokens")
     apart = {"cached_input_tokens": read, "cache_write_tokens": written, "reasoning_tokens": thought}
     figures |= {name: count for name, count in apart.items() if count is not None}
     return figures | {"total_tokens": inputs + (outputs or 0)}
 
 
-def added(first: dict[str, int] | None, second: dict[str, int] | None) -> dict[str, Any] | None:
+def add_usage(first: dict[str, int] | None, second: dict[str, int] | None) -> dict[str, Any] | None:
     """Add the token counts of two requests."""
     if first is None or second is None:
         return first or second
@@ -68,16 +68,16 @@ class _Block:
         """The arguments of a call as an object."""
         started = self.data.get("input")
         if self.call is not None and self.call.text:
-            return repeated_input(self.call.text, unreadable=UNREADABLE)
+            return format_input(self.call.text, unreadable=UNREADABLE)
         return cast("dict[str, Any]", started) if isinstance(started, dict) else {}
 
-    def repeated(self) -> dict[str, Any] | None:
+    def to_input(self) -> dict[str, Any] | None:
         """Return the block as sent back to the API; `None` if the API would reject it."""
         data = self.data | {name: "".join(parts) for name, parts in self.texts.items()}
         if self.kind == "text":
             return data if get_str(data, "text").strip() else None
         if self.call is not None:
-            name = self.call.name if self.kind != "tool_use" else repeated_name(self.call.name, ANTHROPIC)
+            name = self.call.name if self.kind != "tool_use" else format_name(self.call.name, ANTHROPIC)
             return data | {"id": self.call.id, "name": name, "input": self.input}
         # An unfinished thought has no valid signature.
         return data if self.is_done or self.kind != "thinking" else None
@@ -119,7 +119,7 @@ class Stream:
             self._has_failed = True
         return ()
 
-    def feed_whole(self, response: Any) -> None:
+    def feed_response(self, response: Any) -> None:
         """Process a response that was not streamed."""
         self._restart(response)
         for content in get_list(response, "content"):
@@ -142,7 +142,7 @@ class Stream:
     @property
     def usage(self) -> dict[str, Any] | None:
         """The token counts; `input_tokens` includes cached tokens."""
-        return added(self._counted_before, usage_of(self._counted))
+        return add_usage(self._counted_before, parse_usage(self._counted))
 
     @property
     def is_complete(self) -> bool:
@@ -152,14 +152,14 @@ class Stream:
     @property
     def raw(self) -> list[dict[str, Any]]:
         """The content as sent back to the API: thoughts with their signatures, blocks of other tools, calls."""
-        return [data for data in (block.repeated() for block in self._blocks) if data is not None]
+        return [data for data in (block.to_input() for block in self._blocks) if data is not None]
 
     def calls(self) -> list[Call]:
         """Return the calls so far; a call that was cut off gets arguments that executors reject."""
         ours = [block for block in self._blocks if block.kind == "tool_use"]
         return [self._call(block) for block in ours]
 
-    def answered(self) -> ModelResponse:
+    def build_response(self) -> ModelResponse:
         """Return the complete response.
 
         Raises:
@@ -175,7 +175,7 @@ class Stream:
             usage=self.usage,
             finish_reason=reason,
             raw=self.raw,
-            is_cut=reason in _CUT,
+            is_truncated=reason in _CUT,
         )
 
     def _call(self, block: _Block) -> Call:
@@ -207,14 +207,14 @@ class Stream:
         return block
 
     def _begin(self, event: Any) -> Sequence[ResponseDelta]:
-        index, data = count_of(event, "index"), to_plain(get_field(event, "content_block"))
+        index, data = get_count(event, "index"), to_plain(get_field(event, "content_block"))
         if not get_str(data, "type"):
             return ()
         block = self._add(data)
         if index is not None:
             self._by_index[index] = block
         if block.kind == "tool_use":
-            return (cast("PartialCall", block.call).piece("", self._definitions),)
+            return (cast("PartialCall", block.call).to_delta("", self._definitions),)
         text = block.text("text")
         return (ResponseDelta("text", text),) if text else ()
 
@@ -223,7 +223,7 @@ class Stream:
         kind = get_str(delta, "type")
         if block is None:
             if kind == "input_json_delta":
-                self._lose()
+                self._mark_damaged()
             return ()
         if block.call is not None:
             return self._continue_call(block, delta, kind)
@@ -245,13 +245,13 @@ class Stream:
             call.is_damaged = True
             return ()
         piece = call.add(given)
-        return (call.piece(piece, self._definitions),) if block.kind == "tool_use" else ()
+        return (call.to_delta(piece, self._definitions),) if block.kind == "tool_use" else ()
 
     def _at(self, event: Any) -> _Block | None:
-        index = count_of(event, "index")
+        index = get_count(event, "index")
         return None if index is None else self._by_index.get(index)
 
-    def _lose(self) -> None:
+    def _mark_damaged(self) -> None:
         """Mark all open calls as damaged: a delta could not be assigned, and any of them may lack it."""
         for block in self._blocks:
             if block.call is not None and not block.is_done:

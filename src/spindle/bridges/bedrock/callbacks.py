@@ -10,16 +10,22 @@ from typing import Any, Final, cast
 from anyio import CapacityLimiter, to_thread
 
 from spindle.bridges import dialects
-from spindle.bridges.bedrock.conversation import SEES, bygone_tools, messages_of, seen, tool_result
+from spindle.bridges.bedrock.conversation import (
+    SEES,
+    build_messages,
+    build_placeholder_tools,
+    build_result,
+    restrict_media,
+)
 from spindle.bridges.bedrock.stream import Stream
 from spindle.bridges.definitions import Definitions, Spec, build
 from spindle.bridges.model_callback import ModelCallback, Retries
-from spindle.bridges.provider import Failure, ModelResponse, ResponseAssembler, chosen
-from spindle.bridges.rendering import Sees, answer_of
-from spindle.bridges.sdk_client import items_of_stream
+from spindle.bridges.provider import ModelResponse, ProviderFailure, ResponseAssembler, resolve_tool_choice
+from spindle.bridges.rendering import MediaSupport, render_result
+from spindle.bridges.sdk_client import iterate_blocking_stream
 from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import get_field, get_str, replace_lone_surrogates, system_of
+from spindle.bridges.wire import collect_system_texts, get_field, get_str, replace_lone_surrogates
 from spindle.calls import Call, CallOutcome
 from spindle.errors import UsageError
 from spindle.events import Events
@@ -39,7 +45,7 @@ _STATUSES: Final[dict[str, int | None]] = {
 """HTTP statuses of errors in the middle of a stream, whose own status was 200."""
 
 
-def failure_of(error: Exception) -> Failure | None:
+def translate_sdk_error(error: Exception) -> ProviderFailure | None:
     """Return the failure a boto3 exception stands for; `None` if it is not the provider's."""
     from botocore.eventstream import ParserError  # noqa: PLC0415  an extra
     from botocore.exceptions import (  # noqa: PLC0415
@@ -54,17 +60,17 @@ def failure_of(error: Exception) -> Failure | None:
     says = f"{type(error).__name__}: {error}"
     if isinstance(error, EventStreamError):
         code = get_str(get_field(cast("Any", error).response, "Error"), "Code")
-        return Failure(says, _STATUSES.get(code, 500))
+        return ProviderFailure(says, _STATUSES.get(code, 500))
     if isinstance(error, ClientError):
         about = get_field(cast("Any", error).response, "ResponseMetadata")
-        return Failure(says, get_field(about, "HTTPStatusCode"), _retry_after(get_field(about, "HTTPHeaders")))
+        return ProviderFailure(says, get_field(about, "HTTPStatusCode"), _retry_after(get_field(about, "HTTPHeaders")))
     unreadable = (ParserError, ResponseParserError, UnicodeDecodeError)
     if isinstance(error, (HTTPClientError, ConnectionError, HTTPError, *unreadable)):
-        return Failure(says)
+        return ProviderFailure(says)
     return None
 
 
-def hang_up(stream: Any) -> None:
+def interrupt_stream(stream: Any) -> None:
     """Wake the thread that waits for the next event: this needs a shutdown of the socket, closing it is not enough."""
     stream._raw_stream.shutdown()  # boto3 has no public API for this
 
@@ -110,12 +116,12 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
     """Return the calls of a complete response of `converse`."""
     stream = Stream(definitions)
-    stream.feed_whole(response)
+    stream.feed_response(response)
     return stream.calls()
 
 
 async def results(
-    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
+    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: MediaSupport | None = None
 ) -> list[dict[str, Any]]:
     """Return outcomes as `toolResult` blocks, one for each call, to start the next user message with.
 
@@ -123,8 +129,8 @@ async def results(
         UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
     del definitions  # results are matched by call id alone
-    able = seen(sees or SEES)
-    return [replace_lone_surrogates(tool_result(await answer_of(outcome, able))) for outcome in outcomes]
+    able = restrict_media(sees or SEES)
+    return [replace_lone_surrogates(build_result(await render_result(outcome, able))) for outcome in outcomes]
 
 
 def converse(
@@ -138,7 +144,7 @@ def converse(
     stream: bool = True,
     retries: Retries | None = None,
     filter: ToolFilter | None = None,
-    sees: Sees | None = None,
+    sees: MediaSupport | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
     """Return an executor callback that uses a `bedrock-runtime` client of boto3, in worker threads.
@@ -159,8 +165,10 @@ def converse(
         tool_choice=tool_choice,
         extra=dict(extra or {}),
     )
-    able = seen(sees or SEES)
-    return ModelCallback(provider=provider, sees=able, is_streaming=stream, retries=retries or Retries(), filter=filter)
+    able = restrict_media(sees or SEES)
+    return ModelCallback(
+        provider=provider, media_support=able, is_streaming=stream, retries=retries or Retries(), filter=filter
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,20 +182,22 @@ class _Converse:
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
         return definitions(ctx.tools, filter=filter, strict=self.is_strict, events=ctx.events)
 
-    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
-        messages = messages_of(steps, definitions)
+    async def build_request(
+        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
+    ) -> dict[str, Any]:
+        messages = build_messages(steps, definitions)
         request: dict[str, Any] = {"modelId": self.model, "messages": messages}
-        system = system_of(await build_system_prompt(ctx), steps)
+        system = collect_system_texts(await build_system_prompt(ctx), steps)
         if system:
             request["system"] = [{"text": text} for text in system]
-        tools = self._tools(definitions, trip=ctx.iteration) or {"tools": bygone_tools(messages)}
+        tools = self._tools(definitions, trip=ctx.iteration) or {"tools": build_placeholder_tools(messages)}
         if tools["tools"]:
             request["toolConfig"] = tools
         return replace_lone_surrogates({**request, **self.extra})
 
     def _tools(self, definitions: Definitions, *, trip: int) -> dict[str, Any] | None:
         """Return the tools and the tool choice; Converse has no choice "none", so no tools are sent for it."""
-        choice = chosen(self.tool_choice, definitions, trip=trip)
+        choice = resolve_tool_choice(self.tool_choice, definitions, iteration=trip)
         if not len(definitions) or (choice is not None and choice.mode == "none"):
             return None
         told: dict[str, Any] = {"tools": definitions.tools}
@@ -198,19 +208,21 @@ class _Converse:
         return told
 
     def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
-        return items_of_stream(lambda: self.client.converse_stream(**request)["stream"], shut=hang_up)
+        return iterate_blocking_stream(
+            lambda: self.client.converse_stream(**request)["stream"], interrupt=interrupt_stream
+        )
 
-    def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
+    def create_assembler(self, definitions: Definitions, taken: Collection[str]) -> Stream:
         return Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
+    async def complete(self, request: dict[str, Any], assembler: ResponseAssembler) -> ModelResponse:
         ask = partial(self.client.converse, **request)
         response = await to_thread.run_sync(ask, abandon_on_cancel=True, limiter=CapacityLimiter(1))
-        reader.feed_whole(response)
-        return reader.answered()
+        assembler.feed_response(response)
+        return assembler.build_response()
 
-    def failure(self, error: Exception) -> Failure | None:
-        return failure_of(error)
+    def translate_error(self, error: Exception) -> ProviderFailure | None:
+        return translate_sdk_error(error)
 
     def secrets(self) -> Sequence[str]:
         # Other credentials only sign a request, and never leave this process.

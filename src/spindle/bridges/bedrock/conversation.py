@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.partial_calls import repeated_input, repeated_name
-from spindle.bridges.provider_limits import BEDROCK, fitted
-from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
+from spindle.bridges.partial_calls import format_input, format_name
+from spindle.bridges.provider_limits import BEDROCK, fit_name
+from spindle.bridges.rendering import MediaPart, MediaSupport, Part, RenderedResult, TextPart
 from spindle.bridges.transcript import MessageStep, Step, ToolStep
-from spindle.bridges.wire import AlternatingMessages, replace_lone_surrogates, says_something
+from spindle.bridges.wire import AlternatingMessages, has_content, replace_lone_surrogates
 from spindle.calls import Call
 
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"
@@ -39,28 +39,30 @@ _NATIVE: Final = frozenset(_IMAGES | _DOCUMENTS | _VIDEOS)
 _MAX_DOCUMENT_NAME_CHARS: Final = 100
 _SILENCE: Final = "(No content.)"
 
-SEES: Final = Sees(mime_types=frozenset(_IMAGES | _DOCUMENTS), max_bytes=BEDROCK.max_media_bytes or Sees().max_bytes)
+SEES: Final = MediaSupport(
+    mime_types=frozenset(_IMAGES | _DOCUMENTS), max_bytes=BEDROCK.max_media_bytes or MediaSupport().max_bytes
+)
 """Images and documents, which most models on Converse accept; add video only if the model accepts it."""
 
 
-def seen(sees: Sees) -> Sees:
+def restrict_media(media_support: MediaSupport) -> MediaSupport:
     """Restrict the media a model accepts to those Converse can carry."""
-    return replace(sees, mime_types=sees.mime_types & _NATIVE)
+    return replace(media_support, mime_types=media_support.mime_types & _NATIVE)
 
 
-def messages_of(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
+def build_messages(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
     """Return a conversation as messages."""
     written = AlternatingMessages("content")
     for step in steps:
         if isinstance(step, ToolStep):
-            written.say("assistant", _asked(step, definitions))
-            written.say("user", [tool_result(answer) for answer in step.answers])
+            written.append("assistant", _build_calls(step, definitions))
+            written.append("user", [build_result(answer) for answer in step.results])
         elif step.role != "system":
-            written.say(step.role, _said(step))
-    return replace_lone_surrogates(written.begun_by_user({"text": _SILENCE}))
+            written.append(step.role, _build_message(step))
+    return replace_lone_surrogates(written.starting_with_user({"text": _SILENCE}))
 
 
-def bygone_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def build_placeholder_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return placeholder definitions of all tools a conversation names: Converse requires them even if none is left."""
     blocks = [block for message in messages for block in message["content"]]
     names = dict.fromkeys(block["toolUse"]["name"] for block in blocks if "toolUse" in block)
@@ -68,7 +70,7 @@ def bygone_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"toolSpec": {"name": name, "description": "Not available now.", "inputSchema": schema}} for name in names]
 
 
-def tool_result(answer: Answer) -> dict[str, Any]:
+def build_result(answer: RenderedResult) -> dict[str, Any]:
     """Return the result of one call as a `toolResult` block."""
     content = _blocks(answer.parts) or [{"text": _SILENCE}]
     status = {"status": "error"} if answer.is_error else {}
@@ -77,16 +79,16 @@ def tool_result(answer: Answer) -> dict[str, Any]:
 
 def wire_id(tool_call_id: str) -> str:
     """Return a call id in the form Converse accepts; ids of other providers may have to be changed."""
-    return fitted(tool_call_id, BEDROCK.id_pattern or ".+", BEDROCK.max_id_chars or len(tool_call_id))
+    return fit_name(tool_call_id, BEDROCK.id_pattern or ".+", BEDROCK.max_id_chars or len(tool_call_id))
 
 
-def _said(said: MessageStep) -> list[dict[str, Any]]:
+def _build_message(said: MessageStep) -> list[dict[str, Any]]:
     # Converse accepts media from the user only, not in assistant messages.
     parts = said.parts if said.role == "user" else [part for part in said.parts if isinstance(part, TextPart)]
     return _blocks(parts)
 
 
-def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
+def _build_calls(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
     if exchange.raw is None:
         text = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
         return [*text, *(_tool_use(call, definitions) for call in exchange.calls)]
@@ -94,13 +96,13 @@ def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]
 
 
 def _tool_use(call: Call, definitions: Definitions) -> dict[str, Any]:
-    name = repeated_name(definitions.names.to_wire(call.name), BEDROCK)
-    return {"toolUse": {"toolUseId": wire_id(call.tool_call_id), "name": name, "input": repeated_input(call.args)}}
+    name = format_name(definitions.names.to_wire(call.name), BEDROCK)
+    return {"toolUse": {"toolUseId": wire_id(call.tool_call_id), "name": name, "input": format_input(call.args)}}
 
 
 def _blocks(parts: Iterable[Part]) -> list[dict[str, Any]]:
     """Return parts as blocks, without blank texts, which Converse rejects."""
-    return [_block(part) for part in parts if says_something(part)]
+    return [_block(part) for part in parts if has_content(part)]
 
 
 def _block(part: Part) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from typing import Any, Final, cast
 
 from spindle.bridges.bedrock.conversation import wire_id
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_input, repeated_name
+from spindle.bridges.partial_calls import CallIds, PartialCall, format_input, format_name
 from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import BEDROCK
-from spindle.bridges.wire import count_of, get_field, get_list, get_str
+from spindle.bridges.wire import get_count, get_field, get_list, get_str
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
 
@@ -47,11 +47,11 @@ class _Block:
         if self.call is not None and not self.call.text and not self.call.is_damaged:
             self.call.add({})
 
-    def repeated(self) -> dict[str, Any] | None:
+    def to_input(self) -> dict[str, Any] | None:
         """Return the block as sent back to the API; `None` if the API would reject it."""
         if self.call is not None:
-            name = repeated_name(self.call.name, BEDROCK)
-            written = {"toolUseId": wire_id(self.call.id), "name": name, "input": repeated_input(self.call.text)}
+            name = format_name(self.call.name, BEDROCK)
+            written = {"toolUseId": wire_id(self.call.id), "name": name, "input": format_input(self.call.text)}
             return {"toolUse": written | ({} if self.is_ours else {"type": "server_tool_use"})}
         if self.redacted:
             return {"reasoningContent": {"redactedContent": self.redacted}}
@@ -92,7 +92,7 @@ class Stream:
             self.usage = _usage(get_field(metadata, "usage")) or self.usage
         return ()
 
-    def feed_whole(self, response: Any) -> None:
+    def feed_response(self, response: Any) -> None:
         """Process a response that was not streamed."""
         message = get_field(get_field(response, "output"), "message")
         for content in get_list(message, "content"):
@@ -117,13 +117,13 @@ class Stream:
     @property
     def raw(self) -> list[dict[str, Any]]:
         """The content as sent back to the API: thoughts with their signatures, text, calls."""
-        return [block for block in (each.repeated() for each in self._blocks) if block is not None]
+        return [block for block in (each.to_input() for each in self._blocks) if block is not None]
 
     def calls(self) -> list[Call]:
         """Return the calls so far; a call that was cut off gets arguments that executors reject."""
         return [self._call(block, block.call) for block in self._blocks if block.call is not None and block.is_ours]
 
-    def answered(self) -> ModelResponse:
+    def build_response(self) -> ModelResponse:
         """Return the complete response.
 
         Raises:
@@ -134,7 +134,7 @@ class Stream:
             raise ModelStoppedError(f"the model stopped without a response: {reason}", reason=reason, text="")
         is_cut = reason not in _WHOLE
         return ModelResponse(
-            text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw or None, is_cut=is_cut
+            text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw or None, is_truncated=is_cut
         )
 
     def _call(self, block: _Block, call: PartialCall) -> Call:
@@ -191,7 +191,7 @@ class Stream:
         call = block.call
         if call is None or not block.is_ours:
             return ()
-        return (call.piece(piece, self._definitions),)
+        return (call.to_delta(piece, self._definitions),)
 
     def _whole(self, content: Any) -> _Block:
         block = _Block()
@@ -213,7 +213,7 @@ class Stream:
 
 
 def _index(event: Any) -> int:
-    index = count_of(event, "contentBlockIndex")
+    index = get_count(event, "contentBlockIndex")
     return -1 if index is None else index
 
 
@@ -231,10 +231,10 @@ def _think(block: _Block, reasoning: Any) -> Sequence[ResponseDelta]:
 
 def _usage(usage: Any) -> dict[str, int] | None:
     """Return the token counts; cached tokens, which the API counts separately, are included in `input_tokens`."""
-    fresh, outputs = count_of(usage, "inputTokens"), count_of(usage, "outputTokens")
+    fresh, outputs = get_count(usage, "inputTokens"), get_count(usage, "outputTokens")
     if fresh is None and outputs is None:
         return None
-    apart = {name: count for name, theirs in _COUNTED.items() if (count := count_of(usage, theirs)) is not None}
+    apart = {name: count for name, theirs in _COUNTED.items() if (count := get_count(usage, theirs)) is not None}
     inputs = (fresh or 0) + sum(apart.values())
     figures = {"input_tokens": inputs, "output_tokens": outputs or 0, **apart}
     return figures | {"total_tokens": inputs + (outputs or 0)}

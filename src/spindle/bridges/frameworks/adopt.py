@@ -44,12 +44,12 @@ def adopt(
     )
 
 
-def refused(name: str, why: str) -> InvalidToolError:
+def build_adoption_error(name: str, why: str) -> InvalidToolError:
     """Return the error for a foreign tool that cannot be used."""
     return InvalidToolError(f"Tool {name!r} cannot be adopted: {why}.", tool=name)
 
 
-def outside_asyncio(tool: str) -> Err | None:
+def check_asyncio(tool: str) -> Err | None:
     """Return an error for a call that requires asyncio if another library runs the event loop; otherwise `None`."""
     try:
         asyncio.get_running_loop()
@@ -65,15 +65,15 @@ class ResultBuilder:
         self._texts: list[str] = []
         self._media: list[Media] = []
 
-    def text(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Append text."""
         self._texts.append(text)
 
-    def json(self, value: Any) -> None:
+    def add_json(self, value: Any) -> None:
         """Append a value as JSON."""
         self._texts.append(to_json(value, inf_nan_mode="strings", fallback=str).decode())
 
-    def data(self, data: bytes, mime_type: str | None, filename: str | None = None) -> None:
+    def add_data(self, data: bytes, mime_type: str | None, filename: str | None = None) -> None:
         """Append bytes as media; their origin is unknown, so they get the most restrictive trust tier."""
         family, _, subtype = (mime_type or "application/octet-stream").partition("/")
         kind: Kind = family if family in _KINDS else "document"
@@ -84,31 +84,31 @@ class ResultBuilder:
         self._media.append(media)
         self._texts.append(f"[media id: {media.id} | {media.safe_filename}]")
 
-    def base64(self, text: str, mime_type: str | None, filename: str | None = None) -> None:
+    def add_base64(self, text: str, mime_type: str | None, filename: str | None = None) -> None:
         """Append base64-encoded bytes; invalid base64 is reported as text."""
         try:
-            self.data(base64.b64decode(text, validate=True), mime_type, filename)
+            self.add_data(base64.b64decode(text, validate=True), mime_type, filename)
         except (binascii.Error, ValueError):
-            self.text(f"[{mime_type or 'media'} with invalid base64]")
+            self.add_text(f"[{mime_type or 'media'} with invalid base64]")
 
-    def url(self, url: str, mime_type: str | None = None) -> None:
+    def add_url(self, url: str, mime_type: str | None = None) -> None:
         """Append the content of a data URL as media; any other URL is appended as text."""
         head, comma, body = url.partition(",")
         if head.startswith("data:") and head.endswith(";base64") and comma:
-            self.base64(body, head[len("data:") : -len(";base64")] or mime_type)
+            self.add_base64(body, head[len("data:") : -len(";base64")] or mime_type)
         else:
-            self.text(url)
+            self.add_text(url)
 
-    def ok(self) -> Ok:
+    def build(self) -> Ok:
         """Return the result."""
         return Ok("\n\n".join(self._texts), media=tuple(self._media))
 
 
-def plain(value: Any) -> Any:
+def to_result(value: Any) -> Any:
     """Return a value in a form the executor accepts: text unchanged, everything else as JSON."""
     if value is None or isinstance(value, (str, bytes, Ok, Err)):
         return cast("object", value)
     said = ResultBuilder()
-    said.json(value)
-    text = said.ok().value
+    said.add_json(value)
+    text = said.build().value
     return Ok(text, structured=json.loads(text))

@@ -7,13 +7,13 @@ from typing import Any, Final, cast
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, outside_asyncio, plain, refused
-from spindle.bridges.frameworks.session import Session, Sessions, answered, facts_of
-from spindle.bridges.rendering import Answer, MediaPart
+from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, build_adoption_error, check_asyncio, to_result
+from spindle.bridges.frameworks.session import FrameworkSession, FrameworkSessions, render_for_framework, to_metadata
+from spindle.bridges.rendering import MediaPart, RenderedResult
 from spindle.calls import Call, CallOutcome, Err, RawArgs
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
-from spindle.tools.arguments import masked
+from spindle.tools.arguments import mask_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
@@ -26,7 +26,15 @@ with needs_package("langchain-core"):
     from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, ToolException
     from langchain_core.tools.base import get_all_basemodel_annotations
 
-SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "audio/mpeg", "audio/wav")
+MEDIA_TYPES: Final = (
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "application/pdf",
+    "audio/mpeg",
+    "audio/wav",
+)
 """Media types sent as content blocks; whether a model accepts them depends on its provider."""
 
 
@@ -43,12 +51,12 @@ def tools(
     The list serves one conversation, or one for each `thread_id` of the config. With `readers` it includes the tools
     with which the model reads the rest of a truncated result.
     """
-    return listed(Session(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers))
+    return build_tools(FrameworkSession(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers))
 
 
-def listed(session: Session) -> list[BaseTool]:
+def build_tools(session: FrameworkSession) -> list[BaseTool]:
     """Return the tools of a session; each `thread_id` gets a session of its own."""
-    sessions, known = Sessions(session), session.tools()
+    sessions, known = FrameworkSessions(session), session.tools()
     return [
         SpindleTool(
             sessions,
@@ -69,10 +77,10 @@ class SpindleTool(BaseTool):
     Called with a `ToolCall` it returns a `ToolMessage`; with arguments or their JSON text, the content of one.
     """
 
-    _sessions: Sessions = PrivateAttr()
+    _sessions: FrameworkSessions = PrivateAttr()
     _tool: Tool = PrivateAttr()
 
-    def __init__(self, sessions: Sessions, tool: Tool, **facts: Any) -> None:
+    def __init__(self, sessions: FrameworkSessions, tool: Tool, **facts: Any) -> None:
         super().__init__(**facts)
         self._sessions, self._tool = sessions, tool
 
@@ -86,7 +94,7 @@ class SpindleTool(BaseTool):
     @override
     def _filter_injected_args(self, tool_input: dict[str, Any]) -> dict[str, Any]:
         """Mask secrets for tracers and callbacks."""
-        return masked(tool_input, self._tool.secret_fields)
+        return mask_arguments(tool_input, self._tool.secret_fields)
 
     @override
     def _run(self, sent: RawArgs, tool_call_id: str | None, config: RunnableConfig) -> Any:
@@ -97,28 +105,28 @@ class SpindleTool(BaseTool):
     async def _arun(self, sent: RawArgs, tool_call_id: str | None, config: RunnableConfig) -> Any:
         return await self._answer(self._session(config), sent, tool_call_id)
 
-    def _session(self, config: RunnableConfig | None) -> Session:
-        return self._sessions.of((config or {}).get("configurable", {}).get("thread_id"))
+    def _session(self, config: RunnableConfig | None) -> FrameworkSession:
+        return self._sessions.get((config or {}).get("configurable", {}).get("thread_id"))
 
-    async def _answer(self, session: Session, sent: RawArgs, tool_call_id: str | None) -> Any:
+    async def _answer(self, session: FrameworkSession, sent: RawArgs, tool_call_id: str | None) -> Any:
         [outcome] = await session.run([Call(tool_call_id or f"call_{token_hex(4)}", self.name, sent)])
-        message = await message_of(outcome)
+        message = await to_message(outcome)
         return message if tool_call_id is not None else message.content
 
 
-async def message_of(outcome: CallOutcome, **facts: Any) -> ToolMessage:
+async def to_message(outcome: CallOutcome, **facts: Any) -> ToolMessage:
     """Return an outcome as the message for its call; `artifact` holds the outcome as plain data."""
-    answer = await answered(outcome, SHOWN)
+    answer = await render_for_framework(outcome, MEDIA_TYPES)
     return ToolMessage(
         content=_content(answer),
         name=outcome.name,
         tool_call_id=outcome.tool_call_id,
         status="error" if answer.is_error else "success",
-        artifact=facts_of(outcome) | facts,
+        artifact=to_metadata(outcome) | facts,
     )
 
 
-def _content(answer: Answer) -> Any:
+def _content(answer: RenderedResult) -> Any:
     if not answer.media:
         return answer.text
     blocks: list[dict[str, Any]] = []
@@ -143,7 +151,7 @@ def tools_of(tools: Iterable[BaseTool], *, config: RunnableConfig | None = None)
 def _adopted(theirs: BaseTool, config: RunnableConfig | None) -> Tool:
     injected = _injected(theirs)
     if injected:
-        raise refused(theirs.name, f"only a graph can provide {', '.join(sorted(injected))}")
+        raise build_adoption_error(theirs.name, f"only a graph can provide {', '.join(sorted(injected))}")
     schema = cast("Any", theirs.tool_call_schema)
     told: dict[str, Any] = {**(schema if isinstance(schema, Mapping) else schema.model_json_schema())}
     told.pop("description", None)
@@ -159,7 +167,7 @@ def _adopted(theirs: BaseTool, config: RunnableConfig | None) -> Tool:
 
     async def run_async(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
         try:
-            return outside_asyncio(theirs.name) or _result(await theirs.ainvoke(asked(args, ctx), config))
+            return check_asyncio(theirs.name) or _result(await theirs.ainvoke(asked(args, ctx), config))
         except ToolException as error:
             return _failed(error)
 
@@ -202,23 +210,23 @@ def _result(given: Any) -> Any:
     content = cast("str | list[str | dict[str, Any]]", given.content)
     said = ResultBuilder()
     for block in [content] if isinstance(content, str) else content:
-        _say(said, block)
-    ok = said.ok()
+        _add_block(said, block)
+    ok = said.build()
     if given.status == "error":
         return Err("execution_failed", ok.value)
-    return plain(ok)
+    return to_result(ok)
 
 
-def _say(said: ResultBuilder, block: str | Mapping[str, Any]) -> None:
+def _add_block(said: ResultBuilder, block: str | Mapping[str, Any]) -> None:
     if isinstance(block, str):
-        said.text(block)
+        said.add_text(block)
     elif block.get("type") == "text":
-        said.text(str(block.get("text", "")))
+        said.add_text(str(block.get("text", "")))
     elif isinstance(data := block.get("base64") or block.get("data"), str):
-        said.base64(data, block.get("mime_type"))
+        said.add_base64(data, block.get("mime_type"))
     elif isinstance(image := block.get("image_url"), Mapping):
-        said.url(str(cast("Mapping[str, Any]", image).get("url", "")))
+        said.add_url(str(cast("Mapping[str, Any]", image).get("url", "")))
     elif isinstance(url := block.get("url"), str):
-        said.url(url, block.get("mime_type"))
+        said.add_url(url, block.get("mime_type"))
     else:
-        said.json(block)
+        said.add_json(block)

@@ -9,13 +9,13 @@ from typing import Any, Final, Literal, cast
 
 from typing_extensions import override
 
-from spindle.bridges.frameworks.langchain import listed, message_of
-from spindle.bridges.frameworks.session import MAX_KEPT, Session, has_valid_arguments, is_kept
+from spindle.bridges.frameworks.langchain import build_tools, to_message
+from spindle.bridges.frameworks.session import MAX_KEPT_RESULTS, FrameworkSession, has_valid_arguments, is_kept
 from spindle.calls import Call, CallOutcome, ToolCallRecord
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
-from spindle.tools.arguments import masked, read_arguments
+from spindle.tools.arguments import mask_arguments, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
@@ -53,7 +53,7 @@ def tool_node(
     is in the state. With `interrupts` a call that needs approval interrupts the graph if the executor has no approver;
     resume it with `True`, `False` or a reason, for all calls or by call id.
     """
-    session = Session(registry, executor=executor, filter=filter, ctx=ctx, open_readers=True)
+    session = FrameworkSession(registry, executor=executor, filter=filter, ctx=ctx, open_readers=True)
     return SpindleToolNode(session, name=name, messages_key=messages_key, interrupts=interrupts)
 
 
@@ -66,14 +66,14 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 class SpindleToolNode(ToolNode):
     """A node that runs calls through an executor: one message each, in order, and none before approval is requested."""
 
-    def __init__(self, session: Session, *, name: str, messages_key: str, interrupts: bool) -> None:
+    def __init__(self, session: FrameworkSession, *, name: str, messages_key: str, interrupts: bool) -> None:
         super().__init__(  # pyright: ignore[reportUnknownMemberType]  LangGraph's types are incomplete
-            listed(session), name=name, messages_key=messages_key
+            build_tools(session), name=name, messages_key=messages_key
         )
         self._session = session
         self._key = messages_key
         self._asks = interrupts and not session.has_approver
-        self._shelf = _Shelf()
+        self._results = _ResultStore()
 
     @override
     def _func(self, input: Any, config: RunnableConfig, runtime: Runtime) -> Any:
@@ -90,8 +90,8 @@ class SpindleToolNode(ToolNode):
         sent, kind = self._parse_input(input)
         messages = _messages(self._extract_state(input, config), self._key)
         said = _last(messages)
-        asked = _asked(said) if said is not None and kind != "tool_calls" else _calls(sent)
-        whole = len(asked) if said is None else max(len(asked), len(_asked(said)))
+        asked = _parse_calls(said) if said is not None and kind != "tool_calls" else _calls(sent)
+        whole = len(asked) if said is None else max(len(asked), len(_parse_calls(said)))
         place = config.get("configurable", {})
         # Without a checkpointer the graph cannot be resumed with an answer.
         stops = self._asks and place.get(_CHECKPOINTER) is not None
@@ -99,25 +99,25 @@ class SpindleToolNode(ToolNode):
 
     async def _waiting(self, step: "_Step") -> list[dict[str, Any]]:
         """Return the calls that need approval; a call that will be rejected needs none."""
-        if not step.stops:
+        if not step.may_interrupt:
             return []
         tools = [(call, self._session.registry.get(call.name)) for call in step.calls]
         return [
-            _shown(call, tool)
+            _describe_call(call, tool)
             for call, tool in tools
             if tool is not None and tool.requires_approval and await has_valid_arguments(tool, call.args)
         ]
 
     async def _run(self, step: "_Step", answers: Mapping[str, bool | str] | None) -> Any:
         known = [_facts(message) for message in step.messages if isinstance(message, ToolMessage)]
-        session = self._session.fresh(
+        session = self._session.new_conversation(
             key=step.thread_id,
-            records=self._shelf.records(fact.get(_KEPT) for fact in known),
+            records=self._results.records(fact.get(_KEPT) for fact in known),
             tainted=any(fact.get("tainting", True) for fact in known),
         )
-        approve = None if answers is None else _Answers(answers)
-        outcomes = await session.run(step.calls, step_calls=step.whole, approve=approve)
-        given = [await message_of(outcome, **self._shelf.put(outcome)) for outcome in outcomes]
+        approve = None if answers is None else _Decisions(answers)
+        outcomes = await session.run(step.calls, step_calls=step.total_calls, approve=approve)
+        given = [await to_message(outcome, **self._results.put(outcome)) for outcome in outcomes]
         return given if step.kind == "list" else {self._key: given}
 
 
@@ -126,16 +126,16 @@ class _Step:
     """The input of one run of the node."""
 
     calls: Sequence[Call]
-    whole: int
+    total_calls: int
     """The number of calls the model requested together; LangGraph may send them one by one."""
     kind: Literal["list", "dict", "tool_calls"]
     messages: Sequence[Any]
     thread_id: Any
-    stops: bool
+    may_interrupt: bool
     """Whether the graph may be interrupted for approval."""
 
 
-class _Shelf:
+class _ResultStore:
     """Full results by unguessable ticket: only the holder of a message can read its result."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class _Shelf:
             return {}
         ticket = token_urlsafe(24)
         self._records[ticket] = outcome.to_record()
-        if len(self._records) > MAX_KEPT:
+        if len(self._records) > MAX_KEPT_RESULTS:
             self._records.popitem(last=False)
         return {_KEPT: ticket}
 
@@ -156,7 +156,7 @@ class _Shelf:
         return [self._records[ticket] for ticket in tickets if isinstance(ticket, str) and ticket in self._records]
 
 
-class _Answers:
+class _Decisions:
     """Approval decisions by call id; a call without a decision is denied."""
 
     def __init__(self, answers: Mapping[str, bool | str]) -> None:
@@ -181,9 +181,9 @@ def _facts(message: ToolMessage) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", facts) if isinstance(facts, Mapping) else {}
 
 
-def _shown(call: Call, tool: Tool) -> dict[str, Any]:
+def _describe_call(call: Call, tool: Tool) -> dict[str, Any]:
     args = read_arguments(call.args, tool=tool.name, empty_ok=True)
-    return {"tool_call_id": call.tool_call_id, "tool": tool.name, "args": masked(args, tool.secret_fields)}
+    return {"tool_call_id": call.tool_call_id, "tool": tool.name, "args": mask_arguments(args, tool.secret_fields)}
 
 
 def _messages(state: Any, key: str) -> Sequence[Any]:
@@ -196,7 +196,7 @@ def _last(messages: Sequence[Any]) -> AIMessage | None:
     return next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
 
 
-def _asked(said: AIMessage) -> list[Call]:
+def _parse_calls(said: AIMessage) -> list[Call]:
     """Return every call of a message; invalid JSON is passed on as text."""
     if isinstance(said, AIMessageChunk) and said.tool_call_chunks:
         # LangChain completes JSON that a stream left unfinished; the chunks hold the original text.

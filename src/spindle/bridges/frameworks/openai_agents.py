@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from spindle.artifacts.forge import ReaderTool
-from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, outside_asyncio, plain, refused
-from spindle.bridges.frameworks.session import Session, answered, has_valid_arguments
-from spindle.bridges.rendering import Answer, MediaPart
+from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, build_adoption_error, check_asyncio, to_result
+from spindle.bridges.frameworks.session import FrameworkSession, has_valid_arguments, render_for_framework
+from spindle.bridges.rendering import MediaPart, RenderedResult
 from spindle.calls import Call
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
@@ -32,7 +32,7 @@ with needs_package("openai-agents"):
     from agents.tool import invoke_function_tool, set_function_tool_failure_error_function
     from agents.tool_context import ToolContext as AgentsToolContext
 
-SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
+MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
 """Media types sent to the model."""
 
 
@@ -50,20 +50,20 @@ def tools(
     rest of a result appear once one was truncated. A call that needs approval interrupts the run if the executor has
     no approver.
     """
-    session = Session(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers)
+    session = FrameworkSession(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers)
     known = session.tools()
     named = [(told, known.get(told["name"])) for told in session.definitions()]
-    return [_given(session, tool, told["parameters"]) for told, tool in named if tool is not None]
+    return [_build_tool(session, tool, told["parameters"]) for told, tool in named if tool is not None]
 
 
-def _given(session: Session, tool: Tool, schema: dict[str, Any]) -> FunctionTool:
+def _build_tool(session: FrameworkSession, tool: Tool, schema: dict[str, Any]) -> FunctionTool:
     asks = tool.requires_approval and not session.has_approver
 
     async def invoke(ctx: AgentsToolContext[Any], arguments: str) -> Any:
         call = Call(ctx.tool_call_id, tool.name, arguments)
         agreed = asks and ctx.is_tool_approved(tool.name, ctx.tool_call_id) is True
         [outcome] = await session.run([call], approve=_has_agreed if agreed else None)
-        return _output(await answered(outcome, SHOWN))
+        return _output(await render_for_framework(outcome, MEDIA_TYPES))
 
     async def needs_approval(_ctx: RunContextWrapper[Any], args: dict[str, Any], _call_id: str) -> bool:
         return await has_valid_arguments(tool, args)
@@ -87,7 +87,7 @@ async def _has_agreed(_request: ApprovalRequest) -> bool:
     return True
 
 
-def _output(answer: Answer) -> Any:
+def _output(answer: RenderedResult) -> Any:
     if not answer.media:
         return answer.text
     parts: list[Any] = []
@@ -114,16 +114,18 @@ def tools_of(tools: Iterable[Any], *, context: Any = None) -> list[Tool]:
 def _adopted(theirs: Any, context: Any) -> Tool:
     name = str(getattr(theirs, "name", theirs))
     if not isinstance(theirs, FunctionTool):
-        raise refused(name, f"expected a FunctionTool, got a {type(theirs).__name__}, which the provider runs itself")
+        raise build_adoption_error(
+            name, f"expected a FunctionTool, got a {type(theirs).__name__}, which the provider runs itself"
+        )
     if theirs.tool_input_guardrails or theirs.tool_output_guardrails:
-        raise refused(name, "it has guardrails, which only the SDK's own runner applies")
+        raise build_adoption_error(name, "it has guardrails, which only the SDK's own runner applies")
     if callable(theirs.is_enabled):
-        raise refused(name, "its is_enabled is a callable, which needs an agent; set it to True or False")
+        raise build_adoption_error(name, "its is_enabled is a callable, which needs an agent; set it to True or False")
     # By default, an exception would be returned as text that looks like a result.
     raising = set_function_tool_failure_error_function(copy.copy(theirs), None)
 
     async def run(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
-        unfit = outside_asyncio(name)
+        unfit = check_asyncio(name)
         if unfit is not None:
             return unfit
         text, call_id = json.dumps(args), ctx.tool_call_id or "call"
@@ -144,27 +146,27 @@ def _adopted(theirs: Any, context: Any) -> Tool:
 def _result(output: Any) -> Any:
     parts = cast("Sequence[Any]", output) if isinstance(output, (list, tuple)) else [output]
     said = ResultBuilder()
-    are_theirs = bool(parts) and all(_say(said, part) for part in parts)
-    return said.ok() if are_theirs else plain(output)
+    are_theirs = bool(parts) and all(_add_part(said, part) for part in parts)
+    return said.build() if are_theirs else to_result(output)
 
 
-def _say(said: ResultBuilder, part: Any) -> bool:
+def _add_part(said: ResultBuilder, part: Any) -> bool:
     """Add one part if it is of the SDK's output types; return whether it was."""
     facts = cast("Mapping[str, Any]", part if isinstance(part, Mapping) else getattr(part, "model_dump", dict)())
     match facts:
         case {"type": "text", "text": str(text)}:
-            said.text(text)
+            said.add_text(text)
         case {"type": "image", "image_url": str(url)}:
-            said.url(url)
+            said.add_url(url)
         case {"type": "file", "file_data": str(data)}:
             if data.startswith("data:"):
-                said.url(data)
+                said.add_url(data)
             else:
-                said.base64(data, None, facts.get("filename"))
+                said.add_base64(data, None, facts.get("filename"))
         case {"type": "file", "file_url": str(url)}:
-            said.url(url)
+            said.add_url(url)
         case {"type": "image" | "file", "file_id": str(id)}:
-            said.text(f"[file {id}]")
+            said.add_text(f"[file {id}]")
         case _:
             return False
     return True

@@ -10,15 +10,15 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from typing_extensions import override
 
-from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, plain, refused
-from spindle.bridges.frameworks.session import Session, answered, facts_of
+from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, build_adoption_error, to_result
+from spindle.bridges.frameworks.session import FrameworkSession, render_for_framework, to_metadata
 from spindle.bridges.rendering import MediaPart, Part
 from spindle.calls import Call, Err, RawArgs
 from spindle.errors import InvalidToolArgsError
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
-from spindle.tools.arguments import masked, read_arguments
+from spindle.tools.arguments import mask_arguments, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
@@ -34,7 +34,15 @@ with needs_package("pydantic-ai-slim"):
     from pydantic_ai.toolsets.abstract import ToolsetTool
     from pydantic_ai.usage import RunUsage
 
-SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "audio/mpeg", "audio/wav")
+MEDIA_TYPES: Final = (
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "application/pdf",
+    "audio/mpeg",
+    "audio/wav",
+)
 """Media types sent to the model; whether a model accepts them depends on its provider."""
 
 _NO_LIMIT_SECONDS: Final = 365 * 86_400
@@ -54,13 +62,13 @@ def toolset(
     Each run of the agent has its own session, so large results of one run cannot be read in another; with a `ctx` they
     can, for as long as it exists.
     """
-    return SpindleToolset(Session(registry, executor=executor, filter=filter, ctx=ctx), id=id)
+    return SpindleToolset(FrameworkSession(registry, executor=executor, filter=filter, ctx=ctx), id=id)
 
 
 class SpindleToolset(AbstractToolset[Any]):
     """A toolset whose calls are run by an executor; failures are reported to the model and do not end the run."""
 
-    def __init__(self, session: Session, *, id: str | None = None) -> None:
+    def __init__(self, session: FrameworkSession, *, id: str | None = None) -> None:
         self._session = session
         self._id = id
 
@@ -73,7 +81,7 @@ class SpindleToolset(AbstractToolset[Any]):
     @override
     async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
         """Return a toolset with a new session for the run."""
-        return SpindleToolset(self._session.fresh(), id=self._id)
+        return SpindleToolset(self._session.new_conversation(), id=self._id)
 
     @override
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
@@ -85,7 +93,7 @@ class SpindleToolset(AbstractToolset[Any]):
                     name=told["name"], description=told["description"], parameters_json_schema=told["parameters"]
                 ),
                 max_retries=1,
-                args_validator=_AsSent(told["name"]),
+                args_validator=_PassThroughValidator(told["name"]),
             )
             for told in self._session.definitions()
         }
@@ -103,18 +111,18 @@ class SpindleToolset(AbstractToolset[Any]):
         asked = _step(ctx)
         sent = next((part for part in asked if part.tool_call_id == ctx.tool_call_id), None)
         call = Call(ctx.tool_call_id or "call", name, _args(tool_args, sent))
-        person = _Person(agreed=ctx.tool_call_approved)
+        person = _AgentApproval(agreed=ctx.tool_call_approved)
         [outcome] = await self._session.run([call], step_calls=len(asked), approve=person)
         if person.request is not None:
             raise ApprovalRequired(metadata=person.request)
-        answer = await answered(outcome, SHOWN)
+        answer = await render_for_framework(outcome, MEDIA_TYPES)
         if answer.is_error:
             raise ToolFailed(answer.text)
         shown = [_content(part) for part in answer.parts]
-        return ToolReturn(answer.text if not answer.media else shown, metadata=facts_of(outcome))
+        return ToolReturn(answer.text if not answer.media else shown, metadata=to_metadata(outcome))
 
 
-class _AsSent:
+class _PassThroughValidator:
     """A validator that accepts any arguments: the tool's own schema validates them when it is called."""
 
     def __init__(self, tool: str) -> None:
@@ -143,7 +151,7 @@ class _AsSent:
         return input
 
 
-class _Person:
+class _AgentApproval:
     """Approval by the agent's own means: already granted, or still to be requested."""
 
     def __init__(self, *, agreed: bool) -> None:
@@ -152,7 +160,7 @@ class _Person:
 
     async def __call__(self, request: ApprovalRequest) -> bool:
         if not self._agreed:
-            shown = masked(request.args, request.tool.secret_fields)
+            shown = mask_arguments(request.args, request.tool.secret_fields)
             self.request = {"tool": request.tool.name, "args": shown, "checksum": request.checksum}
         return self._agreed
 
@@ -185,9 +193,9 @@ def tools_of(tools: FunctionToolset[Any] | Iterable[Any], *, run_context: RunCon
     adopted: list[Tool] = []
     for name, each in held.tools.items():
         if run_context is None and (each.takes_ctx or each.args_validator is not None or each.prepare is not None):
-            raise refused(name, "it requires a RunContext; pass one with run_context=")
+            raise build_adoption_error(name, "it requires a RunContext; pass one with run_context=")
         if each.prepare is not None:
-            raise refused(name, "it is prepared for each step; use await tools_of_toolset(...) instead")
+            raise build_adoption_error(name, "it is prepared for each step; use await tools_of_toolset(...) instead")
         adopted.append(_adopted(held, held.tool_for_tool_def(each.tool_def, ctx=context), context))
     return adopted
 
@@ -204,7 +212,7 @@ async def tools_of_toolset(theirs: AbstractToolset[Any], run_context: RunContext
 def _adopted(theirs: AbstractToolset[Any], each: ToolsetTool[Any], run_context: RunContext[Any]) -> Tool:
     told = each.tool_def
     if told.kind == "external":
-        raise refused(told.name, "it is executed outside of the agent")
+        raise build_adoption_error(told.name, "it is executed outside of the agent")
     patient = replace(each, tool_def=replace(told, timeout=told.timeout or _NO_LIMIT_SECONDS))
 
     async def run(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
@@ -250,10 +258,10 @@ def _result(value: Any) -> Any:
         parts: list[Any] = [cast("Any", value.return_value)]
         more = value.content
         parts += [more] if isinstance(more, str) else list(more or ())
-        return _result(parts[0]) if len(parts) == 1 else _gathered(parts)
+        return _result(parts[0]) if len(parts) == 1 else _combine_parts(parts)
     if isinstance(value, (BinaryContent, FileUrl)) or _has_media(value):
-        return _gathered(cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else [value])
-    return plain(value)
+        return _combine_parts(cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else [value])
+    return to_result(value)
 
 
 def _has_media(value: Any) -> bool:
@@ -262,15 +270,15 @@ def _has_media(value: Any) -> bool:
     return any(isinstance(part, (BinaryContent, FileUrl)) for part in cast("Sequence[object]", value))
 
 
-def _gathered(parts: Sequence[Any]) -> Any:
+def _combine_parts(parts: Sequence[Any]) -> Any:
     said = ResultBuilder()
     for part in parts:
         if isinstance(part, BinaryContent):
-            said.data(part.data, part.media_type)
+            said.add_data(part.data, part.media_type)
         elif isinstance(part, FileUrl):
-            said.url(part.url)
+            said.add_url(part.url)
         elif isinstance(part, str):
-            said.text(part)
+            said.add_text(part)
         else:
-            said.json(part)
-    return said.ok()
+            said.add_json(part)
+    return said.build()

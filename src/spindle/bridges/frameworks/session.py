@@ -15,30 +15,30 @@ from typing import Any, Final, TypeVar
 from anyio.from_thread import BlockingPortalProvider
 
 from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.forge import ReaderTool, addresses, forge_all, forge_open
+from spindle.artifacts.forge import ReaderTool, collect_artifacts, forge_all, forge_without_ids
 from spindle.artifacts.json_artifact import JsonArtifact
-from spindle.artifacts.queries import queries_for
-from spindle.bridges.rendering import Answer, Sees, answer_of
+from spindle.artifacts.queries import get_queries
+from spindle.bridges.rendering import MediaSupport, RenderedResult, render_result
 from spindle.calls import Call, CallOutcome, Ok, RawArgs, ToolCallRecord
 from spindle.execution.approval import Approve
 from spindle.execution.budget import fair_share
 from spindle.execution.executor import Executor
-from spindle.tools.context import ToolContext, as_tool_context
+from spindle.tools.context import ToolContext, to_tool_context
 from spindle.tools.declaration import Tool
 from spindle.tools.entry import ToolDefinition
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.trust.labels import taints
+from spindle.trust.labels import is_tainting
 from spindle.turns.context import DispatchContext
 
-MAX_KEPT: Final = 1_000
+MAX_KEPT_RESULTS: Final = 1_000
 """Maximum number of large results of one conversation that can be read back; then the oldest is dropped."""
 MAX_SESSIONS: Final = 1_000
 
 Result = TypeVar("Result")
 
 
-class Session:
+class FrameworkSession:
     """The calls of one conversation, run through an executor.
 
     Without an `executor` the session creates one, with a spool that ends with the session. With a `DispatchContext` as
@@ -59,25 +59,32 @@ class Session:
         tainted: bool = False,
     ) -> None:
         self.registry = registry if isinstance(registry, ToolRegistry) else ToolRegistry(registry)
-        self._given: dict[str, Any] = {"executor": executor, "filter": filter, "ctx": ctx, "open_readers": open_readers}
+        self._options: dict[str, Any] = {
+            "executor": executor,
+            "filter": filter,
+            "ctx": ctx,
+            "open_readers": open_readers,
+        }
         self._executor = executor or Executor(self.registry)
         self._filter = filter
         self._ctx = ToolContext(token_hex(16)) if ctx is None else ctx
-        as_tool_context(self._ctx)
-        self._kept = deque(records, maxlen=MAX_KEPT)
+        to_tool_context(self._ctx)
+        self._kept = deque(records, maxlen=MAX_KEPT_RESULTS)
         self._tainted = tainted
         self._open = self._open_readers() if open_readers else None
         self._portals = BlockingPortalProvider()
 
-    def fresh(self, *, key: object = None, records: Iterable[ToolCallRecord] = (), tainted: bool = False) -> "Session":
+    def new_conversation(
+        self, *, key: object = None, records: Iterable[ToolCallRecord] = (), tainted: bool = False
+    ) -> "FrameworkSession":
         """Return a new session with the same tools and only the given records; `key` identifies its conversation.
 
         A journal treats the same key as the same session, so that a call interrupted by a crash is recognised.
         """
-        given = dict(self._given)
+        given = dict(self._options)
         if key is not None and given["ctx"] is None:
             given["ctx"] = ToolContext(str(key))
-        return Session(self.registry, **given, records=records, tainted=tainted)
+        return FrameworkSession(self.registry, **given, records=records, tainted=tainted)
 
     @property
     def tool_calls(self) -> Sequence[ToolCallRecord]:
@@ -99,12 +106,12 @@ class Session:
 
     def can_read(self, reader: str) -> bool:
         """Return whether there is a result that the reader of this name can read."""
-        return any(reader in queries_for(artifact) for artifact in addresses(self).values())
+        return any(reader in get_queries(artifact) for artifact in collect_artifacts(self).values())
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to show the model now."""
         tools = self.tools()
-        return tools.to_definitions(self._permitting(tools))
+        return tools.to_definitions(self._extend_filter(tools))
 
     async def run(
         self, calls: Sequence[Call], *, step_calls: int | None = None, approve: Approve | None = None
@@ -117,7 +124,7 @@ class Session:
         tools = self.tools()
         executor = self._executor.with_registry(tools, approve=approve)
         context = self._context(step_calls or len(calls), len(calls))
-        outcomes = await executor.execute_parallel(calls, context, filter=self._permitting(tools))
+        outcomes = await executor.execute_parallel(calls, context, filter=self._extend_filter(tools))
         for outcome in outcomes:
             await self._keep(outcome)
         return outcomes
@@ -130,10 +137,10 @@ class Session:
     def _open_readers(self) -> ToolRegistry:
         kinds = [tool.artifact_constructor for tool in self.registry if isinstance(tool.artifact_constructor, type)]
         # Readers of the same name are interchangeable: each one queries the artifact it finds.
-        return ToolRegistry.merge([forge_open(kind, self) for kind in (Artifact, JsonArtifact, *kinds)])
+        return ToolRegistry.merge([forge_without_ids(kind, self) for kind in (Artifact, JsonArtifact, *kinds)])
 
     def _context(self, step_calls: int, calls: int) -> ToolContext:
-        context = copy(as_tool_context(self._ctx))
+        context = copy(to_tool_context(self._ctx))
         context.tainted = context.tainted or self._tainted
         if step_calls > calls:
             budget, total = self._executor.budget, context.result_budget_chars
@@ -142,13 +149,13 @@ class Session:
         return context
 
     async def _keep(self, outcome: CallOutcome) -> None:
-        self._tainted = self._tainted or taints(outcome)
+        self._tainted = self._tainted or is_tainting(outcome)
         if isinstance(self._ctx, DispatchContext):
             await self._ctx.store_tool_call(outcome.to_record())
         elif is_kept(outcome):
             self._kept.append(outcome.to_record())
 
-    def _permitting(self, tools: ToolRegistry) -> ToolFilter | None:
+    def _extend_filter(self, tools: ToolRegistry) -> ToolFilter | None:
         """Extend a filter by the current reader tools, whose names it cannot know."""
         wanted = self._filter
         if wanted is None or wanted.allowed_tools is None:
@@ -163,20 +170,20 @@ class Session:
         )
 
 
-class Sessions:
+class FrameworkSessions:
     """A session for each conversation key of a framework; the least recently used one is dropped."""
 
-    def __init__(self, first: Session) -> None:
+    def __init__(self, first: FrameworkSession) -> None:
         self._first = first
-        self._by_key: OrderedDict[Any, Session] = OrderedDict()
+        self._by_key: OrderedDict[Any, FrameworkSession] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, key: object) -> Session:
+    def get(self, key: object) -> FrameworkSession:
         """Return the session of a conversation; `None` is the default conversation."""
         if key is None:
             return self._first
         with self._lock:  # frameworks call from several threads
-            session = self._by_key.pop(key, None) or self._first.fresh(key=key)
+            session = self._by_key.pop(key, None) or self._first.new_conversation(key=key)
             self._by_key[key] = session
             if len(self._by_key) > MAX_SESSIONS:
                 self._by_key.popitem(last=False)
@@ -197,12 +204,12 @@ async def has_valid_arguments(tool: Tool, args: RawArgs) -> bool:
     return True
 
 
-async def answered(outcome: CallOutcome, mime_types: Collection[str]) -> Answer:
+async def render_for_framework(outcome: CallOutcome, mime_types: Collection[str]) -> RenderedResult:
     """Render an outcome in its envelope, with media the framework can carry and descriptions of the rest."""
-    return await answer_of(outcome, Sees(mime_types=frozenset(mime_types), unsupported="fallback-stash"))
+    return await render_result(outcome, MediaSupport(mime_types=frozenset(mime_types), unsupported="fallback-stash"))
 
 
-def facts_of(outcome: CallOutcome) -> dict[str, Any]:
+def to_metadata(outcome: CallOutcome) -> dict[str, Any]:
     """Return an outcome as plain data for programs; it is not shown to the model."""
     result = outcome.result
     facts: dict[str, Any] = {
@@ -210,7 +217,7 @@ def facts_of(outcome: CallOutcome) -> dict[str, Any]:
         "checksum": outcome.checksum,
         "duration_ms": outcome.duration_ms,
         "attempts": outcome.attempts,
-        "tainting": taints(outcome),
+        "tainting": is_tainting(outcome),
     }
     if isinstance(result, Ok):
         whole = None if is_kept(outcome) else result.structured

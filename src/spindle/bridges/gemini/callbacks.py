@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build
-from spindle.bridges.gemini.client import GenerateProvider, client_of
-from spindle.bridges.gemini.conversation import responses_of, seen
+from spindle.bridges.gemini.client import GenerateProvider, open_client
+from spindle.bridges.gemini.conversation import build_responses, restrict_media
 from spindle.bridges.gemini.stream import Stream
 from spindle.bridges.model_callback import ModelCallback, Retries
-from spindle.bridges.rendering import Sees, answer_of
+from spindle.bridges.rendering import MediaSupport, render_result
 from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call, CallOutcome
 from spindle.events import Events
@@ -51,20 +51,22 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
     """Return the calls of a complete response, given as an SDK object or plain data."""
     stream = Stream(definitions)
-    stream.feed_whole(response)
+    stream.feed_response(response)
     return stream.calls()
 
 
 async def results(
-    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
+    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: MediaSupport | None = None
 ) -> list[dict[str, Any]]:
     """Return outcomes as `functionResponse` parts, in order, to start the next user content with.
 
     Raises:
         UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
-    able = seen(sees)
-    return replace_lone_surrogates(responses_of([await answer_of(outcome, able) for outcome in outcomes], definitions))
+    able = restrict_media(sees)
+    return replace_lone_surrogates(
+        build_responses([await render_result(outcome, able) for outcome in outcomes], definitions)
+    )
 
 
 def generate(
@@ -77,7 +79,7 @@ def generate(
     stream: bool = True,
     retries: Retries | None = None,
     filter: ToolFilter | None = None,
-    sees: Sees | None = None,
+    sees: MediaSupport | None = None,
     media_in_results: bool = True,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
@@ -93,7 +95,7 @@ def generate(
         MissingExtraError: The SDK is not installed.
         UsageError: Both a client and its base URL or key were passed, or the key is not valid.
     """
-    asked = client_of(client, base_url=base_url, api_key=api_key)
+    asked = open_client(client, base_url=base_url, api_key=api_key)
     provider = GenerateProvider(
         client=asked,
         define=definitions,
@@ -104,7 +106,7 @@ def generate(
     )
     return ModelCallback(
         provider=provider,
-        sees=seen(sees),
+        media_support=restrict_media(sees),
         is_streaming=stream,
         retries=retries or Retries(),
         filter=filter,

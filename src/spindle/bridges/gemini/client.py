@@ -11,13 +11,13 @@ import pydantic
 from pydantic.alias_generators import to_camel
 
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.gemini.conversation import contents_of
+from spindle.bridges.gemini.conversation import build_contents
 from spindle.bridges.gemini.stream import MALFORMED, Stream
-from spindle.bridges.provider import Failure, ModelResponse, ResponseAssembler, chosen
+from spindle.bridges.provider import ModelResponse, ProviderFailure, ResponseAssembler, resolve_tool_choice
 from spindle.bridges.sdk_client import SdkClient
 from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import get_field, get_list, get_str, replace_lone_surrogates, system_of
+from spindle.bridges.wire import collect_system_texts, get_field, get_list, get_str, replace_lone_surrogates
 from spindle.errors import BrokenAnswerError, InvalidConfigError, ModelStoppedError
 from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
 
-def client_of(given: "GenaiClient | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[GenaiClient]":
+def open_client(given: "GenaiClient | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[GenaiClient]":
     """Return the SDK client to use.
 
     Raises:
@@ -74,10 +74,12 @@ class GenerateProvider:
         """Return the tools in the provider's dialect."""
         return self.define(ctx.tools, filter=filter, events=ctx.events)
 
-    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+    async def build_request(
+        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
+    ) -> dict[str, Any]:
         """Build the request."""
         config: dict[str, Any] = {}
-        system = "\n\n".join(system_of(await build_system_prompt(ctx), steps))
+        system = "\n\n".join(collect_system_texts(await build_system_prompt(ctx), steps))
         if system:
             config["systemInstruction"] = system
         told = definitions.tools
@@ -87,14 +89,14 @@ class GenerateProvider:
             config |= {"tools": tools} | self._choice(definitions, trip=ctx.iteration)
         # The SDK accepts each setting under two names; normalise them to one.
         rest = {to_camel(name): value for name, value in self.extra.items() if name != "tools"}
-        contents = contents_of(steps, definitions, is_inside=self.is_media_inside)
+        contents = build_contents(steps, definitions, is_inside=self.is_media_inside)
         written = replace_lone_surrogates({"contents": contents, "config": config})
         return {"model": self.model, "contents": written["contents"], "config": written["config"] | rest}
 
     def _choice(self, definitions: Definitions, *, trip: int) -> dict[str, Any]:
         if isinstance(self.tool_choice, Mapping):
             return {"toolConfig": dict(self.tool_choice)}
-        choice = chosen(self.tool_choice, definitions, trip=trip)
+        choice = resolve_tool_choice(self.tool_choice, definitions, iteration=trip)
         if choice is None:
             return {}
         calling: dict[str, Any] = {"mode": _MODES[choice.mode]}
@@ -121,32 +123,32 @@ class GenerateProvider:
                 # The SDK fails like this on a chunk with a field of an unexpected type.
                 raise BrokenAnswerError(f"{type(error).__name__}: {error}") from error
 
-    def reader(self, definitions: Definitions, taken: Collection[str]) -> Stream:
+    def create_assembler(self, definitions: Definitions, taken: Collection[str]) -> Stream:
         """Return an assembler for these chunks."""
         return Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
+    async def complete(self, request: dict[str, Any], assembler: ResponseAssembler) -> ModelResponse:
         """Send the request without streaming, and read the response."""
-        reader.feed_whole(await self._models().generate_content(**_checked(request)))
-        if not reader.is_complete:
+        assembler.feed_response(await self._models().generate_content(**_checked(request)))
+        if not assembler.is_complete:
             raise BrokenAnswerError("the response has no finish reason")
-        return reader.answered()
+        return assembler.build_response()
 
     def _models(self) -> Any:
         return self.client.get().aio.models
 
-    def failure(self, error: Exception) -> Failure | None:
+    def translate_error(self, error: Exception) -> ProviderFailure | None:
         """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
         from google.genai import errors  # noqa: PLC0415  an extra
 
         says = f"{type(error).__name__}: {error}"
         if isinstance(error, errors.APIError):
-            return Failure(says, error.code, _retry_after(error))
+            return ProviderFailure(says, error.code, _retry_after(error))
         if isinstance(error, ModelStoppedError):
-            return Failure(says) if error.reason in MALFORMED else None
+            return ProviderFailure(says) if error.reason in MALFORMED else None
         unreadable = (pydantic.ValidationError, errors.UnknownApiResponseError, UnicodeDecodeError)
         broken = (json.JSONDecodeError, *unreadable, *_transport_errors())
-        return Failure(says) if isinstance(error, broken) else None
+        return ProviderFailure(says) if isinstance(error, broken) else None
 
     def secrets(self) -> Sequence[str]:
         """Return the keys sent with a request."""

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.gemini.stream import is_made
-from spindle.bridges.partial_calls import repeated_input, repeated_name
+from spindle.bridges.gemini.stream import is_local_id
+from spindle.bridges.partial_calls import format_input, format_name
 from spindle.bridges.provider_limits import GEMINI
-from spindle.bridges.rendering import Answer, MediaPart, Part, Sees, TextPart
+from spindle.bridges.rendering import MediaPart, MediaSupport, Part, RenderedResult, TextPart
 from spindle.bridges.transcript import Step, ToolStep
-from spindle.bridges.wire import AlternatingMessages, says_something
+from spindle.bridges.wire import AlternatingMessages, has_content
 
 _INSIDE: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
 """Media types accepted inside a function response; other media follows it."""
@@ -21,43 +21,49 @@ _NATIVE: Final = _INSIDE | frozenset(
         *("video/mp4", "video/mpeg", "video/quicktime", "video/webm", "video/x-flv", "video/wmv", "video/3gpp"),
     }
 )
-SEES: Final = Sees(mime_types=_NATIVE - {"image/gif", "text/plain"})
+MEDIA_SUPPORT: Final = MediaSupport(mime_types=_NATIVE - {"image/gif", "text/plain"})
 """Media accepted by the models."""
 
 _GOES_ON: Final = "(The conversation goes on.)"
 """First user message of a conversation that starts with another role, which the API rejects."""
 
 
-def seen(sees: Sees | None) -> Sees:
+def restrict_media(media_support: MediaSupport | None) -> MediaSupport:
     """Restrict the media a model accepts to those this API can carry."""
-    return SEES if sees is None else replace(sees, mime_types=sees.mime_types & _NATIVE)
+    return (
+        MEDIA_SUPPORT
+        if media_support is None
+        else replace(media_support, mime_types=media_support.mime_types & _NATIVE)
+    )
 
 
-def contents_of(steps: Sequence[Step], definitions: Definitions, *, is_inside: bool) -> list[dict[str, Any]]:
+def build_contents(steps: Sequence[Step], definitions: Definitions, *, is_inside: bool) -> list[dict[str, Any]]:
     """Return a conversation as contents."""
     written = AlternatingMessages("parts")
     for step in steps:
         if isinstance(step, ToolStep):
-            asked = step.raw if step.raw is not None else _asked(step, definitions)
-            written.say("model", asked)
+            asked = step.raw if step.raw is not None else _build_calls(step, definitions)
+            written.append("model", asked)
             ids = [part["functionCall"].get("id") for part in asked if "functionCall" in part]
-            written.say("user", responses_of(step.answers, definitions, ids=ids, is_inside=is_inside))
+            written.append("user", build_responses(step.results, definitions, ids=ids, is_inside=is_inside))
         elif step.role == "assistant":
-            written.say("model", [{"text": step.text}] if step.text.strip() else [])
+            written.append("model", [{"text": step.text}] if step.text.strip() else [])
         elif step.role == "user":
-            written.say("user", [part_of(part) for part in step.parts if says_something(part)])
-    return written.begun_by_user({"text": _GOES_ON})
+            written.append("user", [build_part(part) for part in step.parts if has_content(part)])
+    return written.starting_with_user({"text": _GOES_ON})
 
 
-def responses_of(
-    answers: Sequence[Answer],
+def build_responses(
+    answers: Sequence[RenderedResult],
     definitions: Definitions | None,
     *,
     ids: Sequence[str | None] | None = None,
     is_inside: bool = True,
 ) -> list[dict[str, Any]]:
     """Return the results of calls as parts, in order; media that a function response cannot hold comes after them."""
-    known = ids if ids is not None else [None if is_made(each.tool_call_id) else each.tool_call_id for each in answers]
+    known = (
+        ids if ids is not None else [None if is_local_id(each.tool_call_id) else each.tool_call_id for each in answers]
+    )
     written: list[dict[str, Any]] = []
     after: list[Part] = []
     for answer, call_id in zip(answers, known, strict=True):
@@ -66,16 +72,16 @@ def responses_of(
         for before, part in zip((None, *answer.parts), answer.parts, strict=False):
             if isinstance(part, MediaPart) and part not in inside:
                 after += [before, part] if isinstance(before, TextPart) else [part]
-    return [*written, *(part_of(part) for part in after)]
+    return [*written, *(build_part(part) for part in after)]
 
 
-def part_of(part: Part) -> dict[str, Any]:
+def build_part(part: Part) -> dict[str, Any]:
     """Return text or media as a part."""
     return {"text": part.text} if isinstance(part, TextPart) else _inline(part)
 
 
 def _response(
-    answer: Answer, definitions: Definitions | None, call_id: str | None, inside: Sequence[MediaPart]
+    answer: RenderedResult, definitions: Definitions | None, call_id: str | None, inside: Sequence[MediaPart]
 ) -> dict[str, Any]:
     response: dict[str, Any] = {
         "name": _wire_name(answer.name, definitions),
@@ -92,15 +98,15 @@ def _inline(part: MediaPart) -> dict[str, Any]:
     return {"inlineData": {"mimeType": part.mime_type, "data": part.base64}}
 
 
-def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
+def _build_calls(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
     """Return the parts of calls that were not received by this bridge."""
     said = [{"text": exchange.text}] if exchange.text and exchange.text.strip() else []
     calls = [
-        {"functionCall": {"name": _wire_name(call.name, definitions), "args": repeated_input(call.args)}}
+        {"functionCall": {"name": _wire_name(call.name, definitions), "args": format_input(call.args)}}
         for call in exchange.calls
     ]
     return [*said, *calls]
 
 
 def _wire_name(name: str, definitions: Definitions | None) -> str:
-    return repeated_name(name if definitions is None else definitions.names.to_wire(name), GEMINI)
+    return format_name(name if definitions is None else definitions.names.to_wire(name), GEMINI)

@@ -8,10 +8,10 @@ from typing import Any, Final, cast
 from uuid import uuid4
 
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.partial_calls import CallIds, PartialCall, repeated_name
+from spindle.bridges.partial_calls import CallIds, PartialCall, format_name
 from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import GEMINI
-from spindle.bridges.wire import count_of, get_field, get_list, get_str, to_plain
+from spindle.bridges.wire import get_count, get_field, get_list, get_str, to_plain
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
 
@@ -94,12 +94,12 @@ _MADE: Final = "made_"
 """Prefix of ids that the API did not assign, which must not be sent to it."""
 
 
-def is_made(id: str) -> bool:
+def is_local_id(id: str) -> bool:
     """Return whether an id was made here and not by the API."""
     return id.startswith(_MADE)
 
 
-class _Asked:
+class _FunctionCall:
     """One function call, and the response part that holds it."""
 
     __slots__ = ("call", "part", "partial")
@@ -108,7 +108,7 @@ class _Asked:
         self.part = part
         asked = part["functionCall"]
         made = f"{_MADE}{uuid4().hex}"
-        self.call = PartialCall(get_str(asked, "id"), get_str(asked, "name"), ids=ids, made=made)
+        self.call = PartialCall(get_str(asked, "id"), get_str(asked, "name"), ids=ids, fallback_id=made)
         self.partial: PartialArgs | None = None
 
 
@@ -120,25 +120,25 @@ class Stream:
         self.finish_reason: str | None = None
         self._definitions = definitions
         self._parts: list[dict[str, Any]] = []
-        self._asked: list[_Asked] = []
+        self._function_calls: list[_FunctionCall] = []
         self._ids = CallIds(taken)
         self._finish_message = ""
 
-    def feed_whole(self, response: Any) -> None:
+    def feed_response(self, response: Any) -> None:
         """Process a response that was not streamed: it has the form of a chunk."""
         self.feed(response)
 
     def feed(self, event: Any) -> Sequence[ResponseDelta]:
         """Process one chunk of the stream and return its deltas."""
         chunk = to_plain(event)
-        self.usage = usage_of(get_field(chunk, "usageMetadata")) or self.usage
+        self.usage = parse_usage(get_field(chunk, "usageMetadata")) or self.usage
         blocked = get_str(get_field(chunk, "promptFeedback"), "blockReason")
         if blocked:
             self.finish_reason = f"prompt blocked: {blocked}"
         pieces: list[ResponseDelta] = []
         for candidate in get_list(chunk, "candidates"):
             # A request may ask for several candidates; only the first continues the conversation.
-            if not count_of(candidate, "index"):
+            if not get_count(candidate, "index"):
                 for part in get_list(get_field(candidate, "content"), "parts"):
                     if isinstance(part, dict):
                         pieces += self._take(cast("dict[str, Any]", part))
@@ -165,7 +165,7 @@ class Stream:
     @property
     def raw(self) -> list[dict[str, Any]]:
         """The parts as sent back to the API, with each thought signature on the part it came with."""
-        repeated = {id(asked.part): asked for asked in self._asked}
+        repeated = {id(asked.part): asked for asked in self._function_calls}
         kept: list[dict[str, Any]] = []
         for part in self._parts:
             asked = repeated.get(id(part))
@@ -179,9 +179,9 @@ class Stream:
         """Return the calls so far; a call that was cut off gets arguments that executors reject."""
         if self.finish_reason in MALFORMED:
             return []
-        return [self._call(asked) for asked in self._asked]
+        return [self._call(asked) for asked in self._function_calls]
 
-    def answered(self) -> ModelResponse:
+    def build_response(self) -> ModelResponse:
         """Return the complete response.
 
         Raises:
@@ -193,10 +193,10 @@ class Stream:
             said = f"{reason} ({self._finish_message})" if self._finish_message else reason
             raise ModelStoppedError(f"the model stopped without a response: {said}", reason=reason, text=self.text)
         return ModelResponse(
-            text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw, is_cut=is_cut
+            text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw, is_truncated=is_cut
         )
 
-    def _call(self, asked: _Asked) -> Call:
+    def _call(self, asked: _FunctionCall) -> Call:
         call = asked.call
         is_last = asked.part is self._parts[-1]
         if asked.partial is not None:
@@ -239,25 +239,25 @@ class Stream:
 
     def _take_call(self, part: dict[str, Any]) -> Sequence[ResponseDelta]:
         given = cast("dict[str, Any]", part["functionCall"])
-        last = self._asked[-1] if self._asked else None
+        last = self._function_calls[-1] if self._function_calls else None
         if last is not None and last.partial is not None and not last.partial.is_done and not given.get("name"):
             last.partial.feed(given)
             return ()
-        asked = _Asked(part, self._ids)
+        asked = _FunctionCall(part, self._ids)
         if given.get("willContinue") or given.get("partialArgs"):
             asked.partial = PartialArgs()
             asked.partial.feed(given)
         self._parts.append(part)
-        self._asked.append(asked)
-        return (asked.call.piece("", self._definitions),)
+        self._function_calls.append(asked)
+        return (asked.call.to_delta("", self._definitions),)
 
 
-def _repeated(asked: _Asked) -> dict[str, Any]:
+def _repeated(asked: _FunctionCall) -> dict[str, Any]:
     given = asked.part["functionCall"]
     args = given.get("args") if asked.partial is None else asked.partial.args
-    name = repeated_name(asked.call.name, GEMINI)
+    name = format_name(asked.call.name, GEMINI)
     repeated: dict[str, Any] = {"name": name, "args": args if isinstance(args, dict) else {}}
-    return repeated | ({} if is_made(asked.call.id) else {"id": asked.call.id})
+    return repeated | ({} if is_local_id(asked.call.id) else {"id": asked.call.id})
 
 
 def _is_bare(part: Mapping[str, Any]) -> bool:
@@ -269,15 +269,15 @@ def _thinks(part: Mapping[str, Any]) -> bool:
     return part.get("thought") is True
 
 
-def usage_of(usage: Any) -> dict[str, int] | None:
+def parse_usage(usage: Any) -> dict[str, int] | None:
     """Return the token counts under the names all bridges use; thoughts are included in `output_tokens`."""
-    asked, said = count_of(usage, "promptTokenCount"), count_of(usage, "candidatesTokenCount")
-    total, thought = count_of(usage, "totalTokenCount"), count_of(usage, "thoughtsTokenCount")
+    asked, said = get_count(usage, "promptTokenCount"), get_count(usage, "candidatesTokenCount")
+    total, thought = get_count(usage, "totalTokenCount"), get_count(usage, "thoughtsTokenCount")
     if asked is None and said is None and total is None:
         return None
-    inputs = (asked or 0) + (count_of(usage, "toolUsePromptTokenCount") or 0)
+    inputs = (asked or 0) + (get_count(usage, "toolUsePromptTokenCount") or 0)
     outputs = (said or 0) + (thought or 0)
     figures = {"input_tokens": inputs, "output_tokens": outputs}
-    apart = {"cached_input_tokens": count_of(usage, "cachedContentTokenCount"), "reasoning_tokens": thought}
+    apart = {"cached_input_tokens": get_count(usage, "cachedContentTokenCount"), "reasoning_tokens": thought}
     figures |= {name: count for name, count in apart.items() if count is not None}
     return figures | {"total_tokens": inputs + outputs if total is None else total}

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from spindle.bridges.model_callback import ModelCallback, Retries
 from spindle.bridges.openai import chat_completions, responses_api
-from spindle.bridges.openai.client import ChatProvider, Options, ResponsesProvider, client_of
-from spindle.bridges.rendering import Sees
+from spindle.bridges.openai.client import ChatProvider, Options, ResponsesProvider, open_client
+from spindle.bridges.rendering import MediaSupport
 from spindle.tools.filters import ToolFilter
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def chat(
     stream: bool = True,
     include_usage: bool = True,
     retries: Retries | None = None,
-    sees: Sees | None = None,
+    sees: MediaSupport | None = None,
     filter: ToolFilter | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
@@ -43,10 +43,10 @@ def chat(
     options = Options(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
     )
-    asked = client_of(client, base_url=base_url, api_key=api_key)
+    asked = open_client(client, base_url=base_url, api_key=api_key)
     return ModelCallback(
-        provider=ChatProvider(asked, options, asks_usage=stream and include_usage),
-        sees=chat_completions.seen(sees or Sees()),
+        provider=ChatProvider(asked, options, includes_usage=stream and include_usage),
+        media_support=chat_completions.restrict_media(sees or MediaSupport()),
         is_streaming=stream,
         retries=retries or Retries(),
         filter=filter,
@@ -66,7 +66,7 @@ def responses(
     stream: bool = True,
     store: bool | None = None,
     retries: Retries | None = None,
-    sees: Sees | None = None,
+    sees: MediaSupport | None = None,
     filter: ToolFilter | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> ModelCallback:
@@ -82,10 +82,10 @@ def responses(
     options = Options(
         model=model, strict=strict, tool_choice=tool_choice, parallel=parallel_tool_calls, extra=extra or {}
     )
-    asked = client_of(client, base_url=base_url, api_key=api_key)
+    asked = open_client(client, base_url=base_url, api_key=api_key)
     return ModelCallback(
         provider=ResponsesProvider(asked, options, store=store),
-        sees=responses_api.seen(sees or Sees()),
+        media_support=responses_api.restrict_media(sees or MediaSupport()),
         is_streaming=stream,
         retries=retries or Retries(),
         filter=filter,

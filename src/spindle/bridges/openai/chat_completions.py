@@ -6,12 +6,12 @@ from typing import Any, Final, cast
 
 from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build
-from spindle.bridges.partial_calls import CallIds, PartialCall, repeated, repeated_name
+from spindle.bridges.partial_calls import CallIds, PartialCall, format_arguments, format_name
 from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import OPENAI_CHAT
-from spindle.bridges.rendering import IMAGES, Answer, MediaPart, Part, Sees, TextPart, answer_of
+from spindle.bridges.rendering import IMAGES, MediaPart, MediaSupport, Part, RenderedResult, TextPart, render_result
 from spindle.bridges.transcript import MessageStep, Step, ToolStep
-from spindle.bridges.wire import count_of, get_field, get_list, get_str, is_record, replace_lone_surrogates
+from spindle.bridges.wire import get_count, get_field, get_list, get_str, is_record, replace_lone_surrogates
 from spindle.calls import Call, CallOutcome
 from spindle.errors import ModelStoppedError
 from spindle.events import Events
@@ -20,19 +20,19 @@ from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 
 
-def usage_of(usage: Any) -> dict[str, Any] | None:
+def parse_usage(usage: Any) -> dict[str, Any] | None:
     """Return the token counts of a response of either OpenAI API; `None` if there are none."""
     if usage is None:
         return None
     inputs, outputs = "prompt_tokens", "completion_tokens"
-    if count_of(usage, inputs) is None and count_of(usage, outputs) is None:
+    if get_count(usage, inputs) is None and get_count(usage, outputs) is None:
         inputs, outputs = "input_tokens", "output_tokens"
     found = {
-        "input_tokens": count_of(usage, inputs),
-        "output_tokens": count_of(usage, outputs),
-        "cached_input_tokens": count_of(get_field(usage, f"{inputs}_details"), "cached_tokens"),
-        "reasoning_tokens": count_of(get_field(usage, f"{outputs}_details"), "reasoning_tokens"),
-        "total_tokens": count_of(usage, "total_tokens"),
+        "input_tokens": get_count(usage, inputs),
+        "output_tokens": get_count(usage, outputs),
+        "cached_input_tokens": get_count(get_field(usage, f"{inputs}_details"), "cached_tokens"),
+        "reasoning_tokens": get_count(get_field(usage, f"{outputs}_details"), "reasoning_tokens"),
+        "total_tokens": get_count(usage, "total_tokens"),
     }
     figures: dict[str, Any] = {name: count for name, count in found.items() if count is not None}
     if "total_tokens" not in figures and {"input_tokens", "output_tokens"} <= figures.keys():
@@ -65,7 +65,7 @@ class Stream:
         """Process one chunk of the stream and return its deltas."""
         usage = get_field(event, "usage")
         if usage is not None:
-            self.usage = usage_of(usage) or self.usage
+            self.usage = parse_usage(usage) or self.usage
         pieces: list[ResponseDelta] = []
         for choice in get_list(event, "choices"):
             # A request may ask for several choices; only the first continues the conversation.
@@ -75,9 +75,9 @@ class Stream:
                 self._end(choice)
         return pieces
 
-    def feed_whole(self, response: Any) -> None:
+    def feed_response(self, response: Any) -> None:
         """Process a response that was not streamed."""
-        self.usage = usage_of(get_field(response, "usage"))
+        self.usage = parse_usage(get_field(response, "usage"))
         for choice in get_list(response, "choices")[:1]:
             self._take(get_field(choice, "message"), [], is_whole=True)
             self._end(choice)
@@ -105,7 +105,7 @@ class Stream:
         places = [call.index for call in self._calls]
         return self._calls if None in places else sorted(self._calls, key=lambda call: call.index or 0)
 
-    def answered(self) -> ModelResponse:
+    def build_response(self) -> ModelResponse:
         """Return the complete response.
 
         Raises:
@@ -120,7 +120,7 @@ class Stream:
             usage=self.usage,
             finish_reason=reason,
             raw=self._message(calls),
-            is_cut=reason not in _WHOLE,
+            is_truncated=reason not in _WHOLE,
         )
 
     def _message(self, calls: Sequence[Call]) -> dict[str, Any]:
@@ -138,24 +138,24 @@ class Stream:
     def _take(self, delta: Any, pieces: list[ResponseDelta], *, is_whole: bool = False) -> None:
         content = get_field(delta, "content")
         if content:
-            self._say(content, pieces)
+            self._append_text(content, pieces)
         for name in ("refusal", *_THOUGHTS):
             said = get_str(delta, name)
             if said:
-                self._say_aside(name, said, pieces)
+                self._append_aside(name, said, pieces)
         for entry in get_list(delta, "tool_calls"):
             self._take_call(entry, pieces, is_whole=is_whole)
         legacy = get_field(delta, "function_call")
         if legacy is not None:
             self._take_legacy(legacy, pieces)
 
-    def _say(self, content: Any, pieces: list[ResponseDelta]) -> None:
+    def _append_text(self, content: Any, pieces: list[ResponseDelta]) -> None:
         parts = [content] if isinstance(content, str) else [get_str(each, "text") for each in _listed(content)]
         for part in filter(None, parts):
             self._text.append(part)
             pieces.append(ResponseDelta("text", part))
 
-    def _say_aside(self, name: str, said: str, pieces: list[ResponseDelta]) -> None:
+    def _append_aside(self, name: str, said: str, pieces: list[ResponseDelta]) -> None:
         if name == "refusal":
             self._refusal.append(said)
             pieces.append(ResponseDelta("text", said))
@@ -171,7 +171,7 @@ class Stream:
         begins = is_whole and bool(call_id or name)
         call = self._begun(call_id, None) if begins else self._owner(entry, call_id, name, function)
         if call is None:
-            self._lose()
+            self._mark_damaged()
             return
         call.identify(call_id)
         call.is_custom = call.is_custom or custom is not None
@@ -189,22 +189,22 @@ class Stream:
         if function is not None and not is_record(function):
             call.is_damaged = True
         piece = call.add(get_field(function, "input" if call.is_custom else "arguments"))
-        pieces.append(call.piece(piece, self._definitions))
+        pieces.append(call.to_delta(piece, self._definitions))
 
     def _owner(self, entry: Any, id: str, name: str, function: Any) -> PartialCall | None:
         """Find or start the call that a delta belongs to; `None` if it cannot be determined."""
-        index = count_of(entry, "index")
+        index = get_count(entry, "index")
         if index is not None:
             known = self._by_index.get(index)
             if known is None:
                 return self._begun(id, index)
-            if id and known.given_id and id != known.given_id:
+            if id and known.provider_id and id != known.provider_id:
                 return self._begun(id, index) if name else None
             is_another = bool(name) and not id and bool(get_field(function, "arguments")) and known.is_closed
             return self._begun(id, index) if is_another else known
         last = self._calls[-1] if self._calls else None
         if id:
-            goes_on = last is not None and last.given_id == id and not (name and last.is_closed)
+            goes_on = last is not None and last.provider_id == id and not (name and last.is_closed)
             return last if goes_on else self._begun(id, None)
         if get_field(entry, "index") is not None or not is_record(entry):
             return None
@@ -217,7 +217,7 @@ class Stream:
             call.index, self._by_index[index] = index, call
         return call
 
-    def _lose(self) -> None:
+    def _mark_damaged(self) -> None:
         """Mark all calls as damaged: a delta could not be assigned, and any of them may lack it."""
         for call in self._calls:
             call.is_damaged = True
@@ -228,13 +228,13 @@ def _listed(content: Any) -> Sequence[Any]:
 
 
 def _repeated(call: PartialCall) -> dict[str, Any]:
-    name = repeated_name(call.name, OPENAI_CHAT)
+    name = format_name(call.name, OPENAI_CHAT)
     if call.is_custom:
         return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.text}}
-    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": repeated(call.text)}}
+    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": format_arguments(call.text)}}
 
 
-__all__ = ["DIALECT", "Stream", "calls", "definitions", "messages", "results", "seen"]
+__all__ = ["DIALECT", "Stream", "calls", "definitions", "messages", "restrict_media", "results"]
 
 DIALECT: Final = dialects.OPENAI_CHAT
 
@@ -268,12 +268,12 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
     """Return the calls of a complete response, given as an SDK object or plain data."""
     stream = Stream(definitions)
-    stream.feed_whole(response)
+    stream.feed_response(response)
     return stream.calls()
 
 
 async def results(
-    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
+    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: MediaSupport | None = None
 ) -> list[dict[str, Any]]:
     """Return outcomes as messages: one for each call, then one with all media the model accepts.
 
@@ -281,13 +281,13 @@ async def results(
         UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
     del definitions  # results are matched by call id alone
-    able = seen(sees or Sees())
-    return replace_lone_surrogates(_answered([await answer_of(outcome, able) for outcome in outcomes]))
+    able = restrict_media(sees or MediaSupport())
+    return replace_lone_surrogates(_answered([await render_result(outcome, able) for outcome in outcomes]))
 
 
-def seen(sees: Sees) -> Sees:
+def restrict_media(media_support: MediaSupport) -> MediaSupport:
     """Restrict the media a model accepts to those this API can carry."""
-    return replace(sees, mime_types=sees.mime_types & _NATIVE)
+    return replace(media_support, mime_types=media_support.mime_types & _NATIVE)
 
 
 def messages(system_prompt: str, steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
@@ -295,27 +295,27 @@ def messages(system_prompt: str, steps: Sequence[Step], definitions: Definitions
     written: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
     for step in steps:
         if isinstance(step, ToolStep):
-            written.append(step.raw if step.raw is not None else _asked(step, definitions))
-            written += _answered(step.answers)
+            written.append(step.raw if step.raw is not None else _format_calls(step, definitions))
+            written += _answered(step.results)
         elif step.parts:
-            written.append(_said(step))
+            written.append(_format_message(step))
     return written
 
 
-def _said(said: MessageStep) -> dict[str, Any]:
+def _format_message(said: MessageStep) -> dict[str, Any]:
     if said.role != "user" or all(isinstance(part, TextPart) for part in said.parts):
         return {"role": said.role, "content": said.text}
     return {"role": "user", "content": [_part(part) for part in said.parts]}
 
 
-def _asked(exchange: ToolStep, definitions: Definitions) -> dict[str, Any]:
+def _format_calls(exchange: ToolStep, definitions: Definitions) -> dict[str, Any]:
     asked = [
         {
             "id": call.tool_call_id,
             "type": "function",
             "function": {
-                "name": repeated_name(definitions.names.to_wire(call.name), DIALECT.limits),
-                "arguments": repeated(call.args),
+                "name": format_name(definitions.names.to_wire(call.name), DIALECT.limits),
+                "arguments": format_arguments(call.args),
             },
         }
         for call in exchange.calls
@@ -323,7 +323,7 @@ def _asked(exchange: ToolStep, definitions: Definitions) -> dict[str, Any]:
     return {"role": "assistant", "content": exchange.text, "tool_calls": asked}
 
 
-def _answered(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def _answered(answers: Sequence[RenderedResult]) -> list[dict[str, Any]]:
     """Return the results of all calls first: the API rejects any other message before the last result."""
     written: list[dict[str, Any]] = [
         {"role": "tool", "tool_call_id": each.tool_call_id, "content": each.text} for each in answers

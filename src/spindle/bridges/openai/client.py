@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.openai import chat_completions, responses_api
-from spindle.bridges.provider import Choice, Failure, ModelResponse, ResponseAssembler, chosen
+from spindle.bridges.provider import ModelResponse, ProviderFailure, ResponseAssembler, ToolChoice, resolve_tool_choice
 from spindle.bridges.sdk_client import SdkClient, closing_stream
 from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import arguments_of, get_field, get_str, replace_lone_surrogates
+from spindle.bridges.wire import get_field, get_str, replace_lone_surrogates, split_request
 from spindle.errors import BrokenAnswerError
 from spindle.extras import needs_extra
 from spindle.tools.filters import ToolFilter
@@ -39,37 +39,43 @@ def raise_for_error(event: Any) -> None:
     """Raise `BrokenAnswerError` if a stream event reports a failure."""
     kind = get_str(event, "type")
     if kind == "error":
-        raise _said(event)
+        raise _build_error(event)
     if kind in {"response.failed", "response.cancelled"}:
-        raise _said(get_field(get_field(event, "response"), "error"))
+        raise _build_error(get_field(get_field(event, "response"), "error"))
 
 
 def raise_for_response(response: Any) -> None:
     """Raise `BrokenAnswerError` if a response reports a failure, or is not a response."""
     if get_field(response, "error") is not None or get_str(response, "status") in {"failed", "cancelled"}:
-        raise _said(get_field(response, "error"))
+        raise _build_error(get_field(response, "error"))
     if get_field(response, "choices") is None and get_field(response, "output") is None:
         raise BrokenAnswerError(f"Expected a response with choices or output, got: {response}")
 
 
-def failure_of(error: Exception) -> Failure | None:
+def translate_sdk_error(error: Exception) -> ProviderFailure | None:
     """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
     import openai  # noqa: PLC0415  an extra
 
     if isinstance(error, openai.APIStatusError):
-        return Failure(error.message, error.status_code, _retry_after(error.response.headers))
+        return ProviderFailure(error.message, error.status_code, _retry_after(error.response.headers))
     if isinstance(error, openai.APIConnectionError):
         cause = error.__cause__
-        return Failure(f"{error.message} {type(cause).__name__}: {cause}" if cause is not None else error.message)
+        return ProviderFailure(
+            f"{error.message} {type(cause).__name__}: {cause}" if cause is not None else error.message
+        )
     if isinstance(error, openai.APIResponseValidationError):
-        return Failure(error.message)
+        return ProviderFailure(error.message)
     if isinstance(error, openai.APIError):
-        return Failure(error.message, _status(error.body))
+        return ProviderFailure(error.message, _status(error.body))
     # The SDK parses each event as JSON and does not translate a parse error.
-    return Failure(f"a stream event is not valid JSON: {error}") if isinstance(error, json.JSONDecodeError) else None
+    return (
+        ProviderFailure(f"a stream event is not valid JSON: {error}")
+        if isinstance(error, json.JSONDecodeError)
+        else None
+    )
 
 
-def _said(error: Any) -> BrokenAnswerError:
+def _build_error(error: Any) -> BrokenAnswerError:
     words = get_str(error, "message") or get_str(error, "code") or "the response failed without a message"
     return BrokenAnswerError(words, http_status=_status(error))
 
@@ -94,7 +100,7 @@ def _retry_after(headers: Mapping[str, str]) -> str | None:
         return headers.get("retry-after")
 
 
-def client_of(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[AsyncOpenAI]":
+def open_client(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[AsyncOpenAI]":
     """Return the SDK client to use, with its own retries disabled.
 
     Raises:
@@ -124,15 +130,15 @@ class Options:
     parallel: bool | None
     extra: Mapping[str, Any] = field(repr=False)
 
-    def choice(self, ctx: DispatchContext, definitions: Definitions) -> Choice | None:
+    def resolve_choice(self, ctx: DispatchContext, definitions: Definitions) -> ToolChoice | None:
         """Return the tool choice for this iteration.
 
         Raises:
             UnknownToolError: It names a tool that is not shown to the model.
         """
-        return chosen(self.tool_choice, definitions, trip=ctx.iteration)
+        return resolve_tool_choice(self.tool_choice, definitions, iteration=ctx.iteration)
 
-    def finished(self, request: dict[str, Any], definitions: Definitions) -> dict[str, Any]:
+    def finish_request(self, request: dict[str, Any], definitions: Definitions) -> dict[str, Any]:
         """Add the fields common to both APIs and the caller's `extra`; the caller's own tools come last."""
         if len(definitions):
             request["tools"] = definitions.tools
@@ -169,24 +175,24 @@ class _Provider:
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
         """Send the request and yield the events of the response."""
         create = self.create
-        async with closing_stream(await create(**arguments_of(create, request), stream=True)) as stream:
+        async with closing_stream(await create(**split_request(create, request), stream=True)) as stream:
             yield _checked(stream)
 
-    def reader(self, definitions: Definitions, taken: Collection[str]) -> ResponseAssembler:
+    def create_assembler(self, definitions: Definitions, taken: Collection[str]) -> ResponseAssembler:
         """Return an assembler for these events."""
         return self.dialect.Stream(definitions, taken=taken)
 
-    async def whole(self, request: dict[str, Any], reader: ResponseAssembler) -> ModelResponse:
+    async def complete(self, request: dict[str, Any], assembler: ResponseAssembler) -> ModelResponse:
         """Send the request without streaming, and read the response."""
         create = self.create
-        response = await create(**arguments_of(create, request))
+        response = await create(**split_request(create, request))
         raise_for_response(response)
-        reader.feed_whole(response)
-        return reader.answered()
+        assembler.feed_response(response)
+        return assembler.build_response()
 
-    def failure(self, error: Exception) -> Failure | None:
+    def translate_error(self, error: Exception) -> ProviderFailure | None:
         """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
-        return failure_of(error)
+        return translate_sdk_error(error)
 
     def secrets(self) -> Sequence[str]:
         """Return the keys sent with a request."""
@@ -197,7 +203,7 @@ class _Provider:
 class ChatProvider(_Provider):
     """The provider for Chat Completions."""
 
-    asks_usage: bool
+    includes_usage: bool
 
     dialect = chat_completions
 
@@ -206,17 +212,19 @@ class ChatProvider(_Provider):
         """The SDK method that sends a request."""
         return self.client.get().chat.completions.create
 
-    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+    async def build_request(
+        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
+    ) -> dict[str, Any]:
         """Build the request."""
         written = chat_completions.messages(await build_system_prompt(ctx), steps, definitions)
         request: dict[str, Any] = {"model": self.options.model, "messages": written}
-        choice = self.options.choice(ctx, definitions)
+        choice = self.options.resolve_choice(ctx, definitions)
         if choice is not None:
             named = {"type": "function", "function": {"name": choice.wire_name}}
             request["tool_choice"] = named if choice.mode == "tool" else choice.mode
-        if self.asks_usage:
+        if self.includes_usage:
             request["stream_options"] = {"include_usage": True}
-        return self.options.finished(request, definitions)
+        return self.options.finish_request(request, definitions)
 
 
 @dataclass(frozen=True)
@@ -232,13 +240,15 @@ class ResponsesProvider(_Provider):
         """The SDK method that sends a request."""
         return self.client.get().responses.create
 
-    async def request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+    async def build_request(
+        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
+    ) -> dict[str, Any]:
         """Build the request."""
         request: dict[str, Any] = {"model": self.options.model, "input": responses_api.items(steps, definitions)}
         told = await build_system_prompt(ctx)
         if told:
             request["instructions"] = told
-        choice = self.options.choice(ctx, definitions)
+        choice = self.options.resolve_choice(ctx, definitions)
         if choice is not None:
             named = {"type": "function", "name": choice.wire_name}
             request["tool_choice"] = named if choice.mode == "tool" else choice.mode
@@ -246,7 +256,7 @@ class ResponsesProvider(_Provider):
             request["store"] = self.store
         if self.store is False:
             request["include"] = ["reasoning.encrypted_content"]
-        return self.options.finished(request, definitions)
+        return self.options.finish_request(request, definitions)
 
 
 async def _checked(stream: AsyncIterator[Any]) -> AsyncGenerator[Any]:

@@ -6,13 +6,13 @@ from typing import Any, Final, cast
 
 from spindle.bridges import dialects
 from spindle.bridges.definitions import Definitions, Spec, build
-from spindle.bridges.openai.chat_completions import usage_of
-from spindle.bridges.partial_calls import CallIds, PartialCall, repeated, repeated_name
+from spindle.bridges.openai.chat_completions import parse_usage
+from spindle.bridges.partial_calls import CallIds, PartialCall, format_arguments, format_name
 from spindle.bridges.provider import ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import OPENAI_RESPONSES
-from spindle.bridges.rendering import IMAGES, Answer, Part, Sees, TextPart, answer_of
+from spindle.bridges.rendering import IMAGES, MediaSupport, Part, RenderedResult, TextPart, render_result
 from spindle.bridges.transcript import MessageStep, Step, ToolStep
-from spindle.bridges.wire import count_of, get_field, get_list, get_str, is_record, replace_lone_surrogates, to_plain
+from spindle.bridges.wire import get_count, get_field, get_list, get_str, is_record, replace_lone_surrogates, to_plain
 from spindle.calls import Call, CallOutcome
 from spindle.errors import ModelStoppedError
 from spindle.events import Events
@@ -24,14 +24,14 @@ _INPUTS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """Item types that are calls, and the field that holds their arguments."""
 
 
-class Item:
+class OutputItem:
     """One output item of a response: a message, a call, reasoning, or another type."""
 
     def __init__(self, index: int | None, item: Any, *, ids: CallIds, is_done: bool = False) -> None:
         self.index = index
         self._ids = ids
-        self.said: list[str] = []
-        self.refused: list[str] = []
+        self.texts: list[str] = []
+        self.refusals: list[str] = []
         self.call: PartialCall | None = None
         self.is_done = False
         self.read(item, is_done=is_done)
@@ -45,8 +45,8 @@ class Item:
             self._read_call(item, kind)
         elif kind == "message" and is_done:
             parts = get_list(item, "content")
-            self.said = [get_str(part, "text") for part in parts]
-            self.refused = [get_str(part, "refusal") for part in parts]
+            self.texts = [get_str(part, "text") for part in parts]
+            self.refusals = [get_str(part, "refusal") for part in parts]
 
     def _read_call(self, item: Any, kind: str) -> None:
         self.call = self.call or PartialCall(get_str(item, "call_id"), ids=self._ids)
@@ -58,7 +58,7 @@ class Item:
     @property
     def text(self) -> str:
         """The text of a message, or its refusal."""
-        return "".join(self.said) or "".join(self.refused)
+        return "".join(self.texts) or "".join(self.refusals)
 
     def to_call(self, definitions: Definitions | None) -> Call | None:
         """Return the call of this item; `None` if it is not a call."""
@@ -76,8 +76,8 @@ class Item:
         kept = {name: value for name, value in to_plain(self.item).items() if value is not None}
         if call is None:
             return kept
-        kept |= {"call_id": call.id, "name": repeated_name(call.name, OPENAI_RESPONSES)}
-        return kept | ({"input": call.text} if call.is_custom else {"arguments": repeated(call.text)})
+        kept |= {"call_id": call.id, "name": format_name(call.name, OPENAI_RESPONSES)}
+        return kept | ({"input": call.text} if call.is_custom else {"arguments": format_arguments(call.text)})
 
 
 _THOUGHTS: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
@@ -98,8 +98,8 @@ class Stream:
         self.finish_reason: str | None = None
         self._definitions = definitions
         self._ids = CallIds(taken)
-        self._items: list[Item] = []
-        self._latest: Item | None = None
+        self._items: list[OutputItem] = []
+        self._latest: OutputItem | None = None
         """The item of the last delta: deltas of one item mostly arrive in a row."""
 
     def feed(self, event: Any) -> Sequence[ResponseDelta]:
@@ -119,12 +119,12 @@ class Stream:
         elif kind in {"response.output_item.added", "response.output_item.done"}:
             return self._take_item(event, is_done=kind.endswith("done"))
         elif kind in _ENDS:
-            self.feed_whole(get_field(event, "response"))
+            self.feed_response(get_field(event, "response"))
         return ()
 
-    def feed_whole(self, response: Any) -> None:
+    def feed_response(self, response: Any) -> None:
         """Process a complete response; its items replace those of the stream."""
-        self.usage = usage_of(get_field(response, "usage")) or self.usage
+        self.usage = parse_usage(get_field(response, "usage")) or self.usage
         items = [each for each in get_list(response, "output") if is_record(each)]
         status = get_str(response, "status")
         if items:
@@ -153,7 +153,7 @@ class Stream:
         found = [item.to_call(self._definitions) for item in self._ordered()]
         return [call for call in found if call is not None]
 
-    def answered(self) -> ModelResponse:
+    def build_response(self) -> ModelResponse:
         """Return the complete response.
 
         Raises:
@@ -169,46 +169,46 @@ class Stream:
             usage=self.usage,
             finish_reason=reason,
             raw=[each for each in repeated if each is not None],
-            is_cut=reason != "completed",
+            is_truncated=reason != "completed",
         )
 
-    def _ordered(self) -> list[Item]:
+    def _ordered(self) -> list[OutputItem]:
         """Return the items by index; items without an index come last, in order of arrival."""
         return sorted(self._items, key=lambda item: (item.index is None, item.index or 0))
 
-    def _finished(self, index: int, item: Any) -> Item:
+    def _finished(self, index: int, item: Any) -> OutputItem:
         known = next((each for each in self._items if each.id and each.id == get_str(item, "id")), None)
         if known is None:
-            return Item(index, item, ids=self._ids, is_done=True)
+            return OutputItem(index, item, ids=self._ids, is_done=True)
         known.index = index
         known.read(item, is_done=True)
         return known
 
-    def _item(self, event: Any) -> Item | None:
+    def _item(self, event: Any) -> OutputItem | None:
         """Find the item of an event by its id, which some servers omit, or by its index."""
         item_id, latest = get_str(event, "item_id"), self._latest
         if latest is None or not item_id or latest.id != item_id:
-            self._latest = latest = self._known(item_id, count_of(event, "output_index"))
+            self._latest = latest = self._known(item_id, get_count(event, "output_index"))
         return latest
 
-    def _known(self, item_id: str, index: int | None) -> Item | None:
+    def _known(self, item_id: str, index: int | None) -> OutputItem | None:
         by_id = next((item for item in self._items if item_id and item.id == item_id), None)
         if by_id is not None or index is None:
             return by_id
         return next((item for item in self._items if item.index == index and not (item_id and item.id)), None)
 
     def _take_item(self, event: Any, *, is_done: bool) -> Sequence[ResponseDelta]:
-        given, index = get_field(event, "item"), count_of(event, "output_index")
+        given, index = get_field(event, "item"), get_count(event, "output_index")
         if not is_record(given):
             return ()
         item = self._known(get_str(given, "id"), index)
         if item is None:
-            item = Item(index, given, ids=self._ids, is_done=is_done)
+            item = OutputItem(index, given, ids=self._ids, is_done=is_done)
             self._items.append(item)
         else:
             item.read(given, is_done=is_done)
         # The content of a finished item was already reported by its deltas.
-        return () if is_done or item.call is None else [item.call.piece("", self._definitions)]
+        return () if is_done or item.call is None else [item.call.to_delta("", self._definitions)]
 
     def _take_arguments(self, event: Any) -> Sequence[ResponseDelta]:
         item = self._item(event)
@@ -218,7 +218,7 @@ class Stream:
                 if each.call is not None and not each.is_done:
                     each.call.is_damaged = True
             return ()
-        return [item.call.piece(item.call.add(get_field(event, "delta")), self._definitions)]
+        return [item.call.to_delta(item.call.add(get_field(event, "delta")), self._definitions)]
 
     def _take_words(self, event: Any, *, is_refusal: bool) -> Sequence[ResponseDelta]:
         words = get_str(event, "delta")
@@ -227,13 +227,13 @@ class Stream:
         item = self._item(event)
         if item is None:
             begun = {"type": "message", "id": get_str(event, "item_id")}
-            item = Item(count_of(event, "output_index"), begun, ids=self._ids)
+            item = OutputItem(get_count(event, "output_index"), begun, ids=self._ids)
             self._items.append(item)
-        (item.refused if is_refusal else item.said).append(words)
+        (item.refusals if is_refusal else item.texts).append(words)
         return [ResponseDelta("text", words)]
 
 
-__all__ = ["DIALECT", "Stream", "calls", "definitions", "items", "results", "seen"]
+__all__ = ["DIALECT", "Stream", "calls", "definitions", "items", "restrict_media", "results"]
 
 DIALECT: Final = dialects.OPENAI_RESPONSES
 
@@ -271,12 +271,12 @@ def _wrap(spec: Spec) -> dict[str, Any]:
 def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
     """Return the calls of a complete response, given as an SDK object or plain data."""
     stream = Stream(definitions)
-    stream.feed_whole(response)
+    stream.feed_response(response)
     return stream.calls()
 
 
 async def results(
-    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: Sees | None = None
+    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: MediaSupport | None = None
 ) -> list[dict[str, Any]]:
     """Return outcomes as input items, one for each call.
 
@@ -284,13 +284,13 @@ async def results(
         UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
     """
     del definitions  # results are matched by call id alone
-    able = seen(sees or Sees())
-    return [replace_lone_surrogates(_answered(await answer_of(outcome, able))) for outcome in outcomes]
+    able = restrict_media(sees or MediaSupport())
+    return [replace_lone_surrogates(_answered(await render_result(outcome, able))) for outcome in outcomes]
 
 
-def seen(sees: Sees) -> Sees:
+def restrict_media(media_support: MediaSupport) -> MediaSupport:
     """Restrict the media a model accepts to those this API can carry."""
-    return replace(sees, mime_types=sees.mime_types & _NATIVE)
+    return replace(media_support, mime_types=media_support.mime_types & _NATIVE)
 
 
 def items(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
@@ -298,35 +298,35 @@ def items(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any
     written: list[dict[str, Any]] = []
     for step in steps:
         if isinstance(step, ToolStep):
-            asked = cast("list[dict[str, Any]]", step.raw) if step.raw is not None else _asked(step, definitions)
+            asked = cast("list[dict[str, Any]]", step.raw) if step.raw is not None else _format_calls(step, definitions)
             written += asked
             custom = {each["call_id"] for each in asked if each.get("type") == "custom_tool_call"}
-            written += [_answered(each, is_custom=each.tool_call_id in custom) for each in step.answers]
+            written += [_answered(each, is_custom=each.tool_call_id in custom) for each in step.results]
         elif step.parts:
-            written.append(_said(step))
+            written.append(_format_message(step))
     return written
 
 
-def _said(said: MessageStep) -> dict[str, Any]:
+def _format_message(said: MessageStep) -> dict[str, Any]:
     if said.role != "user" or all(isinstance(part, TextPart) for part in said.parts):
         return {"role": said.role, "content": said.text}
     return {"role": "user", "content": [_part(part) for part in said.parts]}
 
 
-def _asked(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
+def _format_calls(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
     asked: list[dict[str, Any]] = [
         {
             "type": "function_call",
             "call_id": call.tool_call_id,
-            "name": repeated_name(definitions.names.to_wire(call.name), DIALECT.limits),
-            "arguments": repeated(call.args),
+            "name": format_name(definitions.names.to_wire(call.name), DIALECT.limits),
+            "arguments": format_arguments(call.args),
         }
         for call in exchange.calls
     ]
     return [{"role": "assistant", "content": exchange.text}, *asked] if exchange.text else asked
 
 
-def _answered(answer: Answer, *, is_custom: bool = False) -> dict[str, Any]:
+def _answered(answer: RenderedResult, *, is_custom: bool = False) -> dict[str, Any]:
     output = [_part(part) for part in answer.parts] if answer.media else answer.text
     kind = "custom_tool_call_output" if is_custom else "function_call_output"
     return {"type": kind, "call_id": answer.tool_call_id, "output": output}

@@ -3,22 +3,22 @@
 from typing import Any
 
 from spindle.bridges.provider_limits import property_name
-from spindle.bridges.schema_lowering.draft import Asked, Draft, Node
-from spindle.bridges.schema_lowering.report import pointer
+from spindle.bridges.schema_lowering.draft import Draft, Node, Subschemas
+from spindle.bridges.schema_lowering.report import extend_pointer
 from spindle.bridges.schema_lowering.restore import Property
 from spindle.bridges.schema_lowering.source import Place
-from spindle.bridges.schema_lowering.tally import same
+from spindle.bridges.schema_lowering.tally import is_same_json
 from spindle.tools.schema.graph import as_list, as_object
 
 
-def tell_properties(draft: Draft) -> None:
+def emit_properties(draft: Draft) -> None:
     """Emit the properties of all parts together."""
     asked: dict[str, list[Place]] = {}
-    for part, _ in draft.found("properties"):
+    for part, _ in draft.find("properties"):
         for name, place in part.named("properties").items():
             asked.setdefault(name, []).append(place)
     undefined = _undefined(draft, asked)
-    if not draft.found("properties") and not undefined:
+    if not draft.find("properties") and not undefined:
         return
     draft.output["properties"] = {}
     for name, places in asked.items():
@@ -27,28 +27,28 @@ def tell_properties(draft: Draft) -> None:
         else:
             _tell_property(draft, name, places)
     for name, path in undefined.items():
-        draft.job.tally.take(path, "properties", f"the required name {name!r} is emitted as a property")
-        place: Place = (True, pointer(path, "required"))
-        add_property(draft, name, [place], draft.job.descend([place]))
+        draft.state.losses.rewrite(path, "properties", f"the required name {name!r} is emitted as a property")
+        place: Place = (True, extend_pointer(path, "required"))
+        add_property(draft, name, [place], draft.state.descend([place]))
 
 
 def _undefined(draft: Draft, asked: dict[str, Any]) -> dict[str, str]:
     """Return required names that are not properties, with the part that requires them; most dialects reject those."""
     if not draft.is_restricted:
         return {}
-    found = [(str(name), part.path) for part, value in draft.found("required") for name in as_list(value)]
+    found = [(str(name), part.path) for part, value in draft.find("required") for name in as_list(value)]
     return {name: path for name, path in reversed(found) if name not in asked}
 
 
 def _leave_out(draft: Draft, places: list[Place]) -> None:
     for schema, path in places:
         if schema is False:
-            draft.job.tally.lose(path, "false", "rewritten", "the property is omitted")
+            draft.state.losses.record(path, "false", "rewritten", "the property is omitted")
 
 
 def _tell_property(draft: Draft, name: str, places: list[Place]) -> None:
-    asked: Asked = [*places]
-    add_property(draft, name, places, draft.job.descend(asked))
+    asked: Subschemas = [*places]
+    add_property(draft, name, places, draft.state.descend(asked))
 
 
 def add_property(draft: Draft, name: str, places: list[Place], node: Node) -> None:
@@ -56,20 +56,20 @@ def add_property(draft: Draft, name: str, places: list[Place], node: Node) -> No
     limits = draft.rules.name_limits
     wire = name if limits is None else property_name(name, limits)
     if wire in draft.output["properties"]:
-        raise draft.refuse(f"two properties would both be named {wire!r}", "rename one of them")
+        raise draft.build_error(f"two properties would both be named {wire!r}", "rename one of them")
     if wire != name:
-        draft.job.restores = True
+        draft.state.restores = True
         draft.explain("properties", f"{name!r} is named {wire!r}")
-    draft.output["properties"][wire] = node.told
+    draft.output["properties"][wire] = node.schema
     draft.properties[wire] = name, places, node
     if wire != name or node.shape is not None:
         draft.shape.properties[wire] = Property(name, drops_null=False, shape=node.shape)
 
 
-def tell_required(draft: Draft) -> None:
+def emit_required(draft: Draft) -> None:
     """Emit the required properties by their wire names."""
-    values = [as_list(value) for _, value in draft.found("required")]
-    if not values or not draft.takes("required"):
+    values = [as_list(value) for _, value in draft.find("required")]
+    if not values or not draft.accepts("required"):
         return
     names = list(dict.fromkeys(str(name) for value in values for name in value))
     draft.output["required"] = [wire_name(draft, name) for name in names]
@@ -77,14 +77,14 @@ def tell_required(draft: Draft) -> None:
         draft.explain("required", "uses the wire names")
 
 
-def tell_dependencies(draft: Draft) -> None:
+def emit_dependencies(draft: Draft) -> None:
     """Emit dependent required properties by their wire names."""
-    found = draft.found("dependentRequired")
-    if found and draft.takes("dependentRequired"):
+    found = draft.find("dependentRequired")
+    if found and draft.accepts("dependentRequired"):
         draft.output["dependentRequired"] = _renamed(draft, found[0][1])
         draft.drop_rest("dependentRequired", "another value of this keyword is emitted")
     elif found:
-        draft.say_each("dependentRequired", reword=lambda needs: _renamed(draft, needs))
+        draft.describe_each("dependentRequired", reword=lambda needs: _renamed(draft, needs))
 
 
 def _renamed(draft: Draft, needs: Any) -> dict[str, list[str]]:
@@ -98,48 +98,48 @@ def wire_name(draft: Draft, name: str) -> str:
     wire = name if limits is None else property_name(name, limits)
     if wire == name or any(own == name for own, _, _ in draft.properties.values()):
         return wire
-    if wire in draft.job.original.property_names:
+    if wire in draft.state.source.property_names:
         return name
-    draft.job.restores = True
+    draft.state.restores = True
     draft.shape.properties.setdefault(wire, Property(name, drops_null=False, shape=None))
     return wire
 
 
-def tell_others(draft: Draft) -> None:
+def emit_additional_properties(draft: Draft) -> None:
     """Emit the constraint on additional properties."""
-    found = draft.found("additionalProperties")
+    found = draft.find("additionalProperties")
     if not found:
         return
     shaped = [part for part in draft.parts if "properties" in part.schema or "patternProperties" in part.schema]
     value = found[0][1]
-    if not draft.takes("additionalProperties"):
-        draft.say_each("additionalProperties")
+    if not draft.accepts("additionalProperties"):
+        draft.describe_each("additionalProperties")
     elif len(found) > 1 or any(part is not found[0][0] for part in shaped):
         # Each part closes the object to properties it does not know; combined, they would exclude each other's.
-        draft.lose_all("additionalProperties", "omitted: another part describes more properties")
+        draft.drop_all("additionalProperties", "omitted: another part describes more properties")
         if (
             any(value is not False for _, value in found)
             and draft.output.pop("unevaluatedProperties", None) is not None
         ):
-            draft.lose_all("unevaluatedProperties", "omitted: it depends on additionalProperties, which is omitted")
+            draft.drop_all("unevaluatedProperties", "omitted: it depends on additionalProperties, which is omitted")
     elif isinstance(value, dict):
-        node = draft.job.descend([found[0][0].child("additionalProperties")])
-        draft.output["additionalProperties"], draft.shape.others = node.told, node.shape
+        node = draft.state.descend([found[0][0].child("additionalProperties")])
+        draft.output["additionalProperties"], draft.shape.others = node.schema, node.shape
     else:
         draft.output["additionalProperties"] = value
 
 
-def tell_named(draft: Draft, keyword: str) -> None:
+def emit_named(draft: Draft, keyword: str) -> None:
     """Emit named subschemas that are not properties."""
-    found = draft.found(keyword)
-    if not draft.takes(keyword):
-        draft.say_each(keyword)
+    found = draft.find(keyword)
+    if not draft.accepts(keyword):
+        draft.describe_each(keyword)
         return
     named = found[0][0].named(keyword)
     if keyword == "dependentSchemas":
         named = {wire_name(draft, name): place for name, place in named.items()}
-    nodes = {name: draft.job.descend([place]) for name, place in named.items()}
-    draft.output[keyword] = {name: node.told for name, node in nodes.items()}
+    nodes = {name: draft.state.descend([place]) for name, place in named.items()}
+    draft.output[keyword] = {name: node.schema for name, node in nodes.items()}
     draft.drop_rest(keyword, "another value of this keyword is emitted")
     shapes = [node.shape for node in nodes.values() if node.shape is not None]
     if keyword == "dependentSchemas":
@@ -147,41 +147,41 @@ def tell_named(draft: Draft, keyword: str) -> None:
     elif len(shapes) == len(nodes) == 1 and draft.shape.others is None:
         draft.shape.others = shapes[0]
     elif shapes:
-        raise draft.refuse("property names that must be mapped under several patterns", "rename the properties")
+        raise draft.build_error("property names that must be mapped under several patterns", "rename the properties")
 
 
-def tell_arrays(draft: Draft) -> None:
+def emit_arrays(draft: Draft) -> None:
     """Emit the items of an array."""
-    if draft.found("prefixItems") and not draft.takes("prefixItems"):
+    if draft.find("prefixItems") and not draft.accepts("prefixItems"):
         _tell_tuple(draft)
         return
-    found = draft.found("prefixItems")
+    found = draft.find("prefixItems")
     if found:
-        nodes = [draft.job.descend([place]) for place in found[0][0].children("prefixItems")]
-        draft.output["prefixItems"] = [node.told for node in nodes]
+        nodes = [draft.state.descend([place]) for place in found[0][0].children("prefixItems")]
+        draft.output["prefixItems"] = [node.schema for node in nodes]
         draft.shape.prefix = tuple(node.shape for node in nodes)
         draft.drop_rest("prefixItems", "another value of this keyword is emitted")
     _tell_items(draft)
 
 
 def _tell_items(draft: Draft) -> None:
-    found = draft.found("items")
+    found = draft.find("items")
     schemas = [part.child("items") for part, value in found if isinstance(value, dict)]
-    if not found or not draft.takes("items"):
+    if not found or not draft.accepts("items"):
         return
     if draft.is_restricted and any(value is False for _, value in found):
         _tell_none(draft, 0)
     elif schemas:
-        node = draft.job.descend([*schemas])
-        draft.output["items"], draft.shape.items = node.told, node.shape
+        node = draft.state.descend([*schemas])
+        draft.output["items"], draft.shape.items = node.schema, node.shape
     elif not draft.is_restricted:
         draft.output["items"] = found[0][1]
 
 
 def _tell_none(draft: Draft, at_most: int) -> None:
     """Emit the limit of an array that allows no items beyond a number."""
-    most = min([at_most, *(value for _, value in draft.found("maxItems"))])
-    if draft.takes("maxItems"):
+    most = min([at_most, *(value for _, value in draft.find("maxItems"))])
+    if draft.accepts("maxItems"):
         draft.output["maxItems"] = most
         draft.explain("items", f"emitted as maxItems {most}")
     else:
@@ -191,15 +191,15 @@ def _tell_none(draft: Draft, at_most: int) -> None:
 
 def _tell_tuple(draft: Draft) -> None:
     """Emit a tuple as a list of any of its item types."""
-    part, _ = draft.found("prefixItems")[0]
-    nodes = [draft.job.descend([place]) for place in part.children("prefixItems")]
+    part, _ = draft.find("prefixItems")[0]
+    nodes = [draft.state.descend([place]) for place in part.children("prefixItems")]
     draft.shape.prefix = tuple(node.shape for node in nodes)
     kinds = _distinct(nodes)
-    rest = [value for _, value in draft.found("items")]
-    at_most = [value for _, value in draft.found("maxItems")]
+    rest = [value for _, value in draft.find("items")]
+    at_most = [value for _, value in draft.find("maxItems")]
     is_open = (not rest or rest[0] is True) and not any(count <= len(nodes) for count in at_most)
     if rest and isinstance(rest[0], dict):
-        node = draft.job.descend([draft.found("items")[0][0].child("items")])
+        node = draft.state.descend([draft.find("items")[0][0].child("items")])
         draft.shape.items = node.shape
         kinds = _distinct([*nodes, node])
         draft.explain("items", "merged with the first items")
@@ -216,13 +216,13 @@ def _tell_tuple(draft: Draft) -> None:
 def _distinct(nodes: list[Node]) -> list[Any]:
     kinds: list[Any] = []
     for node in nodes:
-        if not any(same(node.told, kind) for kind in kinds):
-            kinds.append(node.told)
+        if not any(is_same_json(node.schema, kind) for kind in kinds):
+            kinds.append(node.schema)
     return kinds
 
 
 def _order(kinds: list[Any], nodes: list[Node]) -> str:
-    told = [as_object(node.told) or {} for node in nodes]
+    told = [as_object(node.schema) or {} for node in nodes]
     names = [each.get("title") or each.get("type") for each in told]
     is_clear = len(kinds) > 1 and all(isinstance(name, str) for name in names)
     return f"in this order: {', '.join(map(str, names))}" if is_clear else ""

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from spindle.bridges.provider_limits import Rules
 from spindle.bridges.schema_lowering.restore import Branch, Shape, SourceValidator
 from spindle.bridges.schema_lowering.source import (
+    ANNOTATIONS,
     DEFINITION_KEYWORDS,
-    NOTES,
     REFERENCES,
     Part,
     Place,
     References,
     SourceSchema,
-    demands,
-    has_more,
-    listing,
+    get_constraints,
+    has_siblings,
+    to_list,
 )
-from spindle.bridges.schema_lowering.tally import Tally, same
+from spindle.bridges.schema_lowering.tally import LossTracker, is_same_json
 from spindle.errors import CannotLowerError
 from spindle.tools.schema.graph import as_list, as_object
 
@@ -32,14 +32,14 @@ _MAX_CHARS = 300
 _BARE = {"type", "required"}
 
 
-def words_for(keyword: str, value: Any) -> str | None:
+def describe_constraint(keyword: str, value: Any) -> str | None:
     """Return a description of a constraint; `None` if there is none, or it is too long."""
-    say = _SAYINGS.get(keyword)
+    say = _DESCRIPTIONS.get(keyword)
     said = say(value) if say is not None else None
     return said if said is not None and len(said) <= _MAX_CHARS else None
 
 
-def with_words(description: Any, words: list[str]) -> str:
+def append_words(description: Any, words: list[str]) -> str:
     """Append words to a description, in parentheses."""
     told = f"({'; '.join(dict.fromkeys(words))})"
     return f"{description} {told}" if isinstance(description, str) and description else told
@@ -77,7 +77,7 @@ def _depends(value: Any) -> str | None:
 def _values(value: Any) -> str | None:
     schema = as_object(value) or {}
     types = schema.get("type")
-    if schema.keys() <= {"type", *NOTES} or "$ref" in _json(schema):
+    if schema.keys() <= {"type", *ANNOTATIONS} or "$ref" in _json(schema):
         return f"every value is of type {types}" if isinstance(types, str) else None
     return f"every value matches the schema {_json(schema)}"
 
@@ -101,7 +101,7 @@ def _patterns(value: Any) -> str | None:
     return "; ".join(f"the value of a key that matches {each} matches {_json(schemas[each])}" for each in schemas)
 
 
-_SAYINGS: Mapping[str, Callable[[Any], str | None]] = {
+_DESCRIPTIONS: Mapping[str, Callable[[Any], str | None]] = {
     "pattern": lambda value: f"must match {value}",
     "format": lambda value: f"format {value}",
     "minLength": _count("at least", "character"),
@@ -134,51 +134,51 @@ _SAYINGS: Mapping[str, Callable[[Any], str | None]] = {
 class Node:
     """A lowered subschema."""
 
-    told: Any
+    schema: Any
     """A dict, or a boolean if the dialect accepts booleans."""
     shape: Shape | None = None
     parts: tuple[Part, ...] = ()
     """The parts it was lowered from."""
 
 
-Asked: TypeAlias = list[Place | Part]
+Subschemas: TypeAlias = list[Place | Part]
 """Subschemas that must all accept the same value."""
 
 
 @dataclass(slots=True)
-class Job:
+class LoweringState:
     """The state shared by all subschemas of one schema while it is lowered."""
 
-    original: SourceSchema
+    source: SourceSchema
     rules: Rules
     refs: References
-    tally: Tally
-    descend: Callable[[Asked], Node]
+    losses: LossTracker
+    descend: Callable[[Subschemas], Node]
     """Lowers a nested subschema."""
     restores: bool = False
     """Whether arguments must be changed on the way back."""
 
-    def branch(self, told: Any, path: str, shape: Shape | None) -> Branch:
+    def branch(self, lowered: Any, path: str, shape: Shape | None) -> Branch:
         """Return one alternative of a union, to be recognised in arguments."""
 
         def compiled() -> "Validator":
             import jsonschema_rs  # noqa: PLC0415  slow to import, rarely needed
 
-            node = as_object(told)
-            schema: Any = told if node is None else {**node, **self.refs.shelves}
+            node = as_object(lowered)
+            schema: Any = lowered if node is None else {**node, **self.refs.definitions}
             schema = schema if self.rules.type_lists else _with_null(schema)
             return jsonschema_rs.validator_for(schema, validate_formats=False, offline=True)
 
-        return Branch(compiled, lambda: self.original.validator(path), shape)
+        return Branch(compiled, lambda: self.source.validator(path), shape)
 
-    def own(self, path: str) -> SourceValidator:
+    def source_validator(self, path: str) -> SourceValidator:
         """Return a validator for one path of the tool's own schema."""
-        return SourceValidator(lambda: self.original.validator(path))
+        return SourceValidator(lambda: self.source.validator(path))
 
 
 def _with_null(value: Any) -> Any:
     """Convert `nullable` flags to plain JSON Schema."""
-    listed, node = listing(value), as_object(value)
+    listed, node = to_list(value), as_object(value)
     if listed is not None:
         return [_with_null(each) for each in listed]
     if node is None:
@@ -191,7 +191,7 @@ def _with_null(value: Any) -> Any:
 class Draft:
     """One subschema while it is lowered."""
 
-    job: Job
+    state: LoweringState
     parts: list[Part]
     path: str
     """The path of the first part, or of the boolean schema."""
@@ -215,18 +215,18 @@ class Draft:
     @property
     def rules(self) -> Rules:
         """The rules of the dialect."""
-        return self.job.rules
+        return self.state.rules
 
-    def takes(self, keyword: str) -> bool:
+    def accepts(self, keyword: str) -> bool:
         """Return whether the dialect accepts a keyword here."""
-        return self.rules.takes(keyword, root=self.root)
+        return self.rules.accepts(keyword, root=self.root)
 
     @property
     def is_restricted(self) -> bool:
         """Whether the dialect accepts only a subset of JSON Schema."""
         return self.rules.keywords is not None
 
-    def found(self, keyword: str) -> list[tuple[Part, Any]]:
+    def find(self, keyword: str) -> list[tuple[Part, Any]]:
         """Return every part that has a keyword, with its value."""
         if len(self.parts) == 1 and keyword not in self.parts[0].schema:
             return []
@@ -240,51 +240,53 @@ class Draft:
         """Record why a keyword will be changed, for every part that has it, or for the first part if none has."""
         owners = [part for part in self.parts if part.alias.get(keyword, keyword) in part.written]
         for part in owners or self.parts[:1]:
-            self.job.tally.why(part.path, part.alias.get(keyword, keyword), "rewritten", detail, narrows=narrows)
+            self.state.losses.explain(part.path, part.alias.get(keyword, keyword), "rewritten", detail, narrows=narrows)
 
     def drop_rest(self, keyword: str, detail: str) -> None:
         """Record a keyword as dropped in every part but the first that has it."""
-        self._lose(keyword, self.found(keyword)[1:], detail)
+        self._drop(keyword, self.find(keyword)[1:], detail)
 
-    def lose_all(self, keyword: str, detail: str) -> None:
+    def drop_all(self, keyword: str, detail: str) -> None:
         """Record a keyword as dropped in every part that has it."""
-        self._lose(keyword, self.found(keyword), detail)
+        self._drop(keyword, self.find(keyword), detail)
 
-    def _lose(self, keyword: str, found: list[tuple[Part, Any]], detail: str) -> None:
+    def _drop(self, keyword: str, found: list[tuple[Part, Any]], detail: str) -> None:
         for part, _ in found:
-            self.job.tally.lose(part.path, part.alias.get(keyword, keyword), "dropped", detail)
+            self.state.losses.record(part.path, part.alias.get(keyword, keyword), "dropped", detail)
 
     def describe(self, keyword: str, value: Any) -> None:
         """Put a constraint that cannot be emitted as a keyword into the description."""
-        words = words_for(keyword, value) if self.takes("description") else None
+        words = describe_constraint(keyword, value) if self.accepts("description") else None
         if words is not None:
             self.words.append(words)
             self.explain(keyword, f"moved to the description: {words}")
 
-    def say_each(self, keyword: str, told: Any = None, *, reword: Callable[[Any], Any] = lambda value: value) -> None:
+    def describe_each(
+        self, keyword: str, emitted: Any = None, *, reword: Callable[[Any], Any] = lambda value: value
+    ) -> None:
         """Describe the values of a keyword that no single value can express, except the one that is `told`."""
-        for part, value in self.found(keyword):
-            if keyword in self.output and same(value, told):
+        for part, value in self.find(keyword):
+            if keyword in self.output and is_same_json(value, emitted):
                 continue
             own = part.alias.get(keyword, keyword)
-            words = words_for(keyword, reword(value)) if self.takes("description") else None
+            words = describe_constraint(keyword, reword(value)) if self.accepts("description") else None
             if words is not None:
                 self.words.append(words)
-                self.job.tally.why(part.path, own, "rewritten", f"moved to the description: {words}")
+                self.state.losses.explain(part.path, own, "rewritten", f"moved to the description: {words}")
             elif keyword in self.output:
-                self.job.tally.why(part.path, own, "dropped", "another value of this keyword is emitted")
+                self.state.losses.explain(part.path, own, "dropped", "another value of this keyword is emitted")
 
-    def refuse(self, why: str, remedy: str) -> CannotLowerError:
+    def build_error(self, why: str, remedy: str) -> CannotLowerError:
         """Return the error for a subschema that the dialect cannot express."""
         return CannotLowerError(f"{why} at {self.path or '/'}; {remedy}", path=self.path, why=why)
 
-    def put_words(self) -> None:
+    def write_description(self) -> None:
         """Append the collected words to the description."""
         if self.words:
-            self.output["description"] = with_words(self.output.get("description"), self.words)
+            self.output["description"] = append_words(self.output.get("description"), self.words)
 
 
-def flatten_parts(draft: Draft, asked: Asked) -> list[Place]:
+def flatten_parts(draft: Draft, asked: Subschemas) -> list[Place]:
     """Collect the parts of a draft; return the references that were entered, to be left when it is done."""
     entered: list[Place] = []
     waiting = deque((each, False) for each in asked)
@@ -307,11 +309,11 @@ def flatten_parts(draft: Draft, asked: Asked) -> list[Place]:
 def _part(draft: Draft, schema: Any, path: str) -> Part | None:
     node = as_object(schema)
     if node is not None:
-        return draft.job.original.part(node, path)
+        return draft.state.source.part(node, path)
     if schema is True:
-        draft.job.tally.lose(path, "true", "rewritten", "emitted as a schema without constraints")
+        draft.state.losses.record(path, "true", "rewritten", "emitted as a schema without constraints")
     else:
-        draft.job.tally.lose(path, "false", "dropped", "the dialect cannot express a schema that accepts no value")
+        draft.state.losses.record(path, "false", "dropped", "the dialect cannot express a schema that accepts no value")
     return None
 
 
@@ -320,16 +322,16 @@ def _note_draft(draft: Draft, part: Part) -> None:
     for keyword in part.written:
         if keyword not in part.schema:
             if "$ref" in part.schema:
-                draft.job.tally.why(part.path, keyword, "dropped", "ignored beside $ref in its draft")
+                draft.state.losses.explain(part.path, keyword, "dropped", "ignored beside $ref in its draft")
             else:
-                draft.job.tally.why(part.path, keyword, "rewritten", "converted to draft 2020-12")
+                draft.state.losses.explain(part.path, keyword, "rewritten", "converted to draft 2020-12")
 
 
-def _referred(draft: Draft, part: Part, asked: Asked, entered: list[Place]) -> list[Place]:
-    job = draft.job
+def _referred(draft: Draft, part: Part, asked: Subschemas, entered: list[Place]) -> list[Place]:
+    job = draft.state
     inner: list[Place] = []
     for keyword in [keyword for keyword in REFERENCES if keyword in part.schema]:
-        target = job.original.target(part, keyword)
+        target = job.source.target(part, keyword)
         alone = not draft.root and part.path == draft.path and len(asked) == 1
         if target is not None and job.refs.is_kept(part, keyword, target, alone=alone):
             _keep(draft, part, keyword, target)
@@ -337,31 +339,33 @@ def _referred(draft: Draft, part: Part, asked: Asked, entered: list[Place]) -> l
         draft.done.add((part.path, keyword))
         reason = "does not resolve to a single subschema" if target is None else job.refs.enter(target)
         if target is None or reason is not None:
-            job.tally.lose(part.path, keyword, "dropped", str(reason))
+            job.losses.record(part.path, keyword, "dropped", str(reason))
             draft.opened_types = (as_object(target[0]) or {}).get("type") if target is not None else None
             continue
-        job.tally.take(part.path, keyword, "inlined")
+        job.losses.rewrite(part.path, keyword, "inlined")
         entered.append(target)
         inner.append(target)
     return inner
 
 
 def _keep(draft: Draft, part: Part, keyword: str, target: Place) -> None:
-    draft.output["$ref"] = draft.shape.reference = draft.job.refs.address(target, str(part.schema[keyword]))
+    draft.output["$ref"] = draft.shape.reference = draft.state.refs.address(target, str(part.schema[keyword]))
     draft.done.add((part.path, keyword))
-    if not draft.rules.lone_refs or not has_more(part, keyword):
+    if not draft.rules.lone_refs or not has_siblings(part, keyword):
         return
     for other in part.schema:
         if other not in (keyword, *DEFINITION_KEYWORDS):
             draft.done.add((part.path, other))
-            draft.job.tally.why(part.path, other, "dropped", "the dialect accepts no keywords beside a reference")
+            draft.state.losses.explain(
+                part.path, other, "dropped", "the dialect accepts no keywords beside a reference"
+            )
 
 
 def _put_together(draft: Draft, part: Part) -> list[Place]:
-    if "allOf" not in part.schema or draft.takes("allOf") or (part.path, "allOf") in draft.done:
+    if "allOf" not in part.schema or draft.accepts("allOf") or (part.path, "allOf") in draft.done:
         return []
     draft.done.add((part.path, "allOf"))
-    draft.job.tally.take(part.path, "allOf", "merged with its sibling keywords")
+    draft.state.losses.rewrite(part.path, "allOf", "merged with its sibling keywords")
     return part.children("allOf")
 
 
@@ -373,9 +377,9 @@ def _besides_null(draft: Draft, part: Part) -> list[Place]:
         branches = part.children(keyword)
         others = [branch for branch in branches if not _is_null(branch[0])]
         is_taken = (part.path, keyword) in draft.done
-        if len(others) == 1 and len(branches) > 1 and not is_taken and not demands(part, keyword):
+        if len(others) == 1 and len(branches) > 1 and not is_taken and not get_constraints(part, keyword):
             draft.done.add((part.path, keyword))
-            draft.job.tally.take(part.path, keyword, "null is expressed by nullable")
+            draft.state.losses.rewrite(part.path, keyword, "null is expressed by nullable")
             return others
     return []
 

@@ -70,7 +70,7 @@ class LossReport:
         return "\n".join([f"{self.tool} in {self.dialect}: {counts}", *(f"  {loss}" for loss in self.losses)])
 
 
-def pointer(path: str, *steps: str | int) -> str:
+def extend_pointer(path: str, *steps: str | int) -> str:
     """Extend a JSON pointer."""
     for step in steps:
         text = str(step)
@@ -80,6 +80,6 @@ def pointer(path: str, *steps: str | int) -> str:
     return path
 
 
-def in_order(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+def sort_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """Return each loss once, sorted by path."""
     return tuple(sorted(set(losses), key=lambda loss: (loss.path, loss.keyword, loss.action, loss.detail)))

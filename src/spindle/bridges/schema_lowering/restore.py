@@ -15,12 +15,12 @@ Compile: TypeAlias = Callable[[], "Validator"]
 class Property:
     """One property as the model sees it."""
 
-    own: str
+    own_name: str
     """The tool's own name for it."""
     drops_null: bool
     """Whether null means that the property was omitted."""
     shape: "Shape | None"
-    unsure: bool = False
+    is_ambiguous: bool = False
     """Whether null may also have its other meaning, if the object is valid only then."""
 
 
@@ -28,17 +28,17 @@ class Branch:
     """One alternative of a union, recognised by validating a value."""
 
     def __init__(self, told: Compile, own: Compile, shape: "Shape | None") -> None:
-        self._told, self._own, self.shape = told, own, shape
+        self._compile_lowered, self._own, self.shape = told, own, shape
 
     @cached_property
     def _validators(self) -> "tuple[Validator, Validator]":
-        return self._told(), self._own()
+        return self._compile_lowered(), self._own()
 
-    def is_told(self, value: Any) -> bool:
+    def matches_lowered(self, value: Any) -> bool:
         """Return whether a value matches the alternative as the model sees it."""
         return self._validators[0].is_valid(value)
 
-    def is_own(self, value: Any) -> bool:
+    def matches_source(self, value: Any) -> bool:
         """Return whether a value matches the alternative in the tool's own schema."""
         return self._validators[1].is_valid(value)
 
@@ -53,7 +53,7 @@ class SourceValidator:
     def _validator(self) -> "Validator":
         return self._compiled()
 
-    def takes(self, value: Any) -> bool:
+    def accepts(self, value: Any) -> bool:
         """Return whether a value is valid."""
         return self._validator.is_valid(value)
 
@@ -72,7 +72,7 @@ class Shape:
     unions: list[tuple[Branch, ...]] = field(default_factory=list[tuple[Branch, ...]])
     """Unions of shapes; one alternative of each applies in addition to this one."""
     reference: str | None = None
-    owns: "tuple[SourceValidator, ...]" = ()
+    validators: "tuple[SourceValidator, ...]" = ()
     """The tool's own constraints on the object, to decide about `unsure` properties."""
 
     @property
@@ -91,7 +91,7 @@ class Restorer:
 
     def __call__(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments in the form of the tool's own schema."""
-        restored = _Restoring(self._definitions).restored(dict(args), self._root)
+        restored = _Restoring(self._definitions).restore(dict(args), self._root)
         return cast("dict[str, Any]", restored)
 
 
@@ -103,7 +103,7 @@ class _Restoring:
         # Memoised: trying an alternative restores nested values, which would otherwise take exponential time.
         self._tried: dict[tuple[int, int], Shape | None] = {}
 
-    def restored(self, value: Any, shape: Shape | None) -> Any:
+    def restore(self, value: Any, shape: Shape | None) -> Any:
         if shape is None or not isinstance(value, (dict, list)):
             return value
         shape = self._resolved(value, shape)
@@ -115,7 +115,7 @@ class _Restoring:
         """Merge everything that applies to one value: references, parts, and the matching alternatives of unions."""
         referred = None if shape.reference is None else self._definitions.get(shape.reference)
         chosen = [self._chosen(value, branches) for branches in shape.unions]
-        resolved = Shape(shape.properties, shape.others, shape.prefix, shape.items, owns=shape.owns)
+        resolved = Shape(shape.properties, shape.others, shape.prefix, shape.items, validators=shape.validators)
         for inner in [referred, *shape.every, *chosen]:
             if inner is not None:
                 resolved = _merged(resolved, self._resolved(value, inner))
@@ -124,41 +124,41 @@ class _Restoring:
     def _chosen(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
         key = id(value), id(branches)
         if key not in self._tried:
-            self._tried[key] = self._meant(value, branches)
+            self._tried[key] = self._find_branch(value, branches)
         return self._tried[key]
 
     def _object(self, value: dict[str, Any], shape: Shape) -> dict[str, Any]:
         entries: list[tuple[str, str, Any]] = []
         for name, inner in value.items():
             known = shape.properties.get(name)
-            own, of = (name, shape.others) if known is None else (known.own, known.shape)
-            entries.append((name, own, self.restored(inner, of)))
+            own, of = (name, shape.others) if known is None else (known.own_name, known.shape)
+            entries.append((name, own, self.restore(inner, of)))
         nulls = {name: known for name, known in shape.properties.items() if name in value and value[name] is None}
         dropped = {name for name, known in nulls.items() if known.drops_null}
-        unsure = {name for name, known in nulls.items() if known.unsure}
+        unsure = {name for name, known in nulls.items() if known.is_ambiguous}
         likely = _without(entries, dropped)
         if not unsure:
             return likely
         tried = [likely, _without(entries, dropped - unsure), _without(entries, dropped | unsure)]
-        return next((each for each in tried if all(own.takes(each) for own in shape.owns)), likely)
+        return next((each for each in tried if all(own.accepts(each) for own in shape.validators)), likely)
 
     def _array(self, value: list[Any], shape: Shape) -> list[Any]:
         shapes = [*shape.prefix, *([shape.items] * (len(value) - len(shape.prefix)))]
-        return [self.restored(inner, each) for inner, each in zip(value, shapes, strict=False)]
+        return [self.restore(inner, each) for inner, each in zip(value, shapes, strict=False)]
 
     def _mapped_names(self, value: Any, shape: Shape | None) -> int:
         if shape is None or not isinstance(value, dict):
             return 0
         known = self._resolved(value, shape).properties
-        return sum(name in known and known[name].own != name for name in cast("dict[str, Any]", value))
+        return sum(name in known and known[name].own_name != name for name in cast("dict[str, Any]", value))
 
-    def _meant(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
+    def _find_branch(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
         """Return the shape of the alternative the model used: the first match that is also valid for the tool."""
-        told = [branch for branch in branches if branch.is_told(value)]
+        told = [branch for branch in branches if branch.matches_lowered(value)]
         # An open object accepts mapped names too, but only the alternative that describes them can have produced them.
         told.sort(key=lambda branch: self._mapped_names(value, branch.shape), reverse=True)
         for branch in told:
-            if branch.is_own(self.restored(value, branch.shape)):
+            if branch.matches_source(self.restore(value, branch.shape)):
                 return branch.shape
         if told:
             return told[0].shape
@@ -178,5 +178,5 @@ def _merged(outer: Shape, inner: Shape) -> Shape:
         others=outer.others or inner.others,
         prefix=outer.prefix or inner.prefix,
         items=outer.items or inner.items,
-        owns=(*outer.owns, *inner.owns),
+        validators=(*outer.validators, *inner.validators),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import quote, unquote
 
 from spindle.bridges.provider_limits import Rules
-from spindle.bridges.schema_lowering.report import pointer
+from spindle.bridges.schema_lowering.report import extend_pointer
 from spindle.bridges.schema_lowering.restore import Shape
 from spindle.tools.schema.graph import SchemaGraph, as_list, as_object
 
@@ -20,16 +20,26 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[Any, str]
 """A subschema (or a boolean) and its JSON pointer."""
 
-ONE = (
+SINGLE_KEYWORDS = (
     *("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"),
     *("unevaluatedProperties", "unevaluatedItems", "additionalItems", "contentSchema"),
 )
-MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
-NAMED = ("properties", "patternProperties", "dependentSchemas")
+LIST_KEYWORDS = ("anyOf", "oneOf", "allOf", "prefixItems")
+MAP_KEYWORDS = ("properties", "patternProperties", "dependentSchemas")
 DEFINITION_KEYWORDS = ("$defs", "definitions")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-ADDRESSES = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary")
-NOTES = ("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment")
+IDENTIFIERS = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary")
+ANNOTATIONS = (
+    "title",
+    "description",
+    "default",
+    "examples",
+    "example",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "$comment",
+)
 """Annotations: keywords that constrain no value."""
 
 _LEGACY = ("http://json-schema.org/draft-04/", "http://json-schema.org/draft-06/", "http://json-schema.org/draft-07/")
@@ -50,7 +60,7 @@ class Part:
 
     def at(self, keyword: str, *steps: str | int) -> str:
         """Return the JSON pointer to a location inside a keyword, in the tool's own schema."""
-        return pointer(self.path, self.alias.get(keyword, keyword), *steps)
+        return extend_pointer(self.path, self.alias.get(keyword, keyword), *steps)
 
     def without(self, *keywords: str) -> "Part":
         """Return the part without some keywords."""
@@ -126,7 +136,7 @@ class SourceSchema:
         here: Any = self.root
         for step in path.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
-            listed, named = listing(here), as_object(here)
+            listed, named = to_list(here), as_object(here)
             if listed is not None and key.isdecimal() and int(key) < len(listed):
                 here = listed[int(key)]
             elif named is not None and key in named:
@@ -167,7 +177,7 @@ class SourceSchema:
         schema = {"$ref": f"{_ROOT}#{quote(path, safe='/~')}"}
         return jsonschema_rs.validator_for(schema, registry=self._registry, validate_formats=False, offline=True)
 
-    def takes_null(self, value: Any, path: str) -> bool:
+    def accepts_null(self, value: Any, path: str) -> bool:
         """Return whether a place of the schema accepts null."""
         schema = as_object(value)
         if schema is None:
@@ -178,7 +188,7 @@ class SourceSchema:
         return self.validator(path).is_valid(None)
 
 
-def listing(value: object) -> list[Any] | None:
+def to_list(value: object) -> list[Any] | None:
     """Return a JSON value if it is a list, else `None`."""
     return cast("list[Any]", value) if isinstance(value, list) else None
 
@@ -190,9 +200,9 @@ def places(root: dict[str, Any]) -> Iterator[Place]:
         value, path = waiting.pop()
         if isinstance(value, dict):
             yield value, path
-            waiting += [(inner, pointer(path, key)) for key, inner in cast("dict[str, Any]", value).items()]
+            waiting += [(inner, extend_pointer(path, key)) for key, inner in cast("dict[str, Any]", value).items()]
         elif isinstance(value, list):
-            waiting += [(inner, pointer(path, index)) for index, inner in enumerate(cast("list[Any]", value))]
+            waiting += [(inner, extend_pointer(path, index)) for index, inner in enumerate(cast("list[Any]", value))]
 
 
 def _modern(written: dict[str, Any], path: str) -> Part:
@@ -201,7 +211,9 @@ def _modern(written: dict[str, Any], path: str) -> Part:
     alias: dict[str, str] = {}
     if "$ref" in schema:  # up to draft 7, constraints beside a reference are ignored
         schema = {
-            key: value for key, value in schema.items() if key in ("$ref", *DEFINITION_KEYWORDS, *NOTES, *ADDRESSES)
+            key: value
+            for key, value in schema.items()
+            if key in ("$ref", *DEFINITION_KEYWORDS, *ANNOTATIONS, *IDENTIFIERS)
         }
     if isinstance(schema.get("items"), list):
         schema["prefixItems"], alias["prefixItems"] = schema.pop("items"), "items"
@@ -242,13 +254,13 @@ class References:
         """The address of the definition that is being lowered."""
         self.waiting: deque[tuple[str, Place]] = deque()
         self.shapes: dict[str, Shape | None] = {}
-        self.shelves: dict[str, dict[str, Any]] = {}
+        self.definitions: dict[str, dict[str, Any]] = {}
 
     def is_kept(self, part: Part, keyword: str, target: Place, *, alone: bool) -> bool:
         """Return whether a reference is kept; `alone` means that no other subschema constrains the same value."""
         if self._rules.inline or keyword != "$ref":
             return False
-        if not alone or not has_more(part, keyword):
+        if not alone or not has_siblings(part, keyword):
             return alone
         # Inlining expresses the sibling keywords best, but would never end for a recursive reference.
         return not self._rules.lone_refs or self._is_inside(target)
@@ -261,7 +273,7 @@ class References:
         schema, path = target
         known = self._addresses.get(id(schema))
         if known is None:
-            at = pointer("", *self._shelved(path))
+            at = extend_pointer("", *self._shelved(path))
             known = written if unquote(written) == f"#{at}" else f"#{quote(at, safe=_LEGAL)}"
             self._addresses[id(schema)] = known
             self.waiting.append((known, target))
@@ -280,10 +292,10 @@ class References:
         self._taken.add(name)
         return "$defs", name
 
-    def shelve(self, address: str, lowered: Any, shape: Shape | None) -> None:
+    def store(self, address: str, lowered: Any, shape: Shape | None) -> None:
         """Store a lowered definition."""
         shelf, name = (step.replace("~1", "/").replace("~0", "~") for step in unquote(address).split("/")[1:])
-        self.shelves.setdefault(shelf, {})[name] = lowered
+        self.definitions.setdefault(shelf, {})[name] = lowered
         self.shapes[address] = shape
 
     def enter(self, target: Place) -> str | None:
@@ -300,7 +312,7 @@ class References:
         """End the inlining started by `enter`."""
         self._open[id(target[0])] -= 1
 
-    def loop(self) -> str | None:
+    def find_recursion(self) -> str | None:
         """Return the path of a recursive definition, if there is one."""
         for start in self._leads:
             seen: set[str] = set()
@@ -315,11 +327,11 @@ class References:
         return None
 
 
-def has_more(part: Part, keyword: str) -> bool:
+def has_siblings(part: Part, keyword: str) -> bool:
     """Return whether a reference has sibling keywords."""
     return any(other not in (keyword, *DEFINITION_KEYWORDS, "$comment") for other in part.schema)
 
 
-def demands(part: Part, *besides: str) -> list[str]:
+def get_constraints(part: Part, *besides: str) -> list[str]:
     """Return the keywords of a part that constrain a value."""
-    return [keyword for keyword in part.schema if keyword not in (*NOTES, *DEFINITION_KEYWORDS, *besides)]
+    return [keyword for keyword in part.schema if keyword not in (*ANNOTATIONS, *DEFINITION_KEYWORDS, *besides)]

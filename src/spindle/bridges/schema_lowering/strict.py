@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from spindle.bridges.provider_limits import Limits
+from spindle.bridges.provider_limits import ProviderLimits
 from spindle.bridges.schema_lowering.draft import Draft, Node
 from spindle.bridges.schema_lowering.restore import Property
-from spindle.bridges.schema_lowering.source import ADDRESSES, DEFINITION_KEYWORDS, Place, demands
-from spindle.bridges.schema_lowering.tally import types_of
+from spindle.bridges.schema_lowering.source import DEFINITION_KEYWORDS, IDENTIFIERS, Place, get_constraints
+from spindle.bridges.schema_lowering.tally import to_type_list
 from spindle.errors import CannotLowerError
 from spindle.tools.schema.graph import as_list, as_object
 
@@ -16,9 +16,9 @@ _PLAIN = ("type", "properties", "required", "additionalProperties", "minProperti
 _LEFT_OUT = "null means that it is omitted"
 
 
-def settle_strict(draft: Draft) -> None:
+def apply_strict(draft: Draft) -> None:
     """Close an object and require all its properties, if the dialect demands it."""
-    is_object = "object" in types_of(draft.output.get("type"))
+    is_object = "object" in to_type_list(draft.output.get("type"))
     if draft.rules.closed and is_object:
         _close(draft)
     if draft.rules.all_required and is_object:
@@ -30,10 +30,10 @@ def _close(draft: Draft) -> None:
     others = [value for part in draft.parts for value in [part.schema.get("additionalProperties")] if value is not None]
     patterns = [part for part in draft.parts if part.schema.get("patternProperties")]
     if patterns or any(isinstance(value, dict) for value in others):
-        raise draft.refuse("a map with arbitrary keys", "use a list of pairs instead")
+        raise draft.build_error("a map with arbitrary keys", "use a list of pairs instead")
     told.setdefault("properties", {})
     if not told["properties"] and False not in others:
-        raise draft.refuse("an object without named properties", "name its properties")
+        raise draft.build_error("an object without named properties", "name its properties")
     told["additionalProperties"] = False
     if False not in others:
         draft.explain("additionalProperties", "emitted as false: the strict form closes every object", narrows=True)
@@ -55,48 +55,48 @@ def _require_all(draft: Draft) -> None:
 
 def _tell_optional(draft: Draft, wire: str) -> None:
     own, places, node = draft.properties[wire]
-    takes_null = [draft.job.original.takes_null(schema, path) for schema, path in places]
-    unsure = any(takes_null) and _counts_what_is_given(draft)
+    takes_null = [draft.state.source.accepts_null(schema, path) for schema, path in places]
+    unsure = any(takes_null) and _may_reject_null(draft)
     if all(takes_null) and not unsure:
         return
     if not all(takes_null):
         draft.output["properties"][wire] = _nullable(draft, node, places)
-    draft.shape.properties[wire] = Property(own, drops_null=not all(takes_null), shape=node.shape, unsure=unsure)
-    draft.job.restores = True
-    if unsure and not draft.shape.owns:
-        draft.shape.owns = tuple(draft.job.own(part.path) for part in draft.parts)
+    draft.shape.properties[wire] = Property(own, drops_null=not all(takes_null), shape=node.shape, is_ambiguous=unsure)
+    draft.state.restores = True
+    if unsure and not draft.shape.validators:
+        draft.shape.validators = tuple(draft.state.source_validator(part.path) for part in draft.parts)
 
 
-def _counts_what_is_given(draft: Draft) -> bool:
+def _may_reject_null(draft: Draft) -> bool:
     """Return whether an object may be rejected for a null property, although the property itself accepts null."""
     # With several parts, one may be closed to properties that another describes.
-    return len(draft.parts) > 1 or any(demands(part, *_PLAIN, *ADDRESSES) for part in draft.parts)
+    return len(draft.parts) > 1 or any(get_constraints(part, *_PLAIN, *IDENTIFIERS) for part in draft.parts)
 
 
 def _nullable(draft: Draft, node: Node, places: list[Place]) -> dict[str, Any]:
     """Return the schema of a property extended to accept null."""
-    told = dict(node.told)
+    told = dict(node.schema)
     if "type" in told and {"anyOf", "const", "$ref"}.isdisjoint(told):
-        told["type"] = [*(kind for kind in types_of(told["type"]) if kind != "null"), "null"]
+        told["type"] = [*(kind for kind in to_type_list(told["type"]) if kind != "null"), "null"]
         changed = ["type"]
         if None not in told.get("enum", [None]):
             told["enum"] = [*told["enum"], None]
             changed.append("enum")
-        _lose(draft, node, places, changed)
+        _record_losses(draft, node, places, changed)
         return told
     if "anyOf" in told:
         told["anyOf"] = [*told["anyOf"], _NULL]
-        _lose(draft, node, places, ["anyOf"])
+        _record_losses(draft, node, places, ["anyOf"])
         return told
-    _lose(draft, node, places, ["anyOf"])
+    _record_losses(draft, node, places, ["anyOf"])
     return {"anyOf": [told, _NULL]}
 
 
-def _lose(draft: Draft, node: Node, places: list[Place], changed: list[str]) -> None:
+def _record_losses(draft: Draft, node: Node, places: list[Place], changed: list[str]) -> None:
     for keyword in changed:
         owners = [part.path for part in node.parts if keyword in part.written] or [places[0][1]]
         for path in owners:
-            draft.job.tally.lose(path, keyword, "rewritten", _LEFT_OUT)
+            draft.state.losses.record(path, keyword, "rewritten", _LEFT_OUT)
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Size:
     depth: int = 0
 
 
-def size_of(schema: dict[str, Any], long_enum_values: int = 0) -> Size:
+def measure_size(schema: dict[str, Any], long_enum_values: int = 0) -> Size:
     """Measure a lowered schema, counting each definition once."""
     size = Size()
     waiting: list[tuple[Any, int]] = [(schema, 1)]
@@ -136,12 +136,12 @@ def size_of(schema: dict[str, Any], long_enum_values: int = 0) -> Size:
 
 
 def _is_container(value: Any) -> bool:
-    return not {"object", "array"}.isdisjoint(types_of((as_object(value) or {}).get("type")))
+    return not {"object", "array"}.isdisjoint(to_type_list((as_object(value) or {}).get("type")))
 
 
 def _is_union(value: Any) -> bool:
     schema = as_object(value) or {}
-    return "anyOf" in schema or len(types_of(schema.get("type", ""))) > 1
+    return "anyOf" in schema or len(to_type_list(schema.get("type", ""))) > 1
 
 
 def _count(node: dict[str, Any], size: Size, long_enum_values: int) -> None:
@@ -157,13 +157,13 @@ def _count(node: dict[str, Any], size: Size, long_enum_values: int) -> None:
         size.longest_enum_chars = max(size.longest_enum_chars, chars)
 
 
-def check_size(schema: dict[str, Any], limits: Limits) -> None:
+def check_size(schema: dict[str, Any], limits: ProviderLimits) -> None:
     """Check a lowered schema against the limits of the strict form.
 
     Raises:
         CannotLowerError: A limit is exceeded.
     """
-    size = size_of(schema, limits.long_enum_values or 0)
+    size = measure_size(schema, limits.long_enum_values or 0)
     checks = [
         ("levels", size.depth, limits.max_schema_depth),
         ("properties", size.properties, limits.max_properties),

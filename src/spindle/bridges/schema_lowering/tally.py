@@ -3,14 +3,21 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from spindle.bridges.schema_lowering.report import Action, Loss, in_order, pointer
-from spindle.bridges.schema_lowering.source import DEFINITION_KEYWORDS, MANY, NAMED, ONE, Part, listing
+from spindle.bridges.schema_lowering.report import Action, Loss, extend_pointer, sort_losses
+from spindle.bridges.schema_lowering.source import (
+    DEFINITION_KEYWORDS,
+    LIST_KEYWORDS,
+    MAP_KEYWORDS,
+    SINGLE_KEYWORDS,
+    Part,
+    to_list,
+)
 from spindle.tools.schema.graph import as_list, as_object
 
 _SHOWN_CHARS = 60
 
 
-class Tally:
+class LossTracker:
     """The losses of one schema; a keyword emitted in two ways counts as the worse one."""
 
     def __init__(self) -> None:
@@ -18,29 +25,29 @@ class Tally:
         self._kept: dict[str, tuple[str, str]] = {}
         self._why: dict[tuple[str, str], tuple[Action, str, bool]] = {}
 
-    def why(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
+    def explain(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
         """Record in advance why a keyword will be missing or changed; counts only if it is."""
         before = self._why.get((path, keyword))
         self._why[path, keyword] = action, detail, narrows or (before is not None and before[2])
 
-    def take(self, path: str, keyword: str, detail: str) -> None:
+    def rewrite(self, path: str, keyword: str, detail: str) -> None:
         """Record a keyword as rewritten, even if another part emits a keyword of the same name."""
-        self.why(path, keyword, "rewritten", detail)
-        self.lose(path, keyword, "rewritten", detail)
+        self.explain(path, keyword, "rewritten", detail)
+        self.record(path, keyword, "rewritten", detail)
 
-    def lose(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
+    def record(self, path: str, keyword: str, action: Action, detail: str, *, narrows: bool = False) -> None:
         """Record a loss."""
         known = self._losses.get((path, keyword))
         if known is None or (known.action, action) == ("rewritten", "dropped"):
             self._losses[path, keyword] = Loss(path, keyword, action, detail, narrows or bool(known and known.narrows))
 
-    def settle(self, parts: Iterable[Part], lowered: Mapping[str, Any]) -> None:
+    def compare(self, parts: Iterable[Part], lowered: Mapping[str, Any]) -> None:
         """Compare the written keywords with the lowered schema, and record the losses."""
         listed = list(parts)
         for part in listed:
             for keyword, value in part.written.items():
-                if is_told(keyword, value, lowered):
-                    self._kept[pointer(part.path, keyword)] = part.path, keyword
+                if is_emitted(keyword, value, lowered):
+                    self._kept[extend_pointer(part.path, keyword)] = part.path, keyword
                 else:
                     self._explained(part.path, keyword, lowered)
         known = {keyword for part in listed for keyword in part.written}
@@ -51,44 +58,44 @@ class Tally:
     def _explained(self, path: str, keyword: str, lowered: Mapping[str, Any]) -> None:
         if (path, keyword) in self._why:
             action, detail, narrows = self._why[path, keyword]
-            self.lose(path, keyword, action, detail, narrows=narrows)
+            self.record(path, keyword, action, detail, narrows=narrows)
         elif keyword in lowered:
-            self.lose(path, keyword, "rewritten", f"emitted as {_shown(lowered[keyword])}")
+            self.record(path, keyword, "rewritten", f"emitted as {_shown(lowered[keyword])}")
         else:
-            self.lose(path, keyword, "dropped", "the dialect does not accept this keyword here")
+            self.record(path, keyword, "dropped", "the dialect does not accept this keyword here")
 
     def _added(self, parts: list[Part], keyword: str) -> None:
         for part in parts:
             if (part.path, keyword) in self._why:
                 action, detail, narrows = self._why[part.path, keyword]
-                self.lose(part.path, keyword, action, detail, narrows=narrows)
+                self.record(part.path, keyword, action, detail, narrows=narrows)
                 return
 
     def losses(self) -> tuple[Loss, ...]:
         """Return every loss, sorted by path."""
-        return in_order(self._losses.values())
+        return sort_losses(self._losses.values())
 
     def kept(self) -> tuple[str, ...]:
         """Return the JSON pointers of all keywords that are emitted unchanged everywhere."""
         return tuple(sorted(at for at, place in self._kept.items() if place not in self._losses))
 
 
-def is_told(keyword: str, value: Any, lowered: Mapping[str, Any]) -> bool:
+def is_emitted(keyword: str, value: Any, lowered: Mapping[str, Any]) -> bool:
     """Return whether a keyword is in the lowered schema; nested subschemas are compared separately."""
     if keyword not in lowered:
         return False
     told = lowered[keyword]
     if keyword == "description":
         return isinstance(told, str) and isinstance(value, str) and value in told
-    if keyword in NAMED or keyword in DEFINITION_KEYWORDS:
+    if keyword in MAP_KEYWORDS or keyword in DEFINITION_KEYWORDS:
         names, told_names = as_object(value), as_object(told)
         return names is not None and told_names is not None and _shown_names(names) <= set(told_names)
-    asked, listed = listing(value), listing(told)
-    if keyword in MANY or (keyword == "items" and asked is not None):
+    asked, listed = to_list(value), to_list(told)
+    if keyword in LIST_KEYWORDS or (keyword == "items" and asked is not None):
         return listed is not None and len(listed) == len(asked or ())
-    if keyword in ONE and isinstance(value, dict):
+    if keyword in SINGLE_KEYWORDS and isinstance(value, dict):
         return isinstance(told, dict)
-    return same(told, value)
+    return is_same_json(told, value)
 
 
 def _shown_names(names: dict[str, Any]) -> set[str]:
@@ -96,16 +103,16 @@ def _shown_names(names: dict[str, Any]) -> set[str]:
     return {name for name, schema in names.items() if schema is not False}
 
 
-def same(left: Any, right: Any) -> bool:
+def is_same_json(left: Any, right: Any) -> bool:
     """Compare JSON values; `1` is not `true`."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     ours, theirs = as_object(left), as_object(right)
     if ours is not None and theirs is not None:
-        return ours.keys() == theirs.keys() and all(same(value, theirs[key]) for key, value in ours.items())
-    here, there = listing(left), listing(right)
+        return ours.keys() == theirs.keys() and all(is_same_json(value, theirs[key]) for key, value in ours.items())
+    here, there = to_list(left), to_list(right)
     if here is not None and there is not None:
-        return len(here) == len(there) and all(map(same, here, there))
+        return len(here) == len(there) and all(map(is_same_json, here, there))
     return left == right
 
 
@@ -114,12 +121,12 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
 
 
-def is_combined(keyword: str) -> bool:
+def can_combine(keyword: str) -> bool:
     """Return whether one value can combine the constraints of several."""
     return keyword in _COMBINATIONS
 
 
-def combined(keyword: str, values: list[Any]) -> Any:
+def combine_values(keyword: str, values: list[Any]) -> Any:
     """Return one value that combines all constraints, or the first value if that is not possible."""
     if len(values) == 1:
         return values[0]
@@ -127,28 +134,28 @@ def combined(keyword: str, values: list[Any]) -> Any:
     return values[0] if combine is None else combine(values)
 
 
-def types_of(value: Any) -> list[str]:
+def to_type_list(value: Any) -> list[str]:
     """Return `type` as a list."""
     return [value] if isinstance(value, str) else [str(each) for each in as_list(value)]
 
 
-def narrowed(left: list[str], right: list[str]) -> list[str]:
+def intersect_types(left: list[str], right: list[str]) -> list[str]:
     """Return the types in both lists; an integer is also a number."""
     both = [each for each in left if each in right or (each == "integer" and "number" in right)]
     return both + [each for each in right if each == "integer" and "number" in left and each not in both]
 
 
 def _types(values: list[Any]) -> Any:
-    left = types_of(values[0])
+    left = to_type_list(values[0])
     for value in values[1:]:
-        left = narrowed(left, types_of(value)) or left
+        left = intersect_types(left, to_type_list(value)) or left
     return left[0] if len(left) == 1 else left
 
 
 def _enums(values: list[Any]) -> list[Any]:
     left = as_list(values[0])
     for value in values[1:]:
-        left = [each for each in left if any(same(each, other) for other in as_list(value))] or left
+        left = [each for each in left if any(is_same_json(each, other) for other in as_list(value))] or left
     return left
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from spindle.bridges.schema_lowering.draft import Draft
-from spindle.bridges.schema_lowering.tally import combined, same, types_of
+from spindle.bridges.schema_lowering.tally import combine_values, is_same_json, to_type_list
 from spindle.tools.schema.graph import as_list, as_object
 
 _SCALARS: list[dict[str, Any]] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"}]
@@ -19,7 +19,7 @@ _OF: dict[str, tuple[str, ...]] = {
 _OWNER = {keyword: kind for kind, keywords in _OF.items() for keyword in keywords}
 
 
-def settle_types(draft: Draft) -> None:
+def apply_types(draft: Draft) -> None:
     """Emit the type in the form the dialect requires."""
     if draft.root:
         _settle_root(draft)
@@ -28,7 +28,7 @@ def settle_types(draft: Draft) -> None:
         _settle_missing(draft)
         _settle_enum(draft)
         _settle_bounds(draft)
-    if draft.rules.needs_items and "array" in types_of(draft.output.get("type")) and not _has_items(draft):
+    if draft.rules.needs_items and "array" in to_type_list(draft.output.get("type")) and not _has_items(draft):
         _add_items(draft)
     if not draft.rules.type_lists:
         _settle_list(draft)
@@ -46,7 +46,7 @@ def _settle_root(draft: Draft) -> None:
 
 def _leave_out(draft: Draft) -> None:
     """Clear the output for arguments without properties."""
-    is_open = [value for _, value in draft.found("additionalProperties")] != [False]
+    is_open = [value for _, value in draft.find("additionalProperties")] != [False]
     for keyword in draft.output:
         draft.explain(keyword, "arguments without properties are omitted", narrows=is_open)
     draft.output.clear()
@@ -55,12 +55,12 @@ def _leave_out(draft: Draft) -> None:
 
 def _settle_constant(draft: Draft) -> None:
     """Emit a constant as an enum of one value if the dialect has no `const`."""
-    found = draft.found("const")
-    if not found or draft.takes("const"):
+    found = draft.find("const")
+    if not found or draft.accepts("const"):
         return
     value = found[0][1]
     known = draft.output.get("enum")
-    if known is None or any(same(value, each) for each in known):
+    if known is None or any(is_same_json(value, each) for each in known):
         draft.output["enum"] = [value]
         draft.explain("const", "emitted as an enum of one value")
     draft.drop_rest("const", "another value of this keyword is emitted")
@@ -91,7 +91,7 @@ def _infer(draft: Draft) -> None:
     elif draft.rules.any_value:
         _tell_any(draft)
     else:
-        raise draft.refuse("a value of any type", "declare its type")
+        raise draft.build_error("a value of any type", "declare its type")
 
 
 def _tell_any(draft: Draft) -> None:
@@ -115,18 +115,18 @@ def _settle_enum(draft: Draft) -> None:
             fits = True
     if not fits:
         del draft.output["enum"]
-        draft.describe("enum" if draft.found("enum") else "const", values if draft.found("enum") else values[0])
+        draft.describe("enum" if draft.find("enum") else "const", values if draft.find("enum") else values[0])
 
 
 def _settle_bounds(draft: Draft) -> None:
     """Emit an exclusive bound of integers as an inclusive one if the dialect has no exclusive bounds."""
     for exclusive, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
-        values = [value for _, value in draft.found(exclusive)]
-        if not values or draft.takes(exclusive):
+        values = [value for _, value in draft.find(exclusive)]
+        if not values or draft.accepts(exclusive):
             continue
-        value = combined(exclusive, values)
+        value = combine_values(exclusive, values)
         is_whole = draft.output.get("type") == "integer" and isinstance(value, int)
-        if is_whole and draft.takes(bound) and bound not in draft.output:
+        if is_whole and draft.accepts(bound) and bound not in draft.output:
             draft.output[bound] = value + step
             draft.explain(exclusive, f"emitted as {bound} {value + step}")
         else:
@@ -139,7 +139,7 @@ def _has_items(draft: Draft) -> bool:
 
 def _add_items(draft: Draft) -> None:
     if draft.rules.needs_type and not draft.rules.any_value:
-        raise draft.refuse("a list of any values", "declare its items")
+        raise draft.build_error("a list of any values", "declare its items")
     draft.output["items"] = {"anyOf": [*_SCALARS]} if draft.rules.needs_type else {}
     detail = "a list must declare its items: emitted as " + ("any type" if draft.rules.needs_type else "anything")
     draft.explain("items", detail, narrows=draft.rules.needs_type)
@@ -148,7 +148,7 @@ def _add_items(draft: Draft) -> None:
 def _settle_list(draft: Draft) -> None:
     """Express null by a flag, and other lists of types by alternatives."""
     told = draft.output
-    kinds = types_of(told["type"]) if "type" in told else []
+    kinds = to_type_list(told["type"]) if "type" in told else []
     values = told.get("enum")
     allows_null = ("null" in kinds and len(kinds) > 1) or (not kinds and values is not None and None in values)
     if (allows_null or draft.nullable_paths) and _nothing_forbids_null(draft):
@@ -172,7 +172,7 @@ def _nothing_forbids_null(draft: Draft) -> bool:
         if part.path in draft.nullable_paths:
             continue
         schema = part.schema
-        if "type" in schema and "null" not in types_of(schema["type"]):
+        if "type" in schema and "null" not in to_type_list(schema["type"]):
             return False
         if schema.get("const") is not None or None not in as_list(schema.get("enum", [None])):
             return False
@@ -205,7 +205,7 @@ def _split(draft: Draft, kinds: list[str]) -> None:
 def _settle_lone_union(draft: Draft) -> None:
     """Move the sibling keywords of `anyOf` into its alternatives."""
     told = draft.output
-    draft.put_words()
+    draft.write_description()
     draft.words.clear()
     beside = {keyword: told.pop(keyword) for keyword in list(told) if keyword != "anyOf"}
     for keyword in beside:

@@ -3,29 +3,29 @@
 from typing import Any
 
 from spindle.bridges.schema_lowering.containers import add_property, wire_name
-from spindle.bridges.schema_lowering.draft import Asked, Draft, Node, needed_names
+from spindle.bridges.schema_lowering.draft import Draft, Node, Subschemas, needed_names
 from spindle.bridges.schema_lowering.restore import Shape
-from spindle.bridges.schema_lowering.source import ADDRESSES, Part, Place, demands
-from spindle.bridges.schema_lowering.tally import same
+from spindle.bridges.schema_lowering.source import IDENTIFIERS, Part, Place, get_constraints
+from spindle.bridges.schema_lowering.tally import is_same_json
 from spindle.tools.schema.graph import as_list, as_object
 
 _UNIONS = ("anyOf", "oneOf")
 _PLAIN_CHOICE = {"type", "const", "enum", "title", "description"}
 
 
-def tell_union(draft: Draft, keyword: str) -> None:
+def emit_union(draft: Draft, keyword: str) -> None:
     """Emit a choice between alternatives."""
-    part, value = draft.found(keyword)[0]
+    part, value = draft.find(keyword)[0]
     draft.drop_rest(keyword, "another choice beside it is emitted")
-    if draft.root and not draft.takes(keyword) and not (keyword == "oneOf" and draft.takes("anyOf")):
+    if draft.root and not draft.accepts(keyword) and not (keyword == "oneOf" and draft.accepts("anyOf")):
         if needed_names(as_list(value)) is None:
-            dissolve(draft, part, keyword)
+            merge_alternatives(draft, part, keyword)
         else:
-            _say_needs(draft, keyword, value)
+            _describe_needs(draft, keyword, value)
         return
-    told_as = keyword if draft.takes(keyword) else "anyOf"
-    if not draft.takes(told_as) or told_as in draft.output or (draft.is_restricted and needed_names(as_list(value))):
-        _say_needs(draft, keyword, value)
+    told_as = keyword if draft.accepts(keyword) else "anyOf"
+    if not draft.accepts(told_as) or told_as in draft.output or (draft.is_restricted and needed_names(as_list(value))):
+        _describe_needs(draft, keyword, value)
         return
     if told_as != keyword:
         draft.explain(keyword, "emitted as anyOf")
@@ -37,13 +37,15 @@ def tell_union(draft: Draft, keyword: str) -> None:
         for other, keywords in beside:
             for each in keywords:
                 # Each alternative reports its own losses.
-                draft.job.tally.lose(other.path, other.alias.get(each, each), "rewritten", "moved to each alternative")
+                draft.state.losses.record(
+                    other.path, other.alias.get(each, each), "rewritten", "moved to each alternative"
+                )
                 draft.moved.add((other.path, other.alias.get(each, each)))
                 draft.done.add((other.path, each))
     _tell_branches(draft, told_as, branches, [_only(other, keywords) for other, keywords in beside])
 
 
-def _say_needs(draft: Draft, keyword: str, value: Any) -> None:
+def _describe_needs(draft: Draft, keyword: str, value: Any) -> None:
     """Describe which properties are required, by their wire names, if the choice is about nothing else."""
     needed = needed_names(as_list(value))
     if needed is not None:
@@ -60,7 +62,7 @@ def _possible(draft: Draft, part: Part, keyword: str) -> list[Place]:
         return []
     for schema, path in branches:
         if schema is False:
-            draft.job.tally.lose(path, "false", "rewritten", "the alternative is omitted")
+            draft.state.losses.record(path, "false", "rewritten", "the alternative is omitted")
             draft.explain(keyword, "emitted without the alternative that accepts no value")
     return [branch for branch in branches if branch[0] is not False]
 
@@ -68,7 +70,7 @@ def _possible(draft: Draft, part: Part, keyword: str) -> list[Place]:
 def _beside(draft: Draft) -> list[tuple[Part, list[str]]]:
     """Return the other constraints of the parts, which each alternative must repeat."""
     found = [
-        (part, [each for each in demands(part, *_UNIONS, *ADDRESSES) if (part.path, each) not in draft.done])
+        (part, [each for each in get_constraints(part, *_UNIONS, *IDENTIFIERS) if (part.path, each) not in draft.done])
         for part in draft.parts
     ]
     return [(part, keywords) for part, keywords in found if keywords]
@@ -84,23 +86,23 @@ def _only(part: Part, keywords: list[str]) -> Part:
     )
 
 
-def _tell_branches(draft: Draft, told_as: str, branches: list[Place], beside: list[Part]) -> None:
+def _tell_branches(draft: Draft, keyword: str, branches: list[Place], beside: list[Part]) -> None:
     nodes: list[Node] = []
     for branch in branches:
-        asked: Asked = [*beside, branch]
-        nodes.append(draft.job.descend(asked))
-    draft.output[told_as] = [node.told for node in nodes]
+        asked: Subschemas = [*beside, branch]
+        nodes.append(draft.state.descend(asked))
+    draft.output[keyword] = [node.schema for node in nodes]
     if any(node.shape for node in nodes):
         pairs = zip(nodes, branches, strict=True)
-        draft.shape.unions.append(tuple(draft.job.branch(node.told, path, node.shape) for node, (_, path) in pairs))
+        draft.shape.unions.append(tuple(draft.state.branch(node.schema, path, node.shape) for node, (_, path) in pairs))
 
 
-def dissolve(draft: Draft, part: Part, keyword: str) -> None:
+def merge_alternatives(draft: Draft, part: Part, keyword: str) -> None:
     """Emit the properties of all alternatives together, because the dialect accepts no union at the root."""
     detail = "the properties of all alternatives are merged; a call must still match one of them"
-    draft.job.tally.why(part.path, keyword, "rewritten", detail)
-    closed = [value for _, value in draft.found("additionalProperties")] == [False]
-    branches = [draft.job.original.properties_at(place) for place in part.children(keyword)]
+    draft.state.losses.explain(part.path, keyword, "rewritten", detail)
+    closed = [value for _, value in draft.find("additionalProperties")] == [False]
+    branches = [draft.state.source.properties_at(place) for place in part.children(keyword)]
     properties = draft.output.setdefault("properties", {})
     names = dict.fromkeys(name for branch in branches for name in branch)
     for name in names:
@@ -110,18 +112,18 @@ def dissolve(draft: Draft, part: Part, keyword: str) -> None:
 
 
 def _either(draft: Draft, places: list[Place]) -> Node:
-    nodes = [draft.job.descend([place]) for place in places]
+    nodes = [draft.state.descend([place]) for place in places]
     distinct: list[tuple[Node, str]] = []
     for node, (_, path) in zip(nodes, places, strict=True):
-        if not any(same(node.told, other.told) for other, _ in distinct):
+        if not any(is_same_json(node.schema, other.schema) for other, _ in distinct):
             distinct.append((node, path))
     if len(distinct) == 1:
         return distinct[0][0]
-    merged = _one_choice([node.told for node, _ in distinct])
+    merged = _one_choice([node.schema for node, _ in distinct])
     if merged is not None:
         return Node(merged)
-    shape = Shape(unions=[tuple(draft.job.branch(node.told, path, node.shape) for node, path in distinct)])
-    return Node({"anyOf": [node.told for node, _ in distinct]}, shape if any(node.shape for node in nodes) else None)
+    shape = Shape(unions=[tuple(draft.state.branch(node.schema, path, node.shape) for node, path in distinct)])
+    return Node({"anyOf": [node.schema for node, _ in distinct]}, shape if any(node.shape for node in nodes) else None)
 
 
 def _one_choice(schemas: list[Any]) -> dict[str, Any] | None:
@@ -135,5 +137,7 @@ def _one_choice(schemas: list[Any]) -> dict[str, Any] | None:
     types = {schema.get("type") if isinstance(schema.get("type"), str) else "?" for schema in schemas}
     if len(types) != 1 or "?" in types:
         return None
-    distinct = [value for index, value in enumerate(values) if not any(same(value, other) for other in values[:index])]
+    distinct = [
+        value for index, value in enumerate(values) if not any(is_same_json(value, other) for other in values[:index])
+    ]
     return {"type": types.pop(), "enum": distinct}

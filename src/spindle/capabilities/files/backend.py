@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spindle.capabilities.declare import CallScope, FileReach
 from spindle.capabilities.files.backend_disk import Disk
-from spindle.capabilities.files.backend_open import not_possible, open_root
+from spindle.capabilities.files.backend_open import build_access_error, open_root
 from spindle.capabilities.files.paths import (
     NOTHING,
     Entries,
@@ -52,7 +52,7 @@ class FilesBackend:
         self._write = Places((".",) if write is None else write, what="files: write")
         fd = open_root(root)
         self.disk = Disk(root=fd, max_file_bytes=max_file_bytes, max_entries=max_entries, hard_links=hard_links)
-        self.memory = ReadTracker()
+        self.read_tracker = ReadTracker()
         # Closed only here: if it were closed while a thread uses it, the number could be reused for another folder.
         weakref.finalize(self, os.close, fd)
 
@@ -65,8 +65,8 @@ class FilesBackend:
         return FilesHandle(
             backend=self,
             session_id=scope.session_id,
-            reading=OneWay("read", Places(need.read, what="files: read"), self._read),
-            writing=OneWay("write", Places(need.write, what="files: write"), self._write),
+            readable=OneWay("read", Places(need.read, what="files: read"), self._read),
+            writable=OneWay("write", Places(need.write, what="files: write"), self._write),
         )
 
     def lacking(self, need: FileReach) -> list[str]:
@@ -90,8 +90,8 @@ class FilesHandle:
 
     backend: FilesBackend
     session_id: str
-    reading: OneWay
-    writing: OneWay
+    readable: OneWay
+    writable: OneWay
 
     async def read_bytes(self, path: str) -> bytes:
         """Return the bytes of a file.
@@ -99,7 +99,7 @@ class FilesHandle:
         Raises:
             FileMissingError: The file does not exist.
         """
-        return await self._read(self.reading.judge(path))
+        return await self._read(self.readable.judge(path))
 
     async def read_text(self, path: str, *, encoding: str = "utf-8", errors: str = "strict") -> str:
         """Return the text of a file; line endings are unchanged.
@@ -107,8 +107,8 @@ class FilesHandle:
         Raises:
             FileMissingError: The file does not exist.
         """
-        place = self.reading.judge(path)
-        return await file_threads.run_abandonable(_decoded, place, await self._read(place), encoding, errors)
+        place = self.readable.judge(path)
+        return await file_threads.run_abandonable(_decode, place, await self._read(place), encoding, errors)
 
     async def write_bytes(self, path: str, data: bytes) -> None:
         """Atomically create or replace a file with `data`; missing folders are created.
@@ -116,7 +116,7 @@ class FilesHandle:
         Raises:
             StaleWriteError: The file changed since this session read it.
         """
-        place = self.writing.judge(path)
+        place = self.writable.judge(path)
         if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
             raise TypeError(f"write_bytes: expected bytes, got {type(data).__name__}")
         await file_threads.run(self._write, place, bytes(data))
@@ -127,14 +127,14 @@ class FilesHandle:
         Raises:
             StaleWriteError: The file changed since this session read it.
         """
-        place = self.writing.judge(path)
+        place = self.writable.judge(path)
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
             raise TypeError(f"write_text: expected text, got {type(text).__name__}")
-        await file_threads.run(lambda: self._write(place, _encoded(place, text, encoding, errors)))
+        await file_threads.run(lambda: self._write(place, _encode(place, text, encoding, errors)))
 
     async def stat(self, path: str) -> FileStat | None:
         """Return the status of a file or folder, or None if it does not exist."""
-        place = self.reading.judge(path)
+        place = self.readable.judge(path)
         return await file_threads.run_abandonable(lambda: self.backend.disk.stat(place))
 
     async def exists(self, path: str) -> bool:
@@ -148,29 +148,29 @@ class FilesHandle:
             StaleWriteError: The file changed since this session read it.
             FileMissingError: The file does not exist.
         """
-        place = self.writing.judge(path)
+        place = self.writable.judge(path)
         await file_threads.run(self._remove, place)
 
     async def make_dir(self, path: str) -> None:
         """Create a folder and its parents; an existing folder is left unchanged."""
-        place = self.writing.judge(path)
-        await file_threads.run(lambda: self.backend.disk.make_folder(place, may_make=self.writing.granted.covers))
+        place = self.writable.judge(path)
+        await file_threads.run(lambda: self.backend.disk.make_folder(place, may_make=self.writable.granted.covers))
 
     async def list(self, path: str = ".") -> Entries:
         """List a folder, sorted by name; a folder that does not exist yields an empty list."""
-        place = self.reading.judge(path)
-        return await file_threads.run_abandonable(lambda: self.backend.disk.entries(place))
+        place = self.readable.judge(path)
+        return await file_threads.run_abandonable(lambda: self.backend.disk.list_entries(place))
 
     async def _read(self, place: Place) -> bytes:
-        memory, known_as = self.backend.memory, self._known_as(place)
+        memory, known_as = self.backend.read_tracker, self._session_file(place)
         began = memory.begin()
         try:
             data, seen = await file_threads.run_abandonable(self._read_now, place)
         except FileMissingError:
-            memory.read(known_as, NOTHING, began=began)
+            memory.record_read(known_as, NOTHING, began=began)
             raise
         # Recorded here and not in the thread: a cancelled caller never received the data, so it has not read the file.
-        memory.read(known_as, seen, began=began)
+        memory.record_read(known_as, seen, began=began)
         return data
 
     # Functions run in threads are bound methods, because the handle keeps the backend and its root open.
@@ -180,38 +180,42 @@ class FilesHandle:
         return data, FileVersion.of(data)
 
     def _remove(self, place: Place) -> None:
-        self.backend.disk.remove(place, memory=self.backend.memory, session_file=self._known_as(place))
+        self.backend.disk.remove(place, read_tracker=self.backend.read_tracker, session_file=self._session_file(place))
 
     def _write(self, place: Place, data: bytes) -> None:
         self.backend.disk.write(
             place,
             data,
-            may_make=self.writing.granted.covers,
-            memory=self.backend.memory,
-            session_file=self._known_as(place),
+            may_make=self.writable.granted.covers,
+            read_tracker=self.backend.read_tracker,
+            session_file=self._session_file(place),
         )
 
-    def _known_as(self, place: Place) -> SessionFile:
+    def _session_file(self, place: Place) -> SessionFile:
         return self.session_id, place.names
 
 
-def _decoded(place: Place, data: bytes, encoding: str, errors: str) -> str:
+def _decode(place: Place, data: bytes, encoding: str, errors: str) -> str:
     try:
         return data.decode(encoding, errors)
     except LookupError as error:
-        raise not_possible(place, "not_text", f"unknown encoding {encoding!r} or error handler {errors!r}") from error
+        raise build_access_error(
+            place, "not_text", f"unknown encoding {encoding!r} or error handler {errors!r}"
+        ) from error
     except UnicodeError as error:
-        raise not_possible(
+        raise build_access_error(
             place, "not_text", f"it is not {encoding} text; read its bytes, or pass another encoding"
         ) from error
 
 
-def _encoded(place: Place, text: str, encoding: str, errors: str) -> bytes:
+def _encode(place: Place, text: str, encoding: str, errors: str) -> bytes:
     try:
         return text.encode(encoding, errors)
     except LookupError as error:
-        raise not_possible(place, "not_text", f"unknown encoding {encoding!r} or error handler {errors!r}") from error
+        raise build_access_error(
+            place, "not_text", f"unknown encoding {encoding!r} or error handler {errors!r}"
+        ) from error
     except UnicodeError as error:
-        raise not_possible(
+        raise build_access_error(
             place, "not_text", f"the text cannot be encoded as {encoding}; pass another encoding"
         ) from error

@@ -11,11 +11,11 @@ from threading import Lock
 
 from spindle.capabilities.files.backend_open import (
     MayMake,
-    folder_at,
-    look,
-    not_possible,
+    build_access_error,
     open_file,
+    open_folder,
     read_up_to,
+    stat_entry,
     translate_os_errors,
 )
 from spindle.capabilities.files.paths import (
@@ -42,7 +42,7 @@ _LOCKS = tuple(Lock() for _ in range(64))
 
 
 @contextmanager
-def one_writer(folder: int, name: str) -> Generator[None]:
+def lock_name(folder: int, name: str) -> Generator[None]:
     """Lock one name of a folder against other writers of this process."""
     info = os.fstat(folder)
     with _LOCKS[hash((info.st_dev, info.st_ino, name)) % len(_LOCKS)]:
@@ -50,7 +50,7 @@ def one_writer(folder: int, name: str) -> Generator[None]:
 
 
 @contextmanager
-def drafted(folder: int, data: bytes, *, old: int | None) -> Generator[str]:
+def write_draft(folder: int, data: bytes, *, old: int | None) -> Generator[str]:
     """Write `data` to a synced temporary file with the permissions of the open file `old`; yield its name.
 
     The caller renames the draft into place; a draft that was not renamed is removed.
@@ -62,7 +62,7 @@ def drafted(folder: int, data: bytes, *, old: int | None) -> Generator[str]:
         try:
             _write_fully(fd, data)
             if old is not None:
-                _keep_permissions(fd, old)
+                _copy_permissions(fd, old)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -72,7 +72,7 @@ def drafted(folder: int, data: bytes, *, old: int | None) -> Generator[str]:
             os.unlink(name, dir_fd=folder)
 
 
-def put_in_place(folder: int, draft: str, name: str) -> None:
+def commit_draft(folder: int, draft: str, name: str) -> None:
     """Rename a draft to its final name, replacing an existing file, and sync the folder."""
     os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)
@@ -84,7 +84,7 @@ def _write_fully(fd: int, data: bytes) -> None:
         left = left[os.write(fd, left) :]
 
 
-def _keep_permissions(fd: int, old: int) -> None:
+def _copy_permissions(fd: int, old: int) -> None:
     was, now = os.fstat(old), os.fstat(fd)
     mode = stat.S_IMODE(was.st_mode) & 0o777  # without set-user-ID bits, which writing to a file clears too
     if was.st_uid != now.st_uid:
@@ -118,12 +118,12 @@ class Disk:
             FileMissingError: The file does not exist.
             FileAccessError: The path is not a file, or the file is too large.
         """
-        self._must_be_file(place)
-        with translate_os_errors(place), folder_at(self.root, place, place.names[:-1]) as folder:
-            return self._content(folder, place)
+        self._check_is_file_path(place)
+        with translate_os_errors(place), open_folder(self.root, place, place.names[:-1]) as folder:
+            return self._read_content(folder, place)
 
     def write(
-        self, place: Place, data: bytes, *, may_make: MayMake, memory: ReadTracker, session_file: SessionFile
+        self, place: Place, data: bytes, *, may_make: MayMake, read_tracker: ReadTracker, session_file: SessionFile
     ) -> None:
         """Atomically create or replace a file with `data`.
 
@@ -131,23 +131,23 @@ class Disk:
             StaleWriteError: The file changed since the session read it.
             FileAccessError: The path is not a file, or the file is too large or not writable.
         """
-        self._must_be_file(place)
+        self._check_is_file_path(place)
         self._check_size(place, len(data))
-        with translate_os_errors(place), folder_at(self.root, place, place.names[:-1], may_make=may_make) as folder:
+        with translate_os_errors(place), open_folder(self.root, place, place.names[:-1], may_make=may_make) as folder:
             # Renaming needs no write permission on the old file, so it is checked by opening the file for writing.
             old = open_file(folder, place, os.O_WRONLY, hard_links=self.hard_links)
             try:
                 if old is None:
                     check_new_names(place)
-                with drafted(folder, data, old=old) as draft, one_writer(folder, place.names[-1]):
-                    self._check_fresh(folder, place, memory.last(session_file))
-                    put_in_place(folder, draft, place.names[-1])
-                    memory.wrote(session_file, FileVersion.of(data))
+                with write_draft(folder, data, old=old) as draft, lock_name(folder, place.names[-1]):
+                    self._check_fresh(folder, place, read_tracker.get_last_version(session_file))
+                    commit_draft(folder, draft, place.names[-1])
+                    read_tracker.record_write(session_file, FileVersion.of(data))
             finally:
                 if old is not None:
                     os.close(old)
 
-    def remove(self, place: Place, *, memory: ReadTracker, session_file: SessionFile) -> None:
+    def remove(self, place: Place, *, read_tracker: ReadTracker, session_file: SessionFile) -> None:
         """Remove a file or an empty folder.
 
         Raises:
@@ -159,26 +159,26 @@ class Disk:
         name = place.names[-1]
         with (
             translate_os_errors(place),
-            folder_at(self.root, place, place.names[:-1]) as folder,
-            one_writer(folder, name),
+            open_folder(self.root, place, place.names[:-1]) as folder,
+            lock_name(folder, name),
         ):
-            seen = memory.last(session_file)
-            info = look(folder, place, hard_links=self.hard_links)
+            seen = read_tracker.get_last_version(session_file)
+            info = stat_entry(folder, place, hard_links=self.hard_links)
             if info is not None and stat.S_ISDIR(info.st_mode):
                 os.rmdir(name, dir_fd=folder)
             else:
                 if info is not None and place.is_folder:
-                    raise not_possible(place, "not_a_folder", "it is a file; remove the trailing slash")
+                    raise build_access_error(place, "not_a_folder", "it is a file; remove the trailing slash")
                 self._check_fresh(folder, place, seen)
                 os.unlink(name, dir_fd=folder)
             os.fsync(folder)
-            memory.wrote(session_file, NOTHING)
+            read_tracker.record_write(session_file, NOTHING)
 
     def stat(self, place: Place) -> FileStat | None:
         """Return the status of a file or folder, or None if it does not exist."""
         try:
-            with translate_os_errors(place), folder_at(self.root, place, place.names[:-1]) as folder:
-                info = look(folder, place, hard_links=self.hard_links) if place.names else os.fstat(folder)
+            with translate_os_errors(place), open_folder(self.root, place, place.names[:-1]) as folder:
+                info = stat_entry(folder, place, hard_links=self.hard_links) if place.names else os.fstat(folder)
         except FileMissingError:
             return None
         except FileAccessError as error:
@@ -190,12 +190,12 @@ class Disk:
         path = "/".join(place.names) or "."
         return FileStat(path=path, kind=_kind(info), size_bytes=info.st_size, modified_at=_modified(info))
 
-    def entries(self, place: Place) -> Entries:
+    def list_entries(self, place: Place) -> Entries:
         """List a folder, sorted by name; a folder that does not exist yields an empty list."""
         try:
             with (
                 translate_os_errors(place),
-                folder_at(self.root, place, place.names) as folder,
+                open_folder(self.root, place, place.names) as folder,
                 os.scandir(folder) as found,
             ):
                 return sorted(self._entries(found, place), key=lambda entry: entry.name)
@@ -206,7 +206,7 @@ class Disk:
         """Create a folder and its parents; an existing folder is left unchanged."""
         if self.stat(place) is None:
             check_new_names(place)
-        with translate_os_errors(place), folder_at(self.root, place, place.names, may_make=may_make):
+        with translate_os_errors(place), open_folder(self.root, place, place.names, may_make=may_make):
             pass
 
     def _entries(self, found: Iterable[os.DirEntry[str]], place: Place) -> list[DirEntry]:
@@ -215,7 +215,7 @@ class Disk:
             if is_draft(item.name):
                 continue
             if len(entries) == self.max_entries:
-                raise not_possible(place, "too_large", f"it has more than {self.max_entries} entries")
+                raise build_access_error(place, "too_large", f"it has more than {self.max_entries} entries")
             try:
                 info = item.stat(follow_symlinks=False)
             except FileNotFoundError:  # removed meanwhile
@@ -227,7 +227,7 @@ class Disk:
             entries.append(facts)
         return entries
 
-    def _content(self, folder: int, place: Place) -> bytes:
+    def _read_content(self, folder: int, place: Place) -> bytes:
         fd = open_file(folder, place, os.O_RDONLY, hard_links=self.hard_links)
         if fd is None:
             raise FileMissingError(f"{place.shown} does not exist", path=place.given)
@@ -242,27 +242,31 @@ class Disk:
     def _check_fresh(self, folder: int, place: Place, seen: FileVersion | None) -> None:
         if seen is None:
             return
-        info = look(folder, place, hard_links=self.hard_links)
+        info = stat_entry(folder, place, hard_links=self.hard_links)
         if info is None and seen is NOTHING:
             return
         if info is None:
-            raise _stale(place, "was removed")
+            raise _build_stale_error(place, "was removed")
         if seen is NOTHING:
-            raise _stale(place, "was created by another writer")
-        if info.st_size != seen.size_bytes or FileVersion.of(self._content(folder, place)) != seen:
-            raise _stale(place, "was changed")
+            raise _build_stale_error(place, "was created by another writer")
+        if info.st_size != seen.size_bytes or FileVersion.of(self._read_content(folder, place)) != seen:
+            raise _build_stale_error(place, "was changed")
 
     def _check_size(self, place: Place, size_bytes: int) -> None:
         if size_bytes > self.max_file_bytes:
-            raise not_possible(place, "too_large", f"{size_bytes} bytes exceed the limit of {self.max_file_bytes}")
+            raise build_access_error(
+                place, "too_large", f"{size_bytes} bytes exceed the limit of {self.max_file_bytes}"
+            )
 
     @staticmethod
-    def _must_be_file(place: Place) -> None:
+    def _check_is_file_path(place: Place) -> None:
         if not place.names or place.is_folder:
-            raise not_possible(place, "not_a_file", "it is a folder path; pass a file path, without a trailing slash")
+            raise build_access_error(
+                place, "not_a_file", "it is a folder path; pass a file path, without a trailing slash"
+            )
 
 
-def _stale(place: Place, what: str) -> StaleWriteError:
+def _build_stale_error(place: Place, what: str) -> StaleWriteError:
     return StaleWriteError(
         f"{place.shown} {what} since it was read in this session; read it again, then decide what to write",
         path=place.given,

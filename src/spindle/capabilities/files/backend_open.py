@@ -17,7 +17,7 @@ from spindle.capabilities.files.paths import Names, Place
 from spindle.errors import CapabilityError, FileAccessError, FileMissingError
 
 # The first field of `struct statfs`, by the names of linux/magic.h.
-_KERNEL_OWN = frozenset(
+_KERNEL_FILE_SYSTEMS = frozenset(
     {
         0x9FA0,  # proc
         0x62656572,  # sysfs
@@ -53,14 +53,16 @@ def _fstatfs() -> Callable[[int, ctypes.Array[ctypes.c_char]], int] | None:
 _call = _fstatfs()
 
 
-def is_kernel_own(fd: int) -> bool:
+def is_kernel_file_system(fd: int) -> bool:
     """Return True if an open file or folder belongs to /proc, /sys or another kernel file system."""
     if _call is None:
         return False
     found = ctypes.create_string_buffer(_STATFS_BYTES)
     if _call(fd, found) != 0:
         return True  # an unknown file system is not trusted
-    return int.from_bytes(found.raw[: ctypes.sizeof(ctypes.c_long)], sys.byteorder) & 0xFFFF_FFFF in _KERNEL_OWN
+    return (
+        int.from_bytes(found.raw[: ctypes.sizeof(ctypes.c_long)], sys.byteorder) & 0xFFFF_FFFF in _KERNEL_FILE_SYSTEMS
+    )
 
 
 _REASONS: dict[int, tuple[str, str]] = {
@@ -78,7 +80,7 @@ _REASONS: dict[int, tuple[str, str]] = {
     errno.EILSEQ: ("bad_name", "the file system does not allow such a name"),
     errno.EINVAL: ("bad_name", "the file system does not allow such a name"),
 }
-_LINKED = {errno.ELOOP, errno.EMLINK}  # the errors of O_NOFOLLOW for a symbolic link on different systems
+_SYMLINK_ERRORS = {errno.ELOOP, errno.EMLINK}  # the errors of O_NOFOLLOW for a symbolic link on different systems
 
 
 @contextmanager
@@ -97,24 +99,24 @@ def translate_os_errors(place: Place) -> Generator[None]:
     except FileNotFoundError as error:
         raise FileMissingError(f"{place.shown} does not exist", path=place.given) from error
     except UnicodeEncodeError as error:
-        raise not_possible(place, "bad_name", "the file system does not allow such a name") from error
+        raise build_access_error(place, "bad_name", "the file system does not allow such a name") from error
     except OSError as error:
-        if error.errno in _LINKED:
+        if error.errno in _SYMLINK_ERRORS:
             raise place.refused("it is a symbolic link; links are never followed") from error
         if error.errno == errno.ENXIO:
             raise place.refused("it is not a regular file or folder") from error
         reason, why = _REASONS.get(error.errno or 0, ("io", f"the disk failed ({error.strerror})"))
-        raise not_possible(place, reason, why) from error
+        raise build_access_error(place, reason, why) from error
 
 
-def not_possible(place: Place, reason: str, why: str) -> FileAccessError:
+def build_access_error(place: Place, reason: str, why: str) -> FileAccessError:
     """Build the error for an allowed path on which the operation is not possible."""
     return FileAccessError(f"{place.shown}: {why}", path=place.given, reason=reason)
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # With O_PATH, an intermediate folder need not be readable.
-_PASSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_INTERMEDIATE_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Non-blocking: opening a FIFO would otherwise block until it has a writer.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
@@ -135,7 +137,7 @@ def open_root(path: str | os.PathLike[str]) -> int:
         raise CapabilityError(
             f"files: the root must be an existing folder, got {os.fspath(path)!r} ({error.strerror})", field="files"
         ) from error
-    if is_kernel_own(fd):
+    if is_kernel_file_system(fd):
         os.close(fd)
         raise CapabilityError(
             f"files: {os.fspath(path)!r} is on a kernel file system and cannot be a root; choose another folder",
@@ -145,26 +147,26 @@ def open_root(path: str | os.PathLike[str]) -> int:
 
 
 @contextmanager
-def folder_at(root: int, place: Place, names: Names, *, may_make: MayMake | None = None) -> Generator[int]:
+def open_folder(root: int, place: Place, names: Names, *, may_make: MayMake | None = None) -> Generator[int]:
     """Open the folder `names` for the duration of the block; missing folders are created if `may_make` allows it.
 
     Raises:
         PathNotReachableError: The path leads through a link, a device or a kernel file system.
     """
-    fd = os.open(".", _FOLDER if not names else _PASSED, dir_fd=root)
+    fd = os.open(".", _FOLDER if not names else _INTERMEDIATE_FOLDER, dir_fd=root)
     try:
         for depth in range(1, len(names) + 1):
-            flags = _FOLDER if depth == len(names) else _PASSED
-            below = _step(fd, names[:depth], flags, place, may_make)
+            flags = _FOLDER if depth == len(names) else _INTERMEDIATE_FOLDER
+            below = _open_next_folder(fd, names[:depth], flags, place, may_make)
             os.close(fd)
             fd = below
-        _check_not_kernels(fd, place)
+        _check_not_kernel_file_system(fd, place)
         yield fd
     finally:
         os.close(fd)
 
 
-def _step(fd: int, names: Names, flags: int, place: Place, may_make: MayMake | None) -> int:
+def _open_next_folder(fd: int, names: Names, flags: int, place: Place, may_make: MayMake | None) -> int:
     name = names[-1]
     try:
         return os.open(name, flags, dir_fd=fd)
@@ -177,7 +179,7 @@ def _step(fd: int, names: Names, flags: int, place: Place, may_make: MayMake | N
         return os.open(name, flags, dir_fd=fd)
     except OSError as error:
         if error.errno in {errno.ENOTDIR, errno.ELOOP, errno.EMLINK}:
-            raise _why_no_folder(fd, name, place) from error
+            raise _build_folder_error(fd, name, place) from error
         raise
 
 
@@ -191,17 +193,17 @@ def _make_folder(fd: int, name: str) -> None:
         os.close(parent)
 
 
-def _why_no_folder(fd: int, name: str, place: Place) -> Exception:
+def _build_folder_error(fd: int, name: str, place: Place) -> Exception:
     mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
     if stat.S_ISREG(mode):
-        return not_possible(place, "not_a_folder", f"{name!r} is a file, not a folder")
+        return build_access_error(place, "not_a_folder", f"{name!r} is a file, not a folder")
     if stat.S_ISLNK(mode):
         return place.refused(f"{name!r} is a symbolic link; links are never followed")
     return place.refused(f"{name!r} changed while it was opened" if stat.S_ISDIR(mode) else f"{name!r} is not a folder")
 
 
-def _check_not_kernels(fd: int, place: Place) -> None:
-    if is_kernel_own(fd):
+def _check_not_kernel_file_system(fd: int, place: Place) -> None:
+    if is_kernel_file_system(fd):
         raise place.refused("it is on a kernel file system")
 
 
@@ -223,7 +225,7 @@ def check_kind(info: os.stat_result, place: Place, *, hard_links: bool) -> None:
         )
 
 
-def look(folder: int, place: Place, *, hard_links: bool) -> os.stat_result | None:
+def stat_entry(folder: int, place: Place, *, hard_links: bool) -> os.stat_result | None:
     """Return the stat result of a path's last name without opening it, or None if it does not exist.
 
     Raises:
@@ -245,15 +247,15 @@ def open_file(folder: int, place: Place, access: int, *, hard_links: bool) -> in
         FileAccessError: The path is a folder.
     """
     # Checked before opening, because opening some devices has side effects; and after, in case it was replaced.
-    info = look(folder, place, hard_links=hard_links)
+    info = stat_entry(folder, place, hard_links=hard_links)
     if info is None:
         return None
     if stat.S_ISDIR(info.st_mode):
-        raise not_possible(place, "not_a_file", "it is a folder, not a file")
+        raise build_access_error(place, "not_a_file", "it is a folder, not a file")
     fd = os.open(place.names[-1], access | _FILE, dir_fd=folder)
     try:
         check_kind(os.fstat(fd), place, hard_links=hard_links)
-        _check_not_kernels(fd, place)
+        _check_not_kernel_file_system(fd, place)
     except BaseException:
         os.close(fd)
         raise

@@ -133,7 +133,7 @@ def parse_path(path: str | os.PathLike[str], reach: "OneWay | None" = None) -> P
     given = path if isinstance(path, str) else _from_pathlike(path)
     names = tuple(part for part in given.split("/") if part not in {"", "."})
     place = Place(given, names, given.endswith("/"), reach)
-    why = _why_no_path(given, place.names)
+    why = _find_path_problem(given, place.names)
     if why is not None:
         raise place.refused(why)
     return place
@@ -149,7 +149,7 @@ def _from_pathlike(path: os.PathLike[str]) -> str:
     return given
 
 
-def _why_no_path(given: str, names: Names) -> str | None:
+def _find_path_problem(given: str, names: Names) -> str | None:
     if not given:
         return "it is empty; use '.' for the root"
     if "\0" in given:
@@ -274,34 +274,34 @@ class ReadTracker:
         self._max_files = max_files
         self._lock = Lock()
         self._clock = count(1)
-        self._notes: OrderedDict[SessionFile, tuple[int, FileVersion]] = OrderedDict()
+        self._versions: OrderedDict[SessionFile, tuple[int, FileVersion]] = OrderedDict()
 
     def begin(self) -> int:
         """Return the logical time at which a read begins."""
         with self._lock:
             return next(self._clock)
 
-    def last(self, file: SessionFile) -> FileVersion | None:
+    def get_last_version(self, file: SessionFile) -> FileVersion | None:
         """Return the version the session saw last, or None if it never read the file."""
         with self._lock:
-            note = self._notes.get(file)
+            note = self._versions.get(file)
             return None if note is None else note[1]
 
-    def read(self, file: SessionFile, seen: FileVersion, *, began: int) -> None:
+    def record_read(self, file: SessionFile, seen: FileVersion, *, began: int) -> None:
         """Record a read version, unless the session itself has written the file since the read began."""
         with self._lock:
-            noted_at, _ = self._notes.get(file, (0, NOTHING))
+            noted_at, _ = self._versions.get(file, (0, NOTHING))
             if noted_at <= began:
-                self._note(file, began, seen)
+                self._record(file, began, seen)
 
-    def wrote(self, file: SessionFile, seen: FileVersion) -> None:
+    def record_write(self, file: SessionFile, seen: FileVersion) -> None:
         """Record a written version if the session has read the file; an unread file may still be overwritten."""
         with self._lock:
-            if file in self._notes:
-                self._note(file, next(self._clock), seen)
+            if file in self._versions:
+                self._record(file, next(self._clock), seen)
 
-    def _note(self, file: SessionFile, at: int, seen: FileVersion) -> None:
-        self._notes[file] = (at, seen)
-        self._notes.move_to_end(file)
-        if len(self._notes) > self._max_files:
-            self._notes.popitem(last=False)
+    def _record(self, file: SessionFile, at: int, seen: FileVersion) -> None:
+        self._versions[file] = (at, seen)
+        self._versions.move_to_end(file)
+        if len(self._versions) > self._max_files:
+            self._versions.popitem(last=False)

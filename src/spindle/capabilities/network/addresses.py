@@ -145,7 +145,7 @@ def embedded_ipv4(address: IpAddress) -> Iterator[IPv4Address]:
         yield IPv4Address((bits & _LOW_32) ^ _LOW_32)
 
 
-def special_use(address: IpAddress) -> str | None:
+def get_special_use(address: IpAddress) -> str | None:
     """Return the special use of `address`, or None for a public address."""
     if isinstance(address, IPv4Address):
         return next((name for block, name in SPECIAL_V4 if address in block), None)
@@ -201,7 +201,7 @@ class AddressPolicy:
             return "a cloud metadata address, which can never be granted"
         plain = unmap_ipv4(address)
         for one in (plain, *embedded_ipv4(plain)):
-            use = special_use(one)
+            use = get_special_use(one)
             if use is not None and not any(one in block for block in self.private):
                 return f"not a public address ({use}); grant private ranges with private_addresses=['<CIDR>']"
         return None

@@ -43,18 +43,18 @@ class NetworkBackend:
         """
         self.hosts = HostList(hosts)
         self.addresses = AddressPolicy(private_addresses)
-        _at_least(1, max_response_bytes=max_response_bytes, max_connections=max_connections)
-        _at_least(0, max_redirects=max_redirects)
+        _check_minimum(1, max_response_bytes=max_response_bytes, max_connections=max_connections)
+        _check_minimum(0, max_redirects=max_redirects)
         if not timeout_seconds > 0:
             raise CapabilityError(f"timeout_seconds: expected more than 0, got {timeout_seconds!r}", field="network")
         with needs_extra("network", purpose="the network capability"):
-            from spindle.capabilities.network.backend_dialer import Connections  # noqa: PLC0415 - an extra
-            from spindle.capabilities.network.backend_exchange import Exchange, Limits  # noqa: PLC0415 - an extra
+            from spindle.capabilities.network.backend_dialer import ConnectionPools  # noqa: PLC0415 - an extra
+            from spindle.capabilities.network.backend_exchange import Exchange, RequestLimits  # noqa: PLC0415 - an extra
         self._exchange = Exchange
-        self._limits = Limits(
+        self._limits = RequestLimits(
             max_response_bytes=max_response_bytes, timeout_seconds=timeout_seconds, max_redirects=max_redirects
         )
-        self._connections = Connections(
+        self._connections = ConnectionPools(
             self.addresses, resolver=resolver, ssl_context=ssl_context, max_connections=max_connections
         )
 
@@ -69,7 +69,7 @@ class NetworkBackend:
 
     def lacking(self, need: Iterable[str]) -> list[str]:
         """Return the declared hosts that are not granted."""
-        return self.hosts.uncovered(HostList(need))
+        return self.hosts.find_uncovered(HostList(need))
 
     async def __aenter__(self) -> "NetworkBackend":
         self._connections.keep()
@@ -105,7 +105,7 @@ class HttpNetwork:
             NetworkError: The request failed or its response is invalid.
         """
         try:
-            return await self._exchange.ask(outgoing(method, url, headers, content, json), same_origin=same_origin)
+            return await self._exchange.send(outgoing(method, url, headers, content, json), same_origin=same_origin)
         except SpindleError as error:
             error.tool = error.tool or self._tool
             raise
@@ -130,7 +130,7 @@ class HttpNetwork:
         await self._exchange.aclose()
 
 
-def _at_least(least: int, **values: int) -> None:
+def _check_minimum(least: int, **values: int) -> None:
     for name, value in values.items():
         if not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
             raise CapabilityError(

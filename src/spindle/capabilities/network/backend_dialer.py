@@ -51,17 +51,17 @@ class CheckedDialer(httpcore2.AsyncNetworkBackend):
             HostNotAllowedError: The host has an address that is not allowed.
             NetworkError: The name cannot be resolved.
         """
-        addresses = await self._checked(host, port)
+        addresses = await self._resolve(host, port)
         *first, last = addresses[:_MAX_ATTEMPTS]
         # The cast is needed because its stubs hide the type when anyio is missing; anyio also supports trio.
         dial = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
         for address in first:
             try:
                 stream = await dial.connect_tcp(address, port, _ATTEMPT_SECONDS, local_address, socket_options)
-                return _Dialled(stream)
+                return _DialledStream(stream)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
-        return _Dialled(await dial.connect_tcp(last, port, timeout, local_address, socket_options))
+        return _DialledStream(await dial.connect_tcp(last, port, timeout, local_address, socket_options))
 
     async def connect_unix_socket(
         self,
@@ -78,20 +78,20 @@ class CheckedDialer(httpcore2.AsyncNetworkBackend):
         """Wait between attempts."""
         await anyio.sleep(seconds)
 
-    async def _checked(self, host: str, port: int) -> list[str]:
+    async def _resolve(self, host: str, port: int) -> list[str]:
         if parse_address(host) is not None:
             return check_addresses(host, [host], self.policy)
         try:
             answers = list(await self.resolver(host, port))
         except OSError as error:  # includes socket.gaierror
-            raise _unknown(host) from error
+            raise _build_dns_error(host) from error
         if not answers:
-            raise _unknown(host)
+            raise _build_dns_error(host)
         return check_addresses(host, answers, self.policy)
 
 
 @dataclass(frozen=True, slots=True)
-class _Dialled(httpcore2.AsyncNetworkStream):
+class _DialledStream(httpcore2.AsyncNetworkStream):
     """A stream that is closed when its TLS handshake is cancelled; the library would leave it open."""
 
     stream: httpcore2.AsyncNetworkStream
@@ -122,7 +122,7 @@ class _Dialled(httpcore2.AsyncNetworkStream):
         return self.stream.get_extra_info(info)
 
 
-def _unknown(host: str) -> NetworkError:
+def _build_dns_error(host: str) -> NetworkError:
     return NetworkError(f"the host name {host} cannot be resolved; check its spelling", host=host, reason="dns")
 
 
@@ -130,14 +130,14 @@ _IDLE_SECONDS = 15.0
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptPool:
     """A pool that is kept open, with the number of its holders."""
 
     pool: httpcore2.AsyncConnectionPool
     holders: int = 0
 
 
-class Connections:
+class ConnectionPools:
     """The connection pools, one for each event loop.
 
     Connections are kept for reuse only between `keep` and `release`, so that none leaks.
@@ -155,9 +155,9 @@ class Connections:
         self._ssl_context = ssl_context
         self._max_connections = max_connections
         self._pool: RunVar[httpcore2.AsyncConnectionPool] = RunVar("spindle-network-pool")
-        self._kept: RunVar[_Kept | None] = RunVar("spindle-network-kept", None)
+        self._kept: RunVar[_KeptPool | None] = RunVar("spindle-network-kept", None)
 
-    def current(self) -> httpcore2.AsyncConnectionPool:
+    def get_pool(self) -> httpcore2.AsyncConnectionPool:
         """Return the pool of this event loop."""
         kept = self._kept.get()
         if kept is not None:
@@ -171,7 +171,7 @@ class Connections:
 
     def keep(self) -> None:
         """Keep connections of this event loop for reuse; each call must be paired with a `release`."""
-        kept = self._kept.get() or _Kept(self._new_pool(max_idle=self._max_connections))
+        kept = self._kept.get() or _KeptPool(self._new_pool(max_idle=self._max_connections))
         kept.holders += 1
         self._kept.set(kept)
 

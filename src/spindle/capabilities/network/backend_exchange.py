@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import anyio
 import httpcore2
 
-from spindle.capabilities.network.backend_dialer import Connections, translate_http_errors
-from spindle.capabilities.network.decoding import Decoder, decoder_for
+from spindle.capabilities.network.backend_dialer import ConnectionPools, translate_http_errors
+from spindle.capabilities.network.decoding import Decoder, build_decoder
 from spindle.capabilities.network.handle import REDIRECTS, Headers, Outgoing, Reach, Response, redirected
 from spindle.errors import NetworkError
 
@@ -39,8 +39,8 @@ class HttpBody:
         self._limits = limits
         self._on_closed = on_closed
         self._pieces: Iterator[bytes] = iter(())
-        self._received = 0
-        self._given = 0
+        self._received_bytes = 0
+        self._emitted_bytes = 0
         self._closed = False
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -75,43 +75,43 @@ class HttpBody:
         while True:
             piece = self._decoded()
             if piece is not None:
-                self._given = self._within(self._given + len(piece))
+                self._emitted_bytes = self._check_size(self._emitted_bytes + len(piece))
                 return piece
             raw = await self._read()
             if raw is None:
                 return self._finish()
-            self._received = self._within(self._received + len(raw))
+            self._received_bytes = self._check_size(self._received_bytes + len(raw))
             self._pieces = iter((raw,)) if self._decoder is None else self._decoder.feed(raw)
 
     def _decoded(self) -> bytes | None:
         try:
             return next(self._pieces, None)
         except ValueError as error:
-            raise self._damaged(error) from error
+            raise self._build_decoding_error(error) from error
 
     def _finish(self) -> None:
         try:
             if self._decoder is not None:
                 self._decoder.finish()
         except ValueError as error:
-            raise self._damaged(error) from error
+            raise self._build_decoding_error(error) from error
 
     async def _read(self) -> bytes | None:
         with translate_http_errors(self._limits.host):
             with anyio.fail_after(self._limits.deadline - anyio.current_time()):
                 return await anext(self._chunks, None)
 
-    def _within(self, count: int) -> int:
+    def _check_size(self, count: int) -> int:
         if count > self._limits.max_bytes:
-            raise too_large(self._limits)
+            raise build_too_large_error(self._limits)
         return count
 
-    def _damaged(self, error: ValueError) -> NetworkError:
+    def _build_decoding_error(self, error: ValueError) -> NetworkError:
         host = self._limits.host
         return NetworkError(f"the response of {host} cannot be decoded: {error}", host=host, reason="decoding")
 
 
-def too_large(limits: BodyLimits) -> NetworkError:
+def build_too_large_error(limits: BodyLimits) -> NetworkError:
     """Build the error for a body over its limit."""
     return NetworkError(
         f"the response of {limits.host} is larger than {limits.max_bytes} bytes; "
@@ -125,7 +125,7 @@ MAX_HEADER_BYTES = 65_536
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class RequestLimits:
     """The limits of one request."""
 
     max_response_bytes: int
@@ -136,13 +136,13 @@ class Limits:
 class Exchange:
     """The requests of one handle and their open responses."""
 
-    def __init__(self, connections: Connections, reach: Reach, limits: Limits) -> None:
+    def __init__(self, connections: ConnectionPools, reach: Reach, limits: RequestLimits) -> None:
         self._connections = connections
         self._reach = reach
         self._limits = limits
         self._open: set[HttpBody] = set()
 
-    async def ask(self, request: Outgoing, *, same_origin: bool = False) -> Response:
+    async def send(self, request: Outgoing, *, same_origin: bool = False) -> Response:
         """Send a request and follow its redirects, checking each target; with `same_origin`, only within the origin.
 
         Raises:
@@ -191,16 +191,16 @@ class Exchange:
         )
         with translate_http_errors(target.host):
             with anyio.fail_after(deadline - anyio.current_time()):
-                return await self._connections.current().handle_async_request(message)
+                return await self._connections.get_pool().handle_async_request(message)
 
     def _response(self, answer: httpcore2.Response, headers: Headers, request: Outgoing, deadline: float) -> Response:
         host = request.target.host
         limits = BodyLimits(host=host, max_bytes=self._limits.max_response_bytes, deadline=deadline)
         announced = headers.get("content-length", "")
         if request.method != "HEAD" and announced.isdecimal() and int(announced[:20]) > limits.max_bytes:
-            raise too_large(limits)
+            raise build_too_large_error(limits)
         try:
-            decoder = decoder_for(headers.get_list("content-encoding"))
+            decoder = build_decoder(headers.get_list("content-encoding"))
         except ValueError as error:
             raise NetworkError(
                 f"the response of {host} cannot be decoded: {error}", host=host, reason="decoding"

@@ -28,7 +28,7 @@ class Decoder(Protocol):
         ...
 
 
-def decoder_for(content_encoding: Iterable[str]) -> Decoder | None:
+def build_decoder(content_encoding: Iterable[str]) -> Decoder | None:
     """Return a decoder for a Content-Encoding header, or None if it names no coding.
 
     Raises:
@@ -47,7 +47,7 @@ def decoder_for(content_encoding: Iterable[str]) -> Decoder | None:
         else:
             raise ValueError(f"the content coding {name!r} is not supported and was not requested")
     if len(layers) == _MAX_LAYERS:
-        return _Both(*layers)
+        return _NestedDecoder(*layers)
     return layers[0] if layers else None
 
 
@@ -78,7 +78,7 @@ class _Gzip:
                     return
                 self._member = _new_member()
             self._begun = True
-            yield from _inflated(self._member, data)
+            yield from _inflate(self._member, data)
             data = self._member.unused_data
 
     def finish(self) -> None:
@@ -102,7 +102,7 @@ class _Deflate:
             wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
             self._stream = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
         if not self._stream.eof:
-            yield from _inflated(self._stream, data)
+            yield from _inflate(self._stream, data)
 
     def finish(self) -> None:
         ended = self._stream is not None and self._stream.eof
@@ -110,7 +110,7 @@ class _Deflate:
             raise ValueError("the deflate body ends too early")
 
 
-class _Both:
+class _NestedDecoder:
     """A decoder for two nested codings."""
 
     def __init__(self, outer: Decoder, inner: Decoder) -> None:
@@ -129,7 +129,7 @@ def _new_member() -> _Inflater:
     return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
-def _inflated(stream: _Inflater, data: bytes) -> Iterator[bytes]:
+def _inflate(stream: _Inflater, data: bytes) -> Iterator[bytes]:
     full = True
     # After a full piece the stream may hold more output even if all input is consumed.
     while (data or full) and not stream.eof:

@@ -14,7 +14,7 @@ from spindle.errors import CapabilityError, HostNotAllowedError, NetworkError
 Data: TypeAlias = bytes
 """An alias of `bytes`, which the method `Response.bytes` shadows inside its class."""
 
-_NOT_FOR_TEXT = {"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "mbcs", "oem"}
+_NON_TEXT_CODECS = {"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "mbcs", "oem"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Response:
         self.url = url
         """The final URL, after redirects."""
         self._body = body
-        self._taken = False
+        self._is_consumed = False
         self._content: Data | None = None
 
     async def bytes(self) -> Data:
@@ -150,7 +150,7 @@ class Response:
         """
         data = await self.bytes()
         try:
-            return json.loads(data, parse_constant=_no_constant)
+            return json.loads(data, parse_constant=_reject_constant)
         except (ValueError, RecursionError) as error:
             raise NetworkError(
                 f"the response of {self._host} is not JSON; check its status ({self.status}) and text()",
@@ -165,19 +165,19 @@ class Response:
             NetworkError: The body has already been consumed.
         """
         if self._content is not None:
-            return _Kept(self._content)
-        if self._taken:
+            return _CachedBody(self._content)
+        if self._is_consumed:
             raise NetworkError(
                 f"the response body of {self._host} was already consumed; call bytes() or text() to use it twice",
                 host=self._host,
                 reason="consumed",
             )
-        self._taken = True
+        self._is_consumed = True
         return self._body.__aiter__()
 
     async def aclose(self) -> None:
         """Discard the rest of the body and release the connection."""
-        self._taken = True
+        self._is_consumed = True
         await self._body.aclose()
 
     async def __aenter__(self) -> "Response":
@@ -233,7 +233,7 @@ class Network(Protocol):
         ...
 
 
-class _Kept:
+class _CachedBody:
     """An iterator over a body that has already been read."""
 
     def __init__(self, content: Data) -> None:
@@ -254,11 +254,11 @@ def _charset(content_type: str) -> str:
         name, _, value = part.partition("=")
         if name.strip().lower() == "charset":
             charset = value.strip().strip("\"'").lower().replace("-", "_")
-            return "utf-8" if charset in _NOT_FOR_TEXT else charset
+            return "utf-8" if charset in _NON_TEXT_CODECS else charset
     return "utf-8-sig"
 
 
-def _no_constant(name: str) -> float:
+def _reject_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -270,13 +270,13 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _FORBIDDEN_METHODS = {"CONNECT", "TRACE", "TRACK"}
 # The caller may not set the headers that select the site or frame the message: a custom Host header would reach
 # another site behind the same address.
-_OWN_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection"} | {
+_RESERVED_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection"} | {
     "te",
     "trailer",
     "upgrade",
     "expect",
 }
-_PLAIN_HEADERS = {"accept", "accept-language", "user-agent", "content-type"}
+_CROSS_ORIGIN_HEADERS = {"accept", "accept-language", "user-agent", "content-type"}
 _BODY_HEADERS = {"content-type", "content-encoding", "content-language", "content-location"}
 
 
@@ -316,8 +316,8 @@ def outgoing(
             f"the method {method!r} is not allowed; use GET, POST or another standard method", field="method"
         )
     target = parse_url(url)
-    lines = [_header(name, value) for name, value in (headers or {}).items()]
-    data, kind = _body(content, json_value)
+    lines = [_check_header(name, value) for name, value in (headers or {}).items()]
+    data, kind = _encode_body(content, json_value)
     if kind is not None and all(name != "content-type" for name, _ in lines):
         lines.append(("content-type", kind))
     return Outgoing(method, target, tuple(lines), data)
@@ -335,9 +335,9 @@ def redirected(sent: Outgoing, status: int, location: str) -> Outgoing:
     )
     following = replace(sent, target=target)
     if rewritten:
-        following = replace(following, method="GET", content=None, headers=_without(sent.headers, _BODY_HEADERS))
+        following = replace(following, method="GET", content=None, headers=_drop_headers(sent.headers, _BODY_HEADERS))
     if target.origin != sent.target.origin:
-        kept = tuple(line for line in following.headers if line[0] in _PLAIN_HEADERS)
+        kept = tuple(line for line in following.headers if line[0] in _CROSS_ORIGIN_HEADERS)
         following = replace(following, headers=kept)
     if following.content is not None and (sent.target.scheme, target.scheme) == ("https", "http"):
         raise CapabilityError(
@@ -347,17 +347,17 @@ def redirected(sent: Outgoing, status: int, location: str) -> Outgoing:
     return following
 
 
-def _without(headers: tuple[tuple[str, str], ...], names: set[str]) -> tuple[tuple[str, str], ...]:
+def _drop_headers(headers: tuple[tuple[str, str], ...], names: set[str]) -> tuple[tuple[str, str], ...]:
     return tuple(line for line in headers if line[0] not in names)
 
 
-def _header(name: str, value: object) -> tuple[str, str]:
+def _check_header(name: str, value: object) -> tuple[str, str]:
     if isinstance(value, Secret):  # its text is a mask, which would be sent instead of the value
         raise CapabilityError(
             f"the value of the header {name!r} is a Secret; pass its reveal() instead", field="headers"
         )
     name, text = str(name), str(value)
-    if not _TOKEN.fullmatch(name) or name.lower() in _OWN_HEADERS:
+    if not _TOKEN.fullmatch(name) or name.lower() in _RESERVED_HEADERS:
         raise CapabilityError(f"the header {name!r} cannot be set; leave it out", field="headers")
     if not _VALUE.fullmatch(text):
         # The message omits the value: it may be an API key.
@@ -367,7 +367,7 @@ def _header(name: str, value: object) -> tuple[str, str]:
     return name.lower(), text.strip(" \t")
 
 
-def _body(content: bytes | str | None, json_value: Any) -> tuple[bytes | None, str | None]:
+def _encode_body(content: bytes | str | None, json_value: Any) -> tuple[bytes | None, str | None]:
     if json_value is not None:
         if content is not None:
             raise CapabilityError("expected either content or json, got both; leave one out", field="content")

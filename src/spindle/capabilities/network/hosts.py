@@ -35,13 +35,13 @@ def normalise_host(text: str) -> str:
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
         return str(_ipv4(name, text))
     if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
-        raise _no_host(text)
+        raise _build_host_error(text)
     return name
 
 
 def _ascii(text: str) -> str:
     if len(text) > _MAX_SPELLING:
-        raise _no_host(text[:40] + "…")
+        raise _build_host_error(text[:40] + "…")
     if text.isascii():
         return text.lower()
     try:
@@ -49,19 +49,19 @@ def _ascii(text: str) -> str:
         # Digits and dots of other scripts are now ASCII and may form an address.
         return name if name.isascii() else idna.encode(name.removesuffix(".")).decode("ascii")
     except (idna.IDNAError, UnicodeError) as error:
-        raise _no_host(text) from error
+        raise _build_host_error(text) from error
 
 
 def _ipv4(name: str, text: str) -> IPv4Address:
     parts = name.split(".")
     if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
-        raise _no_host(text)
+        raise _build_host_error(text)
     try:
         *front, last = [_number(part) for part in parts]
     except ValueError as error:
-        raise _no_host(text) from error
+        raise _build_host_error(text) from error
     if any(part > 255 for part in front) or last >= 256 ** (5 - len(parts)):
-        raise _no_host(text)
+        raise _build_host_error(text)
     return IPv4Address(last + sum(part << (24 - 8 * place) for place, part in enumerate(front)))
 
 
@@ -76,11 +76,11 @@ def _number(part: str) -> int:
 def _ipv6(inner: str, text: str) -> str:
     address = parse_address(inner)
     if not isinstance(address, IPv6Address):
-        raise _no_host(text)
+        raise _build_host_error(text)
     return str(address)
 
 
-def _no_host(text: str) -> CapabilityError:
+def _build_host_error(text: str) -> CapabilityError:
     return CapabilityError(
         f"{text!r} is not a host: expected a name such as 'api.example.com' or an address, without a zone", field="host"
     )
@@ -102,16 +102,16 @@ class HostPattern:
             CapabilityError: The text is not a host pattern.
         """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise _no_pattern(text)
+            raise _build_pattern_error(text)
         if text == "*":
             return cls("", wild=True)
         wild = text.startswith("*.")
         try:
             suffix = normalise_host(text[2:] if wild else text)
         except CapabilityError as error:
-            raise _no_pattern(text) from error
+            raise _build_pattern_error(text) from error
         if wild and parse_address(suffix) is not None:
-            raise _no_pattern(text)
+            raise _build_pattern_error(text)
         return cls(suffix, wild=wild)
 
     def matches(self, host: str) -> bool:
@@ -156,7 +156,7 @@ class HostList:
         """Return True if a normalised `host` matches."""
         return any(pattern.matches(host) for pattern in self.patterns)
 
-    def uncovered(self, declared: "HostList") -> list[str]:
+    def find_uncovered(self, declared: "HostList") -> list[str]:
         """Return the patterns of `declared` that are not fully granted here; `*` means whatever is granted."""
         return [
             str(need)
@@ -169,7 +169,7 @@ class HostList:
         return shown + (", …" if len(self.patterns) > 10 else "") if shown else "none"
 
 
-def _no_pattern(text: str) -> CapabilityError:
+def _build_pattern_error(text: str) -> CapabilityError:
     return CapabilityError(
         f"{text!r} is not a host pattern: expected a host without scheme, port and path ('api.example.com'), "
         "its subdomains ('*.example.com'), or '*'",
@@ -228,19 +228,21 @@ def parse_url(text: str) -> Target:
         CapabilityError: The URL is invalid, or has user info, a blocked port or forbidden characters.
     """
     if not isinstance(text, str) or len(text) > MAX_URL_CHARS:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-        raise _refused(f"expected a string of at most {MAX_URL_CHARS} characters")
+        raise _build_url_error(f"expected a string of at most {MAX_URL_CHARS} characters")
     found = _URL.fullmatch(text)
     if found is None or _CONTROL.search(text):
-        raise _refused("expected an absolute URL without control characters, such as 'https://api.example.com/v1'")
+        raise _build_url_error(
+            "expected an absolute URL without control characters, such as 'https://api.example.com/v1'"
+        )
     scheme, authority, path, query = found[1].lower(), found[2], found[3], found[4] or ""
     if scheme not in _PORTS:
-        raise _refused(f"the scheme {scheme!r} is not allowed; use http or https")
+        raise _build_url_error(f"the scheme {scheme!r} is not allowed; use http or https")
     if "@" in authority:
-        raise _refused("it has user info before the host; send credentials in a header instead")
+        raise _build_url_error("it has user info before the host; send credentials in a header instead")
     if "\\" in authority + path:
-        raise _refused("it has a backslash; use '/'")
+        raise _build_url_error("it has a backslash; use '/'")
     host, port = _host_and_port(authority, scheme)
-    return Target(scheme, host, port, _quoted(path or "/") + _quoted(query))
+    return Target(scheme, host, port, _percent_encode(path or "/") + _percent_encode(query))
 
 
 def join_url(base: Target, reference: str) -> Target:
@@ -250,33 +252,33 @@ def join_url(base: Target, reference: str) -> Target:
         CapabilityError: As for `parse_url`.
     """
     if len(reference) > MAX_URL_CHARS or "\\" in reference or _CONTROL.search(reference):
-        raise _refused("the redirect's URL is too long or has forbidden characters")
+        raise _build_url_error("the redirect's URL is too long or has forbidden characters")
     try:
         return parse_url(urljoin(base.url, reference))
     except ValueError as error:
-        raise _refused("the redirect's URL cannot be parsed") from error
+        raise _build_url_error("the redirect's URL cannot be parsed") from error
 
 
 def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
     found = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?", authority, re.ASCII)
     if found is None or not found[1]:
-        raise _refused("expected 'host' or 'host:port' after '://'")
+        raise _build_url_error("expected 'host' or 'host:port' after '://'")
     port = int(found[2]) if found[2] else _PORTS[scheme]
     if not 0 < port < 65_536 or port in BAD_PORTS:
-        raise _refused(f"port {port} is not allowed for HTTP")
+        raise _build_url_error(f"port {port} is not allowed for HTTP")
     host = normalise_host(found[1])
     if found[1].startswith("[") and parse_address(host) is None:
-        raise _refused("expected an IPv6 address in the brackets")
+        raise _build_url_error("expected an IPv6 address in the brackets")
     return host, port
 
 
-def _quoted(text: str) -> str:
+def _percent_encode(text: str) -> str:
     try:
         return quote(text, safe=_KEPT)
     except UnicodeEncodeError as error:
-        raise _refused("it has lone surrogates, which cannot be encoded") from error
+        raise _build_url_error("it has lone surrogates, which cannot be encoded") from error
 
 
-def _refused(why: str) -> CapabilityError:
+def _build_url_error(why: str) -> CapabilityError:
     # The message omits the URL: its query may contain an API key.
     return CapabilityError(f"this URL cannot be fetched: {why}", field="url")

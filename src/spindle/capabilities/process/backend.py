@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from spindle.capabilities.declare import CallScope
-from spindle.capabilities.process.backend_run import Captured, Run, Start
+from spindle.capabilities.process.backend_run import CommandRun, CommandStart, OutputCapture
 from spindle.capabilities.process.backend_sandbox import (
     SANDBOX_KINDS,
     PidsCgroup,
@@ -46,7 +46,7 @@ from spindle.errors import (
 )
 
 
-class Programs:
+class ProgramFinder:
     """A cached lookup of programs on a search path that is independent of the host's `PATH`."""
 
     def __init__(self, search_path: str) -> None:
@@ -119,12 +119,12 @@ class ProcessBackend:
         self.mode: SandboxMode = sandbox
         self.grace_seconds = grace_seconds
         self.env = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", **check_env(env, pinned=False)}
-        self.programs = Programs(self.env["PATH"])
+        self.programs = ProgramFinder(self.env["PATH"])
         Path(root).mkdir(parents=True, exist_ok=True)
-        self.view = VisiblePaths.of(os.fspath(root), read_paths, write_paths, network=network)
+        self.view = VisiblePaths.from_grants(os.fspath(root), read_paths, write_paths, network=network)
         self._kinds = tuple(sandbox_kinds)
         self._sandbox: Sandbox | None = None
-        self._finding = Lock()
+        self._sandbox_lock = Lock()
 
     def lacking(self, need: Iterable[str]) -> list[str]:
         """Return the declared commands that are not granted."""
@@ -141,7 +141,7 @@ class ProcessBackend:
         Raises:
             SandboxUnavailableError: A sandbox is required, but none is available.
         """
-        with self._finding:
+        with self._sandbox_lock:
             if self._sandbox is None:
                 self._sandbox = find_sandbox(self.mode, self.view, self._kinds)
             return self._sandbox
@@ -213,25 +213,25 @@ class LocalProcess:
         data = check_stdin(stdin, tool)
         seconds = check_timeout(timeout_seconds, tool)
         path = await anyio.to_thread.run_sync(backend.programs.find, words[0])
-        start = Start(backend, path, words, variables, folder)
-        outputs = (self._captured("stdout"), self._captured("stderr"))
+        start = CommandStart(backend, path, words, variables, folder)
+        outputs = (self._new_capture("stdout"), self._new_capture("stderr"))
         try:
             launched = await anyio.to_thread.run_sync(start.launch, data is not None)
-            run = Run(launched, grace_seconds=backend.grace_seconds)
-            await run.to_end(data, outputs, timeout_seconds=seconds, on_ready=start.bound_processes)
+            run = CommandRun(launched, grace_seconds=backend.grace_seconds)
+            await run.run_to_end(data, outputs, timeout_seconds=seconds, on_ready=start.limit_processes)
         except OSError as error:
             raise ProcessStartError(
                 f"{words[0]}: its launcher did not start: {error}", command=words[0], errno=error.errno, tool=tool
             ) from error
         finally:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(start.clear)
-        self._raise_if_it_failed(run, words[0], cwd)
-        return _finished(run, *outputs)
+                await anyio.to_thread.run_sync(start.clean_up)
+        self._raise_for_failure(run, words[0], cwd)
+        return _build_result(run, *outputs)
 
-    def _captured(self, name: str) -> Captured:
+    def _new_capture(self, name: str) -> OutputCapture:
         limits, scope = self._backend.limits, self._scope
-        return Captured(
+        return OutputCapture(
             name,
             keep_bytes=limits.output_bytes,
             spool_bytes=limits.spool_bytes,
@@ -240,14 +240,14 @@ class LocalProcess:
             turn_id=scope.turn_id,
         )
 
-    def _raise_if_it_failed(self, run: Run, command: str, cwd: str | None) -> None:
-        tool, story = self._scope.tool, run.story
-        if story.failed is None:
+    def _raise_for_failure(self, run: CommandRun, command: str, cwd: str | None) -> None:
+        tool, story = self._scope.tool, run.report
+        if story.failure is None:
             if story.has_ended:
                 return
-            why = f"was not released: {run.refused}" if run.refused else "was killed before it ended"
+            why = f"was not released: {run.release_error}" if run.release_error else "was killed before it ended"
             raise ProcessStartError(f"{command}: its launcher {why}", command=command, tool=tool)
-        stage, number, words = story.failed
+        stage, number, words = story.failure
         if stage == "sandbox":
             raise SandboxUnavailableError(
                 f"a sandbox is required, but {words} could not be enforced", missing=words.split(), tool=tool
@@ -269,13 +269,13 @@ _START_ERRORS: dict[int, type[ProcessStartError]] = {
 }
 
 
-def _finished(run: Run, stdout: Captured, stderr: Captured) -> Finished:
+def _build_result(run: CommandRun, stdout: OutputCapture, stderr: OutputCapture) -> Finished:
     notes = [*stdout.notes, *stderr.notes]
-    if run.story.has_survivors:
+    if run.report.has_survivors:
         notes.append("a process it started is stuck in the kernel and could not be killed")
     return Finished(
-        exit_code=run.story.exit_code,
-        signal=run.story.signal,
+        exit_code=run.report.exit_code,
+        signal=run.report.signal,
         timed_out=run.timed_out,
         stdout=stdout.text,
         stderr=stderr.text,

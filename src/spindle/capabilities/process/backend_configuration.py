@@ -37,10 +37,10 @@ def add_configuration(view: VisiblePaths) -> VisiblePaths:
 def skip_configuration(view: VisiblePaths, env: Mapping[str, str], scratch: str) -> dict[str, str]:
     """Return environment variables that make programs skip files outside the visible paths."""
     variables: dict[str, str] = {}
-    if os.path.lexists(SYSTEM_GIT_CONFIG) and not view.sees(SYSTEM_GIT_CONFIG):
+    if os.path.lexists(SYSTEM_GIT_CONFIG) and not view.can_read(SYSTEM_GIT_CONFIG):
         variables["GIT_CONFIG_NOSYSTEM"] = "1"
     home = env.get("HOME")
-    if home is not None and not view.sees(home):
+    if home is not None and not view.can_read(home):
         variables["GIT_CONFIG_GLOBAL"] = os.devnull
     if home is not None and not view.can_write(home):
         variables["NPM_CONFIG_CACHE"] = f"{scratch}/.npm"

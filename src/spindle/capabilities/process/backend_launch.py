@@ -40,22 +40,22 @@ class LauncherReport:
     started_pid: int | None = None
     enforced: tuple[str, ...] = ()
     missing: dict[str, str] = field(default_factory=dict[str, str])
-    failed: tuple[str, int, str] | None = None
+    failure: tuple[str, int, str] | None = None
     """The stage, the error number and the system's error message."""
     has_ended: bool = False
     exit_code: int | None = None
     signal: int | None = None
     has_survivors: bool = False
-    _rest: bytes = b""
+    _incomplete_line: bytes = b""
 
-    def take(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         """Parse more data of the report; an incomplete line is kept for the next call."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, self._incomplete_line = (self._incomplete_line + data).split(b"\n")
         for line in lines:
             word, *facts = line.decode("utf-8", "replace").split("\t")
-            self._understand(word, facts)
+            self._parse_line(word, facts)
 
-    def _understand(self, word: str, facts: list[str]) -> None:
+    def _parse_line(self, word: str, facts: list[str]) -> None:
         match word, facts:
             case "ready", _:
                 self.is_ready = True
@@ -66,7 +66,7 @@ class LauncherReport:
             case "missing", [name, why]:
                 self.missing[name] = why
             case "failed", [stage, number, words]:
-                self.failed = self.failed or (stage, int(number), words)
+                self.failure = self.failure or (stage, int(number), words)
             case "ended", [code, signal]:
                 self.has_ended = True
                 self.exit_code = int(code) if code else None
@@ -78,7 +78,7 @@ class LauncherReport:
 
 
 @dataclass(slots=True)
-class Launched:
+class LauncherProcess:
     """A running launcher and the local ends of its pipes, which the caller of `launch` must close."""
 
     process: "subprocess.Popen[bytes]"
@@ -89,10 +89,10 @@ class Launched:
     stderr: int
     is_closed: bool = False
 
-    def order(self, word: bytes) -> None:
+    def send_command(self, command: bytes) -> None:
         """Send the launcher a command; a launcher that has already ended is ignored."""
         with suppress(OSError):
-            os.write(self.control, word)
+            os.write(self.control, command)
 
     def close(self) -> None:
         """Close the local ends of the pipes; the launcher treats a closed control pipe as a kill command."""
@@ -108,7 +108,7 @@ class Launched:
             self.stdin = None
 
 
-def interpreter() -> str:
+def find_interpreter() -> str:
     """Return the path of the Python interpreter that runs the launcher.
 
     Raises:
@@ -121,26 +121,34 @@ def interpreter() -> str:
     return os.path.realpath(sys.executable)
 
 
-def interpreter_paths() -> list[str]:
+def list_launcher_paths() -> list[str]:
     """Return the paths the launcher reads: the interpreter, the standard library and its own modules."""
-    return [os.path.realpath(sys.base_prefix), interpreter(), str(_HERE)]
+    return [os.path.realpath(sys.base_prefix), find_interpreter(), str(_HERE)]
 
 
-def launch(front: Sequence[str], plan: dict[str, Any], *, feed: bool) -> Launched:
+def launch(prefix: Sequence[str], plan: dict[str, Any], *, feed: bool) -> LauncherProcess:
     """Start the launcher in its own session with an empty environment, its command line prefixed by `front`.
 
     Raises:
         OSError: The launcher cannot be started.
     """
-    words = [*front, interpreter(), "-I", "-S", "-c", _BOOT, *(f"{name}={place}" for name, place in _PACKAGES.items())]
+    words = [
+        *prefix,
+        find_interpreter(),
+        "-I",
+        "-S",
+        "-c",
+        _BOOT,
+        *(f"{name}={place}" for name, place in _PACKAGES.items()),
+    ]
     theirs: list[int] = []
     ours: list[int] = []
     try:
-        plan_fd = _plan_file(plan)
+        plan_fd = _write_plan(plan)
         theirs.append(plan_fd)
-        stdin = _pipe(theirs, ours, to_them=True) if feed else None
-        control = _pipe(theirs, ours, to_them=True)
-        report, stdout, stderr = (_pipe(theirs, ours, to_them=False) for _ in range(3))
+        stdin = _create_pipe(theirs, ours, to_them=True) if feed else None
+        control = _create_pipe(theirs, ours, to_them=True)
+        report, stdout, stderr = (_create_pipe(theirs, ours, to_them=False) for _ in range(3))
         passed = (plan_fd, report[1], control[1])
         process = subprocess.Popen(  # noqa: S603 - our own interpreter
             [*words, *map(str, passed)],
@@ -159,10 +167,10 @@ def launch(front: Sequence[str], plan: dict[str, Any], *, feed: bool) -> Launche
     finally:
         for descriptor in theirs:
             os.close(descriptor)
-    return Launched(process, report[0], control[0], None if stdin is None else stdin[0], stdout[0], stderr[0])
+    return LauncherProcess(process, report[0], control[0], None if stdin is None else stdin[0], stdout[0], stderr[0])
 
 
-def _pipe(theirs: list[int], ours: list[int], *, to_them: bool) -> tuple[int, int]:
+def _create_pipe(theirs: list[int], ours: list[int], *, to_them: bool) -> tuple[int, int]:
     """Create a pipe; return the local, non-blocking end and the launcher's end."""
     reading, writing = os.pipe()
     our_end, their_end = (writing, reading) if to_them else (reading, writing)
@@ -172,7 +180,7 @@ def _pipe(theirs: list[int], ours: list[int], *, to_them: bool) -> tuple[int, in
     return our_end, their_end
 
 
-def _plan_file(plan: dict[str, Any]) -> int:
+def _write_plan(plan: dict[str, Any]) -> int:
     """Write the plan to an unnamed file: arguments may exceed the capacity of a pipe or a command line."""
     content = marshal.dumps(plan)
     with (

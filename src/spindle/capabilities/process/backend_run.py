@@ -18,14 +18,14 @@ import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from spindle.capabilities.process.backend_configuration import add_configuration, skip_configuration
-from spindle.capabilities.process.backend_launch import Launched, LauncherReport, launch
-from spindle.capabilities.process.backend_sandbox import PidsCgroup, Sandbox, VisiblePaths, needed
+from spindle.capabilities.process.backend_launch import LauncherProcess, LauncherReport, launch
+from spindle.capabilities.process.backend_sandbox import PidsCgroup, Sandbox, VisiblePaths, get_required_enforcement
 from spindle.capabilities.process.policy import ProcessLimits, SandboxMode
 
 _CHUNK_BYTES = 1 << 16
 
 
-class Captured:
+class OutputCapture:
     """The captured output of one stream of a command; output beyond the kept bytes goes to the spool."""
 
     def __init__(
@@ -40,8 +40,8 @@ class Captured:
         self._spool: Any = spool
         self._id, self._turn_id = id, turn_id
         self._head = bytearray()
-        self._sending: MemoryObjectSendStream[bytes] | None = None
-        self._spooled = 0
+        self._spool_stream: MemoryObjectSendStream[bytes] | None = None
+        self._spooled_bytes = 0
 
     @property
     def is_truncated(self) -> bool:
@@ -63,45 +63,45 @@ class Captured:
         async with anyio.create_task_group() as tasks:
             try:
                 async for chunk in _chunks(descriptor):
-                    await self._take(chunk, tasks)
+                    await self._add_chunk(chunk, tasks)
             finally:
-                if self._sending is not None:
-                    self._sending.close()
-        self._say_what_is_lost()
+                if self._spool_stream is not None:
+                    self._spool_stream.close()
+        self._note_dropped_output()
 
-    async def _take(self, chunk: bytes, tasks: Any) -> None:
+    async def _add_chunk(self, chunk: bytes, tasks: Any) -> None:
         room = self._keep_bytes - len(self._head)
         self._head += chunk[: max(0, room)]
         self.total_bytes += len(chunk)
         if not self.is_truncated or not self._spool_bytes:
             return
-        if self._sending is None:
-            if self._spooled:
+        if self._spool_stream is None:
+            if self._spooled_bytes:
                 return  # the spool failed, or is full
-            self._sending, receiving = anyio.create_memory_object_stream[bytes](0)
+            self._spool_stream, receiving = anyio.create_memory_object_stream[bytes](0)
             tasks.start_soon(self._write, receiving)
             await self._send(self.raw)
             chunk = chunk[max(0, room) :]
         await self._send(chunk)
 
     async def _send(self, piece: bytes) -> None:
-        if self._sending is None:
+        if self._spool_stream is None:
             return
-        piece = piece[: self._spool_bytes - self._spooled]
-        self._spooled += len(piece)
+        piece = piece[: self._spool_bytes - self._spooled_bytes]
+        self._spooled_bytes += len(piece)
         try:
             if piece:
-                await self._sending.send(piece)
+                await self._spool_stream.send(piece)
         except anyio.BrokenResourceError:
-            self._stop_sending()
+            self._close_spool_stream()
         else:
-            if self._spooled >= self._spool_bytes:
-                self._stop_sending()
+            if self._spooled_bytes >= self._spool_bytes:
+                self._close_spool_stream()
 
-    def _stop_sending(self) -> None:
-        if self._sending is not None:
-            self._sending.close()
-            self._sending = None
+    def _close_spool_stream(self) -> None:
+        if self._spool_stream is not None:
+            self._spool_stream.close()
+            self._spool_stream = None
 
     async def _write(self, receiving: MemoryObjectReceiveStream[bytes]) -> None:
         async with receiving:
@@ -112,8 +112,8 @@ class Captured:
             else:
                 self.artifact = self._id
 
-    def _say_what_is_lost(self) -> None:
-        kept = self._spooled if self.artifact else len(self._head)
+    def _note_dropped_output(self) -> None:
+        kept = self._spooled_bytes if self.artifact else len(self._head)
         if kept < self.total_bytes:
             self.notes.append(
                 f"{self.name}: {self.total_bytes} bytes in total, those after the first {kept} were dropped"
@@ -139,26 +139,26 @@ async def _pieces(receiving: MemoryObjectReceiveStream[bytes]) -> AsyncIterator[
 
 _WATCHDOG_SECONDS = 8.0
 """How long after the grace period the launcher may take to end its processes before it is killed."""
-_LAST_WORDS_SECONDS = 1.0
+_DRAIN_SECONDS = 1.0
 """How long to keep reading a pipe after the last known process has ended."""
 
 
-class Run:
+class CommandRun:
     """A command in progress."""
 
-    def __init__(self, launched: Launched, *, grace_seconds: float) -> None:
-        self.story = LauncherReport()
+    def __init__(self, launched: LauncherProcess, *, grace_seconds: float) -> None:
+        self.report = LauncherReport()
         self.timed_out = False
         self._launched = launched
         self._grace = grace_seconds
         self._report_closed = False
-        self.refused: OSError | None = None
+        self.release_error: OSError | None = None
         """Why the launcher was not released to start the command."""
 
-    async def to_end(
+    async def run_to_end(
         self,
         stdin: bytes | None,
-        outputs: tuple[Captured, Captured],
+        outputs: tuple[OutputCapture, OutputCapture],
         *,
         timeout_seconds: float | None,
         on_ready: Callable[[], None],
@@ -168,7 +168,7 @@ class Run:
         try:
             async with anyio.create_task_group() as tasks:
                 pumps = [
-                    _Finishing(output, descriptor)
+                    _OutputPump(output, descriptor)
                     for output, descriptor in zip(outputs, (launched.stdout, launched.stderr), strict=True)
                 ]
                 for pump in pumps:
@@ -176,26 +176,26 @@ class Run:
                 if stdin is not None and launched.stdin is not None:
                     tasks.start_soon(self._feed, stdin, launched.stdin)
                 await self._wait(timeout_seconds, on_ready)
-                with anyio.move_on_after(_LAST_WORDS_SECONDS):
+                with anyio.move_on_after(_DRAIN_SECONDS):
                     for pump in pumps:
                         await pump.done.wait()
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._end()
+                await self._stop_launcher()
 
     async def _wait(self, timeout_seconds: float | None, on_ready: Callable[[], None]) -> None:
         with anyio.move_on_after(timeout_seconds) as patience:
-            await self._listen(on_ready)
+            await self._read_report(on_ready)
         if not patience.cancelled_caught:
             return
-        self.timed_out = not self.story.has_ended
+        self.timed_out = not self.report.has_ended
         if self.timed_out:
-            self._launched.order(b"t")
+            self._launched.send_command(b"t")
         with anyio.move_on_after(self._grace + _WATCHDOG_SECONDS):
-            await self._listen(on_ready)
+            await self._read_report(on_ready)
 
-    async def _listen(self, on_ready: Callable[[], None]) -> None:
+    async def _read_report(self, on_ready: Callable[[], None]) -> None:
         """Read the launcher's report until it closes the pipe, which it does when all is done."""
         while not self._report_closed:
             await anyio.wait_readable(self._launched.report)
@@ -204,17 +204,17 @@ class Run:
             except BlockingIOError:
                 continue
             self._report_closed = not data
-            was_ready = self.story.is_ready
-            self.story.take(data)
-            if self.story.is_ready and not was_ready:
-                await self._let_go(on_ready)
+            was_ready = self.report.is_ready
+            self.report.feed(data)
+            if self.report.is_ready and not was_ready:
+                await self._release_launcher(on_ready)
 
-    async def _let_go(self, on_ready: Callable[[], None]) -> None:
+    async def _release_launcher(self, on_ready: Callable[[], None]) -> None:
         try:
             await anyio.to_thread.run_sync(on_ready)
         except OSError as error:
-            self.refused = error
-        self._launched.order(b"k" if self.refused else b"g")
+            self.release_error = error
+        self._launched.send_command(b"k" if self.release_error else b"g")
 
     async def _feed(self, data: bytes, descriptor: int) -> None:
         view = memoryview(data)
@@ -226,12 +226,12 @@ class Run:
                     view = view[os.write(descriptor, view[:65536]) :]
         self._launched.close_stdin()
 
-    async def _end(self) -> None:
+    async def _stop_launcher(self) -> None:
         """End the launcher: terminate it unless it has finished, and kill it if it does not exit in time."""
         if not self._report_closed:
-            self._launched.order(b"t")
+            self._launched.send_command(b"t")
             with anyio.move_on_after(self._grace + _WATCHDOG_SECONDS):
-                await self._listen(lambda: None)
+                await self._read_report(lambda: None)
         self._launched.close()
         await anyio.to_thread.run_sync(self._reap)
 
@@ -243,14 +243,14 @@ class Run:
             _kill_group(process.pid)
             process.wait()
         # A launcher that did not report the end of the command was killed, perhaps by the command itself.
-        if not self.story.has_ended and self.story.started_pid and "pids" not in self.story.enforced:
-            _kill_group(self.story.started_pid)
+        if not self.report.has_ended and self.report.started_pid and "pids" not in self.report.enforced:
+            _kill_group(self.report.started_pid)
 
 
-class _Finishing:
+class _OutputPump:
     """A pump with an event that is set when it is done."""
 
-    def __init__(self, output: Captured, descriptor: int) -> None:
+    def __init__(self, output: OutputCapture, descriptor: int) -> None:
         self.done = anyio.Event()
         self._output, self._descriptor = output, descriptor
 
@@ -264,7 +264,7 @@ def _kill_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-class Settings(Protocol):
+class LaunchSettings(Protocol):
     """The part of a backend that `Start` reads."""
 
     view: VisiblePaths
@@ -277,19 +277,19 @@ class Settings(Protocol):
         ...
 
 
-class Start:
+class CommandStart:
     """The start of one command; `launch` and `clear` block and are run in threads."""
 
-    def __init__(self, settings: Settings, path: str, words: list[str], variables: dict[str, str], folder: str) -> None:
+    def __init__(self, settings: LaunchSettings, path: str, argv: list[str], env: dict[str, str], folder: str) -> None:
         self._settings = settings
-        self._path, self._words, self._variables, self._folder = path, words, variables, folder
+        self._path, self._argv, self._env, self._folder = path, argv, env, folder
         self._scratch: str | None = None
         self._group: PidsCgroup | None = None
-        self._launched: Launched | None = None
-        self._is_over = False
+        self._launched: LauncherProcess | None = None
+        self._is_closed = False
         self._lock = Lock()
 
-    def launch(self, feed: bool) -> Launched:  # noqa: FBT001 - called through a thread, by position
+    def launch(self, feed: bool) -> LauncherProcess:  # noqa: FBT001 - called through a thread, by position
         """Start the launcher.
 
         Raises:
@@ -300,41 +300,41 @@ class Start:
         # Checked for every command: a file without secrets now may contain one later.
         view = add_configuration(self._settings.view.with_program(self._path))
         with self._lock:
-            if self._is_over:
+            if self._is_closed:
                 raise ProcessLookupError("the command was cancelled before it started")
             # Directly below the root, under an unpredictable name, so that no symbolic link can be planted there.
             self._scratch = tempfile.mkdtemp(prefix=".spindle-", dir=view.root)
             if os.getuid() == 0 and self._settings.limits.processes is not None:
                 self._group = PidsCgroup.create()
-            self._launched = launch(sandbox.front(view), self._plan(sandbox, view, self._scratch), feed=feed)
+            self._launched = launch(sandbox.build_prefix(view), self._plan(sandbox, view, self._scratch), feed=feed)
             return self._launched
 
     def _plan(self, sandbox: Sandbox, view: VisiblePaths, scratch: str) -> dict[str, Any]:
         settings = self._settings
-        required = needed(view) if settings.mode == "required" else ()
-        skipping = skip_configuration(view, self._variables, scratch) if sandbox.is_confining else {}
-        return sandbox.plan(view, cwd=self._folder, required=required) | {
+        required = get_required_enforcement(view) if settings.mode == "required" else ()
+        skipping = skip_configuration(view, self._env, scratch) if sandbox.is_confining else {}
+        return sandbox.build_plan(view, cwd=self._folder, required=required) | {
             "path": self._path,
-            "argv": self._words,
-            "env": {"HOME": scratch, "TMPDIR": scratch, **skipping, **self._variables},
+            "argv": self._argv,
+            "env": {"HOME": scratch, "TMPDIR": scratch, **skipping, **self._env},
             "limits": asdict(settings.limits),
             "grace_seconds": float(settings.grace_seconds),
             "wait": self._group is not None,
         }
 
-    def bound_processes(self) -> None:
+    def limit_processes(self) -> None:
         """Put the waiting launcher and everything it will start into a pids cgroup, which binds root too.
 
         Raises:
             OSError: The system refuses the cgroup.
         """
         if self._group is not None and self._launched is not None and self._settings.limits.processes is not None:
-            self._group.hold(self._launched.process.pid, self._settings.limits.processes)
+            self._group.add_processes(self._launched.process.pid, self._settings.limits.processes)
 
-    def clear(self) -> None:
+    def clean_up(self) -> None:
         """Remove the scratch folder and the cgroup; end a launcher whose caller was cancelled before taking it over."""
         with self._lock:
-            self._is_over = True
+            self._is_closed = True
             if self._launched is not None and not self._launched.is_closed:
                 self._launched.close()
                 with suppress(subprocess.TimeoutExpired):

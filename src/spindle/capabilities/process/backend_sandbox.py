@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from spindle.capabilities.process.backend_launch import Launched, LauncherReport, interpreter_paths, launch
+from spindle.capabilities.process.backend_launch import LauncherProcess, LauncherReport, launch, list_launcher_paths
 from spindle.capabilities.process.policy import SEARCH_PATH, SandboxMode
 from spindle.errors import CapabilityError, SandboxUnavailableError
 
@@ -48,7 +48,9 @@ class VisiblePaths:
     """Granted paths as the caller wrote them, where they are symbolic links to real ones."""
 
     @classmethod
-    def of(cls, root: str, read_paths: Iterable[str], write_paths: Iterable[str], *, network: bool) -> "VisiblePaths":
+    def from_grants(
+        cls, root: str, read_paths: Iterable[str], write_paths: Iterable[str], *, network: bool
+    ) -> "VisiblePaths":
         """Build the visible paths from the grants and the paths every command needs.
 
         Raises:
@@ -81,7 +83,7 @@ class VisiblePaths:
         """Return a copy in which one program is readable, wherever it is."""
         return self if _is_beneath(path, self.write) else self.with_read(path, os.path.realpath(path))
 
-    def sees(self, path: str) -> bool:
+    def can_read(self, path: str) -> bool:
         """Return True if a path can be read."""
         return _is_beneath(os.path.realpath(path), (*self.read, *self.write))
 
@@ -104,12 +106,12 @@ def _check_absolute(paths: Iterable[str], field: str) -> list[str]:
     return given
 
 
-def program() -> str | None:
+def find_bubblewrap() -> str | None:
     """Find bubblewrap on the fixed search path, never through the host's PATH."""
     return shutil.which("bwrap", path=SEARCH_PATH)
 
 
-def command_line(bwrap: str, view: VisiblePaths, interpreter_paths: list[str]) -> list[str]:
+def build_bubblewrap_command(bwrap: str, view: VisiblePaths, interpreter_paths: list[str]) -> list[str]:
     """Return the bubblewrap prefix of the launcher's command line; the launcher's own files must be visible inside."""
     words = [bwrap, "--unshare-all", "--cap-drop", "ALL"]
     if view.network:
@@ -145,12 +147,12 @@ class Sandbox:
         """Whether a command is confined at all."""
         return self.kind not in {"off", "none"}
 
-    def front(self, view: VisiblePaths) -> list[str]:
+    def build_prefix(self, view: VisiblePaths) -> list[str]:
         """Return the prefix of the launcher's command line; empty except for bubblewrap."""
-        bwrap = program() if self.kind == "bubblewrap" else None
-        return command_line(bwrap, view, interpreter_paths()) if bwrap else []
+        bwrap = find_bubblewrap() if self.kind == "bubblewrap" else None
+        return build_bubblewrap_command(bwrap, view, list_launcher_paths()) if bwrap else []
 
-    def plan(self, view: VisiblePaths, *, cwd: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
+    def build_plan(self, view: VisiblePaths, *, cwd: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return the launcher's plan, without a command."""
         given = ("root", "files", "pids", "proc", *(() if view.network else ("network",)))
         files = {
@@ -180,7 +182,7 @@ class Sandbox:
         }
 
 
-def needed(view: VisiblePaths) -> tuple[str, ...]:
+def get_required_enforcement(view: VisiblePaths) -> tuple[str, ...]:
     """Return the names of what a sandbox must enforce."""
     return ("files",) if view.network else ("files", "network")
 
@@ -196,17 +198,21 @@ def find_sandbox(mode: SandboxMode, view: VisiblePaths, kinds: Iterable[SandboxK
     missing: dict[str, str] = {}
     best = Sandbox(kind="none")
     for kind in kinds:
-        if kind == "bubblewrap" and program() is None:
+        if kind == "bubblewrap" and find_bubblewrap() is None:
             missing[kind] = "not installed"
             continue
         story = _probe(Sandbox(kind=kind), view)
-        enforced = frozenset(story.enforced) if story.failed is None else frozenset[str]()
-        if set(needed(view)) <= enforced:
+        enforced = frozenset(story.enforced) if story.failure is None else frozenset[str]()
+        if set(get_required_enforcement(view)) <= enforced:
             return Sandbox(kind=kind, enforced=enforced, missing=missing | story.missing)
-        missing[kind] = story.failed[2] if story.failed else _unmet(view, enforced)
-        if len(enforced & set(needed(view))) > len(best.enforced & set(needed(view))):
+        missing[kind] = story.failure[2] if story.failure else _describe_missing(view, enforced)
+        if len(enforced & set(get_required_enforcement(view))) > len(
+            best.enforced & set(get_required_enforcement(view))
+        ):
             best = Sandbox(kind=kind, enforced=enforced)
-    lacking = {name: "; ".join(missing.values()) for name in needed(view) if name not in best.enforced}
+    lacking = {
+        name: "; ".join(missing.values()) for name in get_required_enforcement(view) if name not in best.enforced
+    }
     if mode == "required":
         raise SandboxUnavailableError(
             f"a sandbox is required, but this machine cannot enforce {', '.join(lacking)}: {missing}; "
@@ -216,30 +222,30 @@ def find_sandbox(mode: SandboxMode, view: VisiblePaths, kinds: Iterable[SandboxK
     return Sandbox(kind=best.kind, enforced=best.enforced, missing=missing | lacking)
 
 
-def _unmet(view: VisiblePaths, enforced: frozenset[str]) -> str:
-    return f"cannot enforce {', '.join(name for name in needed(view) if name not in enforced)}"
+def _describe_missing(view: VisiblePaths, enforced: frozenset[str]) -> str:
+    return f"cannot enforce {', '.join(name for name in get_required_enforcement(view) if name not in enforced)}"
 
 
 def _probe(sandbox: Sandbox, view: VisiblePaths) -> LauncherReport:
     """Start a confined launcher without a command and return its report."""
     story = LauncherReport()
     try:
-        launched = launch(sandbox.front(view), sandbox.plan(view, cwd=view.root), feed=False)
+        launched = launch(sandbox.build_prefix(view), sandbox.build_plan(view, cwd=view.root), feed=False)
     except OSError as error:
-        story.failed = ("launcher", error.errno or 0, str(error))
+        story.failure = ("launcher", error.errno or 0, str(error))
         return story
     try:
-        _listen(launched, story)
-        complaint = _what_it_wrote(launched)
+        _read_report(launched, story)
+        complaint = _read_stderr(launched)
     finally:
         launched.close()
         _end(launched.process)
-    if not story.has_ended and story.failed is None:
-        story.failed = ("launcher", 0, complaint or "it ended without a report")
+    if not story.has_ended and story.failure is None:
+        story.failure = ("launcher", 0, complaint or "it ended without a report")
     return story
 
 
-def _listen(launched: Launched, story: LauncherReport) -> None:
+def _read_report(launched: LauncherProcess, story: LauncherReport) -> None:
     until = time.monotonic() + _PROBE_SECONDS
     while (left := until - time.monotonic()) > 0:
         poll = select.poll()
@@ -248,10 +254,10 @@ def _listen(launched: Launched, story: LauncherReport) -> None:
             data = os.read(launched.report, 65536)
             if not data:
                 return
-            story.take(data)
+            story.feed(data)
 
 
-def _what_it_wrote(launched: Launched) -> str:
+def _read_stderr(launched: LauncherProcess) -> str:
     with suppress(BlockingIOError):
         return os.read(launched.stderr, 2000).decode("utf-8", "replace").strip()
     return ""
@@ -285,25 +291,25 @@ class PidsCgroup:
     @classmethod
     def create(cls) -> "PidsCgroup | None":
         """Create a cgroup below the current one; return None if the system does not allow it."""
-        for parent in _own_groups():
+        for parent in _find_own_cgroups():
             folder = parent / f"spindle-{os.getpid()}-{uuid4().hex[:12]}"
             try:
                 folder.mkdir()
             except OSError:
                 continue
             if (folder / "pids.max").exists():
-                _clear_after_the_dead(parent)
+                _remove_stale_cgroups(parent)
                 return cls(folder)
             folder.rmdir()
         return None
 
-    def hold(self, leader: int, processes: int) -> None:
+    def add_processes(self, leader: int, processes: int) -> None:
         """Move a process and its descendants into the cgroup, and let them start at most `processes` more.
 
         Raises:
             OSError: The system refuses the change.
         """
-        pids = _tree(leader)
+        pids = _list_process_tree(leader)
         for pid in pids:
             with suppress(ProcessLookupError):
                 (self._folder / "cgroup.procs").write_text(f"{pid}\n", encoding="ascii")
@@ -323,7 +329,7 @@ class PidsCgroup:
                 return
 
 
-def _own_groups() -> list[Path]:
+def _find_own_cgroups() -> list[Path]:
     """Return the folders of this process's cgroups whose controller can count processes."""
     try:
         lines = (_PROC / "self" / "cgroup").read_text(encoding="ascii").splitlines()
@@ -340,7 +346,7 @@ def _own_groups() -> list[Path]:
     return [folder for folder in found if folder.is_dir()]
 
 
-def _clear_after_the_dead(parent: Path) -> None:
+def _remove_stale_cgroups(parent: Path) -> None:
     """Remove cgroups left by killed programs; the kernel keeps one that still has a process in it."""
     for folder in parent.glob("spindle-*-*"):
         pid = folder.name.split("-")[1]
@@ -349,7 +355,7 @@ def _clear_after_the_dead(parent: Path) -> None:
                 folder.rmdir()
 
 
-def _tree(leader: int) -> list[int]:
+def _list_process_tree(leader: int) -> list[int]:
     pids = [leader]
     for pid in pids:
         with suppress(OSError):

@@ -13,7 +13,7 @@ SHELL = "sh"
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _PINNED = frozenset({"PATH", "HOME", "TMPDIR"})
-_LOADERS = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "BASH_ENV", "ENV", "BASH_FUNC_")
+_LOADER_VARIABLES = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "BASH_ENV", "ENV", "BASH_FUNC_")
 """Variables that make an allowed program load and run other code before its own."""
 
 
@@ -72,13 +72,13 @@ class ProcessLimits:
             value = getattr(self, each.name)
             if value is None and each.name not in {"output_bytes", "spool_bytes"}:
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < (each.name not in _MAY_BE_NOTHING):
+            if not isinstance(value, int) or isinstance(value, bool) or value < (each.name not in _MAY_BE_ZERO):
                 raise CapabilityError(
                     f"limit {each.name}: expected a whole number above 0, got {value!r}", field="process"
                 )
 
 
-_MAY_BE_NOTHING = {"output_bytes", "spool_bytes"}
+_MAY_BE_ZERO = {"output_bytes", "spool_bytes"}
 
 
 class Process(Protocol):
@@ -166,7 +166,7 @@ def check_argv(argv: object, *, shell: bool, tool: str | None = None) -> list[st
         raise CapabilityError(f"argv: expected a non-empty list of strings, got {argv!r}", tool=tool, field="argv")
     words: list[str] = []
     for index, word in enumerate(argv):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  checked here
-        words.append(_system_text(word, f"argv[{index}]", tool))
+        words.append(_check_system_text(word, f"argv[{index}]", tool))
     if not words[0]:
         raise CapabilityError("argv[0]: expected a command name, got an empty string", tool=tool, field="argv")
     return words
@@ -180,16 +180,16 @@ def check_env(env: Mapping[str, str] | None, *, pinned: bool, tool: str | None =
     """
     checked: dict[str, str] = {}
     for name, value in (env or {}).items():
-        key = _system_text(name, "env", tool)
+        key = _check_system_text(name, "env", tool)
         if not key or "=" in key:
             raise CapabilityError(f"env: expected a variable name, got {key!r}", tool=tool, field="env")
-        if pinned and (key in _PINNED or _steers_the_loader(key)):
+        if pinned and (key in _PINNED or _is_loader_variable(key)):
             raise CapabilityError(
                 f"env: a tool may not set {key}; set it with env={{…}} on the process backend",
                 tool=tool,
                 field="env",
             )
-        checked[key] = _system_text(value, f"env[{key}]", tool)
+        checked[key] = _check_system_text(value, f"env[{key}]", tool)
     return checked
 
 
@@ -201,7 +201,7 @@ def check_cwd(root: str, cwd: object, tool: str | None = None) -> str:
     """
     if cwd is None:
         return root
-    wanted = _system_text(cwd, "cwd", tool)
+    wanted = _check_system_text(cwd, "cwd", tool)
     folder = posixpath.normpath(posixpath.join(root, wanted))
     if folder != root and not folder.startswith(root.rstrip("/") + "/"):
         raise CapabilityError(f"cwd: {wanted!r} is outside the granted root", tool=tool, field="cwd")
@@ -243,11 +243,11 @@ def check_stdin(stdin: object, tool: str | None = None) -> bytes | None:
     raise CapabilityError(f"stdin: expected text or bytes, got {type(stdin).__name__}", tool=tool, field="stdin")
 
 
-def _steers_the_loader(name: str) -> bool:
-    return any(name.startswith(prefix) if prefix.endswith("_") else name == prefix for prefix in _LOADERS)
+def _is_loader_variable(name: str) -> bool:
+    return any(name.startswith(prefix) if prefix.endswith("_") else name == prefix for prefix in _LOADER_VARIABLES)
 
 
-def _system_text(value: object, field: str, tool: str | None) -> str:
+def _check_system_text(value: object, field: str, tool: str | None) -> str:
     """Return a string that can be passed to the system: without NUL characters and encodable."""
     if not isinstance(value, str):
         raise CapabilityError(f"{field}: expected text, got {type(value).__name__}", tool=tool, field=field)

@@ -34,21 +34,21 @@ def parse_secrets(text: str, *, place: str) -> Mapping[str, str]:
     Raises:
         SecretError: The text is neither; the message names the position, never the content.
     """
-    return _from_json(text, place) if text.lstrip().startswith("{") else _from_lines(text, place)
+    return _parse_json(text, place) if text.lstrip().startswith("{") else _parse_lines(text, place)
 
 
-def _from_json(text: str, place: str) -> Mapping[str, str]:
+def _parse_json(text: str, place: str) -> Mapping[str, str]:
     try:
         found: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
     else:
-        return _only_texts(found, place)
+        return _check_values(found, place)
     # Raised outside the except block, because the parser's error carries the whole text.
     raise SecretError(f"the file {place} begins with '{{' but is not valid JSON: check {where}")
 
 
-def _only_texts(found: Any, place: str) -> Mapping[str, str]:
+def _check_values(found: Any, place: str) -> Mapping[str, str]:
     values = cast("dict[str, object]", found)  # the text begins with a brace
     wrong = sorted(name for name, value in values.items() if not isinstance(value, str))
     if wrong:
@@ -58,7 +58,7 @@ def _only_texts(found: Any, place: str) -> Mapping[str, str]:
     return cast("Mapping[str, str]", values)
 
 
-def _from_lines(text: str, place: str) -> Mapping[str, str]:
+def _parse_lines(text: str, place: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     at = _skip(text, 0)
     while at < len(text):
@@ -110,7 +110,7 @@ class SecretsBackend:
         self._names: Callable[[], Iterable[str]] | None = None
         if isinstance(source, Mapping):
             self._names = cast("Mapping[str, str]", source).keys
-            self._look_up: Lookup = _of_mapping(cast("Mapping[str, str]", source))
+            self._look_up: Lookup = _from_mapping(cast("Mapping[str, str]", source))
         elif callable(source):
             self._look_up = source
         else:
@@ -160,15 +160,15 @@ class Secrets:
                 tool=self._tool,
                 field="secrets",
             )
-        text = self._checked(name, await self._ask(name))
+        text = self._check_value(name, await self._call_source(name))
         self.redactor.add(text)
         if len(text) > _LONG_CHARS:
             await anyio.to_thread.run_sync(self.redactor.prepare)
         return Secret(text, name=name)
 
-    async def _ask(self, name: str) -> object:
+    async def _call_source(self, name: str) -> object:
         try:
-            return await _answer(self._look_up, name)
+            return await _call_lookup(self._look_up, name)
         except SecretError as error:
             failure = str(error)
         except Exception as error:  # noqa: BLE001 - a source is user code
@@ -176,7 +176,7 @@ class Secrets:
         # Raised outside the except block, so that it does not chain the source's error, which may contain a secret.
         raise SecretError(f"the secret {name!r} is not available: {failure}", secret=name, tool=self._tool)
 
-    def _checked(self, name: str, value: object) -> str:
+    def _check_value(self, name: str, value: object) -> str:
         if isinstance(value, Secret):
             value = value.reveal()
         if not isinstance(value, str) or not value.strip():
@@ -195,7 +195,7 @@ class Secrets:
         return value
 
 
-async def _answer(look_up: Lookup, name: str) -> object:
+async def _call_lookup(look_up: Lookup, name: str) -> object:
     if iscoroutinefunction(look_up) or iscoroutinefunction(getattr(look_up, "__call__", None)):  # noqa: B004
         return await cast("Any", look_up)(name)
     # Wrapped in a tuple, because trio rejects a coroutine returned from a thread.
@@ -203,7 +203,7 @@ async def _answer(look_up: Lookup, name: str) -> object:
     return await answer if isawaitable(answer) else answer
 
 
-def _of_mapping(values: Mapping[str, str]) -> Lookup:
+def _from_mapping(values: Mapping[str, str]) -> Lookup:
     async def look_up(name: str) -> str | None:
         return values.get(name)
 
@@ -235,7 +235,7 @@ def from_file(path: str | os.PathLike[str], *, private: bool = True) -> Lookup:
 
 def _read(path: Path, *, private: bool) -> Mapping[str, str]:
     try:
-        text = _text_of(path, private=private)
+        text = _read_text(path, private=private)
     except UnicodeDecodeError:
         problem = "it is not UTF-8 text"
     except OSError as error:
@@ -245,10 +245,10 @@ def _read(path: Path, *, private: bool) -> Mapping[str, str]:
     raise SecretError(f"the file {path} cannot be read: {problem}")
 
 
-def _text_of(path: Path, *, private: bool) -> str:
+def _read_text(path: Path, *, private: bool) -> str:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(handle, "rb") as file:
-        _check(os.fstat(handle), path, private=private)
+        _check_private(os.fstat(handle), path, private=private)
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise SecretError(
@@ -257,7 +257,7 @@ def _text_of(path: Path, *, private: bool) -> str:
     return data.decode("utf-8-sig")
 
 
-def _check(found: os.stat_result, path: Path, *, private: bool) -> None:
+def _check_private(found: os.stat_result, path: Path, *, private: bool) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise SecretError(f"{path} is not a regular file; secrets are read from regular files only")
     if not private or os.name != "posix":

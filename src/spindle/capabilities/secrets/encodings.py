@@ -37,10 +37,10 @@ _LITERALS = [re.escape(bytes([byte])) if 0x20 <= byte < 0x7F else b"\\x%02x" % b
 _BASE64_SPELLINGS = {"+": rb"(?:[+-]|%(?:25)*2[bB])", "/": rb"(?:\\*/|_|%(?:25)*2[fF])"}
 
 
-def patterns_of(text: str) -> Iterator[bytes]:
+def build_patterns(text: str) -> Iterator[bytes]:
     """Yield patterns that together match `text` in all its encodings; a blank text has none."""
     group: list[bytes] = []
-    for form in _forms(text.strip()):
+    for form in _build_encodings(text.strip()):
         if group and sum(map(len, group)) + len(form) > MAX_PATTERN_BYTES:
             yield b"|".join(group)
             group = []
@@ -49,20 +49,20 @@ def patterns_of(text: str) -> Iterator[bytes]:
         yield b"|".join(group)
 
 
-def _forms(text: str) -> Iterator[bytes]:
+def _build_encodings(text: str) -> Iterator[bytes]:
     if not text:
         return
     if len(text) < MIN_CHARS:
-        yield _alone(text)
+        yield _match_word(text)
         return
-    yield from _written(text) if len(text) > MAX_SPELLED_CHARS else _spelled(text)
+    yield from _match_encoded(text) if len(text) > MAX_SPELLED_CHARS else _match_mixed(text)
     lines = {line.strip() for line in text.splitlines()} - {text}
     for line in sorted(lines):
         if len(line) >= MIN_LINE_CHARS:
-            yield from _written(line)
+            yield from _match_encoded(line)
 
 
-def _alone(text: str) -> bytes:
+def _match_word(text: str) -> bytes:
     start = rb"\b" if _is_word(text[0]) else b""
     end = rb"\b" if _is_word(text[-1]) else b""
     return start + _literal(_utf8(text)) + end
@@ -72,15 +72,15 @@ def _is_word(character: str) -> bool:
     return character == "_" or (character.isascii() and character.isalnum())
 
 
-def _spelled(text: str) -> Iterator[bytes]:
+def _match_mixed(text: str) -> Iterator[bytes]:
     data = _utf8(text)
-    yield b"".join(map(_spellings, text.replace("\r\n", "\n")))
+    yield b"".join(map(_match_character, text.replace("\r\n", "\n")))
     yield b"[ :-]?".join(map(_hex_byte, data))
     for shift in range(3):
         yield _base64_core(data, shift, wrap=_WRAP)
 
 
-def _written(text: str) -> Iterator[bytes]:
+def _match_encoded(text: str) -> Iterator[bytes]:
     """Yield patterns for a long text as common encoders write it."""
     data = _utf8(text)
     plain = {text, text.replace("\r\n", "\n"), text.replace("\r\n", "\n").replace("\n", "\r\n")}
@@ -96,10 +96,14 @@ def _written(text: str) -> Iterator[bytes]:
 
 
 @lru_cache(maxsize=1024)  # caches single characters, which are not secret
-def _spellings(character: str) -> bytes:
+def _match_character(character: str) -> bytes:
     """Return a pattern for one character in each of its spellings."""
     data = _utf8(character)
-    options = [_literal(data), b"".join(b"%(?:25)*" + _hex_byte(byte) for byte in data), _numbered(character, data)]
+    options = [
+        _literal(data),
+        b"".join(b"%(?:25)*" + _hex_byte(byte) for byte in data),
+        _match_numeric_escapes(character, data),
+    ]
     if character == " ":
         options.append(rb"\+")
     if character == "\\":
@@ -115,7 +119,7 @@ def _spellings(character: str) -> bytes:
     return b"(?:" + b"|".join(options) + b")"
 
 
-def _numbered(character: str, data: bytes) -> bytes:
+def _match_numeric_escapes(character: str, data: bytes) -> bytes:
     r"""Return a pattern for `\u00e9` (or a surrogate pair), `\xe9` and `\xc3\xa9`, with any number of backslashes."""
     code = ord(character)
     if code < 0x80:
@@ -189,17 +193,17 @@ def map_leaves(value: Any, leaf: Leaf, unreachable: Any) -> Any:
 
     Descends into mappings (keys too), lists, tuples, sets, dataclasses and pydantic models; `value` is not modified.
     """
-    return _Rebuilding(leaf, unreachable).part(value)
+    return _LeafMapper(leaf, unreachable).part(value)
 
 
-class _Rebuilding:
+class _LeafMapper:
     def __init__(self, leaf: Leaf, unreachable: Any) -> None:
         self._leaf = leaf
         self._unreachable = unreachable
         self._open: set[int] = set()
 
     def part(self, value: Any) -> Any:
-        rebuild = _rebuilder(value)
+        rebuild = _find_rebuilder(value)
         if rebuild is None:
             return self._leaf(value)
         if id(value) in self._open or len(self._open) >= MAX_DEPTH:
@@ -211,19 +215,19 @@ class _Rebuilding:
             self._open.discard(id(value))
 
 
-def _rebuilder(value: object) -> "Callable[[Any, Leaf], Any] | None":
+def _find_rebuilder(value: object) -> "Callable[[Any, Leaf], Any] | None":
     if isinstance(value, (str, bytes, bytearray, memoryview, int, float, BaseException, type)) or value is None:
         return None
     if isinstance(value, Mapping):
-        return _mapping
+        return _rebuild_mapping
     if isinstance(value, (list, tuple, set, frozenset)):
-        return _items
+        return _rebuild_items
     if is_dataclass(value):
-        return _dataclass
-    return _model if hasattr(type(value), "__pydantic_fields__") else None
+        return _rebuild_dataclass
+    return _rebuild_model if hasattr(type(value), "__pydantic_fields__") else None
 
 
-def _mapping(value: Mapping[Any, Any], part: Leaf) -> Any:
+def _rebuild_mapping(value: Mapping[Any, Any], part: Leaf) -> Any:
     new = {part(key): part(child) for key, child in value.items()}
     return value if len(new) == len(value) and _same(_pairs(new), _pairs(value)) else new
 
@@ -234,7 +238,7 @@ def _pairs(mapping: Mapping[Any, Any]) -> Iterator[Any]:
         yield child
 
 
-def _items(value: Any, part: Leaf) -> Any:
+def _rebuild_items(value: Any, part: Leaf) -> Any:
     new = [part(child) for child in value]
     if _same(new, value):
         return value
@@ -245,7 +249,7 @@ def _items(value: Any, part: Leaf) -> Any:
     return next(plain for plain in kinds if issubclass(kind, plain))(new)
 
 
-def _dataclass(value: Any, part: Leaf) -> Any:
+def _rebuild_dataclass(value: Any, part: Leaf) -> Any:
     old = {field.name: getattr(value, field.name, None) for field in fields(value)}
     new = {name: part(child) for name, child in old.items()}
     if _same(new.values(), old.values()):
@@ -258,18 +262,18 @@ def _dataclass(value: Any, part: Leaf) -> Any:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    slots = [name for kind in type(value).__mro__ for name in _slots_of(kind)]
+    slots = [name for kind in type(value).__mro__ for name in _get_slots(kind)]
     found = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     return found | getattr(value, "__dict__", {})
 
 
-def _slots_of(kind: type) -> list[str]:
+def _get_slots(kind: type) -> list[str]:
     slots: str | Iterable[str] = kind.__dict__.get("__slots__", ())
     names = [slots] if isinstance(slots, str) else list(slots)
     return [name for name in names if name not in {"__dict__", "__weakref__"}]
 
 
-def _model(value: Any, part: Leaf) -> Any:
+def _rebuild_model(value: Any, part: Leaf) -> Any:
     old: dict[str, Any] = {**value.__dict__, **(getattr(value, "__pydantic_extra__", None) or {})}
     new = {name: part(child) for name, child in old.items()}
     return value if _same(new.values(), old.values()) else value.model_copy(update=new)

@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn, Protocol, cast, final
 
 from typing_extensions import override
 
-from spindle.capabilities.secrets.encodings import map_leaves, patterns_of
+from spindle.capabilities.secrets.encodings import build_patterns, map_leaves
 
 MASK: Final = "***"
 MAX_SECRET_CHARS: Final = 8192
@@ -88,14 +88,14 @@ def _covers(entry: str, name: str) -> bool:
     return is_below and not {"", ".", "..", "*"}.intersection(parts)
 
 
-class _Found(Protocol):
+class _SecretMatch(Protocol):
     def span(self) -> tuple[int, int]: ...
 
 
-class _Regex(Protocol):
-    def search(self, text: bytes) -> _Found | None: ...
+class _SecretRegex(Protocol):
+    def search(self, text: bytes) -> _SecretMatch | None: ...
 
-    def finditer(self, text: bytes) -> Iterator[_Found]: ...
+    def finditer(self, text: bytes) -> Iterator[_SecretMatch]: ...
 
 
 class Redactor:
@@ -105,13 +105,13 @@ class Redactor:
     alphabets, at every alignment). An empty redactor returns its input at once. Thread-safe.
     """
 
-    __slots__ = ("_known", "_lock", "_regexes", "_waiting")
+    __slots__ = ("_known", "_lock", "_regexes", "_uncompiled")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._lock = Lock()
         self._known: set[str] = set()
-        self._waiting: list[str] = []
-        self._regexes: tuple[_Regex, ...] = ()
+        self._uncompiled: list[str] = []
+        self._regexes: tuple[_SecretRegex, ...] = ()
         for value in values:
             self.add(value)
 
@@ -128,17 +128,17 @@ class Redactor:
         text = value.reveal() if isinstance(value, Secret) else value
         with self._lock:
             if text.strip() and text not in self._known:
-                self._waiting.append(text)  # its patterns are compiled when they are first needed
+                self._uncompiled.append(text)  # its patterns are compiled when they are first needed
                 self._known.add(text)
 
     def prepare(self) -> None:
         """Compile the patterns of added values now instead of on first use; long values take a while."""
-        if not self._waiting:
+        if not self._uncompiled:
             return
         with self._lock:
-            new = [_compiled(pattern) for text in self._waiting for pattern in patterns_of(text)]
+            new = [_compile(pattern) for text in self._uncompiled for pattern in build_patterns(text)]
             self._regexes = (*self._regexes, *new)
-            self._waiting.clear()
+            self._uncompiled.clear()
 
     def redact(self, text: str) -> str:
         """Return `text` with every secret masked; the same object if it contains none."""
@@ -155,7 +155,7 @@ class Redactor:
             return data
         pieces: list[bytes] = []
         place = 0
-        for start, end in _merged(spans):
+        for start, end in _merge_spans(spans):
             pieces += data[place:start], MASK.encode()
             place = end
         return b"".join([*pieces, data[place:]])
@@ -165,7 +165,7 @@ class Redactor:
 
         A number that is a secret becomes a mask, and so does a recursive part or one nested beyond 200 levels.
         """
-        return map_leaves(value, self._leaf, MASK) if self._known else value
+        return map_leaves(value, self._redact_leaf, MASK) if self._known else value
 
     def redact_error(self, error: BaseException) -> bool:
         """Mask the secrets in an exception and its causes; return True if no secret is visible any more.
@@ -179,17 +179,17 @@ class Redactor:
             if one is None or id(one) in seen:
                 continue
             seen[id(one)] = one
-            self._clean(one)
+            self._redact_exception(one)
             waiting += [one.__cause__, one.__context__]
             if isinstance(one, BaseExceptionGroup):
                 waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
-        return not any(self._shows(one) for one in seen.values())
+        return not any(self._is_visible_in(one) for one in seen.values())
 
-    def _leaf(self, value: object) -> Any:
+    def _redact_leaf(self, value: object) -> Any:
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, (bytes, bytearray, memoryview)):
-            return self._clean_buffer(value)
+            return self._redact_buffer(value)
         if isinstance(value, Secret):
             return MASK
         if isinstance(value, BaseException):
@@ -198,7 +198,7 @@ class Redactor:
             return value if self._is_clean(value) else MASK
         return value
 
-    def _clean_buffer(self, value: Any) -> Any:
+    def _redact_buffer(self, value: Any) -> Any:
         data = bytes(value)
         clean = self.redact_bytes(data)
         return value if clean is data else clean
@@ -210,14 +210,14 @@ class Redactor:
             return True
         return self.redact(text) is text
 
-    def _shows(self, error: BaseException) -> bool:
+    def _is_visible_in(self, error: BaseException) -> bool:
         try:
             told = f"{error}\n{error!r}"
         except Exception:  # noqa: BLE001  an exception that cannot be printed shows nothing
             return False
         return self.redact(told) is not told
 
-    def _clean(self, error: BaseException) -> None:
+    def _redact_exception(self, error: BaseException) -> None:
         args = self.redact_value(error.args)
         if args is not error.args:
             error.args = args
@@ -234,7 +234,7 @@ class Redactor:
         return [found.span() for regex in self._regexes for found in regex.finditer(data)]
 
 
-def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _merge_spans(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     spans = sorted(spans)
     start, end = spans[0]
     for one in spans[1:]:
@@ -246,7 +246,7 @@ def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def _compiled(pattern: bytes) -> _Regex:
+def _compile(pattern: bytes) -> _SecretRegex:
     import re2  # noqa: PLC0415 - takes 20 ms, and only programs with secrets need it
 
     module = cast("Any", re2)
@@ -257,6 +257,6 @@ def _compiled(pattern: bytes) -> _Regex:
     options.max_mem = _PATTERN_BYTES
     options.never_capture = True
     try:
-        return cast("Callable[[bytes, Any], _Regex]", module.compile)(pattern, options)
+        return cast("Callable[[bytes, Any], _SecretRegex]", module.compile)(pattern, options)
     finally:
         module.purge()  # its cache would keep the secrets after the redactor is gone

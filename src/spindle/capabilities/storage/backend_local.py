@@ -20,11 +20,11 @@ class _Entry(NamedTuple):
     value: bytes
     expires_at: float | None
 
-    def is_there(self, now: float) -> bool:
+    def is_alive(self, now: float) -> bool:
         return self.expires_at is None or self.expires_at > now
 
 
-class MemoryStore:
+class MemoryKeyValueStore:
     """A store that keeps entries in dicts."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class MemoryStore:
         """Return the value, or None if there is none."""
         with self._lock:
             entry = self._spaces.get(namespace, {}).get(key)
-        return entry.value if entry is not None and entry.is_there(now) else None
+        return entry.value if entry is not None and entry.is_alive(now) else None
 
     async def set(self, namespace: str, write: Write, quota: StorageQuota) -> None:
         """Store the value if it fits the quota."""
@@ -55,18 +55,18 @@ class MemoryStore:
             entry = space.pop(key, None)
             if not space:
                 self._spaces.pop(namespace, None)
-        return entry is not None and entry.is_there(now)
+        return entry is not None and entry.is_alive(now)
 
     async def keys(self, namespace: str, prefix: bytes, now: float) -> list[bytes]:
         """Return the keys that begin with `prefix`."""
         with self._lock:
             entries = list(self._spaces.get(namespace, {}).items())
-        return [key for key, entry in entries if key.startswith(prefix) and entry.is_there(now)]
+        return [key for key, entry in entries if key.startswith(prefix) and entry.is_alive(now)]
 
     def _sweep(self, namespace: str, now: float) -> None:
         is_due = not self._swept_at <= now < self._swept_at + SWEEP_SECONDS
         for name in list(self._spaces) if is_due else [namespace]:
-            kept = {key: entry for key, entry in self._spaces.get(name, {}).items() if entry.is_there(now)}
+            kept = {key: entry for key, entry in self._spaces.get(name, {}).items() if entry.is_alive(now)}
             if kept:
                 self._spaces[name] = kept
             else:
@@ -101,7 +101,7 @@ _KEYS = """
     SELECT key FROM entries
     WHERE namespace = ? AND substr(key, 1, ?) = ? AND (expires_at IS NULL OR expires_at > ?)
 """
-_FORGET = "DELETE FROM entries WHERE expires_at IS NOT NULL AND expires_at <= ?"
+_DELETE_EXPIRED = "DELETE FROM entries WHERE expires_at IS NOT NULL AND expires_at <= ?"
 _OTHERS = """
     SELECT count(*), coalesce(sum(length(key) + length(value)), 0) FROM entries WHERE namespace = ? AND key <> ?
 """
@@ -117,7 +117,7 @@ _ADVICE = {
 }
 
 
-class SqliteStore:
+class SqliteKeyValueStore:
     """A store in the SQLite file at `path`, which is created on first use and readable only by its owner."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -137,7 +137,7 @@ class SqliteStore:
         """Remove the entry; return True if it existed."""
 
         def remove(db: sqlite3.Connection) -> bool:
-            db.execute(_FORGET, (now,))
+            db.execute(_DELETE_EXPIRED, (now,))
             return db.execute(_DELETE, (_name(namespace), key)).rowcount == 1
 
         return await self._in_thread(remove)
@@ -152,10 +152,10 @@ class SqliteStore:
         return await storage_threads.run(lambda: self._run(work))
 
     def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._turn(), _told(self._path), closing(self._connect()) as db:
+        with self._exclusive(), _translate_errors(self._path), closing(self._connect()) as db:
             db.execute("BEGIN IMMEDIATE")
             try:
-                _bring_up(db, self._path)
+                _initialise(db, self._path)
                 answer = work(db)
                 db.execute("COMMIT")
             except BaseException:
@@ -165,7 +165,7 @@ class SqliteStore:
             return answer
 
     @contextmanager
-    def _turn(self) -> Generator[None]:
+    def _exclusive(self) -> Generator[None]:
         """Serialize transactions in this process: SQLite's own lock waiting sleeps and is not fair."""
         if self._pid != os.getpid():
             self._pid, self._lock = (
@@ -189,7 +189,7 @@ class SqliteStore:
         return db
 
 
-def _bring_up(db: sqlite3.Connection, path: Path) -> None:
+def _initialise(db: sqlite3.Connection, path: Path) -> None:
     [mark], [version] = db.execute("PRAGMA application_id").fetchone(), db.execute("PRAGMA user_version").fetchone()
     if (mark, version) == (APPLICATION_ID, VERSION):
         return
@@ -203,7 +203,7 @@ def _bring_up(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _write(db: sqlite3.Connection, namespace: bytes, write: Write, quota: StorageQuota) -> None:
-    db.execute(_FORGET, (write.now,))
+    db.execute(_DELETE_EXPIRED, (write.now,))
     other_keys, other_bytes = db.execute(_OTHERS, (namespace, write.key)).fetchone()
     admit(quota, write, other_keys=other_keys, other_bytes=other_bytes)
     db.execute(_SET, (namespace, write.key, write.value, write.expires_at))
@@ -218,7 +218,7 @@ def _name(namespace: str) -> bytes:
 
 
 @contextmanager
-def _told(path: Path) -> Generator[None]:
+def _translate_errors(path: Path) -> Generator[None]:
     """Translate exceptions of SQLite and the operating system into StorageError."""
     try:
         yield

@@ -20,7 +20,7 @@ T = TypeVar("T")
 TIMEOUT_SECONDS = 5.0
 
 # KEYS: values, expiries, bytes. ARGV: now, key, …
-_FORGET = """
+_DELETE_EXPIRED = """
 local gone = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[1])
 for _, key in ipairs(gone) do
     redis.call('DECRBY', KEYS[3], #key + redis.call('HSTRLEN', KEYS[1], key))
@@ -33,8 +33,8 @@ local expires = redis.call('ZSCORE', KEYS[2], ARGV[2])
 if expires and tonumber(expires) <= tonumber(ARGV[1]) then return false end
 return redis.call('HGET', KEYS[1], ARGV[2])
 """
-_KEYS = f"{_FORGET} return redis.call('HKEYS', KEYS[1])"
-_DELETE = f"""{_FORGET}
+_KEYS = f"{_DELETE_EXPIRED} return redis.call('HKEYS', KEYS[1])"
+_DELETE = f"""{_DELETE_EXPIRED}
 local size = redis.call('HSTRLEN', KEYS[1], ARGV[2])
 local was = redis.call('HDEL', KEYS[1], ARGV[2])
 if was == 1 then redis.call('DECRBY', KEYS[3], #ARGV[2] + size) end
@@ -44,7 +44,7 @@ return was
 """
 # ARGV: now, key, value, expires_at or '', max_keys, max_total_bytes.
 # Returns the number of other keys, their bytes, and whether the value was stored.
-_SET = f"""{_FORGET}
+_SET = f"""{_DELETE_EXPIRED}
 local keys, bytes = redis.call('HLEN', KEYS[1]), tonumber(redis.call('GET', KEYS[3]) or '0')
 if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then
     keys, bytes = keys - 1, bytes - #ARGV[2] - redis.call('HSTRLEN', KEYS[1], ARGV[2])
@@ -68,7 +68,7 @@ return {{keys, bytes, 1}}
 """
 
 
-class RedisStore:
+class RedisKeyValueStore:
     """A store in Redis that uses a client of the `redis` package, whose calls run in threads."""
 
     def __init__(self, client: Any, *, prefix: str = "spindle") -> None:
@@ -77,7 +77,7 @@ class RedisStore:
         self._get, self._set, self._delete, self._keys = map(client.register_script, (_GET, _SET, _DELETE, _KEYS))
 
     @classmethod
-    def from_url(cls, url: str, *, prefix: str = "spindle", **options: Any) -> "RedisStore":
+    def from_url(cls, url: str, *, prefix: str = "spindle", **options: Any) -> "RedisKeyValueStore":
         """Build a store for a server by its URL; `options` are passed to the client.
 
         Raises:
@@ -89,37 +89,37 @@ class RedisStore:
 
     async def get(self, namespace: str, key: bytes, now: float) -> bytes | None:
         """Return the value, or None if there is none."""
-        return await self._in_thread(lambda: self._get(self.names_of(namespace), [repr(now), key]))
+        return await self._in_thread(lambda: self._get(self.get_redis_keys(namespace), [repr(now), key]))
 
     async def set(self, namespace: str, write: Write, quota: StorageQuota) -> None:
         """Store the value if it fits the quota."""
         expires = "" if write.expires_at is None else repr(write.expires_at)
         given = [repr(write.now), write.key, write.value, expires, quota.max_keys, quota.max_total_bytes]
-        keys, size, is_kept = await self._in_thread(lambda: self._set(self.names_of(namespace), given))
+        keys, size, is_kept = await self._in_thread(lambda: self._set(self.get_redis_keys(namespace), given))
         if not is_kept:
             admit(quota, write, other_keys=keys, other_bytes=size)
 
     async def delete(self, namespace: str, key: bytes, now: float) -> bool:
         """Remove the entry; return True if it existed."""
-        return await self._in_thread(lambda: self._delete(self.names_of(namespace), [repr(now), key])) == 1
+        return await self._in_thread(lambda: self._delete(self.get_redis_keys(namespace), [repr(now), key])) == 1
 
     async def keys(self, namespace: str, prefix: bytes, now: float) -> list[bytes]:
         """Return the keys that begin with `prefix`."""
-        found: list[bytes] = await self._in_thread(lambda: self._keys(self.names_of(namespace), [repr(now)]))
+        found: list[bytes] = await self._in_thread(lambda: self._keys(self.get_redis_keys(namespace), [repr(now)]))
         return [key for key in found if key.startswith(prefix)]
 
     async def aclose(self) -> None:
         """Close the connections; they are reopened when the store is used again."""
         await self._in_thread(self.client.close)
 
-    def names_of(self, namespace: str) -> list[str]:
+    def get_redis_keys(self, namespace: str) -> list[str]:
         """Return the Redis keys of a namespace's values, expiry times and byte count."""
         # The braces are a hash tag, which keeps the three keys in one slot of a cluster.
         digest = hashlib.sha256(namespace.encode("utf-8", "surrogatepass")).hexdigest()
         return [f"{self._prefix}:storage:{{{digest}}}:{part}" for part in ("values", "expiries", "bytes")]
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        with _told():
+        with _translate_errors():
             return await storage_threads.run_abandonable(work)
 
 
@@ -130,7 +130,7 @@ def _redis() -> Any:
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def _translate_errors() -> Generator[None]:
     """Translate exceptions of the client into StorageError; the message omits the URL, which may contain a password."""
     try:
         yield

@@ -23,7 +23,7 @@ def encode_json(value: Any) -> bytes:
     Raises:
         StorageError: The value is not JSON, contains itself, or is nested beyond 200 levels.
     """
-    problem = _problem(value)
+    problem = _find_problem(value)
     if problem is None:
         try:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
@@ -41,12 +41,12 @@ def decode_json(data: bytes) -> Any:
     return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
-def _problem(value: Any) -> str | None:
+def _find_problem(value: Any) -> str | None:
     """Return why a value is not JSON, or None; the walk is level by level, so recursion ends at the depth limit."""
     level: list[Any] = [value]
     parts = 0
     for _ in range(MAX_DEPTH + 1):
-        problem = next((said for one in level if (said := _wrong(one))), None)
+        problem = next((said for one in level if (said := _describe_invalid(one))), None)
         if problem is not None or not level:
             return problem
         parts += len(level)
@@ -56,7 +56,7 @@ def _problem(value: Any) -> str | None:
     return f"it is nested beyond {MAX_DEPTH} levels, or contains itself"
 
 
-def _wrong(value: object) -> str | None:
+def _describe_invalid(value: object) -> str | None:
     if value is None or isinstance(value, (bool, int, str, list, tuple)):
         return None
     if isinstance(value, float):
@@ -136,12 +136,12 @@ def admit(quota: StorageQuota, write: Write, *, other_keys: int, other_bytes: in
     Raises:
         StorageQuotaError: The write would exceed the quota.
     """
-    _within("max_keys", quota.max_keys, other_keys + 1, "delete some keys first")
+    _check_limit("max_keys", quota.max_keys, other_keys + 1, "delete some keys first")
     total = other_bytes + len(write.key) + len(write.value)
-    _within("max_total_bytes", quota.max_total_bytes, total, "delete some keys, or store smaller values")
+    _check_limit("max_total_bytes", quota.max_total_bytes, total, "delete some keys, or store smaller values")
 
 
-def _within(name: str, limit: int, asked: int, remedy: str) -> None:
+def _check_limit(name: str, limit: int, asked: int, remedy: str) -> None:
     if asked > limit:
         raise StorageQuotaError(
             f"storage is limited to {name}={limit}, but this needs {asked}: {remedy}",
@@ -173,16 +173,16 @@ class StorageBackend:
     @classmethod
     def memory(cls, **settings: Any) -> "StorageBackend":
         """Store values in the memory of this process."""
-        from spindle.capabilities.storage.backend_local import MemoryStore  # noqa: PLC0415 - a factory of a backend
+        from spindle.capabilities.storage.backend_local import MemoryKeyValueStore  # noqa: PLC0415 - a factory of a backend
 
-        return cls(MemoryStore(), **settings)
+        return cls(MemoryKeyValueStore(), **settings)
 
     @classmethod
     def sqlite(cls, path: str | PathLike[str], **settings: Any) -> "StorageBackend":
         """Store values in a SQLite file, which several processes of one machine may share."""
-        from spindle.capabilities.storage.backend_local import SqliteStore  # noqa: PLC0415 - a factory of a backend
+        from spindle.capabilities.storage.backend_local import SqliteKeyValueStore  # noqa: PLC0415 - a factory of a backend
 
-        return cls(SqliteStore(path), **settings)
+        return cls(SqliteKeyValueStore(path), **settings)
 
     @classmethod
     def redis(cls, url: str, *, prefix: str = "spindle", **settings: Any) -> "StorageBackend":
@@ -191,9 +191,9 @@ class StorageBackend:
         Raises:
             MissingExtraError: The extra `redis` is not installed.
         """
-        from spindle.capabilities.storage.backend_redis import RedisStore  # noqa: PLC0415 - a factory of a backend
+        from spindle.capabilities.storage.backend_redis import RedisKeyValueStore  # noqa: PLC0415 - a factory of a backend
 
-        return cls(RedisStore.from_url(url, prefix=prefix), **settings)
+        return cls(RedisKeyValueStore.from_url(url, prefix=prefix), **settings)
 
     def open(self, need: StorageScope, scope: CallScope) -> "Storage":
         """Return the handle of one call.
@@ -254,8 +254,8 @@ class Storage:
 
     async def get(self, key: str, default: Any = None) -> Any:
         """Return the value at `key`, or `default` if there is none."""
-        with self._named():
-            data = await self._store.get(self._namespace, self._key(key), self._clock())
+        with self._with_tool_name():
+            data = await self._store.get(self._namespace, self._encode_key(key), self._clock())
         return default if data is None else decode_json(data)
 
     async def set(self, key: str, value: Any, *, ttl_seconds: float | None = None) -> None:
@@ -266,26 +266,26 @@ class Storage:
             StorageQuotaError: The value would exceed the quota.
         """
         now = self._clock()
-        with self._named():
-            ttl = self._ttl(ttl_seconds)
+        with self._with_tool_name():
+            ttl = self._check_ttl(ttl_seconds)
             expires_at = None if ttl is None else now + ttl
-            write = Write(key=self._key(key), value=encode_json(value), expires_at=expires_at, now=now)
-            _within("max_value_bytes", self._quota.max_value_bytes, len(write.value), "store less under one key")
+            write = Write(key=self._encode_key(key), value=encode_json(value), expires_at=expires_at, now=now)
+            _check_limit("max_value_bytes", self._quota.max_value_bytes, len(write.value), "store less under one key")
             await self._store.set(self._namespace, write, self._quota)
 
     async def delete(self, key: str) -> bool:
         """Remove the value at `key`; return True if it existed."""
-        with self._named():
-            return await self._store.delete(self._namespace, self._key(key), self._clock())
+        with self._with_tool_name():
+            return await self._store.delete(self._namespace, self._encode_key(key), self._clock())
 
     async def keys(self, prefix: str = "") -> list[str]:
         """Return the keys that begin with `prefix`, sorted."""
-        with self._named():
-            found = await self._store.keys(self._namespace, _encoded(prefix), self._clock())
+        with self._with_tool_name():
+            found = await self._store.keys(self._namespace, _encode(prefix), self._clock())
         return sorted(key.decode("utf-8", "surrogatepass") for key in found)
 
     @contextmanager
-    def _named(self) -> Generator[None]:
+    def _with_tool_name(self) -> Generator[None]:
         """Set the tool's name on every storage error."""
         try:
             yield
@@ -293,14 +293,14 @@ class Storage:
             error.tool = self._tool
             raise
 
-    def _key(self, key: str) -> bytes:
+    def _encode_key(self, key: str) -> bytes:
         if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
             raise StorageError(f"expected a non-empty string as the key, got {key!r}", field="key")
-        data = _encoded(key)
-        _within("max_key_bytes", self._quota.max_key_bytes, len(data), "use a shorter key")
+        data = _encode(key)
+        _check_limit("max_key_bytes", self._quota.max_key_bytes, len(data), "use a shorter key")
         return data
 
-    def _ttl(self, asked: float | None) -> float | None:
+    def _check_ttl(self, asked: float | None) -> float | None:
         if asked is None:
             return self._max_ttl_seconds
         is_number = isinstance(asked, (int, float)) and not isinstance(asked, bool)  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
@@ -313,5 +313,5 @@ class Storage:
         return asked if self._max_ttl_seconds is None else min(asked, self._max_ttl_seconds)
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")

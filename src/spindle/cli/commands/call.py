@@ -10,34 +10,40 @@ from cyclopts import Parameter
 
 from spindle.artifacts.artifact import Artifact
 from spindle.calls import Call, CallOutcome, Err, Ok
-from spindle.cli.arguments import arguments_of
+from spindle.cli.arguments import parse_arguments
 from spindle.cli.commands.completion import profile_names, tool_names
 from spindle.cli.config.loader import Config
-from spindle.cli.main import REFUSED, exit_code_of
-from spindle.cli.options import DEFAULT_LOCATION, NAMES_THEM, Where, only_servers_of, unknown
-from spindle.cli.output import Output, Progress, complain, duration, warnings_to, working
-from spindle.cli.prompts import approver, gate_opener
+from spindle.cli.main import REFUSED, to_exit_code
+from spindle.cli.options import (
+    DEFAULT_CONFIG_OPTIONS,
+    TOOL_NAMES_HINT,
+    ConfigOptions,
+    build_unknown_error,
+    restrict_servers,
+)
+from spindle.cli.output import Output, Progress, build_warning_events, format_duration, print_message, show_progress
+from spindle.cli.prompts import build_approver, build_gate_handler
 from spindle.cli.runtime import Runtime, open_runtime
 from spindle.errors import UsageError
 from spindle.events import Events, ToolProgress
 from spindle.media import Media
 from spindle.tools.context import ToolContext
-from spindle.tools.filters import refusal
+from spindle.tools.filters import find_refusal
 from spindle.trust.envelope import render_outcome
 
 
 async def print_text(out: Output, outcome: CallOutcome, artifact_id: str | None) -> None:
     """Print the outcome, the text a model would see, and how to read a truncated result."""
     result = outcome.result
-    became = out.styled("ok", "green bold") if isinstance(result, Ok) else out.styled(result.code, "red bold")
+    became = out.style("ok", "green bold") if isinstance(result, Ok) else out.style(result.code, "red bold")
     ran = "" if outcome.attempts else ", did not run"
-    took = out.styled(f"in {duration(outcome.duration_ms / 1000)}{ran}", "dim")
-    out.line(f"{out.styled(outcome.name, 'bold')} {became} {took}")
-    out.line(out.styled("what the model sees:", "dim"))
+    took = out.style(f"in {format_duration(outcome.duration_ms / 1000)}{ran}", "dim")
+    out.line(f"{out.style(outcome.name, 'bold')} {became} {took}")
+    out.line(out.style("what the model sees:", "dim"))
     out.text(render_outcome(outcome))
     if isinstance(result, Err):
         if result.code == "needs_approval":
-            out.line(out.styled("approve it with --yes, or run it at a terminal and confirm", "cyan"))
+            out.line(out.style("approve it with --yes, or run it at a terminal and confirm", "cyan"))
         return
     for media in result.media:
         if isinstance(media, Media):
@@ -50,22 +56,20 @@ async def _print_artifact(out: Output, artifact: Any, artifact_id: str | None) -
     size = await _size(artifact)
     told = f"{size['lines']} lines, {size['bytes']} bytes" if size else "of unknown size"
     if artifact_id is None:
-        out.line(f"{out.styled('artifact:', 'dim')} {told}, not stored; --output raw prints it in full")
+        out.line(f"{out.style('artifact:', 'dim')} {told}, not stored; --output raw prints it in full")
         return
-    out.line(
-        f"{out.styled('artifact:', 'dim')} {out.styled(artifact_id, 'bold')}, {told}, stored in full; read it with"
-    )
+    out.line(f"{out.style('artifact:', 'dim')} {out.style(artifact_id, 'bold')}, {told}, stored in full; read it with")
     short = artifact_id.rpartition("/")[2]
     for command in ("head", "grep PATTERN", "cat"):
         verb, *rest = command.split()
-        out.line(out.styled(f"  spindle spool {' '.join([verb, short, *rest])}", "cyan"))
+        out.line(out.style(f"  spindle spool {' '.join([verb, short, *rest])}", "cyan"))
 
 
 async def print_raw(out: Output, outcome: CallOutcome) -> None:
     """Print only the full result; an error goes to stderr."""
     result = outcome.result
     if isinstance(result, Err):
-        complain(f"{outcome.name}: {result.code}: {result.error}")
+        print_message(f"{outcome.name}: {result.code}: {result.error}")
     elif isinstance(result.artifact, Artifact):
         out.bytes(await result.artifact.as_bytes())
     else:
@@ -118,7 +122,7 @@ SESSION = "cli"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Request:
+class _CallRequest:
     name: str
     pairs: tuple[str, ...]
     given: str | None
@@ -153,12 +157,12 @@ def call_tool(
     dry_run: Annotated[bool, Parameter(negative="", help="Describe the call without running it.")] = False,
     timeout: Annotated[float | None, Parameter(help="Cancel the call after this many seconds.")] = None,
     profile: Annotated[str | None, Parameter(help="Make the call as this profile.", completer=profile_names)] = None,
-    where: Where = DEFAULT_LOCATION,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Call a tool and print its outcome, the text a model would see, and the id of a large result."""
     if timeout is not None and not 0 < timeout < 1e9:
         raise UsageError(f"--timeout must be a positive number of seconds, got {timeout:g}", field="timeout")
-    request = _Request(
+    request = _CallRequest(
         name=name,
         pairs=arguments,
         given=json,
@@ -168,32 +172,32 @@ def call_tool(
         timeout_seconds=timeout,
         profile=profile,
     )
-    return anyio.run(_call, only_servers_of(where.load_for_tools(), name), request)
+    return anyio.run(_call, restrict_servers(where.load_for_tools(), name), request)
 
 
-async def _call(config: Config, request: _Request) -> int:
-    with working(f"{request.name} …") as progress:
-        approve, events = approver(yes=request.yes, before=progress.clear), warnings_to(progress)
+async def _call(config: Config, request: _CallRequest) -> int:
+    with show_progress(f"{request.name} …") as progress:
+        approve, events = build_approver(yes=request.yes, before=progress.clear), build_warning_events(progress)
         async with open_runtime(
             config, approve=approve, events=events, batch_timeout_seconds=request.timeout_seconds
         ) as house:
             entry = house.registry.entry(request.name)
             if entry is None:
-                raise unknown("tool", request.name, [tool.name for tool in house.registry], NAMES_THEM)
-            allowed = house.filter_of(request.profile)
-            args = arguments_of(request.pairs, request.given, entry.tool.describe()["input_schema"])
+                raise build_unknown_error("tool", request.name, [tool.name for tool in house.registry], TOOL_NAMES_HINT)
+            allowed = house.get_filter(request.profile)
+            args = parse_arguments(request.pairs, request.given, entry.tool.describe()["input_schema"])
             call = Call(f"{request.name}-{secrets.token_hex(3)}", request.name, args)
             context = _context(request, progress, events)
             [outcome] = await house.executor.execute_parallel([call], context, allowed)
             progress.clear()
             await _show(request.shape, outcome, house, f"{SESSION}/{context.turn_id}/{call.tool_call_id}")
-            return REFUSED if refusal(entry, allowed) is not None else exit_code_of(outcome)
+            return REFUSED if find_refusal(entry, allowed) is not None else to_exit_code(outcome)
 
 
-def _context(request: _Request, progress: Progress, events: Events) -> ToolContext:
+def _context(request: _CallRequest, progress: Progress, events: Events) -> ToolContext:
     def say(event: ToolProgress) -> None:
         percent = "" if event.percent is None else f" {event.percent:.0f} %"
-        progress.say(f"{request.name}{percent} · {event.message}")
+        progress.update(f"{request.name}{percent} · {event.message}")
 
     events.on("tool_progress", say)
     return ToolContext(
@@ -201,12 +205,12 @@ def _context(request: _Request, progress: Progress, events: Events) -> ToolConte
         turn_id=datetime.now(UTC).date().isoformat(),
         events=events,
         dry_run=request.dry_run,
-        open_gate=gate_opener(progress.clear),
+        open_gate=build_gate_handler(progress.clear),
     )
 
 
-async def _show(shape: Shape, outcome: CallOutcome, house: Runtime, place: str) -> None:
-    is_kept = await house.spool.read(place) is not None
+async def _show(shape: Shape, outcome: CallOutcome, runtime: Runtime, place: str) -> None:
+    is_kept = await runtime.spool.read(place) is not None
     artifact_id = place if is_kept else None
     match shape:
         case "json":

@@ -13,12 +13,12 @@ from pydantic import TypeAdapter
 
 from spindle.cli.config.loader import Config, load_config
 from spindle.cli.main import OK
-from spindle.cli.output import Output, complain
+from spindle.cli.output import Output, print_message
 from spindle.errors import SpindleError, UsageError
 from spindle.tools.registry import ToolRegistry
 
 Shell = Literal["bash", "zsh", "fish"]
-SOURCED_BY_ZSH = """
+ZSH_REGISTRATION = """
 (( $+functions[compdef] )) || { autoload -U compinit && compinit }
 compdef _cyclopts_spindle spindle
 """
@@ -38,17 +38,17 @@ def completion(
     from spindle.cli.main import build_app  # noqa: PLC0415 - main imports this module
 
     app: Any = build_app()
-    chosen = shell or _this_shell()
+    chosen = shell or _find_shell()
     if not install:
-        Output().text(app.generate_completion(shell=chosen) + (SOURCED_BY_ZSH if chosen == "zsh" else ""))
+        Output().text(app.generate_completion(shell=chosen) + (ZSH_REGISTRATION if chosen == "zsh" else ""))
         return OK
     path = app.install_completion(shell=chosen)
     also = "; ~/.zshrc must run compinit after the added line" if chosen == "zsh" else ""
-    complain(f"installed the {chosen} completion in {path}", f"open a new shell to use it{also}")
+    print_message(f"installed the {chosen} completion in {path}", f"open a new shell to use it{also}")
     return OK
 
 
-def _this_shell() -> Shell:
+def _find_shell() -> Shell:
     from cyclopts.completion import ShellDetectionError, detect_shell  # noqa: PLC0415 - only needed without a given shell
 
     try:
@@ -60,45 +60,45 @@ def _this_shell() -> Shell:
     return found  # pyright: ignore[reportReturnType] - checked above
 
 
-_SEEN = "seen-tools.json"
+_CACHE_FILE = "seen-tools.json"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
 def tool_names(context: Any) -> dict[str, str]:
     """Return the tool names with descriptions: local tools, and tools of MCP servers from the cache."""
-    from spindle.cli.runtime_servers import backends_of  # noqa: PLC0415 - only needed to complete this argument
-    from spindle.cli.runtime_tools import local_registry  # noqa: PLC0415
+    from spindle.cli.runtime_servers import build_backends  # noqa: PLC0415 - only needed to complete this argument
+    from spindle.cli.runtime_tools import build_local_registry  # noqa: PLC0415
 
     config = _config(context)
     if config is None:
         return {}
     try:
-        registry = local_registry(config, backends_of(config))
+        registry = build_local_registry(config, build_backends(config))
     except SpindleError:
         return {}
     here = {tool.name: tool.description.partition("\n")[0] for tool in registry}
-    return here | {name: f"of {server}" for server, names in _seen(config).items() for name in names}
+    return here | {name: f"of {server}" for server, names in _read_cached_names(config).items() for name in names}
 
 
-def remember(config: Config, registry: ToolRegistry) -> None:
+def cache_tool_names(config: Config, registry: ToolRegistry) -> None:
     """Cache the tool names of MCP servers for completion; names a shell could misread are skipped."""
     found: dict[str, list[str]] = {}
     for entry in registry.entries():
         if entry.mcp_server is not None and _PLAIN_NAME.fullmatch(entry.tool.name):
             found.setdefault(entry.mcp_server, []).append(entry.tool.name)
-    known = _seen(config)
+    known = _read_cached_names(config)
     if not found or known | found == known:
         return
     with suppress(OSError):
-        fresh = config.state / f"{_SEEN}.{os.getpid()}"
+        fresh = config.state / f"{_CACHE_FILE}.{os.getpid()}"
         fresh.write_text(json.dumps(known | found), encoding="utf-8")
-        fresh.replace(config.state / _SEEN)
+        fresh.replace(config.state / _CACHE_FILE)
 
 
-def _seen(config: Config) -> dict[str, list[str]]:
+def _read_cached_names(config: Config) -> dict[str, list[str]]:
     """Read the cached tool names of the configured servers."""
     try:
-        kept = TypeAdapter(dict[str, list[str]]).validate_json((config.state / _SEEN).read_bytes())
+        kept = TypeAdapter(dict[str, list[str]]).validate_json((config.state / _CACHE_FILE).read_bytes())
     except (OSError, ValueError):
         return {}
     return {server: names for server, names in kept.items() if server in config.servers}

@@ -15,10 +15,10 @@ from cyclopts import Parameter
 
 from spindle.artifacts.forge import forge_all
 from spindle.calls import Call, CallOutcome, Ok
-from spindle.cli.demo_calls import Asked, every_call, shop, six_calls
+from spindle.cli.demo_calls import DemoCall, every_call, shop, six_calls
 from spindle.cli.demo_cases import LOG_FAULT, Note, impostor_tool
 from spindle.cli.main import OK
-from spindle.cli.options import DEFAULT_LOCATION, Json, Where
+from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output
 from spindle.errors import ToolAlreadyRegisteredError
 from spindle.events import Events, ToolExecutionStart
@@ -30,10 +30,10 @@ from spindle.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class DemoAnswer:
     """One call and its outcome."""
 
-    asked: Asked
+    asked: DemoCall
     ran: bool
     """Whether the tool was started, according to the events."""
     outcome: CallOutcome
@@ -43,29 +43,29 @@ class Answer:
 class Demonstration:
     """The results of the demo."""
 
-    answers: Sequence[Answer]
+    answers: Sequence[DemoAnswer]
     clash: ToolAlreadyRegisteredError | None
-    read_back: Sequence[Answer]
+    read_back: Sequence[DemoAnswer]
     """Calls of forged reader tools that read the truncated result."""
     entered: Sequence[str]
     """The calls that tools recorded themselves, with their arguments."""
 
 
-async def demonstrate(asked: Sequence[Asked]) -> Demonstration:
+async def demonstrate(asked: Sequence[DemoCall]) -> Demonstration:
     """Run all calls in one batch of one executor, then read the truncated result with forged tools."""
     entered: list[str] = []
     registry = shop(entered.append)
     registry.to_definitions()  # as a real turn does before the model sends calls
-    answers = await answer_all(registry, asked)
+    answers = await run_calls(registry, asked)
     return Demonstration(
         answers=answers,
-        clash=clash(registry, entered.append),
+        clash=register_clash(registry, entered.append),
         read_back=await read_back([answer.outcome for answer in answers]),
         entered=tuple(entered),
     )
 
 
-async def answer_all(registry: ToolRegistry, asked: Sequence[Asked]) -> list[Answer]:
+async def run_calls(registry: ToolRegistry, asked: Sequence[DemoCall]) -> list[DemoAnswer]:
     """Run the calls in parallel and return one answer for each, in order."""
     started: set[str | None] = set()
 
@@ -77,12 +77,12 @@ async def answer_all(registry: ToolRegistry, asked: Sequence[Asked]) -> list[Ans
     context = ToolContext(session_id="demo", turn_id="t1", events=events)
     outcomes = await Executor(registry).execute_parallel([each.call for each in asked], context)
     return [
-        Answer(asked=each, ran=each.call.tool_call_id in started, outcome=outcome)
+        DemoAnswer(asked=each, ran=each.call.tool_call_id in started, outcome=outcome)
         for each, outcome in zip(asked, outcomes, strict=True)
     ]
 
 
-def clash(registry: ToolRegistry, note: Note) -> ToolAlreadyRegisteredError | None:
+def register_clash(registry: ToolRegistry, note: Note) -> ToolAlreadyRegisteredError | None:
     """Try to register a second tool with a taken name; return the error."""
     try:
         registry.register(tool(impostor_tool(note)), plugin_id="cheap-refunds")
@@ -92,7 +92,7 @@ def clash(registry: ToolRegistry, note: Note) -> ToolAlreadyRegisteredError | No
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CallRecord:
     """A call record with an artifact, as `forge_all` expects it."""
 
     id: str
@@ -104,13 +104,13 @@ class _Kept:
 class _Turn:
     """A context with the calls for which reader tools are forged."""
 
-    tool_calls: Sequence[_Kept]
+    tool_calls: Sequence[_CallRecord]
 
 
-async def read_back(outcomes: Sequence[CallOutcome]) -> list[Answer]:
+async def read_back(outcomes: Sequence[CallOutcome]) -> list[DemoAnswer]:
     """Read truncated results with forged reader tools."""
     kept = [
-        _Kept(outcome.tool_call_id, outcome.result.artifact)
+        _CallRecord(outcome.tool_call_id, outcome.result.artifact)
         for outcome in outcomes
         if isinstance(outcome.result, Ok) and outcome.result.artifact is not None
     ]
@@ -118,17 +118,19 @@ async def read_back(outcomes: Sequence[CallOutcome]) -> list[Answer]:
         return []
     readers, address = forge_all(_Turn(kept)), kept[0].id
     readers.to_definitions()
-    found = await answer_all(readers, [_reading("line_count", address), _reading("grep", address, pattern="ERROR")])
-    line = _line_of(found[-1].outcome)
-    return [*found, *await answer_all(readers, [_reading("cat", address, start=line - 1, end=line + 2)])]
+    found = await run_calls(
+        readers, [_build_read_call("line_count", address), _build_read_call("grep", address, pattern="ERROR")]
+    )
+    line = _parse_line_number(found[-1].outcome)
+    return [*found, *await run_calls(readers, [_build_read_call("cat", address, start=line - 1, end=line + 2)])]
 
 
-def _reading(what: str, address: str, **args: str | int) -> Asked:
+def _build_read_call(what: str, address: str, **args: str | int) -> DemoCall:
     name = f"artifact_{what}"
-    return Asked(title=name, call=Call(f"call_{what}", name, {"call_id": address, **args}))
+    return DemoCall(title=name, call=Call(f"call_{what}", name, {"call_id": address, **args}))
 
 
-def _line_of(outcome: CallOutcome) -> int:
+def _parse_line_number(outcome: CallOutcome) -> int:
     """Parse the line number from the output of `artifact_grep`, as a model would."""
     found = outcome.result.value if isinstance(outcome.result, Ok) else ""
     return next((int(line.split(":")[0]) for line in found.splitlines() if LOG_FAULT in line), 1)
@@ -157,7 +159,7 @@ if __name__ == "__main__":
     main()
 
 
-def facts_of(demo: Demonstration) -> dict[str, Any]:
+def demo_to_json(demo: Demonstration) -> dict[str, Any]:
     """Return the results as JSON data: for each call, whether it ran and what the model saw."""
     return {
         "calls": [_answer(answer) for answer in demo.answers],
@@ -167,7 +169,7 @@ def facts_of(demo: Demonstration) -> dict[str, Any]:
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: DemoAnswer) -> dict[str, Any]:
     call, result = answer.asked.call, answer.outcome.result
     return {
         "title": answer.asked.title,
@@ -188,11 +190,11 @@ def demo(
         bool, Parameter(name="--all", negative="", help="Run malformed calls of every kind, not only the six cases.")
     ] = False,
     json: Json = False,
-    where: Where = DEFAULT_LOCATION,  # noqa: ARG001 - every command accepts these options
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,  # noqa: ARG001 - every command accepts these options
 ) -> int:
     """Run hostile calls among good ones in one batch, and print the outcome of each."""
     if json:
-        Output().json(facts_of(anyio.run(partial(demonstrate, every_call() if all else six_calls()))))
+        Output().json(demo_to_json(anyio.run(partial(demonstrate, every_call() if all else six_calls()))))
     else:
         main(["--all"] if all else [])
     return OK

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
-from spindle.cli.commands.journal import Journals, Wanted
+from spindle.cli.commands.journal import CallFilter, JournalFiles
 from spindle.cli.config.loader import Config
 from spindle.cli.main import FAILED, OK
-from spindle.cli.options import DEFAULT_LOCATION, Json, Where
-from spindle.cli.output import Output, visible, working
-from spindle.cli.runtime_servers import backends_of, secrets_of, server_secrets, specs_of
-from spindle.cli.runtime_tools import local_registry
+from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
+from spindle.cli.output import Output, escape_controls, show_progress
+from spindle.cli.runtime_servers import build_backends, build_secret_lookup, build_server_secret_lookup, build_specs
+from spindle.cli.runtime_tools import build_local_registry
 from spindle.errors import InvalidConfigError, RunError, SpindleError
 from spindle.events import Events
 from spindle.extras import install_command
@@ -49,7 +49,7 @@ class Check:
     """How to fix or improve it."""
 
 
-def machine_checks() -> Iterator[Check]:
+def check_machine() -> Iterator[Check]:
     """Check Python, SQLite, the event loops and the process sandbox."""
     area = "machine"
     yield Check(area, "python", "ok", f"{platform.python_version()} ({sys.executable}), Spindle {version('spindle')}")
@@ -89,7 +89,7 @@ def _enforcement() -> dict[str, Any]:
         return ProcessBackend(["true"], root=root).enforcement()
 
 
-def config_checks(config: Config) -> Iterator[Check]:
+def check_config(config: Config) -> Iterator[Check]:
     """Check the configuration file, the state folder, the journal, the local tools, secrets and profiles."""
     area = "configuration"
     if config.file is None:
@@ -97,13 +97,13 @@ def config_checks(config: Config) -> Iterator[Check]:
         yield Check(area, "config", "ok", "no spindle.toml found; using the embedded defaults", fix)
     else:
         yield Check(area, "config", "ok", str(config.file))
-    yield from (Check(area, "note", "warning", note) for note in (*config.left_out, *config.notes))
+    yield from (Check(area, "note", "warning", note) for note in (*config.skipped, *config.notes))
     yield _state(area, config.state)
     if config.journal is not None:
         yield _journal(area, config.journal)
     yield Check(area, "workspace", "ok", str(config.root))
     try:
-        registry = local_registry(config, backends_of(config))
+        registry = build_local_registry(config, build_backends(config))
     except (SpindleError, OSError) as error:
         yield Check(area, "tools", "failed", str(error))
     else:
@@ -132,7 +132,7 @@ def _journal(area: str, path: Path) -> Check:
         fix = f"to start a new journal, move {damaged[-1]} to another folder"
         return Check(area, "journal", "failed", f"{path} is damaged; no calls can be made without a journal", fix)
     try:
-        Journals(path).read(Wanted(limit=1))
+        JournalFiles(path).read(CallFilter(limit=1))
     except SpindleError as error:
         return Check(area, "journal", "failed", str(error), f"move {path} to another folder, or set journal.path")
     return Check(area, "journal", "ok", str(path))
@@ -145,7 +145,7 @@ def _secrets(area: str, config: Config) -> Iterator[Check]:
     if not named:
         return
     try:
-        look_up = secrets_of(config)
+        look_up = build_secret_lookup(config)
         unset = [name for name in named if not look_up(name)]
     except SpindleError as error:
         yield Check(area, "secrets", "failed", str(error))
@@ -170,7 +170,7 @@ _REQUIREMENT = re.compile(
 )
 
 
-def extra_checks() -> Iterator[Check]:
+def check_extras() -> Iterator[Check]:
     """Check each extra: its installed packages, or the command that installs it."""
     for extra, packages in sorted(extras().items()):
         missing = [name for name in packages if _version(name) is None]
@@ -195,10 +195,10 @@ def extras() -> dict[str, list[str]]:
         else:
             direct.setdefault(found["extra"], []).append(found["name"])
     every = sorted({*direct, *included} - {"all"})
-    return {extra: _closure(extra, direct, included) for extra in every}
+    return {extra: _collect_packages(extra, direct, included) for extra in every}
 
 
-def _closure(extra: str, direct: dict[str, list[str]], included: dict[str, list[str]]) -> list[str]:
+def _collect_packages(extra: str, direct: dict[str, list[str]], included: dict[str, list[str]]) -> list[str]:
     found, waiting, seen = list[str](), [extra], set[str]()
     while waiting:
         name = waiting.pop(0)
@@ -221,7 +221,7 @@ _FETCHERS = {"npx", "uvx", "bunx", "pipx"}
 """Launchers that cache downloaded packages in the home folder."""
 
 
-async def server_checks(config: Config) -> list[Check]:
+async def check_servers(config: Config) -> list[Check]:
     """Start each enabled server and report its status."""
     checks = [
         Check(AREA, name, "ok", "disabled (enabled = false)")
@@ -229,13 +229,13 @@ async def server_checks(config: Config) -> list[Check]:
         if not entry.enabled
     ]
     try:
-        specs = specs_of(config)
+        specs = build_specs(config)
         if not specs:
             return checks
         from spindle.mcp.client.servers import McpServers  # noqa: PLC0415 - takes 0.5 s, only needed with servers
 
         slowest = max(spec.start_timeout_seconds for spec in specs)
-        async with McpServers(specs, secrets=server_secrets(config), events=_unsaid()) as servers:
+        async with McpServers(specs, secrets=build_server_secret_lookup(config), events=_discard_warnings()) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
                 await servers.ready()
             checks += [_check(status, spec) for status, spec in zip(servers.status(), specs, strict=True)]
@@ -244,7 +244,7 @@ async def server_checks(config: Config) -> list[Check]:
     return checks
 
 
-def _unsaid() -> Events:
+def _discard_warnings() -> Events:
     """Return events that discard warnings, since the checks report the same."""
     events = Events()
     events.on("warning", lambda _warned: None)
@@ -254,13 +254,13 @@ def _unsaid() -> Events:
 def _check(status: ServerStatus, spec: "ServerSpec") -> Check:
     if status.state == "ready":
         protocol = f", protocol {status.protocol_version}" if status.protocol_version else ""
-        return Check(AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}", advice(spec))
+        return Check(AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}", suggest_home(spec))
     detail = f"not ready: {status.error or 'timed out'}"
     fix = "run its command by hand; check the path, the arguments and the secrets"
     return Check(AREA, status.name, "failed" if status.required else "warning", detail, fix)
 
 
-def advice(spec: "ServerSpec") -> str | None:
+def suggest_home(spec: "ServerSpec") -> str | None:
     """Return a hint for servers downloaded at each start, because they get a private home folder."""
     fetcher = None if spec.command is None else Path(spec.command).stem
     if fetcher not in _FETCHERS or "HOME" in {*spec.env_passthrough, *spec.env}:
@@ -271,10 +271,10 @@ def advice(spec: "ServerSpec") -> str | None:
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
 
-def doctor(*, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
+def doctor(*, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
     """Check this machine, the configuration and its servers; exit code 1 if a check fails."""
-    with working("checking …") as progress:
-        checks = list(machine_checks())
+    with show_progress("checking …") as progress:
+        checks = list(check_machine())
         try:
             config = where.load()
         except InvalidConfigError as error:
@@ -282,11 +282,11 @@ def doctor(*, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
                 Check("configuration", "config", "failed", problem, "fix the file") for problem in error.problems
             ]
         else:
-            checks += config_checks(config)
+            checks += check_config(config)
             if config.servers:
-                progress.say(f"starting {', '.join(config.servers)} …")
-                checks += anyio.run(server_checks, config)
-        checks += extra_checks()
+                progress.update(f"starting {', '.join(config.servers)} …")
+                checks += anyio.run(check_servers, config)
+        checks += check_extras()
     is_fine = not any(check.status == "failed" for check in checks)
     out = Output()
     if json:
@@ -303,8 +303,8 @@ def _print(out: Output, checks: list[Check]) -> None:
             if area:
                 out.line()
             area = check.area
-            out.line(out.styled(area, "bold"))
+            out.line(out.style(area, "bold"))
         mark, colour = _MARKS[check.status]
-        out.line(f"  {out.styled(mark, colour)} {visible(f'{check.name}: {check.detail}')}")
+        out.line(f"  {out.style(mark, colour)} {escape_controls(f'{check.name}: {check.detail}')}")
         if check.fix:
-            out.line(f"    {out.styled(check.fix, 'cyan')}")
+            out.line(f"    {out.style(check.fix, 'cyan')}")

@@ -15,18 +15,18 @@ from urllib.parse import quote
 from cyclopts import App, Parameter
 
 from spindle.cli.main import INTERRUPTED, OK
-from spindle.cli.options import DEFAULT_LOCATION, Json, Where, unknown
-from spindle.cli.output import Output, complain, duration, flatten
-from spindle.cli.runtime import journal_files
+from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error
+from spindle.cli.output import Output, flatten, format_duration, print_message
+from spindle.cli.runtime import list_journal_files
 from spindle.errors import JournalError, UsageError
-from spindle.journal.entries import EntryState, JournalEntry, Row, entry_of
+from spindle.journal.entries import EntryState, JournalEntry, Row, to_entry
 
 _COLUMNS = ", ".join(Row._fields)
 _BUSY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class CallFilter:
     """A filter for recorded calls."""
 
     limit: int | None = None
@@ -39,14 +39,14 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Journals:
+class JournalFiles:
     """A read-only view of all files of one journal."""
 
     path: Path
-    _seen: dict[Path, int] = field(default_factory=dict[Path, int])
+    _last_seq: dict[Path, int] = field(default_factory=dict[Path, int])
     _running: dict[Path, set[str]] = field(default_factory=dict[Path, set[str]])
 
-    def read(self, wanted: Wanted) -> list[JournalEntry]:
+    def read(self, wanted: CallFilter) -> list[JournalEntry]:
         """Return the matching calls, newest first.
 
         Raises:
@@ -63,19 +63,19 @@ class Journals:
             found = [entry for entry in found if entry.state == wanted.state]
         return sorted(found, key=lambda entry: entry.started_at, reverse=True)[: wanted.limit]
 
-    def news(self) -> list[JournalEntry]:
+    def read_changes(self) -> list[JournalEntry]:
         """Return the calls that started or finished since the last time, oldest first."""
         found: list[JournalEntry] = []
         for file in self._files():
-            found += self._news_of(file)
+            found += self._read_file_changes(file)
         return sorted(found, key=lambda entry: entry.ended_at or entry.started_at)
 
-    def skip(self) -> None:
+    def skip_existing(self) -> None:
         """Mark all current calls as seen."""
-        self.news()
+        self.read_changes()
 
-    def _news_of(self, file: Path) -> Iterator[JournalEntry]:
-        last, running = self._seen.get(file, 0), self._running.setdefault(file, set())
+    def _read_file_changes(self, file: Path) -> Iterator[JournalEntry]:
+        last, running = self._last_seq.get(file, 0), self._running.setdefault(file, set())
         marks = ", ".join("?" * len(running))
         clause = f"WHERE seq > ? OR idempotency_key IN ({marks}) ORDER BY seq"
         for seq, entry in _select(file, clause, [last, *running]):
@@ -86,15 +86,15 @@ class Journals:
             else:
                 is_new = seq > last or key in running
                 running.discard(key)
-            self._seen[file] = max(self._seen.get(file, 0), seq)
+            self._last_seq[file] = max(self._last_seq.get(file, 0), seq)
             if is_new:
                 yield entry
 
     def _files(self) -> list[Path]:
-        return [file for file in journal_files(self.path) if file.is_file()]
+        return [file for file in list_journal_files(self.path) if file.is_file()]
 
 
-def _terms(wanted: Wanted) -> tuple[list[str], list[Any]]:
+def _terms(wanted: CallFilter) -> tuple[list[str], list[Any]]:
     pairs: list[tuple[str, Any]] = []
     if wanted.state == "finished":
         pairs.append(("state = ?", "finished"))
@@ -117,7 +117,7 @@ def _select(file: Path, clause: str, values: Sequence[Any]) -> list[tuple[int, J
     is_alive = _has_living_writer(file)
     query = f"SELECT seq, {_COLUMNS} FROM calls {clause}"  # noqa: S608 - constants only
     try:
-        with closing(_connected(file)) as connection:
+        with closing(_connect(file)) as connection:
             rows = connection.execute(query, values).fetchall()
     except sqlite3.Error as error:
         raise JournalError(
@@ -126,7 +126,7 @@ def _select(file: Path, clause: str, values: Sequence[Any]) -> list[tuple[int, J
     return [(row[0], _entry(row[1:], is_alive=is_alive)) for row in rows]
 
 
-def _connected(file: Path) -> sqlite3.Connection:
+def _connect(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
 
 
@@ -134,7 +134,7 @@ def _entry(values: Sequence[Any], *, is_alive: bool) -> JournalEntry:
     texts = (value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value for value in values)
     row = Row._make(texts)
     is_lost = row.state == "started" and row.ended_at is None and not is_alive
-    return entry_of(row._replace(state="interrupted") if is_lost else row)
+    return to_entry(row._replace(state="interrupted") if is_lost else row)
 
 
 def _has_living_writer(file: Path) -> bool:
@@ -165,19 +165,19 @@ def list_calls(
     session: Annotated[str | None, Parameter(help="Only calls of this session.")] = None,
     failed: Annotated[bool, Parameter(negative="", help="Only calls that ended with an error.")] = False,
     json: Json = False,
-    where: Where = DEFAULT_LOCATION,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """List the calls, newest first."""
     journals = _journals(where)
-    wanted = Wanted(limit=max(limit, 0), state=only, tool=tool, session=session, failed=failed)
+    wanted = CallFilter(limit=max(limit, 0), state=only, tool=tool, session=session, failed=failed)
     entries, out = journals.read(wanted), Output()
     if json:
-        out.json({"calls": [facts_of(entry) for entry in entries]})
+        out.json({"calls": [entry_to_json(entry) for entry in entries]})
     elif entries:
         rows = [_row(entry) for entry in entries]
         out.table(["time", "call", "outcome", "duration", "arguments"], rows, ["dim", "cyan", "", "dim"])
     else:
-        complain("no matching calls in the journal", f"the journal is {journals.path}")
+        print_message("no matching calls in the journal", f"the journal is {journals.path}")
     return OK
 
 
@@ -187,54 +187,54 @@ def show(
     /,
     *,
     json: Json = False,
-    where: Where = DEFAULT_LOCATION,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Show everything recorded about one call."""
     journals = _journals(where)
-    found = journals.read(Wanted(id=id))
+    found = journals.read(CallFilter(id=id))
     exact = [entry for entry in found if entry.tool_call_id == id] or found
     if not exact:
-        known = [entry.tool_call_id for entry in journals.read(Wanted(limit=200))]
-        raise unknown("call", id, known, "`spindle journal list` shows the newest")
+        known = [entry.tool_call_id for entry in journals.read(CallFilter(limit=200))]
+        raise build_unknown_error("call", id, known, "`spindle journal list` shows the newest")
     others = {entry.tool_call_id for entry in exact}
     if len(others) > 1:
         raise UsageError(f"{id!r} matches {len(others)} calls: {', '.join(sorted(others)[:3])} …", field="id")
     entry, out = exact[0], Output()
     if json:
-        out.json(facts_of(entry))
+        out.json(entry_to_json(entry))
         return OK
     _print(out, entry)
     return OK
 
 
 @journal.command
-def follow(*, tool: ToolName = None, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
+def follow(*, tool: ToolName = None, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
     """Print each call when it starts and when it finishes, until Ctrl-C; with --json, one object per line."""
     journals, out = _journals(where), Output()
-    journals.skip()
+    journals.skip_existing()
     try:
         while True:
-            for entry in journals.news():
+            for entry in journals.read_changes():
                 if tool is None or entry.tool == tool:
-                    out.ndjson(facts_of(entry)) if json else _follow_line(out, entry)
+                    out.ndjson(entry_to_json(entry)) if json else _follow_line(out, entry)
             out.stream.flush()
             time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
         return INTERRUPTED  # the normal way to stop; not an error to report
 
 
-def facts_of(entry: JournalEntry) -> dict[str, Any]:
+def entry_to_json(entry: JournalEntry) -> dict[str, Any]:
     """Return the call as JSON data; the keys are stable."""
     facts = {each.name: getattr(entry, each.name) for each in dataclasses.fields(entry)}
     seconds = _seconds(entry)
     return facts | {"duration_ms": None if seconds is None else round(seconds * 1000, 3)}
 
 
-def _journals(where: Where) -> Journals:
+def _journals(where: ConfigOptions) -> JournalFiles:
     config = where.load()
     if config.journal is None:
         raise config.error(("journal", "path"), "the journal is kept in memory and cannot be read; set a path")
-    return Journals(config.journal)
+    return JournalFiles(config.journal)
 
 
 def _row(entry: JournalEntry) -> list[str]:
@@ -242,7 +242,7 @@ def _row(entry: JournalEntry) -> list[str]:
     # Ids made by `spindle call` start with the tool name; those of MCP clients and models do not.
     named, tool = entry.tool_call_id, entry.tool
     call = named if named.startswith(tool) else f"{tool} {named}"
-    return [when, call, describe_outcome(entry), _took(entry), json_format.dumps(entry.args, ensure_ascii=False)]
+    return [when, call, describe_outcome(entry), _format_took(entry), json_format.dumps(entry.args, ensure_ascii=False)]
 
 
 def describe_outcome(entry: JournalEntry) -> str:
@@ -250,9 +250,9 @@ def describe_outcome(entry: JournalEntry) -> str:
     return entry.code or "ok" if entry.state == "finished" else "running" if entry.state == "started" else entry.state
 
 
-def _took(entry: JournalEntry) -> str:
+def _format_took(entry: JournalEntry) -> str:
     seconds = _seconds(entry)
-    return "" if seconds is None else duration(seconds)
+    return "" if seconds is None else format_duration(seconds)
 
 
 def _seconds(entry: JournalEntry) -> float | None:
@@ -269,7 +269,7 @@ def _follow_line(out: Output, entry: JournalEntry) -> None:
 
 
 def _print(out: Output, entry: JournalEntry) -> None:
-    ended = "" if entry.ended_at is None else f", took {_took(entry)}"
+    ended = "" if entry.ended_at is None else f", took {_format_took(entry)}"
     started = entry.started_at.astimezone().isoformat(sep=" ", timespec="seconds")
     facts = [
         f"{describe_outcome(entry)}{ended}, started {started}",
@@ -280,8 +280,8 @@ def _print(out: Output, entry: JournalEntry) -> None:
     if entry.artifact_id is not None:
         facts.append(f"stored in full: spindle spool cat {entry.artifact_id}")
     out.tree(f"{entry.tool_call_id}  {entry.tool}", [(fact, ()) for fact in facts])
-    out.line(out.styled("arguments:", "dim"))
+    out.line(out.style("arguments:", "dim"))
     out.text(json_format.dumps(entry.args, indent=2, ensure_ascii=False))
-    out.line(out.styled("error:" if entry.error else "result:", "dim"))
+    out.line(out.style("error:" if entry.error else "result:", "dim"))
     result = entry.error or str((entry.result or {}).get("value", ""))
     out.text(result or "(nothing)")

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import anyio
 from cyclopts import Parameter
 
-from spindle.cli.commands.completion import remember, server_names, toolset_names
+from spindle.cli.commands.completion import cache_tool_names, server_names, toolset_names
 from spindle.cli.config.loader import Config
 from spindle.cli.main import NOT_FOUND, OK
-from spindle.cli.options import DEFAULT_LOCATION, Json, ProfileName, Where
-from spindle.cli.output import Output, complain, warnings_to, working
-from spindle.cli.runtime import filter_of, open_registry
+from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, ProfileName
+from spindle.cli.output import Output, build_warning_events, print_message, show_progress
+from spindle.cli.runtime import build_filter, open_registry
 from spindle.tools.entry import Entry, is_available
-from spindle.tools.filters import ToolFilter, refusing_rule
+from spindle.tools.filters import ToolFilter, find_refusing_rule
 
 
 def list_tools(
@@ -23,51 +23,55 @@ def list_tools(
     toolset: Annotated[str | None, Parameter(help="Only the tools of this toolset.", completer=toolset_names)] = None,
     server: Annotated[str | None, Parameter(help="Only the tools of this MCP server.", completer=server_names)] = None,
     json: Json = False,
-    where: Where = DEFAULT_LOCATION,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """List the tools with their source and description."""
     config = where.load_for_tools()
-    allowed = filter_of(config, profile)
-    found = anyio.run(look_at, config)
+    allowed = build_filter(config, profile)
+    found = anyio.run(load_tools, config)
     shown = [each for each in found if _is_wanted(each.entry, allowed, toolset, server)]
     out = Output()
     if json:
-        out.json({"tools": [facts_of(each) for each in shown]})
+        out.json({"tools": [tool_to_json(each) for each in shown]})
     elif shown:
-        rows = [[each.entry.tool.name, source_of(each.entry), flags_of(each), first_sentence(each)] for each in shown]
+        rows = [
+            [each.entry.tool.name, get_source(each.entry), format_flags(each), first_sentence(each)] for each in shown
+        ]
         out.table(["tool", "from", "", "what it does"], rows, ["cyan", "dim", "yellow"])
     if not shown and (toolset or server):
-        complain(*_nothing(found, toolset, server))
+        print_message(*_explain_empty(found, toolset, server))
         return NOT_FOUND
     if not shown and not json:
-        complain("no tools are configured", "set kit = true under [tools], or add an MCP server; see `spindle doctor`")
+        print_message(
+            "no tools are configured", "set kit = true under [tools], or add an MCP server; see `spindle doctor`"
+        )
     return OK
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class ListedTool:
     """A registry entry and whether its tool was available."""
 
     entry: Entry
     is_available: bool
 
 
-async def look_at(config: Config) -> list[Listed]:
+async def load_tools(config: Config) -> list[ListedTool]:
     """Open the registry of a configuration and return all its tools."""
     names = [name for name, entry in config.servers.items() if entry.enabled]
-    with working(f"starting {', '.join(names)} …" if names else "") as progress:
-        async with open_registry(config, events=warnings_to(progress)) as registry:
-            remember(config, registry)
-            return [Listed(entry=entry, is_available=is_available(entry.tool)) for entry in registry.entries()]
+    with show_progress(f"starting {', '.join(names)} …" if names else "") as progress:
+        async with open_registry(config, events=build_warning_events(progress)) as registry:
+            cache_tool_names(config, registry)
+            return [ListedTool(entry=entry, is_available=is_available(entry.tool)) for entry in registry.entries()]
 
 
 def _is_wanted(entry: Entry, filter: ToolFilter | None, toolset: str | None, server: str | None) -> bool:
-    if entry.hidden or (filter is not None and refusing_rule(entry, filter) is not None):
+    if entry.hidden or (filter is not None and find_refusing_rule(entry, filter) is not None):
         return False
     return (toolset is None or entry.tool.toolset == toolset) and (server is None or entry.mcp_server == server)
 
 
-def _nothing(found: list[Listed], toolset: str | None, server: str | None) -> tuple[str, str]:
+def _explain_empty(found: list[ListedTool], toolset: str | None, server: str | None) -> tuple[str, str]:
     wanted, kind = (server, "MCP server") if server is not None else (toolset, "toolset")
     every = [each.entry.tool.toolset if server is None else each.entry.mcp_server for each in found]
     known = list(dict.fromkeys(name for name in every if name))
@@ -76,7 +80,7 @@ def _nothing(found: list[Listed], toolset: str | None, server: str | None) -> tu
     return f"no tools from {kind} {wanted!r}", hint
 
 
-def source_of(entry: Entry) -> str:
+def get_source(entry: Entry) -> str:
     """Return the source of a tool: MCP server, toolset of the kit, or module."""
     if entry.mcp_server is not None:
         return f"mcp {entry.mcp_server}"
@@ -85,7 +89,7 @@ def source_of(entry: Entry) -> str:
     return entry.tool.origin.partition(":")[0]
 
 
-def flags_of(listed: Listed) -> str:
+def format_flags(listed: ListedTool) -> str:
     """Return the flags of a tool: read-only, approval, not available."""
     tool = listed.entry.tool
     flags = [
@@ -96,21 +100,21 @@ def flags_of(listed: Listed) -> str:
     return ", ".join(flag for flag in flags if flag)
 
 
-def first_sentence(listed: Listed) -> str:
+def first_sentence(listed: ListedTool) -> str:
     """Return the first sentence of a tool's description."""
     paragraph = listed.entry.tool.description.strip().split("\n\n")[0]
     sentence, stop, _ = paragraph.partition(". ")
     return sentence + stop.strip()
 
 
-def facts_of(listed: Listed) -> dict[str, Any]:
+def tool_to_json(listed: ListedTool) -> dict[str, Any]:
     """Return the tool as JSON data; the keys are stable."""
     entry, tool = listed.entry, listed.entry.tool
     return {
         "name": tool.name,
         "description": tool.description,
         "toolset": tool.toolset,
-        "source": source_of(entry),
+        "source": get_source(entry),
         "mcp_server": entry.mcp_server,
         "mcp_tool": entry.mcp_tool,
         "plugin_id": entry.plugin_id,

@@ -20,13 +20,13 @@ from typing_extensions import override
 
 from spindle.cli.config.loader import Config
 from spindle.cli.main import OK
-from spindle.cli.options import DEFAULT_LOCATION, ProfileName, Where
-from spindle.cli.output import Output, complain, flatten, visible
-from spindle.cli.runtime import Runtime, filter_of, open_runtime
+from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, ProfileName
+from spindle.cli.output import Output, escape_controls, flatten, print_message
+from spindle.cli.runtime import Runtime, build_filter, open_runtime
 from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError
 from spindle.extras import missing_extra
-from spindle.telemetry.logs import JsonFormatter, masked_text
+from spindle.telemetry.logs import JsonFormatter, redact_text
 from spindle.tools.filters import ToolFilter
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -58,7 +58,7 @@ class LineFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             # Only the type: the message may contain tool arguments.
             told = f"{told} ({type(record.exc_info[1]).__qualname__})"
-        line = masked_text(visible(flatten(told)), _MAX_CHARS)
+        line = redact_text(escape_controls(flatten(told)), _MAX_CHARS)
         return f"{record.levelname} {record.name}: {line}"
 
 
@@ -67,7 +67,7 @@ def _call(event: Mapping[str, Any]) -> str:
     return f"{event['tool']} {event['code'] or 'ok'} in {seconds} ({event['tool_call_id']}, {event['session_id']})"
 
 
-SETTLE_SECONDS = 10.0
+UPSTREAM_WAIT_SECONDS = 10.0
 """How long the first tool list waits for upstream servers, since many clients list tools only once."""
 
 
@@ -82,14 +82,14 @@ def serve(
     profile: ProfileName = None,
     log_level: Annotated[LogLevel, Parameter(help="Minimum level to log on standard error.")] = "warning",
     log_json: Annotated[bool, Parameter(negative="", help="Log one JSON object per line.")] = False,
-    where: Where = DEFAULT_LOCATION,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Serve the tools to MCP clients until Ctrl-C; running calls may finish and are recorded."""
     missing = [name for name in ("mcp", "starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise missing_extra("server", purpose="spindle serve", package=missing[0])
     config = where.load_for_tools()
-    filter_of(config, profile)
+    build_filter(config, profile)
     log_to_stderr(log_level, as_json=log_json)
     if stdio:
         anyio.run(_over_stdio, config, profile)
@@ -112,8 +112,10 @@ async def _over_stdio(config: Config, profile: str | None) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def _over_http(config: Config, where: Where, profile: str | None, host: str | None, port: int | None) -> None:
-    from spindle.mcp.server.http import HttpSettings, caller_of, http_app  # noqa: PLC0415
+async def _over_http(
+    config: Config, where: ConfigOptions, profile: str | None, host: str | None, port: int | None
+) -> None:
+    from spindle.mcp.server.http import HttpSettings, http_app, identify_caller  # noqa: PLC0415
     from spindle.mcp.server.serve import bind_socket, propagate_changes, serve_http  # noqa: PLC0415
     from spindle.mcp.server.tool_server import ToolServer  # noqa: PLC0415
 
@@ -122,7 +124,7 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
         host=section.host if host is None else host,
         port=section.port if port is None else port,
         path=section.path,
-        tokens=tokens_of(config, os.environ),
+        tokens=hash_tokens(config, os.environ),
         allowed_hosts=section.allowed_hosts,
         allowed_origins=section.allowed_origins,
     )
@@ -130,7 +132,7 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
         listening = stack.enter_context(bind_socket(door))
         house = await stack.enter_async_context(open_runtime(config, interceptors=_observers(), wait_for_servers=False))
         settled, manners = anyio.Event(), _server_options(house, profile)
-        server = ToolServer(house.executor, house.registry, identify=caller_of, settled=settled, **manners)
+        server = ToolServer(house.executor, house.registry, identify=identify_caller, settled=settled, **manners)
         app = http_app(server, door, health=lambda: _health(house))
         async with propagate_changes(server, house.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, house, settled)
@@ -141,38 +143,38 @@ async def _over_http(config: Config, where: Where, profile: str | None, host: st
                 listening=listening,
                 stop_seconds=section.stop_seconds,
                 on_ready=lambda address: _announce(house, where, address, has_token=bool(door.tokens)),
-                on_stopping=lambda: _tell_stopping(server.running_calls, section.stop_seconds),
+                on_stopping=lambda: _print_stopping(server.running_calls, section.stop_seconds),
             )
             tasks.cancel_scope.cancel()
 
 
-async def _start_upstream(house: Runtime, settled: anyio.Event) -> None:
+async def _start_upstream(runtime: Runtime, settled: anyio.Event) -> None:
     """Wait for the upstream servers in the background; tool lists wait at most `SETTLE_SECONDS` for them."""
     try:
-        if house.servers is not None:
-            with anyio.move_on_after(SETTLE_SECONDS):
-                await house.servers.ready()
+        if runtime.servers is not None:
+            with anyio.move_on_after(UPSTREAM_WAIT_SECONDS):
+                await runtime.servers.ready()
     except UpstreamRequiredError as error:
         # The client retries the connection; until it is ready, /health reports it as failing.
-        complain(str(error), "serving without it; the connection is retried")
+        print_message(str(error), "serving without it; the connection is retried")
     finally:
         settled.set()
-    _tell_upstream(house)
+    _print_upstream(runtime)
 
 
-def _tell_upstream(house: Runtime) -> None:
+def _print_upstream(runtime: Runtime) -> None:
     out = Output(sys.stderr)
-    for each in [] if house.servers is None else house.servers.status():
+    for each in [] if runtime.servers is None else runtime.servers.status():
         if each.state == "ready":
-            out.line(f"{out.styled('✓', 'green')} {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}")
+            out.line(f"{out.style('✓', 'green')} {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}")
     sys.stderr.flush()
 
 
-def _server_options(house: Runtime, profile: str | None = None) -> dict[str, Any]:
-    section = house.config.server
+def _server_options(runtime: Runtime, profile: str | None = None) -> dict[str, Any]:
+    section = runtime.config.server
 
     def filter_for(named: str | None) -> ToolFilter | None:
-        return house.filter_of(named or profile)
+        return runtime.get_filter(named or profile)
 
     return {
         "name": section.name,
@@ -180,12 +182,12 @@ def _server_options(house: Runtime, profile: str | None = None) -> dict[str, Any
         "instructions": section.instructions,
         "is_fenced": section.fence,
         "filter_of": filter_for,
-        "working_dir": str(house.config.root),
-        "offers": _offers(house.config),
+        "working_dir": str(runtime.config.root),
+        "offers": _load_extra_server(runtime.config),
     }
 
 
-def _offers(config: Config) -> Any:
+def _load_extra_server(config: Config) -> Any:
     """Load the SDK server whose prompts and resources are served with the tools."""
     spot = config.server.offers
     if spot is None:
@@ -209,7 +211,7 @@ def _observers() -> Sequence[Any]:
     return (telemetry(), log_calls())
 
 
-def tokens_of(config: Config, environ: Mapping[str, str]) -> dict[str, str | None]:
+def hash_tokens(config: Config, environ: Mapping[str, str]) -> dict[str, str | None]:
     """Map the hash of each bearer token to its profile.
 
     Raises:
@@ -234,29 +236,29 @@ def tokens_of(config: Config, environ: Mapping[str, str]) -> dict[str, str | Non
     return tokens
 
 
-def _health(house: Runtime) -> dict[str, Any]:
-    servers = [] if house.servers is None else house.servers.status()
+def _health(runtime: Runtime) -> dict[str, Any]:
+    servers = [] if runtime.servers is None else runtime.servers.status()
     is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
     told = [{name: value for name, value in asdict(each).items() if value is not None} for each in servers]
-    return {"status": "failing" if is_failing else "ok", "tools": len(house.registry), "servers": told}
+    return {"status": "failing" if is_failing else "ok", "tools": len(runtime.registry), "servers": told}
 
 
-def _announce(house: Runtime, where: Where, address: str, *, has_token: bool) -> None:
+def _announce(runtime: Runtime, where: ConfigOptions, address: str, *, has_token: bool) -> None:
     out = Output(sys.stderr)
-    own, chosen = _own_command(), _chosen(where)
+    own, chosen = _own_command(), _config_arguments(where)
     # A client starts the command in another folder, where it would not find this configuration.
-    named = [] if where.config is not None or house.config.file is None else ["--config", str(house.config.file)]
+    named = [] if where.config is not None or runtime.config.file is None else ["--config", str(runtime.config.file)]
     entry: dict[str, Any] = {"type": "http", "url": address}
     if has_token:
         entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
-    names = [] if house.servers is None else [each.name for each in house.servers.status()]
-    count = len(house.registry)
+    names = [] if runtime.servers is None else [each.name for each in runtime.servers.status()]
+    count = len(runtime.registry)
     own_tools = [f"{count} tool{'' if count == 1 else 's'}"] if count or not names else []
     theirs = [f"the tools of {' and '.join(names)}"] if names else []
     served = " and ".join([*own_tools, *theirs])
-    out.line(f"{out.styled('Spindle serves', 'bold')} {served} at {out.styled(address, 'cyan')}")
+    out.line(f"{out.style('Spindle serves', 'bold')} {served} at {out.style(address, 'cyan')}")
     if not has_token:
-        out.line(out.styled("No token is configured: every program on this machine may call these tools.", "dim"))
+        out.line(out.style("No token is configured: every program on this machine may call these tools.", "dim"))
     out.line()
     out.line("For your MCP client's configuration:")
     out.line(f"  {_json.dumps({'mcpServers': {'spindle': entry}})}")
@@ -265,16 +267,16 @@ def _announce(house: Runtime, where: Where, address: str, *, has_token: bool) ->
     out.line(f"  {_json.dumps({'mcpServers': {'spindle': started}})}")
     out.line()
     typed = shlex.join(["spindle" if shutil.which("spindle") == own else os.path.relpath(own), *chosen])
-    first = "call calculate expression=6*7" if "calculate" in house.registry else "list"
-    out.line(f"Try, in another terminal:  {out.styled(f'{typed} {first}', 'cyan')}")
-    out.line(out.styled("Ctrl-C stops the server after running calls have finished.", "dim"))
+    first = "call calculate expression=6*7" if "calculate" in runtime.registry else "list"
+    out.line(f"Try, in another terminal:  {out.style(f'{typed} {first}', 'cyan')}")
+    out.line(out.style("Ctrl-C stops the server after running calls have finished.", "dim"))
     sys.stderr.flush()
 
 
-def _tell_stopping(running_calls: int, seconds: float) -> None:
+def _print_stopping(running_calls: int, seconds: float) -> None:
     if running_calls:
         calls = "1 running call" if running_calls == 1 else f"{running_calls} running calls"
-        complain(f"stopping; waiting up to {seconds:g} s for {calls}", "press Ctrl-C again to stop now")
+        print_message(f"stopping; waiting up to {seconds:g} s for {calls}", "press Ctrl-C again to stop now")
 
 
 def _own_command() -> str:
@@ -283,7 +285,7 @@ def _own_command() -> str:
     return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
 
 
-def _chosen(where: Where) -> list[str]:
+def _config_arguments(where: ConfigOptions) -> list[str]:
     """Return the options that select the same configuration in another command."""
     options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
     options.append(("--state", where.state))

@@ -6,15 +6,23 @@ import anyio
 from cyclopts import Parameter
 
 from spindle.capabilities.declare import CAPABILITY_NAMES
-from spindle.cli.arguments import parameters, types_of
+from spindle.cli.arguments import get_types, parameters
 from spindle.cli.commands.completion import tool_names
-from spindle.cli.commands.list import Listed, facts_of, flags_of, look_at, source_of
+from spindle.cli.commands.list import ListedTool, format_flags, get_source, load_tools, tool_to_json
 from spindle.cli.main import OK
-from spindle.cli.options import DEFAULT_LOCATION, NAMES_THEM, Json, ProfileName, Where, only_servers_of, unknown
-from spindle.cli.output import Branch, Output, wrapped
-from spindle.cli.runtime import filter_of
+from spindle.cli.options import (
+    DEFAULT_CONFIG_OPTIONS,
+    TOOL_NAMES_HINT,
+    ConfigOptions,
+    Json,
+    ProfileName,
+    build_unknown_error,
+    restrict_servers,
+)
+from spindle.cli.output import Branch, Output, wrap_lines
+from spindle.cli.runtime import build_filter
 from spindle.tools.entry import Entry
-from spindle.tools.filters import refusal
+from spindle.tools.filters import find_refusal
 
 
 def show_tool(
@@ -23,19 +31,19 @@ def show_tool(
     *,
     profile: ProfileName = None,
     json: Json = False,
-    where: Where = DEFAULT_LOCATION,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Show the description, parameters and requirements of a tool, and an example call."""
     config = where.load_for_tools()
-    allowed = filter_of(config, profile)
-    found = {each.entry.tool.name: each for each in anyio.run(look_at, only_servers_of(config, name))}
+    allowed = build_filter(config, profile)
+    found = {each.entry.tool.name: each for each in anyio.run(load_tools, restrict_servers(config, name))}
     listed = found.get(name)
     if listed is None:
-        raise unknown("tool", name, found, NAMES_THEM)
+        raise build_unknown_error("tool", name, found, TOOL_NAMES_HINT)
     out, entry = Output(), listed.entry
-    refused = refusal(entry, allowed)
+    refused = find_refusal(entry, allowed)
     if json:
-        facts = facts_of(listed) | {
+        facts = tool_to_json(listed) | {
             "input_schema": entry.tool.describe()["input_schema"],
             "fingerprint": entry.tool.fingerprint,
             "capabilities": _needs(entry),
@@ -47,16 +55,16 @@ def show_tool(
     _print(out, listed)
     if refused is not None:
         out.line()
-        out.line(out.styled(f"This profile may not use this tool ({refused.rule}).", "yellow"))
+        out.line(out.style(f"This profile may not use this tool ({refused.rule}).", "yellow"))
     return OK
 
 
-def _print(out: Output, listed: Listed) -> None:
+def _print(out: Output, listed: ListedTool) -> None:
     entry, tool = listed.entry, listed.entry.tool
-    parts = [(tool.name, "bold"), (source_of(entry), "dim"), (flags_of(listed), "yellow")]
-    out.line("  ".join(out.styled(text, style) for text, style in parts).rstrip())
+    parts = [(tool.name, "bold"), (get_source(entry), "dim"), (format_flags(listed), "yellow")]
+    out.line("  ".join(out.style(text, style) for text, style in parts).rstrip())
     out.line()
-    out.text(wrapped(tool.description.strip(), out.width))
+    out.text(wrap_lines(tool.description.strip(), out.width))
     out.line()
     schema = tool.describe()["input_schema"]
     takes = parameters(schema)
@@ -65,12 +73,12 @@ def _print(out: Output, listed: Listed) -> None:
     if facts:
         out.tree("requirements and limits", facts)
     out.line()
-    out.line(out.styled(f"spindle call {tool.name} {_example(schema)}".rstrip(), "cyan"))
+    out.line(out.style(f"spindle call {tool.name} {_example(schema)}".rstrip(), "cyan"))
 
 
 def _facts(entry: Entry) -> list[Branch]:
     tool = entry.tool
-    needs = [f"{name}: {_granted(need)}" for name, need in _needs(entry).items()]
+    needs = [f"{name}: {_format_need(need)}" for name, need in _needs(entry).items()]
     limits = [
         f"times out after {tool.timeout_seconds:g} s" if tool.timeout_seconds else "",
         f"result limited to {tool.max_result_chars} characters" if tool.max_result_chars else "",
@@ -88,7 +96,7 @@ def _needs(entry: Entry) -> dict[str, Any]:
     return {name: need for name, need in found.items() if need is not None}
 
 
-def _granted(need: Any) -> str:
+def _format_need(need: Any) -> str:
     if isinstance(need, dict):
         ways = cast("dict[str, list[str]]", need).items()
         return ", ".join(f"{way} {' '.join(paths)}" for way, paths in ways if paths)
@@ -100,6 +108,6 @@ def _example(schema: dict[str, Any]) -> str:
     words = {"string": "…", "integer": "1", "number": "1", "boolean": "true", "array": "…"}
     pairs: list[str] = []
     for name in required:
-        kinds = types_of(schema.get("properties", {}).get(name), schema)
+        kinds = get_types(schema.get("properties", {}).get(name), schema)
         pairs.append(f"{name}={words[kinds[0]]}" if kinds and kinds[0] in words else f"{name}:='{{…}}'")
     return " ".join(pairs)

@@ -14,15 +14,15 @@ from spindle.artifacts.spool import Spool, SpoolEntry
 from spindle.cli.commands.completion import artifact_ids
 from spindle.cli.config.loader import Config
 from spindle.cli.main import NOT_FOUND, OK, USAGE
-from spindle.cli.options import DEFAULT_LOCATION, Json, Where, unknown
-from spindle.cli.output import Output, byte_size, complain, since
-from spindle.cli.runtime import spool_of
+from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error
+from spindle.cli.output import Output, format_age, format_bytes, print_message
+from spindle.cli.runtime import build_spool
 from spindle.errors import ArtifactQueryError, CommandError, UsageError
 
 
 async def list_entries(config: Config) -> list[SpoolEntry]:
     """Return the entries of the spool, newest first."""
-    return sorted(await spool_of(config).entries(), key=lambda entry: entry.created_at, reverse=True)
+    return sorted(await build_spool(config).entries(), key=lambda entry: entry.created_at, reverse=True)
 
 
 async def resolve_entry(config: Config, given: str) -> tuple[Spool, SpoolEntry | None, list[str]]:
@@ -31,7 +31,7 @@ async def resolve_entry(config: Config, given: str) -> tuple[Spool, SpoolEntry |
     Raises:
         UsageError: Several ids match.
     """
-    spool, entries = spool_of(config), await list_entries(config)
+    spool, entries = build_spool(config), await list_entries(config)
     exact = next((entry for entry in entries if entry.id == given), None)
     if exact is not None:
         return spool, exact, []
@@ -47,13 +47,13 @@ async def resolve_entry(config: Config, given: str) -> tuple[Spool, SpoolEntry |
 
 ArtifactId = Annotated[str, Parameter(help="An id from `spool list`, or its last part.", completer=artifact_ids)]
 Lines = Annotated[int, Parameter(name=("--lines", "-n"), help="Number of lines, 10 by default.")]
-Act = Callable[[Artifact, SpoolEntry, Output, IndexedReader], Awaitable[int]]
+ArtifactAction = Callable[[Artifact, SpoolEntry, Output, IndexedReader], Awaitable[int]]
 
 spool = App(name="spool", help="Read and remove large results stored in full.")
 
 
 @spool.command(name="list")
-def list_artifacts(*, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
+def list_artifacts(*, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
     """List the stored results, newest first."""
     config = where.load()
     entries, out = anyio.run(list_entries, config), Output()
@@ -61,15 +61,17 @@ def list_artifacts(*, json: Json = False, where: Where = DEFAULT_LOCATION) -> in
         total = sum(entry.byte_length for entry in entries)
         out.json({"artifacts": [_facts(entry) for entry in entries], "total_bytes": total})
     elif entries:
-        rows = [[since(entry.created_at, time.time()), byte_size(entry.byte_length), entry.id] for entry in entries]
+        rows = [
+            [format_age(entry.created_at, time.time()), format_bytes(entry.byte_length), entry.id] for entry in entries
+        ]
         out.table(["age", "size", "artifact"], rows, ["dim", "green", "cyan"])
     else:
-        complain("the spool is empty", _why_empty(config))
+        print_message("the spool is empty", _explain_empty(config))
     return OK
 
 
 @spool.command
-def show(id: ArtifactId, /, *, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
+def show(id: ArtifactId, /, *, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
     """Show the size, age and first lines of an artifact."""
 
     async def act(artifact: Artifact, entry: SpoolEntry, out: Output, _: IndexedReader) -> int:
@@ -77,25 +79,33 @@ def show(id: ArtifactId, /, *, json: Json = False, where: Where = DEFAULT_LOCATI
         if json:
             out.json(_facts(entry) | {"lines": lines, "tokens_estimate": tokens})
             return OK
-        size = f"{lines} lines, {byte_size(entry.byte_length)}, about {tokens} tokens"
-        out.tree(entry.id, [(size, ()), (f"stored {since(entry.created_at, time.time())} ago", ())])
+        size = f"{lines} lines, {format_bytes(entry.byte_length)}, about {tokens} tokens"
+        out.tree(entry.id, [(size, ()), (f"stored {format_age(entry.created_at, time.time())} ago", ())])
         for line in await artifact.head(10):
             out.contents(line)
         return OK
 
-    return _with(where, id, act)
+    return _run_on_artifact(where, id, act)
 
 
 @spool.command
-def head(id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
+def head(
+    id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS
+) -> int:
     """Print the first lines."""
-    return _with(where, id, lambda artifact, entry, out, _: _print(artifact.head(max(lines, 1)), entry, out, json=json))
+    return _run_on_artifact(
+        where, id, lambda artifact, entry, out, _: _print(artifact.head(max(lines, 1)), entry, out, json=json)
+    )
 
 
 @spool.command
-def tail(id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
+def tail(
+    id: ArtifactId, /, *, lines: Lines = 10, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS
+) -> int:
     """Print the last lines."""
-    return _with(where, id, lambda artifact, entry, out, _: _print(artifact.tail(max(lines, 1)), entry, out, json=json))
+    return _run_on_artifact(
+        where, id, lambda artifact, entry, out, _: _print(artifact.tail(max(lines, 1)), entry, out, json=json)
+    )
 
 
 @spool.command
@@ -106,7 +116,7 @@ def cat(
     start: Annotated[int | None, Parameter(help="The first line to print, counted from 0.")] = None,
     end: Annotated[int | None, Parameter(help="The line to stop before.")] = None,
     json: Json = False,
-    where: Where = DEFAULT_LOCATION,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Print the full artifact, byte for byte, or a range of lines."""
 
@@ -117,7 +127,7 @@ def cat(
             return OK
         return await _print(artifact.cat(start, end), entry, out, json=json)
 
-    return _with(where, id, act)
+    return _run_on_artifact(where, id, act)
 
 
 @spool.command
@@ -131,7 +141,7 @@ def grep(
     after: Annotated[int, Parameter(name=("--after", "-A"), help="Number of lines to print after each match.")] = 0,
     limit: Annotated[int | None, Parameter(help="Maximum number of matches.")] = None,
     json: Json = False,
-    where: Where = DEFAULT_LOCATION,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Print matching lines with their numbers; exit code 3 if no line matches."""
 
@@ -147,11 +157,11 @@ def grep(
             out.contents(f"{match.line}: {match.text}")
         return OK if found else NOT_FOUND
 
-    return _with(where, id, act)
+    return _run_on_artifact(where, id, act)
 
 
 @spool.command
-def rm(*ids: ArtifactId, json: Json = False, where: Where = DEFAULT_LOCATION) -> int:
+def rm(*ids: ArtifactId, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
     """Remove artifacts."""
     if not ids:
         hint = "`spindle spool list` shows the ids; `spindle spool gc` removes old artifacts"
@@ -162,7 +172,7 @@ def rm(*ids: ArtifactId, json: Json = False, where: Where = DEFAULT_LOCATION) ->
         for given in ids:
             spool, entry, known = await resolve_entry(config, given)
             if entry is None:
-                raise unknown("artifact", given, known, "`spindle spool list` shows all ids")
+                raise build_unknown_error("artifact", given, known, "`spindle spool list` shows all ids")
             if await spool.delete(entry.id):
                 removed.append(entry.id)
         out = Output()
@@ -178,7 +188,7 @@ def gc(
     max_bytes: Annotated[int | None, Parameter(help="Total bytes to keep; the configured limit by default.")] = None,
     max_age_days: Annotated[float | None, Parameter(help="Maximum age in days; the configured age by default.")] = None,
     json: Json = False,
-    where: Where = DEFAULT_LOCATION,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Remove artifacts that are too old, then the oldest ones until the rest fits the size limit."""
     config = where.load()
@@ -187,20 +197,20 @@ def gc(
 
     async def prune() -> int:
         seconds = None if days is None else days * 86_400
-        return await spool_of(config).prune(max_bytes=most, max_age_seconds=seconds)
+        return await build_spool(config).prune(max_bytes=most, max_age_seconds=seconds)
 
     removed, out = anyio.run(prune), Output()
     out.json({"removed": removed}) if json else out.line(f"removed {removed}")
     return OK
 
 
-def _with(where: Where, id: str, act: Act) -> int:
+def _run_on_artifact(where: ConfigOptions, id: str, act: ArtifactAction) -> int:
     async def find(config: Config) -> int:
         spool, entry, known = await resolve_entry(config, id)
         reader = None if entry is None else await spool.read(entry.id)
         if entry is None or reader is None:
-            raise unknown(
-                "artifact", id, known, _why_empty(config) if not known else "`spindle spool list` shows all ids"
+            raise build_unknown_error(
+                "artifact", id, known, _explain_empty(config) if not known else "`spindle spool list` shows all ids"
             )
         return await act(Artifact(reader), entry, Output(), reader)
 
@@ -225,7 +235,7 @@ def _facts(entry: SpoolEntry) -> dict[str, Any]:
     }
 
 
-def _why_empty(config: Config) -> str:
+def _explain_empty(config: Config) -> str:
     if config.spool is None:
         return "this configuration stores results in memory, so they are lost when the process exits"
     return f"results over the budget are stored in {config.spool}"

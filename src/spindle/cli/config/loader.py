@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from pydantic import ValidationError
 
-from spindle.cli.config.problems import Source, all_of, explained
+from spindle.cli.config.problems import SourceFile, build_error, explain_validation_error
 from spindle.cli.config.schema import (
     MEMORY,
     ConfigFile,
@@ -24,7 +24,7 @@ from spindle.cli.config.schema import (
     ToolsSection,
     looks_like_secret,
 )
-from spindle.cli.config.sources import Imported, expand, expand_path, find_config, read_mcp_json, state_home
+from spindle.cli.config.sources import ImportedServers, expand, expand_path, find_config, read_mcp_json, state_home
 from spindle.errors import InvalidConfigError
 
 MAX_FILE_BYTES = 1 << 20
@@ -62,9 +62,9 @@ class Config:
     server: ServerSection = field(default_factory=ServerSection.model_construct)
     notes: tuple[str, ...] = ()
     """Warnings about imported files."""
-    left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
     """Why servers of an imported desktop-client file were skipped."""
-    source: Source | None = field(default=None, repr=False)
+    source: SourceFile | None = field(default=None, repr=False)
 
     def error(self, key: Sequence[str], what: str) -> InvalidConfigError:
         """Build the error for one key, with file and line if the configuration was read from a file."""
@@ -90,20 +90,20 @@ def load_config(
     env = os.environ if environ is None else environ
     path = find_config(config, cwd=here, environ=env)
     source, file = (None, _defaults()) if path is None else _read(path)
-    reading = _Reading(source=source, base=here if path is None else path.parent, environ=env)
-    imported = [reading.path(("mcp", "import"), each) for each in file.mcp.imports]
+    reading = _ConfigBuilder(source=source, base=here if path is None else path.parent, environ=env)
+    imported = [reading.resolve_path(("mcp", "import"), each) for each in file.mcp.imports]
     imported += [(here / each.expanduser()).absolute() for each in mcp_configs]
     foreign = [read_mcp_json(each) for each in imported]
-    servers, left_out = reading.servers(file, foreign)
-    read = reading.config(path, file, state, servers)
-    return replace(read, notes=tuple(note for each in foreign for note in each.notes), left_out=left_out)
+    servers, left_out = reading.merge_servers(file, foreign)
+    read = reading.build(path, file, state, servers)
+    return replace(read, notes=tuple(note for each in foreign for note in each.notes), skipped=left_out)
 
 
 def _defaults() -> ConfigFile:
     return ConfigFile.model_construct(tools=ToolsSection.model_construct(kit=True))
 
 
-def _read(path: Path) -> tuple[Source, ConfigFile]:
+def _read(path: Path) -> tuple[SourceFile, ConfigFile]:
     try:
         with path.open("rb") as opened:
             data = opened.read(MAX_FILE_BYTES + 1)
@@ -115,27 +115,29 @@ def _read(path: Path) -> tuple[Source, ConfigFile]:
         raise InvalidConfigError(
             f"{path}: is larger than {MAX_FILE_BYTES} bytes; is it the right file?", path=str(path)
         )
-    source = Source(path=path, text=text)
+    source = SourceFile(path=path, text=text)
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidConfigError(f"{path}: invalid TOML: {error}", path=str(path)) from error
-    literal = _literal_secret(content)
+    literal = _find_literal_secret(content)
     if literal is not None:
         raise source.error(literal, f"looks like a credential, which must not be stored in this file; {_HINT}")
     try:
         return source, ConfigFile.model_validate(content)
     except ValidationError as error:
-        raise all_of(explained(error, ConfigFile), source) from None  # the cause would expose the values
+        raise build_error(
+            explain_validation_error(error, ConfigFile), source
+        ) from None  # the cause would expose the values
 
 
-def _literal_secret(value: object, key: tuple[str, ...] = ()) -> tuple[str, ...] | None:
+def _find_literal_secret(value: object, key: tuple[str, ...] = ()) -> tuple[str, ...] | None:
     """Return the key of the first literal credential, or `None`."""
     if isinstance(value, dict):
         parts = cast("dict[str, object]", value).items()
-        return next((found for name, part in parts if (found := _literal_secret(part, (*key, name)))), None)
+        return next((found for name, part in parts if (found := _find_literal_secret(part, (*key, name)))), None)
     if isinstance(value, list):
-        return next((found for part in cast("list[object]", value) if (found := _literal_secret(part, key))), None)
+        return next((found for part in cast("list[object]", value) if (found := _find_literal_secret(part, key))), None)
     if not isinstance(value, str) or key[-1:] == ("token_sha256",):
         return None
     # Key names are a useful signal only for values sent to a server; elsewhere they cause false positives.
@@ -144,36 +146,36 @@ def _literal_secret(value: object, key: tuple[str, ...] = ()) -> tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Reading:
+class _ConfigBuilder:
     """Builder of a `Config` from a validated file."""
 
-    source: Source | None
+    source: SourceFile | None
     base: Path
     environ: Mapping[str, str]
 
-    def path(self, key: tuple[str, ...], text: str) -> Path:
+    def resolve_path(self, key: tuple[str, ...], text: str) -> Path:
         try:
             return expand_path(text, self.base, self.environ)
         except (InvalidConfigError, RuntimeError) as error:
             raise self._error(key, str(error)) from None
 
-    def config(
-        self, path: Path | None, file: ConfigFile, state: Path | None, servers: dict[str, ServerEntry]
-    ) -> Config:
+    def build(self, path: Path | None, file: ConfigFile, state: Path | None, servers: dict[str, ServerEntry]) -> Config:
         place = self._state(file.spindle, state)
         reach = file.reach
         spool, journal = file.spool.path, file.journal.path
-        secrets_file = None if reach.secrets_file is None else self.path(("reach", "secrets_file"), reach.secrets_file)
+        secrets_file = (
+            None if reach.secrets_file is None else self.resolve_path(("reach", "secrets_file"), reach.secrets_file)
+        )
         return Config(
             file=path,
             source=self.source,
             state=place,
-            root=place / "workspace" if reach.root is None else self.path(("reach", "root"), reach.root),
+            root=place / "workspace" if reach.root is None else self.resolve_path(("reach", "root"), reach.root),
             spool=str(place / "spool") if spool is None else self._spool(spool),
-            journal=self._place(("journal", "path"), journal, place / "journal.sqlite"),
+            journal=self._resolve_file(("journal", "path"), journal, place / "journal.sqlite"),
             storage=place / "storage.sqlite",
             tools=file.tools,
-            python_path=tuple(self.path(("tools", "python_path"), each) for each in file.tools.python_path),
+            python_path=tuple(self.resolve_path(("tools", "python_path"), each) for each in file.tools.python_path),
             limits=file.limits,
             retention=file.spool,
             reach=reach,
@@ -184,7 +186,9 @@ class _Reading:
             server=file.server,
         )
 
-    def servers(self, file: ConfigFile, imported: Sequence[Imported]) -> tuple[dict[str, ServerEntry], tuple[str, ...]]:
+    def merge_servers(
+        self, file: ConfigFile, imported: Sequence[ImportedServers]
+    ) -> tuple[dict[str, ServerEntry], tuple[str, ...]]:
         """Merge the servers of this file with those of imported files.
 
         Return the servers by name and why servers of imported files were skipped.
@@ -193,46 +197,46 @@ class _Reading:
             InvalidConfigError: A server is invalid, or two servers have the same name.
         """
         found = {
-            name: self._expanded(("mcp", "servers", name), entry, self.base, self._error)
+            name: self._expand_entry(("mcp", "servers", name), entry, self.base, self._error)
             for name, entry in file.mcp.servers.items()
         }
         left_out: list[str] = []
         for each in imported:
-            left_out += each.left_out
+            left_out += each.skipped
             for name, given in each.servers.items():
                 key = (each.table, name)
                 if name in found:
                     raise each.source.error(key, "a server with this name is already configured; rename one of them")
                 entry = _entry(each.source, key, name, given)
                 try:
-                    found[name] = self._expanded(key, entry, each.source.path.parent, each.source.error)
+                    found[name] = self._expand_entry(key, entry, each.source.path.parent, each.source.error)
                 except InvalidConfigError as problem:
                     # The client may resolve variables that we cannot; its other servers stay usable.
                     found[name] = entry.model_copy(update={"enabled": False})
                     left_out.append(f"{problem}; the server is skipped")
         return found, tuple(left_out)
 
-    def _expanded(self, key: tuple[str, ...], entry: ServerEntry, base: Path, error: MakeError) -> ServerEntry:
+    def _expand_entry(self, key: tuple[str, ...], entry: ServerEntry, base: Path, error: MakeError) -> ServerEntry:
         if not entry.enabled:
             return entry  # its variables may be unset
         changed: dict[str, Any] = {}
         for name in _EXPANDED:
             try:
-                changed[name] = self._filled_in(getattr(entry, name))
+                changed[name] = self._expand_value(getattr(entry, name))
             except InvalidConfigError as problem:
                 raise error((*key, name), str(problem)) from None
         if entry.cwd is not None:
             changed["cwd"] = os.path.normpath(base / Path(changed["cwd"]).expanduser())
         return entry.model_copy(update=changed)
 
-    def _filled_in(self, value: Any) -> Any:
+    def _expand_value(self, value: Any) -> Any:
         match value:
             case str():
                 return expand(value, self.environ)
             case tuple():
-                return tuple(self._filled_in(part) for part in cast("tuple[Any, ...]", value))
+                return tuple(self._expand_value(part) for part in cast("tuple[Any, ...]", value))
             case dict():
-                return {name: self._filled_in(part) for name, part in cast("dict[str, Any]", value).items()}
+                return {name: self._expand_value(part) for name, part in cast("dict[str, Any]", value).items()}
             case _:
                 return value
 
@@ -242,17 +246,21 @@ class _Reading:
         named = self.environ.get("SPINDLE_STATE")
         if named:
             return Path(named).expanduser().absolute()
-        return state_home(self.environ) if section.state is None else self.path(("spindle", "state"), section.state)
+        return (
+            state_home(self.environ)
+            if section.state is None
+            else self.resolve_path(("spindle", "state"), section.state)
+        )
 
-    def _place(self, key: tuple[str, ...], given: str | None, otherwise: Path) -> Path | None:
+    def _resolve_file(self, key: tuple[str, ...], given: str | None, otherwise: Path) -> Path | None:
         if given is None:
             return otherwise
-        return None if given == MEMORY else self.path(key, given)
+        return None if given == MEMORY else self.resolve_path(key, given)
 
     def _spool(self, given: str) -> str | None:
         if given == MEMORY:
             return None
-        return given if "://" in given else str(self.path(("spool", "path"), given))
+        return given if "://" in given else str(self.resolve_path(("spool", "path"), given))
 
     def _error(self, key: tuple[str, ...], what: str) -> InvalidConfigError:
         if self.source is None:
@@ -260,7 +268,7 @@ class _Reading:
         return self.source.error(key, what)
 
 
-def _entry(source: Source, key: tuple[str, ...], name: str, given: Mapping[str, Any]) -> ServerEntry:
+def _entry(source: SourceFile, key: tuple[str, ...], name: str, given: Mapping[str, Any]) -> ServerEntry:
     class One(Section):
         """Schema that validates one entry of an imported file."""
 
@@ -269,5 +277,5 @@ def _entry(source: Source, key: tuple[str, ...], name: str, given: Mapping[str, 
     try:
         return One.model_validate({"servers": {name: given}}).servers[name]
     except ValidationError as error:
-        problems = [((*key, *where[2:]), what) for where, what in explained(error, One)]
-        raise all_of(problems, source) from None
+        problems = [((*key, *where[2:]), what) for where, what in explain_validation_error(error, One)]
+        raise build_error(problems, source) from None

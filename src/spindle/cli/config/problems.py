@@ -28,7 +28,7 @@ def line_in_toml(text: str, key: Sequence[str]) -> int | None:
             here = (*table, *_parts(found[1]))
         else:
             continue
-        depth = _shared(here, key)
+        depth = _common_prefix_length(here, key)
         if depth > best_depth and (depth == len(key) or depth == len(here)):
             best, best_depth = number, depth
     return best
@@ -49,11 +49,11 @@ def _parts(written: str) -> tuple[str, ...]:
     return tuple(part[1:-1] if part[0] in "\"'" else part for part in _PART.findall(written))
 
 
-def _shared(here: Sequence[str], key: Sequence[str]) -> int:
+def _common_prefix_length(here: Sequence[str], key: Sequence[str]) -> int:
     return next((i for i, (a, b) in enumerate(zip(here, key, strict=False)) if a != b), min(len(here), len(key)))
 
 
-_PYDANTICS_OWN = re.compile(r"\[key\]|bool|tuple\[.*|function-[a-z]+\[.*|constrained-\w+")
+_PYDANTIC_PARTS = re.compile(r"\[key\]|bool|tuple\[.*|function-[a-z]+\[.*|constrained-\w+")
 _WORDS = {
     "a valid tuple": "a list in square brackets",
     "a valid string": "text in quotes",
@@ -62,12 +62,12 @@ _WORDS = {
     "a valid boolean": "true or false",
     "a valid dictionary": "a table",
 }
-_QUIET = {"env", "headers", "token", "secrets", "token_sha256"}
+_UNQUOTED_KEYS = {"env", "headers", "token", "secrets", "token_sha256"}
 """Values under these keys are never quoted in messages: they may be credentials."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class SourceFile:
     """The path and text of a configuration file, used to locate problems."""
 
     path: Path
@@ -86,24 +86,24 @@ class Source:
         return InvalidConfigError(line, path=str(self.path), field=".".join(key) or None, problems=(line,))
 
 
-def all_of(problems: Sequence[tuple[tuple[str, ...], str]], source: Source) -> InvalidConfigError:
+def build_error(problems: Sequence[tuple[tuple[str, ...], str]], source: SourceFile) -> InvalidConfigError:
     """Build one error for all problems of a file."""
     lines = [source.problem(key, what) for key, what in problems]
     field = ".".join(problems[0][0]) or None
     return InvalidConfigError("\n".join(lines), path=str(source.path), field=field, problems=lines)
 
 
-def explained(error: ValidationError, schema: type[BaseModel]) -> list[tuple[tuple[str, ...], str]]:
+def explain_validation_error(error: ValidationError, schema: type[BaseModel]) -> list[tuple[tuple[str, ...], str]]:
     """Return each problem of a validation error with its key, without pydantic's wording."""
     found: dict[tuple[str, ...], str] = {}
     for detail in error.errors(include_url=False):
-        key = _key_of(detail["loc"])
-        what = _what(cast("dict[str, Any]", detail), key, schema)
-        found[key] = what if key not in found else _either(found[key], what)
+        key = _to_file_key(detail["loc"])
+        what = _describe_problem(cast("dict[str, Any]", detail), key, schema)
+        found[key] = what if key not in found else _merge_alternatives(found[key], what)
     return list(found.items())
 
 
-def _either(first: str, second: str) -> str:
+def _merge_alternatives(first: str, second: str) -> str:
     """Merge two messages about one key: pydantic reports each member of a union separately."""
     wanted, _, given = first.partition(", got ")
     other = second.partition(", got ")[0].removeprefix("expected ")
@@ -111,16 +111,16 @@ def _either(first: str, second: str) -> str:
     return f"{wanted} or {other}{', got ' if given else ''}{given}" if is_alike else first
 
 
-def _key_of(location: tuple[int | str, ...]) -> tuple[str, ...]:
+def _to_file_key(location: tuple[int | str, ...]) -> tuple[str, ...]:
     """Return the key as written in the file, without the union members and `[key]` parts that pydantic adds."""
     parts = [str(part) for part in location if not isinstance(part, int)]
-    return tuple(part for part in parts if not _PYDANTICS_OWN.fullmatch(part))
+    return tuple(part for part in parts if not _PYDANTIC_PARTS.fullmatch(part))
 
 
-def _what(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel]) -> str:
+def _describe_problem(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel]) -> str:
     kind, given = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        return f"unknown key{_nearest(key, schema)}"
+        return f"unknown key{_suggest_key(key, schema)}"
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     if kind == "string_pattern_mismatch":
@@ -130,7 +130,7 @@ def _what(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel])
         expected = told.replace("Input should be", "expected")
         for theirs, ours in _WORDS.items():
             expected = expected.replace(theirs, ours)
-    shown = "" if _QUIET & set(key) or isinstance(given, dict | list) else f", got {given!r:.60}"
+    shown = "" if _UNQUOTED_KEYS & set(key) or isinstance(given, dict | list) else f", got {given!r:.60}"
     return f"{expected[:1].lower()}{expected[1:]}{shown}"
 
 
@@ -150,7 +150,7 @@ def _expected(key: tuple[str, ...]) -> str:
     return _PATTERNS.get(key[-1] if key else "", "expected a name of letters, digits, '-', '_' and '.'")
 
 
-def _nearest(key: tuple[str, ...], schema: type[BaseModel]) -> str:
+def _suggest_key(key: tuple[str, ...], schema: type[BaseModel]) -> str:
     known = _keys_at(key[:-1], schema)
     near = difflib.get_close_matches(key[-1], known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"

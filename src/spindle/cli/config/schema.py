@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 Text = Annotated[str, StringConstraints(min_length=1)]
 Texts = Annotated[tuple[Text, ...], Field(strict=False)]
 Table = dict[str, str]
-Spot = Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")]
+ObjectPath = Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -115,7 +115,7 @@ class ServerEntry(Section):
     trusted: bool = False
 
     @model_validator(mode="after")
-    def _one_way_in(self) -> Self:
+    def _check_transport(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("expected either command, for a local server, or url, for a remote one")
         ours = {
@@ -149,7 +149,7 @@ class ProfileEntry(Section):
     token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
 
     @model_validator(mode="after")
-    def _one_token(self) -> Self:
+    def _check_token(self) -> Self:
         if self.token_env is not None and self.token_sha256 is not None:
             raise ValueError("expected token_env or token_sha256, not both")
         return self
@@ -169,7 +169,7 @@ class ServerSection(Section):
     """Whether results are fenced as untrusted content."""
     name: Text = "spindle"
     """The server name sent to clients."""
-    offers: Spot | None = None
+    offers: ObjectPath | None = None
     """`package.module:name` of a server of the official SDK; its prompts and resources are served with the tools."""
     instructions: Text | None = None
     """Instructions sent to clients for their models."""
@@ -210,7 +210,7 @@ TOKEN = re.compile(
 )
 """Formats that only credentials have."""
 
-_TELLING_NAME = re.compile(
+_SECRET_NAME = re.compile(
     r"(^|[_\W])(api[_-]?key|access[_-]?key|token|secret|password|passwd|authorization|cookie|credential)s?($|[_\W])",
     re.IGNORECASE,
 )
@@ -221,4 +221,4 @@ def looks_like_secret(name: str, value: str) -> bool:
     if TOKEN.search(value):
         return True
     plain = re.sub(r"\$\{[^}]*\}", "", value).removeprefix("Bearer").removeprefix("Basic").strip()
-    return bool(plain) and len(plain) >= 8 and bool(_TELLING_NAME.search(name))
+    return bool(plain) and len(plain) >= 8 and bool(_SECRET_NAME.search(name))

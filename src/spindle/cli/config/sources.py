@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from spindle.cli.config.problems import Source
+from spindle.cli.config.problems import SourceFile
 from spindle.cli.config.schema import looks_like_secret
 from spindle.errors import InvalidConfigError
 
@@ -70,45 +70,45 @@ def _check_owner(path: Path) -> None:
         raise InvalidConfigError(f"{path}: found, but {why}; pass it with --config if you trust it", path=str(path))
 
 
-_OURS = ("command", "args", "env", "cwd", "url", "headers")
-_UNDERSTOOD = {*_OURS, "type", "transport", "disabled", "enabled", "name", "description", "serverUrl", "httpUrl"}
+_COPIED_KEYS = ("command", "args", "env", "cwd", "url", "headers")
+_KNOWN_KEYS = {*_COPIED_KEYS, "type", "transport", "disabled", "enabled", "name", "description", "serverUrl", "httpUrl"}
 _TRANSPORTS = {"stdio", "http", "streamable-http", "streamableHttp", "streamable_http"}
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Imported:
+class ImportedServers:
     """The servers of one imported file, converted to entries of a `spindle.toml`."""
 
-    source: Source
+    source: SourceFile
     table: str
     """The key of the servers in the file."""
     servers: Mapping[str, dict[str, Any]]
     notes: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
     """Why servers were skipped, one line each."""
 
 
-def read_mcp_json(path: Path) -> Imported:
+def read_mcp_json(path: Path) -> ImportedServers:
     """Read the servers of a desktop client's file; other keys and unsupported transports are skipped.
 
     Raises:
         InvalidConfigError: The file cannot be read, is not JSON, or has no servers.
     """
     try:
-        source = Source(path=path, text=path.read_text(encoding="utf-8-sig"))
+        source = SourceFile(path=path, text=path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InvalidConfigError(f"{path}: cannot read the file: {why}", path=str(path)) from error
-    content = _parsed(source)
+    content = _parse_lenient_json(source)
     for table in ("mcpServers", "servers"):
         if isinstance(content, dict) and isinstance(servers := cast("Any", content).get(table), dict):
-            return _imported(source, table, cast("dict[str, Any]", servers))
+            return _convert_servers(source, table, cast("dict[str, Any]", servers))
     raise source.error((), 'expected {"mcpServers": {…}} or {"servers": {…}}; is it the right file?')
 
 
-def _parsed(source: Source) -> Any:
+def _parse_lenient_json(source: SourceFile) -> Any:
     # Some clients accept comments and trailing commas.
     plain = _TRAILING.sub(lambda it: it[1] or "", _COMMENT.sub(lambda it: it[1] or _blank(it[0]), source.text))
     try:
@@ -125,7 +125,7 @@ def _blank(comment: str) -> str:
     return "\n" * comment.count("\n")  # to preserve line numbers
 
 
-def _imported(source: Source, table: str, servers: dict[str, Any]) -> Imported:
+def _convert_servers(source: SourceFile, table: str, servers: dict[str, Any]) -> ImportedServers:
     notes: list[str] = []
     left_out: list[str] = []
     found: dict[str, dict[str, Any]] = {}
@@ -142,11 +142,11 @@ def _imported(source: Source, table: str, servers: dict[str, Any]) -> Imported:
             continue
         found[name] = _entry(entry) | ({"enabled": False} if is_off else {})
         notes += [source.problem((table, name), note) for note in _notes(entry)]
-    return Imported(source=source, table=table, servers=found, notes=tuple(notes), left_out=tuple(left_out))
+    return ImportedServers(source=source, table=table, servers=found, notes=tuple(notes), skipped=tuple(left_out))
 
 
 def _entry(given: Mapping[str, Any]) -> dict[str, Any]:
-    entry = {name: given[name] for name in _OURS if given.get(name) is not None}
+    entry = {name: given[name] for name in _COPIED_KEYS if given.get(name) is not None}
     for other in ("serverUrl", "httpUrl"):
         if other in given:
             entry.setdefault("url", given[other])
@@ -154,7 +154,7 @@ def _entry(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _notes(given: Mapping[str, Any]) -> list[str]:
-    notes = [f"{name} is ignored: unknown key" for name in given if name not in _UNDERSTOOD]
+    notes = [f"{name} is ignored: unknown key" for name in given if name not in _KNOWN_KEYS]
     for table in ("env", "headers"):
         values = given.get(table)
         if isinstance(values, dict):
@@ -189,9 +189,9 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
     pieces: list[str] = []
     place = 0
     for found in _VARIABLE.finditer(text):
-        pieces += [_plain(text[place : found.start()]), value_of(found)]
+        pieces += [_check_plain_text(text[place : found.start()]), value_of(found)]
         place = found.end()
-    return "".join([*pieces, _plain(text[place:])])
+    return "".join([*pieces, _check_plain_text(text[place:])])
 
 
 def expand_path(text: str, base: Path, environ: Mapping[str, str]) -> Path:
@@ -199,7 +199,7 @@ def expand_path(text: str, base: Path, environ: Mapping[str, str]) -> Path:
     return Path(os.path.normpath(base / Path(expand(text, environ)).expanduser()))
 
 
-def _plain(text: str) -> str:
+def _check_plain_text(text: str) -> str:
     if (wrong := _ANY.search(text)) is not None:
         raise InvalidConfigError(f"invalid variable reference {wrong[0]}; write ${{NAME}} or ${{NAME:-default}}")
     return text

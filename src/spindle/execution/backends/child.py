@@ -39,13 +39,13 @@ def fork(child: Callable[[], NoReturn]) -> int:
         try:
             pid = os.fork()
             if pid == 0:
-                _be(child)
+                _run_child(child)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return pid
 
 
-def _be(child: Callable[[], NoReturn]) -> NoReturn:
+def _run_child(child: Callable[[], NoReturn]) -> NoReturn:
     try:
         # The child's copy of the lock is held by a thread that does not exist here.
         _forking.release()
@@ -69,21 +69,21 @@ def _without_fork_warning() -> Generator[None]:
         yield
 
 
-def settle_in(parent_pid: int) -> None:
+def isolate(parent_pid: int) -> None:
     """Isolate a forked child from its parent: new session, default signals, empty stdin, no sockets."""
     os.setsid()
-    _die_with(parent_pid)
+    _set_parent_death_signal(parent_pid)
     _reset_signals()
     # Objects of the parent must not be finalised here: that could delete its temporary files.
     gc.freeze()
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - open until the process exits
-    _let_go_of_sockets(null)
+    _replace_sockets(null)
     os.close(null)
 
 
-def _die_with(parent_pid: int) -> None:
+def _set_parent_death_signal(parent_pid: int) -> None:
     """Ask the kernel to kill this process when its parent dies; Linux only."""
     if _prctl is None:
         return
@@ -102,7 +102,7 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _let_go_of_sockets(null: int) -> None:
+def _replace_sockets(null: int) -> None:
     """Replace the parent's sockets by /dev/null: a copy would keep its connections open or could write to them.
 
     The descriptors stay in use, so that objects which still refer to them cannot close a file opened later.
@@ -124,7 +124,7 @@ def flush_output() -> None:
 
 
 @contextmanager
-def address_space(max_memory_bytes: int | None) -> Generator[None]:
+def limit_address_space(max_memory_bytes: int | None) -> Generator[None]:
     """Limit further memory to `max_memory_bytes` on top of the current usage; beyond it `MemoryError` is raised."""
     if max_memory_bytes is None:
         yield
@@ -175,12 +175,12 @@ class Failure:
     """The exception itself, if it pickles."""
 
 
-def frame(kind: Kind, payload: bytes) -> bytes:
+def encode_frame(kind: Kind, payload: bytes) -> bytes:
     """Encode a frame."""
     return _HEADER.pack(kind, len(payload)) + payload
 
 
-class FrameReader:
+class FrameDecoder:
     """Incremental decoder of frames."""
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class FrameReader:
             yield kind, payload
 
 
-def text_of(error: BaseException) -> str:
+def get_message(error: BaseException) -> str:
     """Return an exception's message, or a fallback if its `__str__` raises."""
     try:
         return str(error)
@@ -215,14 +215,14 @@ def text_of(error: BaseException) -> str:
         return "(its message cannot be shown)"
 
 
-def steering_failure(error: BaseException) -> HandlerFailedError:
+def wrap_control_exception(error: BaseException) -> HandlerFailedError:
     """Build the error that replaces an exception with a special meaning for coroutines."""
     name = type(error).__name__
     return HandlerFailedError(
         f"The handler raised {name}, which has a special meaning for the event loop; "
         "return a value, or raise an ordinary exception.",
         class_name=name,
-        text=text_of(error),
+        text=get_message(error),
     )
 
 
@@ -231,7 +231,7 @@ class ChildLink:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._identity = _identity(descriptor)
+        self._identity = _get_inode(descriptor)
         self._pid = os.getpid()
         self._lock = Lock()
 
@@ -244,7 +244,7 @@ class ChildLink:
         try:
             payload = pickle.dumps(message)
         except Exception as error:
-            raise not_sendable("a message", type(message).__name__) from error
+            raise build_not_sendable("a message", type(message).__name__) from error
         self.write(MESSAGE, payload)
 
     def write(self, kind: Kind, payload: bytes) -> None:
@@ -257,36 +257,38 @@ class ChildLink:
             raise UsageError("Only the worker process itself may send messages, not a process forked from it.")
         with self._lock:
             # A handler that closed foreign descriptors may have opened its own file under this number.
-            if _identity(self._descriptor) != self._identity:
+            if _get_inode(self._descriptor) != self._identity:
                 raise UsageError("The handler closed the pipe to the parent process; close only your own files.")
-            rest = memoryview(frame(kind, payload))
+            rest = memoryview(encode_frame(kind, payload))
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
 
 
-def live(descriptor: int, parent_pid: int, call: Callable[[ChildLink], Any], max_memory_bytes: int | None) -> NoReturn:
+def run_worker(
+    descriptor: int, parent_pid: int, call: Callable[[ChildLink], Any], max_memory_bytes: int | None
+) -> NoReturn:
     """Run `call` as the worker process, send its result and exit; never return to the forked program."""
-    settle_in(parent_pid)
+    isolate(parent_pid)
     link = ChildLink(descriptor)
-    kind, payload = _answer(call, link, max_memory_bytes)
+    kind, payload = _run_call(call, link, max_memory_bytes)
     flush_output()
     link.write(kind, payload)
     os._exit(0)
 
 
-def _answer(call: Callable[[ChildLink], Any], link: ChildLink, max_memory_bytes: int | None) -> tuple[Kind, bytes]:
+def _run_call(call: Callable[[ChildLink], Any], link: ChildLink, max_memory_bytes: int | None) -> tuple[Kind, bytes]:
     try:
-        with address_space(max_memory_bytes):
+        with limit_address_space(max_memory_bytes):
             value = call(link)
     except BaseException as error:  # noqa: BLE001 - sent to the parent, also SystemExit
-        return FAILURE, pickle.dumps(_failure(error))
+        return FAILURE, pickle.dumps(_serialize_failure(error))
     try:
         return RESULT, pickle.dumps(value)
     except Exception:  # noqa: BLE001 - pickling runs the value's own code
         return UNSENDABLE, type(value).__name__.encode()
 
 
-def _failure(error: BaseException) -> Failure:
+def _serialize_failure(error: BaseException) -> Failure:
     try:
         pickled = pickle.dumps(error)
     except Exception:  # noqa: BLE001 - as above; the description is sent instead
@@ -296,10 +298,10 @@ def _failure(error: BaseException) -> Failure:
     except Exception:  # noqa: BLE001 - formatting runs the exception's own code
         told = ""
     kind = type(error)
-    return Failure(kind.__module__, kind.__qualname__, text_of(error), told, pickled)
+    return Failure(kind.__module__, kind.__qualname__, get_message(error), told, pickled)
 
 
-def not_sendable(what: str, type_name: str) -> NotSendableError:
+def build_not_sendable(what: str, type_name: str) -> NotSendableError:
     """Build the error for a value that does not pickle."""
     return NotSendableError(
         f"{what} of the tool ({type_name}) cannot be sent from its worker process, because it does not pickle; "
@@ -308,6 +310,6 @@ def not_sendable(what: str, type_name: str) -> NotSendableError:
     )
 
 
-def _identity(descriptor: int) -> tuple[int, int]:
+def _get_inode(descriptor: int) -> tuple[int, int]:
     found = os.fstat(descriptor)
     return found.st_dev, found.st_ino

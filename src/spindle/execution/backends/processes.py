@@ -24,13 +24,13 @@ from spindle.execution.backends.child import (
     UNSENDABLE,
     ChildLink,
     Failure,
-    FrameReader,
+    FrameDecoder,
     Kind,
+    build_not_sendable,
     fork,
-    live,
-    not_sendable,
+    run_worker,
 )
-from spindle.execution.backends.threads import Post, ThreadLane
+from spindle.execution.backends.threads import Post, ThreadRunner
 
 
 class ChildExit:
@@ -44,9 +44,9 @@ class ChildExit:
             self.descriptor = os.pidfd_open(pid)
         except (AttributeError, OSError):
             # Not Linux, or forbidden by a sandbox: a thread waits and closes a pipe instead.
-            self.descriptor = self._watch()
+            self.descriptor = self._start_thread()
 
-    def _watch(self) -> int:
+    def _start_thread(self) -> int:
         reading, writing = os.pipe()
         self._thread = Thread(target=self._wait_and_close, args=(writing,), name="spindle-child", daemon=True)
         self._thread.start()
@@ -87,12 +87,12 @@ def kill_group(pid: int) -> None:
 
 T = TypeVar("T")
 
-MAX_SECONDS_TO_DIE = 5.0
+MAX_EXIT_WAIT_SECONDS = 5.0
 """How long a cancelled caller waits for a killed process; only a blocked device takes longer."""
 _CHUNK_BYTES = 1 << 16
 
 
-class ProcessLane:
+class ProcessRunner:
     """Runs blocking functions in at most `max_processes` processes, one per call."""
 
     def __init__(self, max_processes: int) -> None:
@@ -103,7 +103,7 @@ class ProcessLane:
             )
         if max_processes < 1:
             raise UsageError(f"max_processes must be at least 1, got {max_processes}", field="max_processes")
-        self._threads = ThreadLane(max_processes)
+        self._threads = ThreadRunner(max_processes)
 
     async def run(
         self,
@@ -128,9 +128,9 @@ class ProcessLane:
         try:
             return await self._threads.run(worker.supervise, on_abandon=worker.kill)
         except get_cancelled_exc_class():
-            if worker.is_doomed:
-                with move_on_after(MAX_SECONDS_TO_DIE, shield=True):
-                    await worker.gone.wait()
+            if worker.is_kill_requested:
+                with move_on_after(MAX_EXIT_WAIT_SECONDS, shield=True):
+                    await worker.exited.wait()
             raise
 
 
@@ -148,35 +148,35 @@ class _Worker(Generic[T]):
         self._max_memory_bytes = max_memory_bytes
         self._lock = Lock()
         self._pid: int | None = None
-        self.is_doomed = False
-        self.gone = ThreadsafeEvent()
+        self.is_kill_requested = False
+        self.exited = ThreadsafeEvent()
 
     def kill(self) -> None:
         """Kill the process and its group, now or as soon as it is started."""
         with self._lock:
-            self.is_doomed = True
+            self.is_kill_requested = True
             if self._pid is not None:
                 kill_group(self._pid)
 
     def supervise(self, post: Post) -> T:
         """Start the process and wait for its exit; return its value or raise its exception."""
         try:
-            answer, status = self._live_through(post)
+            answer, status = self._run_process(post)
         finally:
-            self.gone.set()
+            self.exited.set()
         if answer is None:
-            raise _died(status)
-        return _open(*answer)
+            raise _build_died_error(status)
+        return _decode_result(*answer)
 
-    def _live_through(self, post: Post) -> tuple[tuple[Kind, bytes] | None, int | None]:
+    def _run_process(self, post: Post) -> tuple[tuple[Kind, bytes] | None, int | None]:
         pid, reading = self._start()
         end = None
         try:
             end = ChildExit(pid)
-            answer = self._listen(reading, end.descriptor, post)
+            answer = self._read_until_result(reading, end.descriptor, post)
         finally:
             os.close(reading)
-            self._forget_and_kill(pid)
+            self._kill_remaining(pid)
             status = reap(pid) if end is None else end.reap()
         return answer, status
 
@@ -184,7 +184,7 @@ class _Worker(Generic[T]):
         """Fork; return the child's process id and the descriptor to read its frames from."""
         reading, writing = os.pipe()
         try:
-            pid = fork(partial(live, writing, os.getpid(), self._call, self._max_memory_bytes))
+            pid = fork(partial(run_worker, writing, os.getpid(), self._call, self._max_memory_bytes))
         except BaseException:
             os.close(reading)
             raise
@@ -193,22 +193,22 @@ class _Worker(Generic[T]):
         os.set_blocking(reading, False)
         with self._lock:
             self._pid = pid
-            if self.is_doomed:
+            if self.is_kill_requested:
                 kill_group(pid)
         return pid, reading
 
-    def _forget_and_kill(self, pid: int) -> None:
+    def _kill_remaining(self, pid: int) -> None:
         """Kill the process group before the child is reaped: until then its id cannot be reused."""
         with self._lock:
             self._pid = None
             kill_group(pid)
 
-    def _listen(self, reading: int, end: int, post: Post) -> tuple[Kind, bytes] | None:
+    def _read_until_result(self, reading: int, end: int, post: Post) -> tuple[Kind, bytes] | None:
         """Forward messages until the result arrives or the process exits; return the result, or `None`.
 
         The end of the pipe is not used: a grandchild may keep it open, or the handler may have closed it.
         """
-        frames = FrameReader()
+        frames = FrameDecoder()
         poll = select.poll()
         for descriptor in (reading, end):
             poll.register(descriptor, select.POLLIN)
@@ -220,7 +220,7 @@ class _Worker(Generic[T]):
                 for kind, payload in frames.feed(data or b""):
                     if kind != MESSAGE:
                         return kind, payload
-                    self._pass_on(payload, post)
+                    self._forward_message(payload, post)
             except ValueError:
                 # The handler wrote to the pipe itself, so no valid result can follow.
                 return None
@@ -229,13 +229,13 @@ class _Worker(Generic[T]):
             if data == b"":
                 poll.unregister(reading)
 
-    def _pass_on(self, payload: bytes, post: Post) -> None:
+    def _forward_message(self, payload: bytes, post: Post) -> None:
         if self._on_message is None:
             return
         try:
             message = pickle.loads(payload)  # noqa: S301 - pickled by our own fork
         except Exception as error:
-            raise not_sendable("a message", "it breaks when unpickled") from error
+            raise build_not_sendable("a message", "it breaks when unpickled") from error
         post(partial(self._on_message, message))
 
 
@@ -247,19 +247,19 @@ def _read_some(reading: int) -> bytes | None:
         return None
 
 
-def _open(kind: Kind, payload: bytes) -> Any:
+def _decode_result(kind: Kind, payload: bytes) -> Any:
     """Return the value or raise the exception that the child sent."""
     if kind == UNSENDABLE:
-        raise not_sendable("the result", payload.decode(errors="replace"))
+        raise build_not_sendable("the result", payload.decode(errors="replace"))
     if kind == RESULT:
         try:
             return pickle.loads(payload)  # noqa: S301 - pickled by our own fork
         except Exception as error:
-            raise not_sendable("the result", "it breaks when unpickled") from error
-    raise _raised(pickle.loads(payload))  # noqa: S301 - as above
+            raise build_not_sendable("the result", "it breaks when unpickled") from error
+    raise _rebuild_exception(pickle.loads(payload))  # noqa: S301 - as above
 
 
-def _raised(failure: Failure) -> BaseException:
+def _rebuild_exception(failure: Failure) -> BaseException:
     """Rebuild the exception, or describe it if it does not unpickle."""
     error: Any = None
     if failure.pickled is not None:
@@ -275,7 +275,7 @@ def _raised(failure: Failure) -> BaseException:
     return error
 
 
-def _died(status: int | None) -> WorkerDiedError:
+def _build_died_error(status: int | None) -> WorkerDiedError:
     exit_code = status if status is not None and status >= 0 else None
     number = -status if status is not None and status < 0 else None
     if number is not None:

@@ -17,14 +17,14 @@ from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
 from spindle.concurrency import owner_loop, schedule_here
 from spindle.errors import UsageError
-from spindle.execution.backends.child import steering_failure
+from spindle.execution.backends.child import wrap_control_exception
 
 T = TypeVar("T")
 Post: TypeAlias = Callable[[Callable[[], object]], None]
 """Schedules a function on the event loop of the call; from any thread, in order, without waiting for it."""
 
 
-class ThreadLane:
+class ThreadRunner:
     """Runs blocking functions in at most `max_threads` threads; abandoned threads do not count.
 
     Serves calls in FIFO order, on asyncio and trio, from any number of event loops. An idle thread ends after
@@ -69,10 +69,10 @@ class ThreadLane:
         try:
             await job.done.wait()
         except BaseException:
-            if self._give_up(job) and on_abandon is not None:
+            if self._abandon(job) and on_abandon is not None:
                 on_abandon()
             raise
-        return job.answer()
+        return job.get_result()
 
     def _submit(self, job: "_AnyJob") -> None:
         if self._pid != os.getpid():
@@ -90,17 +90,17 @@ class ThreadLane:
         """Pass a job that holds a slot to a thread."""
         while job is not None:
             try:
-                self._hand_over(job)
+                self._send_to_thread(job)
             except RuntimeError as error:
                 # No more threads can be started: this call fails, and the slot goes to the next one.
                 job.error = error
-                follower = self._settle(job)
+                follower = self._mark_ended(job)
                 job.wake()
                 job = follower
             else:
                 return
 
-    def _hand_over(self, job: "_AnyJob") -> None:
+    def _send_to_thread(self, job: "_AnyJob") -> None:
         try:
             # LIFO: the other idle threads can reach their timeout and end.
             mailbox = self._idle.pop()
@@ -109,7 +109,7 @@ class ThreadLane:
             Thread(target=self._work, args=(mailbox,), name="spindle-call", daemon=True).start()
         mailbox.put(job)
 
-    def _give_up(self, job: "_AnyJob") -> bool:
+    def _abandon(self, job: "_AnyJob") -> bool:
         """Abandon a job whose caller was cancelled; return whether it was running."""
         with self._lock:
             was, job.state = job.state, "abandoned" if job.state == "running" else "dropped"
@@ -118,11 +118,11 @@ class ThreadLane:
             if was not in {"given", "running"}:
                 return False
             self._abandoned += was == "running"
-            follower = self._free_slot()
+            follower = self._pass_slot()
         self._start(follower)
         return was == "running"
 
-    def _free_slot(self) -> "_AnyJob | None":
+    def _pass_slot(self) -> "_AnyJob | None":
         """Pass the free slot to the next waiting job and return it, or release the slot; requires the lock."""
         if not self._waiting:
             self._busy -= 1
@@ -131,27 +131,27 @@ class ThreadLane:
         job.state = "given"
         return job
 
-    def _begin(self, job: "_AnyJob") -> bool:
+    def _mark_running(self, job: "_AnyJob") -> bool:
         """Mark a job as running; return `False` if it was dropped meanwhile."""
         with self._lock:
             if job.state == "given":
                 job.state = "running"
             return job.state == "running"
 
-    def _settle(self, job: "_AnyJob") -> "_AnyJob | None":
+    def _mark_ended(self, job: "_AnyJob") -> "_AnyJob | None":
         """Mark a job as ended; return the job that got its slot, if there is one."""
         with self._lock:
             if job.state in {"abandoned", "dropped"}:
                 self._abandoned -= job.state == "abandoned"
                 return None
             job.state = "done"
-            return self._free_slot()
+            return self._pass_slot()
 
     def _work(self, mailbox: "_Mailbox") -> None:
         while (job := self._receive(mailbox)) is not None:
-            if self._begin(job):
-                job.perform()
-            follower = self._settle(job)
+            if self._mark_running(job):
+                job.run()
+            follower = self._mark_ended(job)
             if follower is None:
                 # Before the caller is woken, so that its next call reuses this thread.
                 self._idle.append(mailbox)
@@ -183,7 +183,7 @@ class _Job(Generic[T]):
 
     def __init__(self, call: Callable[[Post], T]) -> None:
         self._call: Callable[[Post], T] | None = call
-        self._context = _context_of_a_thread()
+        self._context = _copy_context()
         self._schedule = schedule_here()
         self.state: _State = "queued"
         self.value: T | None = None
@@ -191,7 +191,7 @@ class _Job(Generic[T]):
         self.post_error: BaseException | None = None
         self.done = Event()
 
-    def perform(self) -> None:
+    def run(self) -> None:
         """Run the call in this thread and store its value or exception."""
         call, self._call = self._call, None
         try:
@@ -202,7 +202,7 @@ class _Job(Generic[T]):
     def post(self, function: Callable[[], object]) -> None:
         """Schedule a function on the event loop, unless the caller is gone."""
         if self.state == "running":
-            self._tell_loop(lambda: self._run_posted(function))
+            self._schedule_on_loop(lambda: self._run_posted(function))
 
     def _run_posted(self, function: Callable[[], object]) -> None:
         if self.state not in {"running", "done"}:
@@ -215,18 +215,18 @@ class _Job(Generic[T]):
     def wake(self) -> None:
         """Wake the caller, if it still waits; else drop the result."""
         if self.state == "done":
-            self._tell_loop(self.done.set)
+            self._schedule_on_loop(self.done.set)
         else:
             self.value = self.error = None
 
-    def _tell_loop(self, function: Callable[[], object]) -> None:
+    def _schedule_on_loop(self, function: Callable[[], object]) -> None:
         try:
             self._schedule(function)
         except RuntimeError:
             # The event loop is closed, so no caller is waiting.
             return
 
-    def answer(self) -> T:
+    def get_result(self) -> T:
         """Return the value of the call or raise its exception."""
         error = self.error or self.post_error
         if error is None:
@@ -234,7 +234,7 @@ class _Job(Generic[T]):
         self.error = self.post_error = None
         try:
             if isinstance(error, (StopIteration, StopAsyncIteration, GeneratorExit, get_cancelled_exc_class())):
-                raise steering_failure(error) from error
+                raise wrap_control_exception(error) from error
             raise error
         finally:
             # Breaks the reference cycle between the exception, its traceback and this frame.
@@ -245,7 +245,7 @@ _AnyJob: TypeAlias = _Job[Any]
 _Mailbox: TypeAlias = "SimpleQueue[_AnyJob]"
 
 
-def _context_of_a_thread() -> Context:
+def _copy_context() -> Context:
     """Copy the caller's context variables; set the owner loop and clear the current async library."""
     context = copy_context()
     context.run(owner_loop.set, current_token())

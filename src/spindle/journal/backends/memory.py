@@ -12,10 +12,10 @@ from spindle.journal.entries import (
     Outcome,
     Row,
     Selection,
-    claimed_again,
-    finished_row,
+    build_finished_row,
+    build_repeated_row,
+    can_begin,
     has_never_run,
-    may_begin,
 )
 
 
@@ -73,7 +73,7 @@ class MemoryStore:
         with self._lock:
             return list(islice(_matching(reversed(self._rows.values()), selection), selection.limit))
 
-    def lose_process(self) -> None:
+    def mark_process_lost(self) -> None:
         """Mark every started call as interrupted, to simulate the loss of a process in tests."""
         with self._lock:
             for key, row in self._rows.items():
@@ -83,17 +83,17 @@ class MemoryStore:
     def _claim(self, claim: Claim) -> Row | None:
         key = claim.row.idempotency_key
         known = self._rows.get(key)
-        if known is not None and not may_begin(claim, known):
+        if known is not None and not can_begin(claim, known):
             return known
         # Removed first, so that a repeated call becomes the newest.
         self._rows.pop(key, None)
-        self._rows[key] = claim.row if known is None else claimed_again(claim, known)
+        self._rows[key] = claim.row if known is None else build_repeated_row(claim, known)
         return None
 
     def _end(self, outcome: Outcome) -> bool:
         row = self._rows.get(outcome.idempotency_key)
         if row is not None and row.ended_at is None:
-            self._rows[outcome.idempotency_key] = finished_row(row, outcome)
+            self._rows[outcome.idempotency_key] = build_finished_row(row, outcome)
         return row is not None
 
     def _note(self, row: Row) -> None:

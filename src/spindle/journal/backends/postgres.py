@@ -8,9 +8,9 @@ from typing import TypeVar
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError
-from spindle.journal.backends.postgres_queries import Bid, Calls
-from spindle.journal.backends.postgres_session import GRACE_SECONDS, checked_address, translated
-from spindle.journal.backends.postgres_worker import Ticket, borrow
+from spindle.journal.backends.postgres_queries import Bid, CallTable
+from spindle.journal.backends.postgres_session import GRACE_SECONDS, parse_address, translate_error
+from spindle.journal.backends.postgres_worker import PostgresTicket, acquire_worker
 from spindle.journal.backends.shared_worker import SharedWorkerHandle
 from spindle.journal.entries import Claim, Outcome, Row, Selection
 
@@ -18,31 +18,32 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class PostgresStore:
+class PostgresJournalStore:
     """A journal store in a PostgreSQL table; stores of one dsn in one process share one connection."""
 
     def __init__(self, dsn: str, *, grace_seconds: float = GRACE_SECONDS) -> None:
-        self._address = checked_address(dsn)
+        self._address = parse_address(dsn)
         closed = f"The journal in PostgreSQL at {self._address} is closed; enter it with `async with` to reopen it"
-        self._loan = SharedWorkerHandle(
-            partial(borrow, self._address, grace_seconds=grace_seconds), closed=partial(JournalError, closed)
+        self._worker_handle = SharedWorkerHandle(
+            partial(acquire_worker, self._address, grace_seconds=grace_seconds),
+            closed_error=partial(JournalError, closed),
         )
 
     async def open(self) -> None:
         """Connect now instead of on first use."""
-        self._loan.open()
-        await self._answers(self._submitted(Calls.find, ()))
+        self._worker_handle.open()
+        await self._wait_for_answers(self._submit(CallTable.find, ()))
 
     async def aclose(self) -> None:
         """Write pending operations and release the connection, even if the caller is being cancelled.
 
         The connection stays open while this process has unfinished calls: it proves that they are running.
         """
-        portal = self._loan.close()
+        portal = self._worker_handle.close()
         if portal is None:
             return
-        farewell = Ticket(Calls.find, ())
-        portal.leave(farewell)
+        farewell = PostgresTicket(CallTable.find, ())
+        portal.remove_user(farewell)
         with CancelScope(shield=True):
             await farewell.wait()
 
@@ -50,9 +51,9 @@ class PostgresStore:
         """Start each call that is unknown, has never run or may be repeated."""
         # Never 0, which is the id of noted calls.
         bids = [Bid(randbits(62) + 1, claim) for claim in claims]
-        ticket = self._submitted(Calls.begin, bids)
+        ticket = self._submit(CallTable.begin, bids)
         try:
-            return await self._answers(ticket)
+            return await self._wait_for_answers(ticket)
         except get_cancelled_exc_class():
             self._abandon(ticket)
             raise
@@ -63,7 +64,7 @@ class PostgresStore:
         Raises:
             JournalError: Another process is running one of the calls; the others were ended.
         """
-        endings = await self._answers(self._submitted(Calls.finish, outcomes))
+        endings = await self._wait_for_answers(self._submit(CallTable.finish, outcomes))
         elsewhere = [outcome for outcome, ending in zip(outcomes, endings, strict=True) if ending == "elsewhere"]
         if elsewhere:
             raise JournalError(
@@ -75,29 +76,29 @@ class PostgresStore:
 
     async def note(self, rows: Sequence[Row]) -> None:
         """Store each row, unless its call has run."""
-        await self._answers(self._submitted(Calls.note, rows))
+        await self._wait_for_answers(self._submit(CallTable.note, rows))
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look up each key."""
-        return await self._answers(self._submitted(Calls.find, keys))
+        return await self._wait_for_answers(self._submit(CallTable.find, keys))
 
     async def select(self, selection: Selection) -> list[Row]:
         """Return the matching rows, newest first."""
-        return (await self._answers(self._submitted(Calls.select, [selection])))[0]
+        return (await self._wait_for_answers(self._submit(CallTable.select, [selection])))[0]
 
-    def _submitted(
-        self, operation: Callable[[Calls, Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]
-    ) -> Ticket[Item, Answer]:
-        ticket = Ticket(operation, items)
-        self._loan.submit(ticket)
+    def _submit(
+        self, operation: Callable[[CallTable, Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]
+    ) -> PostgresTicket[Item, Answer]:
+        ticket = PostgresTicket(operation, items)
+        self._worker_handle.submit(ticket)
         return ticket
 
-    async def _answers(self, ticket: Ticket[Item, Answer]) -> list[Answer]:
+    async def _wait_for_answers(self, ticket: PostgresTicket[Item, Answer]) -> list[Answer]:
         await ticket.wait()
         if ticket.error is not None:
-            raise translated(ticket.error, self._address)
+            raise translate_error(ticket.error, self._address)
         return ticket.answers
 
-    def _abandon(self, ticket: Ticket[Bid, Row | None]) -> None:
+    def _abandon(self, ticket: PostgresTicket[Bid, Row | None]) -> None:
         """End the calls of a cancelled `begin`, so that none stays started without being run."""
-        self._loan.withdraw(ticket, undo=Ticket(Calls.disown, ticket.items))
+        self._worker_handle.withdraw(ticket, undo=PostgresTicket(CallTable.end_orphaned, ticket.items))

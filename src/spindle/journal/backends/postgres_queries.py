@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from spindle.errors import JournalError
 from spindle.journal.backends.postgres_schema import Connection
-from spindle.journal.entries import STARTED_FIELDS, Claim, Outcome, Row, Selection, withdrawn
+from spindle.journal.entries import STARTED_FIELDS, Claim, Outcome, Row, Selection, build_withdrawn_outcome
 
 _TYPES = {
     "started_at": "bigint",
@@ -24,14 +24,14 @@ _TYPES = {
     "claim_id": "bigint",
     "may_repeat": "boolean",
 }
-_OF_A_CLAIM = ("key_digest", "claim_id", "may_repeat", *STARTED_FIELDS)
-_OF_A_NOTE = ("key_digest", "claim_id", "may_repeat", *Row._fields)
-_OF_AN_OUTCOME = ("key_digest", *Outcome._fields[1:])
+_CLAIM_COLUMNS = ("key_digest", "claim_id", "may_repeat", *STARTED_FIELDS)
+_NOTE_COLUMNS = ("key_digest", "claim_id", "may_repeat", *Row._fields)
+_OUTCOME_COLUMNS = ("key_digest", *Outcome._fields[1:])
 _ENDING = Row._fields[len(STARTED_FIELDS) :]
 _COLUMNS = ", ".join(Row._fields)
 
 
-def _given(names: tuple[str, ...], first: int) -> str:
+def _parameter_table(names: tuple[str, ...], first: int) -> str:
     """Return the SQL of a table made of parameters, one array per column."""
     arrays = ", ".join(f"${first + place}::{_TYPES.get(name, 'text')}[]" for place, name in enumerate(names))
     return f"unnest({arrays}) AS given ({', '.join(names)})"
@@ -43,7 +43,8 @@ def _insert(names: tuple[str, ...], *, replaced: str, only_if: str) -> str:
     listed = ", ".join(names)
     return f"""
         WITH numbered AS (
-            SELECT nextval(pg_get_serial_sequence('spindle_calls', 'seq')) AS seq, given.* FROM {_given(names, 2)}
+            SELECT nextval(pg_get_serial_sequence('spindle_calls', 'seq')) AS seq, given.*
+            FROM {_parameter_table(names, 2)}
         )
         INSERT INTO spindle_calls AS known (run_id, seq, {listed})
         SELECT $1::bigint, seq, {listed} FROM numbered ORDER BY key_digest
@@ -54,20 +55,20 @@ def _insert(names: tuple[str, ...], *, replaced: str, only_if: str) -> str:
 
 
 _HAS_NEVER_RUN = "known.ended_at IS NOT NULL AND known.attempts = 0"
-_ANEW = [f"{name} = excluded.{name}" for name in _OF_A_CLAIM if name not in {"key_digest", "attempts"}]
-_EMPTY = [f"{name} = {'FALSE' if name == 'trusted' else 'NULL'}" for name in _ENDING]
+_REPLACED_COLUMNS = [f"{name} = excluded.{name}" for name in _CLAIM_COLUMNS if name not in {"key_digest", "attempts"}]
+_RESET_COLUMNS = [f"{name} = {'FALSE' if name == 'trusted' else 'NULL'}" for name in _ENDING]
 
 BEGIN = _insert(
-    _OF_A_CLAIM,
-    replaced=", ".join([*_ANEW, "attempts = known.attempts + 1", *_EMPTY]),
+    _CLAIM_COLUMNS,
+    replaced=", ".join([*_REPLACED_COLUMNS, "attempts = known.attempts + 1", *_RESET_COLUMNS]),
     # An equal claim id means that this claim was written before a connection was lost.
     only_if=f"known.claim_id <> excluded.claim_id AND (excluded.may_repeat OR ({_HAS_NEVER_RUN}))",
 )
 """Start calls; return the ids of the claims that were taken."""
 
 NOTE = _insert(
-    _OF_A_NOTE,
-    replaced=", ".join(f"{name} = excluded.{name}" for name in _OF_A_NOTE if name != "key_digest"),
+    _NOTE_COLUMNS,
+    replaced=", ".join(f"{name} = excluded.{name}" for name in _NOTE_COLUMNS if name != "key_digest"),
     only_if=_HAS_NEVER_RUN,
 )
 """Store calls that have never run."""
@@ -76,18 +77,18 @@ FINISH = f"""
     UPDATE spindle_calls AS known
     SET state = 'finished', attempts = known.attempts - 1 + given.attempts,
         {", ".join(f"{name} = given.{name}" for name in _ENDING)}
-    FROM {_given(_OF_AN_OUTCOME, 2)}
+    FROM {_parameter_table(_OUTCOME_COLUMNS, 2)}
     WHERE known.key_digest = given.key_digest AND known.ended_at IS NULL
         AND (known.run_id = $1::bigint OR known.state = 'interrupted')
     RETURNING known.key_digest
 """  # noqa: S608
 """End calls of this run, or of runs that are gone; return the digests of those that were ended."""
 
-DISOWN = f"""
+END_ORPHANED = f"""
     UPDATE spindle_calls AS known
     SET state = 'finished', attempts = known.attempts - 1 + given.attempts,
         {", ".join(f"{name} = given.{name}" for name in _ENDING)}
-    FROM {_given(("claim_id", *_OF_AN_OUTCOME[1:]), 1)}
+    FROM {_parameter_table(("claim_id", *_OUTCOME_COLUMNS[1:]), 1)}
     WHERE known.claim_id = given.claim_id AND known.state <> 'finished'
 """  # noqa: S608
 """End calls by the ids of the claims they were begun with."""
@@ -95,10 +96,10 @@ DISOWN = f"""
 FIND = f"SELECT key_digest, run_id, claim_id, {_COLUMNS} FROM spindle_calls WHERE key_digest = ANY($1)"  # noqa: S608
 """Look up calls by their digests."""
 
-FOREIGN = "SELECT DISTINCT run_id FROM spindle_calls WHERE state = 'started' AND run_id <> $1"
+OTHER_RUNS = "SELECT DISTINCT run_id FROM spindle_calls WHERE state = 'started' AND run_id <> $1"
 """Select the other runs that have unfinished calls."""
 
-GONE = """
+GONE_RUNS = """
     SELECT run_id
     FROM (
         SELECT run_id, pg_try_advisory_xact_lock_shared(run_id) AS is_free FROM unnest($1::bigint[]) AS runs (run_id)
@@ -110,11 +111,11 @@ GONE = """
 INTERRUPT = "UPDATE spindle_calls SET state = 'interrupted' WHERE state = 'started' AND run_id = ANY($1)"
 """Mark the unfinished calls of some runs as interrupted."""
 
-LOST = "SELECT count(*) FROM spindle_calls WHERE state = 'interrupted' AND run_id = $1"
+COUNT_INTERRUPTED = "SELECT count(*) FROM spindle_calls WHERE state = 'interrupted' AND run_id = $1"
 """Count the calls of a run that are marked as interrupted."""
 
 
-def select(*, state: str | None, has_tool_call_id: bool) -> str:
+def build_select(*, state: str | None, has_tool_call_id: bool) -> str:
     """Return the query for calls, newest first: `$1` is the limit, followed by the state and the id, if used."""
     terms: list[str] = []
     if state is not None:
@@ -126,19 +127,19 @@ def select(*, state: str | None, has_tool_call_id: bool) -> str:
     return f"SELECT {_COLUMNS} FROM spindle_calls {where} ORDER BY seq DESC LIMIT $1"  # noqa: S608 - constant text only
 
 
-_AS_IT_IS = frozenset(map(Row._fields.index, ("state", "args", "result")))
+_UNESCAPED = frozenset(map(Row._fields.index, ("state", "args", "result")))
 """Columns stored without escapes: JSON is ASCII without NUL already, and stays readable in the table."""
 
 _odd = re.compile("[\\\\\0\ud800-\udfff]")
 _escape = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 
 
-def stored_text(text: str) -> str:
+def escape_text(text: str) -> str:
     """Escape NUL, lone surrogates and backslashes, which makes any text storable and the result unique."""
     return _odd.sub(lambda found: "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}", text)
 
 
-def loaded_text(text: str) -> str:
+def unescape_text(text: str) -> str:
     """Return the text that `stored_text` escaped."""
     return _escape.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text) if "\\" in text else text
 
@@ -148,23 +149,23 @@ def digest(key: str) -> bytes:
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
-def stored_values(values: Iterable[Any]) -> list[Any]:
+def escape_values(values: Iterable[Any]) -> list[Any]:
     """Escape the first fields of a row, or all of them, for storage."""
     return [
-        stored_text(value) if isinstance(value, str) and place not in _AS_IT_IS else value
+        escape_text(value) if isinstance(value, str) and place not in _UNESCAPED else value
         for place, value in enumerate(values)
     ]
 
 
-def loaded_row(values: Iterable[Any]) -> Row:
+def to_row(values: Iterable[Any]) -> Row:
     """Return the row of stored values."""
     return Row._make(
-        loaded_text(value) if isinstance(value, str) and place not in _AS_IT_IS else value
+        unescape_text(value) if isinstance(value, str) and place not in _UNESCAPED else value
         for place, value in enumerate(values)
     )
 
 
-Ending: TypeAlias = Literal["ended", "unknown", "elsewhere"]
+FinishResult: TypeAlias = Literal["ended", "unknown", "elsewhere"]
 """The call has an outcome; was never begun; or is running in another process."""
 
 _MAX_VANISHED = 10
@@ -177,7 +178,7 @@ class Bid(NamedTuple):
     claim: Claim
 
 
-class Known(NamedTuple):
+class StoredCall(NamedTuple):
     """A stored row with its run and its claim."""
 
     run_id: int
@@ -185,13 +186,13 @@ class Known(NamedTuple):
     row: Row
 
 
-class Calls:
+class CallTable:
     """The operations on calls in one transaction; methods return one answer per item, in order."""
 
-    def __init__(self, connection: Connection, *, run_id: int, may_judge: bool) -> None:
+    def __init__(self, connection: Connection, *, run_id: int, can_mark_gone: bool) -> None:
         self._connection = connection
         self._run_id = run_id
-        self._may_judge = may_judge
+        self._can_mark_gone = can_mark_gone
         """Whether runs may be declared gone; False while others may be reconnecting, as after a server restart."""
 
     async def begin(self, bids: Sequence[Bid]) -> list[Row | None]:
@@ -206,13 +207,13 @@ class Calls:
                 raise JournalError("Rows of spindle_calls were deleted concurrently; no call was started")
         return [answers[bid.id] for bid in bids]
 
-    async def finish(self, outcomes: Sequence[Outcome]) -> list[Ending]:
+    async def finish(self, outcomes: Sequence[Outcome]) -> list[FinishResult]:
         """End each call unless it has ended already or another process is running it."""
         first = {digest(outcome.idempotency_key): outcome for outcome in reversed(outcomes)}
         left = await self._end(first)
-        endings: dict[bytes, Ending] = dict.fromkeys(first, "ended")
+        endings: dict[bytes, FinishResult] = dict.fromkeys(first, "ended")
         if left:
-            known = await self._known(left)
+            known = await self._find_known(left)
             endings |= {each: "unknown" for each in left if each not in known}
             open_ = {each: left[each] for each, (_, _, row) in known.items() if row.ended_at is None}
             endings |= dict.fromkeys(await self._end(open_) if open_ else (), "elsewhere")
@@ -224,37 +225,37 @@ class Calls:
         for row in rows:
             newest.pop(row.idempotency_key, None)
             newest[row.idempotency_key] = row
-        kept = [[digest(key), 0, False, *stored_values(row)] for key, row in newest.items()]
+        kept = [[digest(key), 0, False, *escape_values(row)] for key, row in newest.items()]
         await self._connection.fetch(NOTE, self._run_id, *_columns(kept))
         return [None] * len(rows)
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look up each key."""
-        known = await self._known(dict.fromkeys(map(digest, keys))) if keys else {}
+        known = await self._find_known(dict.fromkeys(map(digest, keys))) if keys else {}
         return [known[each].row if each in known else None for each in map(digest, keys)]
 
     async def select(self, selections: Sequence[Selection]) -> list[list[Row]]:
         """Return the matching rows of each selection, newest first."""
-        await self._judge([run_id for (run_id,) in await self._connection.fetch(FOREIGN, self._run_id)])
+        await self._mark_gone_runs([run_id for (run_id,) in await self._connection.fetch(OTHER_RUNS, self._run_id)])
         return [await self._select(selection) for selection in selections]
 
-    async def disown(self, bids: Sequence[Bid]) -> list[None]:
+    async def end_orphaned(self, bids: Sequence[Bid]) -> list[None]:
         """End calls whose callers never received their claim."""
-        rows = [[bid.id, *_ending(withdrawn(bid.claim.row.idempotency_key))] for bid in bids]
-        await self._connection.fetch(DISOWN, *_columns(rows))
+        rows = [[bid.id, *_ending(build_withdrawn_outcome(bid.claim.row.idempotency_key))] for bid in bids]
+        await self._connection.fetch(END_ORPHANED, *_columns(rows))
         return [None] * len(bids)
 
     async def _claim(self, bids: Sequence[Bid]) -> dict[int, Row | None]:
         """Answer the first bid for each key, and the later ones that can only receive the known row."""
-        first, behind = _rounds(bids)
+        first, behind = _split_bids(bids)
         rows = [
-            [each, bid.id, bid.claim.repeat, *stored_values(bid.claim.row[: len(STARTED_FIELDS)])]
+            [each, bid.id, bid.claim.repeat, *escape_values(bid.claim.row[: len(STARTED_FIELDS)])]
             for each, bid in first.items()
         ]
         taken = {claim_id for (claim_id,) in await self._connection.fetch(BEGIN, self._run_id, *_columns(rows))}
         standing = [each for each, bid in first.items() if bid.id not in taken or behind[each]]
         answers: dict[int, Row | None] = dict.fromkeys(taken)
-        for each, known in (await self._known(standing)).items() if standing else ():
+        for each, known in (await self._find_known(standing)).items() if standing else ():
             for bid in (first[each], *behind[each]):
                 if bid.id not in taken:
                     is_own = known.claim_id == bid.id and known.row.state == "started"
@@ -267,33 +268,33 @@ class Calls:
         ended = {each for (each,) in await self._connection.fetch(FINISH, self._run_id, *_columns(rows))}
         return {each: outcome for each, outcome in outcomes.items() if each not in ended}
 
-    async def _known(self, digests: Iterable[bytes]) -> dict[bytes, Known]:
+    async def _find_known(self, digests: Iterable[bytes]) -> dict[bytes, StoredCall]:
         wanted = list(digests)
-        known = await self._fetched(wanted)
+        known = await self._fetch_known(wanted)
         doubtful = {run_id for run_id, _, row in known.values() if row.state == "started"} - {self._run_id}
-        return await self._fetched(wanted) if await self._judge(list(doubtful)) else known
+        return await self._fetch_known(wanted) if await self._mark_gone_runs(list(doubtful)) else known
 
-    async def _fetched(self, digests: list[bytes]) -> dict[bytes, Known]:
+    async def _fetch_known(self, digests: list[bytes]) -> dict[bytes, StoredCall]:
         found = await self._connection.fetch(FIND, digests)
-        return {each: Known(run_id, claim_id, loaded_row(row)) for each, run_id, claim_id, *row in found}
+        return {each: StoredCall(run_id, claim_id, to_row(row)) for each, run_id, claim_id, *row in found}
 
-    async def _judge(self, runs: list[int]) -> bool:
+    async def _mark_gone_runs(self, runs: list[int]) -> bool:
         """Mark the calls of those runs that are gone as interrupted; return whether there were any."""
-        if not runs or not self._may_judge:
+        if not runs or not self._can_mark_gone:
             return False
-        gone = [run_id for (run_id,) in await self._connection.fetch(GONE, runs)]
+        gone = [run_id for (run_id,) in await self._connection.fetch(GONE_RUNS, runs)]
         if gone:
             await self._connection.execute(INTERRUPT, gone)
         return bool(gone)
 
     async def _select(self, selection: Selection) -> list[Row]:
-        query = select(state=selection.state, has_tool_call_id=selection.tool_call_id is not None)
-        wanted = [selection.state, None if selection.tool_call_id is None else stored_text(selection.tool_call_id)]
+        query = build_select(state=selection.state, has_tool_call_id=selection.tool_call_id is not None)
+        wanted = [selection.state, None if selection.tool_call_id is None else escape_text(selection.tool_call_id)]
         values = [value for value in wanted if value is not None]
-        return [loaded_row(found) for found in await self._connection.fetch(query, selection.limit, *values)]
+        return [to_row(found) for found in await self._connection.fetch(query, selection.limit, *values)]
 
 
-def _rounds(bids: Sequence[Bid]) -> tuple[dict[bytes, Bid], dict[bytes, list[Bid]]]:
+def _split_bids(bids: Sequence[Bid]) -> tuple[dict[bytes, Bid], dict[bytes, list[Bid]]]:
     """Return the first bid for each key (one statement cannot write a row twice) and the later ones it answers."""
     first: dict[bytes, Bid] = {}
     behind: dict[bytes, list[Bid]] = {}
@@ -311,7 +312,7 @@ def _rounds(bids: Sequence[Bid]) -> tuple[dict[bytes, Bid], dict[bytes, list[Bid
 
 def _ending(outcome: Outcome) -> list[Any]:
     _, attempts, ended_at, code, error, result, *facts, artifact_id = outcome
-    texts = [None if text is None else stored_text(text) for text in (code, error, artifact_id)]
+    texts = [None if text is None else escape_text(text) for text in (code, error, artifact_id)]
     return [attempts, ended_at, *texts[:2], result, *facts, texts[2]]
 
 

@@ -47,7 +47,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
 _LOCK = 0x53504A4C
 _ENTER = "SELECT pg_advisory_xact_lock($1)"
 # Queried from the catalog: `to_regclass` may have cached that the table is missing.
-_IS_THERE = """
+_TABLE_EXISTS = """
     SELECT EXISTS (
         SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
         WHERE relname = 'spindle_journal' AND nspname = current_schema()
@@ -112,4 +112,4 @@ async def migrate(connection: Connection, *, place: str, migrations: Sequence[Se
 
 
 async def _version(connection: Connection) -> int | None:
-    return await connection.fetchval(_VERSION) if await connection.fetchval(_IS_THERE) else None
+    return await connection.fetchval(_VERSION) if await connection.fetchval(_TABLE_EXISTS) else None

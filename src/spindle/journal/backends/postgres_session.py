@@ -18,7 +18,7 @@ import asyncpg
 
 from spindle.errors import JournalError, SpindleError, UsageError
 from spindle.journal.backends import postgres_queries as sql
-from spindle.journal.backends.postgres_queries import Calls
+from spindle.journal.backends.postgres_queries import CallTable
 from spindle.journal.backends.postgres_schema import migrate
 
 _EXAMPLE = "such as postgresql://user:password@host:5432/database"
@@ -40,14 +40,14 @@ class Address:
     def __str__(self) -> str:
         return f"{self.hosts}/{self.database}"
 
-    def masked(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return `text` with the password redacted."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
 
 
-def checked_address(dsn: str) -> Address:
+def parse_address(dsn: str) -> Address:
     """Parse and validate a dsn.
 
     Raises:
@@ -55,15 +55,15 @@ def checked_address(dsn: str) -> Address:
     """
     given = cast("object", dsn)
     if not isinstance(given, str) or not given.startswith(("postgresql://", "postgres://")):
-        raise _wrong(f"it does not begin with postgresql://; use a url {_EXAMPLE}")
+        raise _invalid_dsn(f"it does not begin with postgresql://; use a url {_EXAMPLE}")
     if not given.isprintable():
-        raise _wrong("it has a non-printable character; remove it")
+        raise _invalid_dsn("it has a non-printable character; remove it")
     try:
         parts = urlsplit(given)
     except ValueError:
-        raise _wrong(f"its host cannot be parsed; {_ENCODED}") from None
+        raise _invalid_dsn(f"its host cannot be parsed; {_ENCODED}") from None
     if parts.fragment or "@" in parts.path or parts.netloc.count("@") > 1:
-        raise _wrong(f"it has an unexpected # or @; {_ENCODED}")
+        raise _invalid_dsn(f"it has an unexpected # or @; {_ENCODED}")
     return _address(given, parts)
 
 
@@ -87,17 +87,17 @@ def _settings(query: str) -> dict[str, str]:
     try:
         return {name: values[-1] for name, values in parse_qs(query, strict_parsing=True).items()} if query else {}
     except ValueError:
-        raise _wrong(f"the part after ? must be name=value pairs joined by &; {_ENCODED}") from None
+        raise _invalid_dsn(f"the part after ? must be name=value pairs joined by &; {_ENCODED}") from None
 
 
 def _check_ports(hosts: list[str]) -> None:
     for host in hosts:
         _, colon, port = host.rpartition("]")[2].rpartition(":")
         if colon and port and not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
-            raise _wrong(f"a port must be a number from 1 to 65535; {_ENCODED}")
+            raise _invalid_dsn(f"a port must be a number from 1 to 65535; {_ENCODED}")
 
 
-def _wrong(reason: str) -> UsageError:
+def _invalid_dsn(reason: str) -> UsageError:
     return UsageError(f"Invalid PostgreSQL dsn: {reason}", field="dsn")
 
 
@@ -124,7 +124,7 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": "20s",
 }
 
-_ARRIVE = """
+_SERVER_INFO = """
     SELECT current_schema() AS schema,
         current_setting('server_encoding') AS encoding,
         pg_backend_pid() AS pid,
@@ -141,7 +141,7 @@ _END_PREDECESSOR = """
 """
 
 
-class Session:
+class PostgresSession:
     """The connection of one run, which can be reopened after a loss."""
 
     def __init__(self, address: Address, *, run_id: int, grace_seconds: float, on_loss: Callable[[], None]) -> None:
@@ -150,7 +150,7 @@ class Session:
         self._grace_seconds = grace_seconds
         self._on_loss = on_loss
         self._connection: Any = None
-        self._judge_from = 0.0
+        self._may_mark_gone_from = 0.0
         self._has_been_open = False
 
     @property
@@ -173,25 +173,25 @@ class Session:
             server_settings={"application_name": self._address.application_name, **_SETTINGS},
         )
         try:
-            server_seconds = await self._arrive(connection)
+            server_seconds = await self._check_server(connection)
             await migrate(connection, place=str(self._address))
-            await self._appear(connection)
+            await self._acquire_run_lock(connection)
         except BaseException:
             connection.terminate()
             raise
-        self._judge_from = asyncio.get_running_loop().time() + self._doubtful_seconds(server_seconds)
+        self._may_mark_gone_from = asyncio.get_running_loop().time() + self._remaining_grace_seconds(server_seconds)
         self._has_been_open = True
         self._connection = connection
-        connection.add_termination_listener(self._lost)
+        connection.add_termination_listener(self._handle_loss)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Calls]:
+    async def transaction(self) -> AsyncGenerator[CallTable]:
         """Run the block in a transaction."""
-        may_judge = asyncio.get_running_loop().time() >= self._judge_from
+        may_judge = asyncio.get_running_loop().time() >= self._may_mark_gone_from
         async with self._connection.transaction(isolation="read_committed"):
-            yield Calls(self._connection, run_id=self._run_id, may_judge=may_judge)
+            yield CallTable(self._connection, run_id=self._run_id, can_mark_gone=may_judge)
 
-    async def beat(self) -> None:
+    async def check_alive(self) -> None:
         """Check the connection, and drop it if it does not respond."""
         try:
             await self._connection.fetchval("SELECT 1", timeout=CONNECT_SECONDS)
@@ -211,30 +211,32 @@ class Session:
             with suppress(Exception):
                 await connection.close(timeout=CONNECT_SECONDS)
 
-    def _lost(self, _: object) -> None:
+    def _handle_loss(self, _: object) -> None:
         self._on_loss()
 
-    async def _arrive(self, connection: Any) -> float:
-        found = await connection.fetchrow(_ARRIVE)
+    async def _check_server(self, connection: Any) -> float:
+        found = await connection.fetchrow(_SERVER_INFO)
         if found["pid"] != connection.get_server_pid():
-            raise self._refusal(
+            raise self._unusable_error(
                 "there is a connection pooler in front of the server, which could pass the lock of this process to "
                 "others; use the address of the server itself"
             )
         if found["is_standby"]:
-            raise self._refusal("the server is a standby; use the address of the primary")
+            raise self._unusable_error("the server is a standby; use the address of the primary")
         if found["encoding"] != "UTF8":
-            raise self._refusal(f"the database has the encoding {found['encoding']}; use one with the encoding UTF8")
+            raise self._unusable_error(
+                f"the database has the encoding {found['encoding']}; use one with the encoding UTF8"
+            )
         if found["schema"] is None:
-            raise self._refusal("no schema of the search_path exists; create one, or set another search_path")
+            raise self._unusable_error("no schema of the search_path exists; create one, or set another search_path")
         return found["server_seconds"]
 
-    async def _appear(self, connection: Any) -> None:
+    async def _acquire_run_lock(self, connection: Any) -> None:
         if self._has_been_open:
             # The server may not have detected the loss of the previous connection, which holds the lock.
             await connection.fetch(_END_PREDECESSOR, self._run_id)
         await connection.fetch("SELECT pg_advisory_lock($1)", self._run_id)
-        lost = await connection.fetchval(sql.LOST, self._run_id)
+        lost = await connection.fetchval(sql.COUNT_INTERRUPTED, self._run_id)
         if lost:
             _log.warning(
                 "The connection to the journal at %s was lost, and another process marked %d calls of this process as "
@@ -243,12 +245,12 @@ class Session:
                 lost,
             )
 
-    def _doubtful_seconds(self, server_seconds: float) -> float:
+    def _remaining_grace_seconds(self, server_seconds: float) -> float:
         if self._has_been_open:
             return self._grace_seconds
         return max(0.0, self._grace_seconds - server_seconds)
 
-    def _refusal(self, reason: str) -> JournalError:
+    def _unusable_error(self, reason: str) -> JournalError:
         return JournalError(f"The journal in PostgreSQL at {self._address} cannot be used: {reason}")
 
 
@@ -276,7 +278,7 @@ _FATAL = (
 )
 """The errors with which a server ends a connection, or does not accept it yet."""
 
-CLASHES: tuple[type[BaseException], ...] = (
+TRANSIENT_ERRORS: tuple[type[BaseException], ...] = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.InvalidCachedStatementError,
@@ -290,21 +292,21 @@ def is_loss(error: BaseException) -> bool:
     return isinstance(error, _FATAL) or not is_answer
 
 
-def translated(error: BaseException, address: Address) -> JournalError:
+def translate_error(error: BaseException, address: Address) -> JournalError:
     """Convert an error to a new `JournalError`; every caller gets its own, because raising adds a traceback."""
     if isinstance(error, JournalError):
         again = copy(error)
         again.__cause__ = error.__cause__
         return again
     # Only the first argument: details from the server may repeat the values of a row.
-    said = address.masked(str(error.args[0] if error.args else "")) or type(error).__name__
+    said = address.redact(str(error.args[0] if error.args else "")) or type(error).__name__
     advice = next((advice for kind, advice in _ADVICE if isinstance(error, kind)), "nothing was written; try again")
-    new = JournalError(f"The journal in PostgreSQL at {address} failed: {_words(error, said)}; {advice}")
+    new = JournalError(f"The journal in PostgreSQL at {address} failed: {_error_text(error, said)}; {advice}")
     new.__cause__ = error
     return new
 
 
-def _words(error: BaseException, said: str) -> str:
+def _error_text(error: BaseException, said: str) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return "the server did not answer in time" if isinstance(error, TimeoutError) else said

@@ -20,13 +20,13 @@ from anyio import Event
 
 from spindle.concurrency import schedule_here
 from spindle.errors import JournalError
-from spindle.journal.backends.postgres_queries import Bid, Calls
+from spindle.journal.backends.postgres_queries import Bid, CallTable
 from spindle.journal.backends.postgres_session import (
-    CLASHES,
     GRACE_SECONDS,
     HEARTBEAT_SECONDS,
+    TRANSIENT_ERRORS,
     Address,
-    Session,
+    PostgresSession,
     is_loss,
 )
 
@@ -34,11 +34,11 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class Ticket(Generic[Item, Answer]):
+class PostgresTicket(Generic[Item, Answer]):
     """One caller's queued operation, and its answers once they are committed."""
 
     def __init__(
-        self, operation: Callable[[Calls, Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]
+        self, operation: Callable[[CallTable, Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]
     ) -> None:
         self.operation = operation
         self.items = items
@@ -57,13 +57,13 @@ class Ticket(Generic[Item, Answer]):
             self._schedule(self._done.set)
 
 
-AnyTicket: TypeAlias = Ticket[Any, Any]
+AnyTicket: TypeAlias = PostgresTicket[Any, Any]
 
 
 MAX_GROUP = 256
 """The maximum number of tickets per transaction, so that no caller waits for a long queue."""
 
-PATIENCE_SECONDS = 10.0
+RECONNECT_SECONDS = 10.0
 """How long callers wait for a lost connection before they get an error."""
 
 _RETRY_SECONDS = 0.5
@@ -80,26 +80,28 @@ class PostgresWorker:
     def __init__(self, address: Address, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._lock = RLock()  # reentrant: the garbage collector may call `leave` in any thread
         self._queue: deque[AnyTicket] = deque()
-        self._farewells: list[AnyTicket] = []
+        self._close_requests: list[AnyTicket] = []
         self._users = 1
         self._must_end = False
         self._has_ended = False
         self._running: set[str] = set()
         """The keys of calls that were begun here and have not ended."""
-        self._disowned: list[Bid] = []
+        self._orphaned_claims: list[Bid] = []
         """Bids submitted over a connection that was lost: they may be written, but no caller runs them."""
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._news = asyncio.Event()
-        self._session = Session(address, run_id=randbits(63), grace_seconds=grace_seconds, on_loss=self._news.set)
+        self._wakeup = asyncio.Event()
+        self._session = PostgresSession(
+            address, run_id=randbits(63), grace_seconds=grace_seconds, on_loss=self._wakeup.set
+        )
         self._thread = Thread(target=lambda: asyncio.run(self._run()), name="spindle-journal-postgres", daemon=True)
 
     @property
-    def is_ours(self) -> bool:
+    def is_own_process(self) -> bool:
         """Whether this process started the worker: a forked child has its memory, but not its thread."""
         return self._pid == os.getpid()
 
-    def enter(self) -> bool:
+    def add_user(self) -> bool:
         """Add a user; return False if the worker is ending."""
         with self._lock:
             may_enter = not (self._has_ended or self._must_end)
@@ -108,7 +110,7 @@ class PostgresWorker:
 
     def submit(self, ticket: AnyTicket) -> bool:
         """Queue a ticket; return False if the worker no longer accepts any."""
-        if not self.is_ours:
+        if not self.is_own_process:
             return False
         with self._lock:
             if self._has_ended or self._must_end:
@@ -116,7 +118,7 @@ class PostgresWorker:
             if self._thread.ident is None:
                 self._start()
             self._queue.append(ticket)
-            self._poke()
+            self._notify()
             return True
 
     def withdraw(self, ticket: AnyTicket) -> bool:
@@ -128,28 +130,28 @@ class PostgresWorker:
                 return False
             return True
 
-    def leave(self, farewell: AnyTicket | None = None) -> None:
+    def remove_user(self, close_request: AnyTicket | None = None) -> None:
         """Remove a user; `farewell` is completed after all queued tickets, once everything possible is closed."""
-        if not self.is_ours:
+        if not self.is_own_process:
             return  # the lock may be held by a thread that this process does not have
         with self._lock:
             self._users -= 1
             is_over = self._has_ended or self._thread.ident is None
-            if farewell and not is_over:
-                self._farewells.append(farewell)
-            self._poke()
-        if farewell and is_over:
-            farewell.wake()
+            if close_request and not is_over:
+                self._close_requests.append(close_request)
+            self._notify()
+        if close_request and is_over:
+            close_request.wake()
 
     def end(self, *, timeout_seconds: float) -> None:
         """End the worker even if it has users and running calls, and wait for it."""
         with self._lock:
             self._must_end = True
-            self._poke()
+            self._notify()
         if self._thread.ident is not None:
             self._thread.join(timeout_seconds)
 
-    def let_go_in_child(self) -> None:
+    def release_in_child(self) -> None:
         """Release a forked child's copy of the socket, which would keep the connection open after the parent died."""
         number = self._session.socket_number
         if number is not None:
@@ -163,9 +165,9 @@ class PostgresWorker:
         except RuntimeError as error:
             raise JournalError(f"Cannot start the journal's thread: {error}; reduce the number of threads") from error
 
-    def _poke(self) -> None:
+    def _notify(self) -> None:
         if self._loop is not None and not self._has_ended:
-            self._loop.call_soon_threadsafe(self._news.set)
+            self._loop.call_soon_threadsafe(self._wakeup.set)
 
     async def _run(self) -> None:
         failure: BaseException | None = None
@@ -178,20 +180,20 @@ class PostgresWorker:
         except BaseException as error:  # noqa: BLE001 - waiting callers must get any error
             failure = error
         await self._session.close()
-        self._tell_all(failure)
+        self._fail_pending(failure)
 
     async def _take(self) -> list[AnyTicket]:
         """Wait for tickets, keeping the connection open meanwhile; return none when it is time to end."""
         while True:
-            self._news.clear()
+            self._wakeup.clear()
             with self._lock:
                 if self._queue:
                     return [self._queue.popleft() for _ in range(min(len(self._queue), MAX_GROUP))]
             if self._is_over():
                 return []
             if not self._session.is_open:
-                await self._try_to_come_back()
-            await self._wait_for_news(HEARTBEAT_SECONDS if self._session.is_open else _RETRY_SECONDS)
+                await self._try_reconnect()
+            await self._wait_for_wakeup(HEARTBEAT_SECONDS if self._session.is_open else _RETRY_SECONDS)
 
     def _is_over(self) -> bool:
         """Return whether to end: not while calls are running, which other processes would mark as interrupted."""
@@ -200,17 +202,17 @@ class PostgresWorker:
             if not self._queue and not is_needed:
                 self._has_ended = True
                 return True
-        self._bid_farewell()
+        self._complete_close_requests()
         return False
 
-    async def _wait_for_news(self, seconds: float) -> None:
+    async def _wait_for_wakeup(self, seconds: float) -> None:
         try:
-            await asyncio.wait_for(self._news.wait(), seconds)
+            await asyncio.wait_for(self._wakeup.wait(), seconds)
         except TimeoutError:
             if self._session.is_open:
-                await self._session.beat()
+                await self._session.check_alive()
 
-    async def _try_to_come_back(self) -> None:
+    async def _try_reconnect(self) -> None:
         self._session.drop()
         try:
             await self._session.open()
@@ -219,7 +221,7 @@ class PostgresWorker:
 
     async def _serve(self, tickets: list[AnyTicket]) -> None:
         try:
-            await self._commit_again(tickets)
+            await self._commit_with_retries(tickets)
         except Exception as error:  # noqa: BLE001 - a failing ticket must not end the thread
             if len(tickets) > 1 and not is_loss(error):
                 # Retried one by one, so that a failing ticket does not fail the others.
@@ -228,19 +230,19 @@ class PostgresWorker:
                 return
             for ticket in tickets:
                 ticket.error = error
-                if ticket.operation is Calls.begin:
-                    self._disowned.extend(ticket.items)
+                if ticket.operation is CallTable.begin:
+                    self._orphaned_claims.extend(ticket.items)
         for ticket in tickets:
             ticket.wake()
 
-    async def _commit_again(self, tickets: list[AnyTicket]) -> None:
+    async def _commit_with_retries(self, tickets: list[AnyTicket]) -> None:
         has_lost = False
         clashes = 0
         while True:
-            await self._come_back()
+            await self._reconnect()
             try:
                 return await self._commit(tickets)
-            except CLASHES:
+            except TRANSIENT_ERRORS:
                 clashes += 1
                 if clashes > _MAX_CLASHES:
                     raise
@@ -253,32 +255,32 @@ class PostgresWorker:
                 has_lost = True
 
     async def _commit(self, tickets: list[AnyTicket]) -> None:
-        disowned = list(self._disowned)
+        disowned = list(self._orphaned_claims)
         async with self._session.transaction() as calls:
             if disowned:
-                await calls.disown(disowned)
+                await calls.end_orphaned(disowned)
             for operation, run in groupby(tickets, key=lambda ticket: ticket.operation):
                 together = list(run)
                 answers = iter(await operation(calls, [item for ticket in together for item in ticket.items]))
                 for ticket in together:
                     ticket.answers = [next(answers) for _ in ticket.items]
-        del self._disowned[: len(disowned)]
+        del self._orphaned_claims[: len(disowned)]
         for ticket in tickets:
-            self._remember(ticket)
+            self._track_running(ticket)
 
-    def _remember(self, ticket: AnyTicket) -> None:
-        if ticket.operation is Calls.begin:
+    def _track_running(self, ticket: AnyTicket) -> None:
+        if ticket.operation is CallTable.begin:
             bids = zip(ticket.items, ticket.answers, strict=True)
             self._running.update(bid.claim.row.idempotency_key for bid, standing in bids if standing is None)
-        elif ticket.operation is Calls.finish:
+        elif ticket.operation is CallTable.finish:
             self._running.difference_update(outcome.idempotency_key for outcome in ticket.items)
-        elif ticket.operation is Calls.disown:
+        elif ticket.operation is CallTable.end_orphaned:
             self._running.difference_update(bid.claim.row.idempotency_key for bid in ticket.items)
 
-    async def _come_back(self) -> None:
+    async def _reconnect(self) -> None:
         """Reconnect after a loss, retrying for a while, because a restarting server is soon available again."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + PATIENCE_SECONDS
+        deadline = loop.time() + RECONNECT_SECONDS
         while not self._session.is_open:
             self._session.drop()
             try:
@@ -288,13 +290,13 @@ class PostgresWorker:
                     raise
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    def _bid_farewell(self) -> None:
+    def _complete_close_requests(self) -> None:
         with self._lock:
-            farewells, self._farewells = self._farewells, []
+            farewells, self._close_requests = self._close_requests, []
         for ticket in farewells:
             ticket.wake()
 
-    def _tell_all(self, failure: BaseException | None) -> None:
+    def _fail_pending(self, failure: BaseException | None) -> None:
         with self._lock:
             self._has_ended = True
             left = list(self._queue)
@@ -302,40 +304,40 @@ class PostgresWorker:
         for ticket in left:
             ticket.error = failure or JournalError("The journal was closed")
             ticket.wake()
-        self._bid_farewell()
+        self._complete_close_requests()
 
 
 _EXIT_SECONDS = 5.0
 
 _lock = Lock()
-_portals: WeakValueDictionary[str, PostgresWorker] = WeakValueDictionary()
+_workers: WeakValueDictionary[str, PostgresWorker] = WeakValueDictionary()
 _inherited: list[PostgresWorker] = []
 """Workers of the parent of a fork: kept alive, because closing their connections would affect the server."""
 
 
-def borrow(address: Address, *, grace_seconds: float) -> PostgresWorker:
+def acquire_worker(address: Address, *, grace_seconds: float) -> PostgresWorker:
     """Return the worker of a database, to be released with `leave`."""
     with _lock:
-        portal = _portals.get(address.dsn)
-        if portal is None or not portal.enter():
-            portal = _portals[address.dsn] = PostgresWorker(address, grace_seconds=grace_seconds)
+        portal = _workers.get(address.dsn)
+        if portal is None or not portal.add_user():
+            portal = _workers[address.dsn] = PostgresWorker(address, grace_seconds=grace_seconds)
         return portal
 
 
 def end_all() -> None:
     """Write pending operations and close all connections, as at the exit of the process."""
-    for portal in list(_portals.values()):
+    for portal in list(_workers.values()):
         portal.end(timeout_seconds=_EXIT_SECONDS)
 
 
-def _forget_in_child() -> None:
+def _reset_in_child() -> None:
     global _lock  # noqa: PLW0603 - a child needs its own lock; the parent may hold its lock
     _lock = Lock()
-    _inherited.extend(_portals.values())
-    _portals.clear()
+    _inherited.extend(_workers.values())
+    _workers.clear()
     for portal in _inherited:
-        portal.let_go_in_child()
+        portal.release_in_child()
 
 
 atexit.register(end_all)
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=_reset_in_child)

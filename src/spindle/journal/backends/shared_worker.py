@@ -10,7 +10,7 @@ class Worker(Protocol):
     """A thread that executes tickets for all of its users."""
 
     @property
-    def is_ours(self) -> bool:
+    def is_own_process(self) -> bool:
         """Whether this process started the worker: a forked child has its memory, but not its thread."""
         ...
 
@@ -22,8 +22,8 @@ class Worker(Protocol):
         """Remove a ticket from the queue; return False if it was already taken."""
         ...
 
-    def leave(self, farewell: Any = None) -> None:
-        """Release the worker; `farewell` is completed once that is done."""
+    def remove_user(self, close_request: Any = None) -> None:
+        """Release the worker; `close_request` is completed once that is done."""
         ...
 
 
@@ -36,11 +36,11 @@ class SharedWorkerHandle(Generic[AWorker]):
     `borrow` and `closed` must not reference the store, or it would never be collected.
     """
 
-    def __init__(self, borrow: Callable[[], AWorker], *, closed: Callable[[], Exception]) -> None:
-        self._borrow, self._closed = borrow, closed
+    def __init__(self, acquire: Callable[[], AWorker], *, closed_error: Callable[[], Exception]) -> None:
+        self._acquire, self._closed_error = acquire, closed_error
         self._lock = Lock()
         self._worker: AWorker | None = None
-        self._leaving: finalize[[], SharedWorkerHandle[AWorker]] | None = None
+        self._finalizer: finalize[[], SharedWorkerHandle[AWorker]] | None = None
         self._is_closed = False
 
     def open(self) -> None:
@@ -52,9 +52,9 @@ class SharedWorkerHandle(Generic[AWorker]):
         with self._lock:
             self._is_closed = True
             worker, self._worker = self._worker, None
-            if self._leaving is not None:
-                self._leaving.detach()
-        return worker if worker is not None and worker.is_ours else None
+            if self._finalizer is not None:
+                self._finalizer.detach()
+        return worker if worker is not None and worker.is_own_process else None
 
     def submit(self, ticket: Any) -> None:
         """Submit a ticket to the worker, or to a new one if it has ended or belongs to the parent of a fork.
@@ -64,9 +64,9 @@ class SharedWorkerHandle(Generic[AWorker]):
         """
         with self._lock:
             if self._is_closed:
-                raise self._closed()
+                raise self._closed_error()
             while self._worker is None or not self._worker.submit(ticket):
-                self._worker = self._borrowed()
+                self._worker = self._acquire_worker()
 
     def withdraw(self, ticket: Any, *, undo: Any) -> None:
         """Withdraw a ticket; if it was already taken, submit `undo` instead."""
@@ -74,10 +74,10 @@ class SharedWorkerHandle(Generic[AWorker]):
         if worker is not None and not worker.withdraw(ticket):
             worker.submit(undo)
 
-    def _borrowed(self) -> AWorker:
-        if self._leaving is not None:
-            self._leaving.detach()
-        worker = self._borrow()
-        self._leaving = finalize(self, worker.leave)
-        self._leaving.atexit = False
+    def _acquire_worker(self) -> AWorker:
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        worker = self._acquire()
+        self._finalizer = finalize(self, worker.remove_user)
+        self._finalizer.atexit = False
         return worker

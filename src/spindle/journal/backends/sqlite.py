@@ -10,16 +10,16 @@ from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError, UsageError
 from spindle.journal.backends.shared_worker import SharedWorkerHandle
-from spindle.journal.backends.sqlite_database import Database, translated
+from spindle.journal.backends.sqlite_database import Database, translate_error
 from spindle.journal.backends.sqlite_recovery import open_database
-from spindle.journal.backends.sqlite_writer import Ticket, Writer, borrow, process_run_id
+from spindle.journal.backends.sqlite_writer import SqliteTicket, SqliteWriter, acquire_writer, process_run_id
 from spindle.journal.entries import Claim, OnDamage, Outcome, Row, Selection
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class SqliteStore:
+class SqliteJournalStore:
     """A journal store in a SQLite table; stores of one path in one process share one writer."""
 
     def __init__(self, path: str | PathLike[str], *, on_damage: OnDamage = "raise", run_id: str | None = None) -> None:
@@ -27,82 +27,82 @@ class SqliteStore:
             raise UsageError(
                 f"Expected on_damage to be one of {get_args(OnDamage)}, got {on_damage!r}", field="on_damage"
             )
-        self._path = _checked_path(path)
-        self._loan = SharedWorkerHandle(
-            partial(_writer_of, self._path, run_id, on_damage),
-            closed=partial(
+        self._path = _validate_path(path)
+        self._worker_handle = SharedWorkerHandle(
+            partial(_acquire_writer, self._path, run_id, on_damage),
+            closed_error=partial(
                 JournalError, f"The journal {self._path} is closed; enter it with `async with` to reopen it"
             ),
         )
 
     async def open(self) -> None:
         """Open the file now instead of on first use."""
-        self._loan.open()
-        await self._answers(self._submitted(Database.find, ()))
+        self._worker_handle.open()
+        await self._wait_for_answers(self._submit(Database.find, ()))
 
     async def aclose(self) -> None:
         """Write pending operations and release the file, even if the caller is being cancelled."""
-        writer = self._loan.close()
+        writer = self._worker_handle.close()
         if writer is None:
             return
-        farewell = Ticket(Database.find, (), is_synced=False)
-        writer.leave(farewell)
+        farewell = SqliteTicket(Database.find, (), is_synced=False)
+        writer.remove_user(farewell)
         with CancelScope(shield=True):
             await farewell.done.wait()
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
         """Start each call that is unknown, has never run or may be repeated."""
         # The intent of a call that may be repeated need not survive power loss.
-        ticket = self._submitted(Database.begin, claims, is_synced=not all(claim.repeat for claim in claims))
+        ticket = self._submit(Database.begin, claims, is_synced=not all(claim.repeat for claim in claims))
         try:
-            return await self._answers(ticket)
+            return await self._wait_for_answers(ticket)
         except get_cancelled_exc_class():
             self._abandon(ticket)
             raise
 
     async def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """End each call unless it has ended already."""
-        return await self._answers(self._submitted(Database.finish, outcomes))
+        return await self._wait_for_answers(self._submit(Database.finish, outcomes))
 
     async def note(self, rows: Sequence[Row]) -> None:
         """Store each row, unless its call has run."""
-        await self._answers(self._submitted(Database.note, rows))
+        await self._wait_for_answers(self._submit(Database.note, rows))
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look up each key."""
-        return await self._answers(self._submitted(Database.find, keys))
+        return await self._wait_for_answers(self._submit(Database.find, keys))
 
     async def select(self, selection: Selection) -> list[Row]:
         """Return the matching rows, newest first."""
-        return (await self._answers(self._submitted(Database.select, [selection])))[0]
+        return (await self._wait_for_answers(self._submit(Database.select, [selection])))[0]
 
-    def _submitted(
+    def _submit(
         self,
         operation: Callable[[Database, Sequence[Item]], list[Answer]],
         items: Sequence[Item],
         *,
         is_synced: bool = False,
-    ) -> Ticket[Item, Answer]:
-        ticket = Ticket(operation, items, is_synced=is_synced)
-        self._loan.submit(ticket)
+    ) -> SqliteTicket[Item, Answer]:
+        ticket = SqliteTicket(operation, items, is_synced=is_synced)
+        self._worker_handle.submit(ticket)
         return ticket
 
-    async def _answers(self, ticket: Ticket[Item, Answer]) -> list[Answer]:
+    async def _wait_for_answers(self, ticket: SqliteTicket[Item, Answer]) -> list[Answer]:
         await ticket.done.wait()
         if ticket.error is not None:
-            raise translated(ticket.error, self._path)
+            raise translate_error(ticket.error, self._path)
         return ticket.answers
 
-    def _abandon(self, ticket: Ticket[Claim, Row | None]) -> None:
+    def _abandon(self, ticket: SqliteTicket[Claim, Row | None]) -> None:
         """End the calls of a cancelled `begin`, so that none stays started without being run."""
-        self._loan.withdraw(ticket, undo=Ticket(_end_unheard, [ticket], is_synced=False))
+        self._worker_handle.withdraw(ticket, undo=SqliteTicket(_end_abandoned, [ticket], is_synced=False))
 
 
-def _writer_of(path: Path, run_id: str | None, on_damage: OnDamage) -> Writer:
-    return borrow(path, partial(open_database, path, run_id or process_run_id(), on_damage))
+def _acquire_writer(path: Path, run_id: str | None, on_damage: OnDamage) -> SqliteWriter:
+    return acquire_writer(path, partial(open_database, path, run_id or process_run_id(), on_damage))
 
 
-def _end_unheard(database: Database, tickets: Sequence[Ticket[Claim, Row | None]]) -> list[bool]:
+def _end_abandoned(database: Database, tickets: Sequence[SqliteTicket[Claim, Row | None]]) -> list[bool]:
     begun = (
         claim.row.idempotency_key
         for ticket in tickets
@@ -113,7 +113,7 @@ def _end_unheard(database: Database, tickets: Sequence[Ticket[Claim, Row | None]
     return database.abandon(list(begun))
 
 
-def _checked_path(path: str | PathLike[str]) -> Path:
+def _validate_path(path: str | PathLike[str]) -> Path:
     given: object = path
     if not isinstance(given, str | Path) or not (text := str(given)) or "\0" in text:
         raise UsageError(f"Expected a file path (str or Path), got {path!r}", field="path")

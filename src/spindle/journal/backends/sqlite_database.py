@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from spindle.errors import JournalDamagedError, JournalError
-from spindle.journal.entries import STARTED_FIELDS, Claim, Outcome, Row, Selection, claimed_again, may_begin, withdrawn
+from spindle.journal.entries import (
+    STARTED_FIELDS,
+    Claim,
+    Outcome,
+    Row,
+    Selection,
+    build_repeated_row,
+    build_withdrawn_outcome,
+    can_begin,
+)
 
 _COLUMNS = ", ".join(Row._fields)
 _STARTED = ", ".join(["run_id", *STARTED_FIELDS])
@@ -25,7 +34,7 @@ _FINISH = """
         result_chars = ?, cost_usd = ?, trusted = ?, artifact_id = ?
     WHERE idempotency_key = ? AND ended_at IS NULL
 """
-_FORGET_UNRUN = "DELETE FROM calls WHERE idempotency_key = ? AND ended_at IS NOT NULL AND attempts = 0"
+_DELETE_UNRUN = "DELETE FROM calls WHERE idempotency_key = ? AND ended_at IS NOT NULL AND attempts = 0"
 _NOTE = f"""
     INSERT INTO calls (run_id, {_COLUMNS}) VALUES ({", ".join("?" * (len(Row._fields) + 1))})
     ON CONFLICT (idempotency_key) DO NOTHING
@@ -65,13 +74,13 @@ class Database:
 
     def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
         """Start each call that is unknown, has never run or may be repeated; return the known row of the others."""
-        if len(claims) > 1 and self._are_all_new(claims):
+        if len(claims) > 1 and self._try_start_all(claims):
             return [None] * len(claims)
         return [self._claim(claim) for claim in claims]
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """End each call unless it has ended already; return whether each was ever begun."""
-        rows = [_bindable([*facts, key]) for key, *facts in outcomes]
+        rows = [_to_bindable([*facts, key]) for key, *facts in outcomes]
         if self._connection.executemany(_FINISH, rows).rowcount == len(rows):
             return [True] * len(rows)
         return [self._row(outcome.idempotency_key) is not None for outcome in outcomes]
@@ -79,8 +88,8 @@ class Database:
     def note(self, rows: Sequence[Row]) -> list[None]:
         """Store each row, replacing one that has never run; a row that has run, or may have, is not changed."""
         for row in rows:
-            self._connection.execute(_FORGET_UNRUN, _bindable([row.idempotency_key]))
-            self._connection.execute(_NOTE, _bindable([self._run_id, *row]))
+            self._connection.execute(_DELETE_UNRUN, _to_bindable([row.idempotency_key]))
+            self._connection.execute(_NOTE, _to_bindable([self._run_id, *row]))
         return [None] * len(rows)
 
     def find(self, keys: Sequence[str]) -> list[Row | None]:
@@ -93,7 +102,7 @@ class Database:
 
     def abandon(self, keys: Sequence[str]) -> list[bool]:
         """End calls whose callers were cancelled before running them."""
-        return self.finish([withdrawn(key) for key in keys])
+        return self.finish([build_withdrawn_outcome(key) for key in keys])
 
     def close(self) -> None:
         """Close the file and release the process lock."""
@@ -102,7 +111,7 @@ class Database:
         finally:
             self._on_close()
 
-    def _are_all_new(self, claims: Sequence[Claim]) -> bool:
+    def _try_start_all(self, claims: Sequence[Claim]) -> bool:
         """Start all calls with one statement, the common case; start none and return False if a key is known."""
         self._connection.execute("SAVEPOINT claims")
         try:
@@ -118,14 +127,14 @@ class Database:
         if self._connection.execute(_INSERT, self._stored(claim.row)).rowcount == 1:
             return None
         known = self._row(claim.row.idempotency_key)
-        if known is None or not may_begin(claim, known):
+        if known is None or not can_begin(claim, known):
             return known
-        self._connection.execute(_REPLACE, self._stored(claimed_again(claim, known)))
+        self._connection.execute(_REPLACE, self._stored(build_repeated_row(claim, known)))
         return None
 
     def _row(self, key: str) -> Row | None:
-        found = self._connection.execute(_FIND, _bindable([key])).fetchone()
-        return None if found is None else _loaded(found)
+        found = self._connection.execute(_FIND, _to_bindable([key])).fetchone()
+        return None if found is None else _to_row(found)
 
     def _select(self, selection: Selection) -> list[Row]:
         terms: list[str] = []
@@ -139,13 +148,13 @@ class Database:
         where = f"WHERE {' AND '.join(terms)}" if terms else ""
         query = f"SELECT {_COLUMNS} FROM calls {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - constant text only
         limit = -1 if selection.limit is None else selection.limit
-        return [_loaded(found) for found in self._connection.execute(query, _bindable([*values, limit]))]
+        return [_to_row(found) for found in self._connection.execute(query, _to_bindable([*values, limit]))]
 
     def _stored(self, row: Row) -> list[Any]:
-        return _bindable([self._run_id, *row[: len(STARTED_FIELDS)]])
+        return _to_bindable([self._run_id, *row[: len(STARTED_FIELDS)]])
 
 
-def _bindable(values: Iterable[Any]) -> list[Any]:
+def _to_bindable(values: Iterable[Any]) -> list[Any]:
     """Convert values to types that SQLite accepts; text with lone surrogates is stored as bytes."""
     return [_text(value) if isinstance(value, str) and not value.isascii() else value for value in values]
 
@@ -158,7 +167,7 @@ def _text(value: str) -> str | bytes:
     return value
 
 
-def _loaded(values: Iterable[Any]) -> Row:
+def _to_row(values: Iterable[Any]) -> Row:
     return Row._make(value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value for value in values)
 
 
@@ -223,14 +232,14 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def version_of(connection: sqlite3.Connection) -> int:
+def get_version(connection: sqlite3.Connection) -> int:
     """Return the number of migrations applied to the file."""
     return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
     """Migrate the file to the newest version, each step atomically."""
-    for number in range(version_of(connection), len(migrations)):
+    for number in range(get_version(connection), len(migrations)):
         connection.execute("BEGIN IMMEDIATE")
         try:
             for statement in migrations[number]:
@@ -288,7 +297,7 @@ def is_damage(error: BaseException) -> bool:
     return primary_code(error) in _DAMAGE
 
 
-def translated(error: BaseException, path: Path) -> JournalError:
+def translate_error(error: BaseException, path: Path) -> JournalError:
     """Convert an error to a new `JournalError`; every caller gets its own, because raising adds a traceback."""
     if isinstance(error, JournalError):
         again = copy(error)

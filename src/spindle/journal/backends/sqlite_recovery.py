@@ -17,11 +17,11 @@ from spindle.journal.backends.sqlite_database import (
     Database,
     connect,
     create,
+    get_version,
     is_damage,
     mark_interrupted,
     migrate,
     sync,
-    version_of,
 )
 from spindle.journal.entries import OnDamage, Row
 
@@ -42,18 +42,18 @@ class Damage:
     """Whether another program or version can use the file; it is then renamed only with `on_damage="set_aside"`."""
 
 
-def damage_of_file(path: Path, *, had_journal: bool) -> Damage | None:
+def check_file(path: Path, *, had_journal: bool) -> Damage | None:
     """Check the headers before SQLite opens the file: it would empty a write-ahead log whose database is missing."""
-    header, log = _beginning(path), _beginning(path.with_name(f"{path.name}-wal"))
+    header, log = _read_header(path), _read_header(path.with_name(f"{path.name}-wal"))
     if header:
-        return _damage_of_header(header, log or b"", path.stat().st_size)
+        return _check_header(header, log or b"", path.stat().st_size)
     if log:
         return Damage("the write-ahead log exists, but the database is missing or empty")
     # A journal gets its name when it is complete, so an empty file was truncated later.
     return Damage("the file is empty, but it was not before") if header is not None and had_journal else None
 
 
-def _damage_of_header(header: bytes, log: bytes, size: int) -> Damage | None:
+def _check_header(header: bytes, log: bytes, size: int) -> Damage | None:
     if not header.startswith(b"SQLite format 3\x00"):
         return Damage("the file is not a SQLite database")
     if len(header) < _HEADER_BYTES:
@@ -65,12 +65,12 @@ def _damage_of_header(header: bytes, log: bytes, size: int) -> Damage | None:
     # A crash during a checkpoint leaves a log, from which SQLite repairs the file.
     if not log and size % max(int.from_bytes(header[16:18], "big"), 1):
         return Damage("the file is truncated")
-    return _newer(int.from_bytes(header[60:64], "big"))
+    return _check_version(int.from_bytes(header[60:64], "big"))
 
 
-def damage_of_content(connection: sqlite3.Connection, size: int) -> Damage | None:
+def check_content(connection: sqlite3.Connection, size: int) -> Damage | None:
     """Check the schema version and the integrity of an open database."""
-    if newer := _newer(version_of(connection)):
+    if newer := _check_version(get_version(connection)):
         return newer
     if size <= CHECKED_BYTES:
         found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -79,7 +79,7 @@ def damage_of_content(connection: sqlite3.Connection, size: int) -> Damage | Non
     return None
 
 
-def damage_of_tables(connection: sqlite3.Connection) -> Damage | None:
+def check_tables(connection: sqlite3.Connection) -> Damage | None:
     """Check that the table has the columns of this version."""
     columns = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
     missing = {"seq", "run_id", *Row._fields} - columns
@@ -104,13 +104,13 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def newest_aside(path: Path) -> Path | None:
+def find_newest_aside(path: Path) -> Path | None:
     """Return the path of the newest damaged file that was set aside, or `None`."""
     names = [near.name for near in path.parent.iterdir() if near.name.startswith(f"{path.name}.damaged-")]
     return max((path.with_name(name.removesuffix("-wal").removesuffix("-shm")) for name in names), default=None)
 
 
-def _newer(version: int) -> Damage | None:
+def _check_version(version: int) -> Damage | None:
     known = len(MIGRATIONS)
     if version <= known:
         return None
@@ -119,7 +119,7 @@ def _newer(version: int) -> Damage | None:
     )
 
 
-def _beginning(path: Path) -> bytes | None:
+def _read_header(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
             return file.read(_HEADER_BYTES)
@@ -140,7 +140,7 @@ class ProcessLock:
         """Whether the journal was never locked before."""
 
     @classmethod
-    def take(cls, journal: Path) -> "ProcessLock":
+    def acquire(cls, journal: Path) -> "ProcessLock":
         """Acquire a lock on `<journal>.lock`, which is never removed: otherwise two processes could hold the lock.
 
         Raises:
@@ -157,7 +157,7 @@ class ProcessLock:
         except BlockingIOError:
             holder = _holder(handle)
             _close(handle)
-            raise _refusal(journal, holder) from None
+            raise _locked_error(journal, holder) from None
         except BaseException:
             _close(handle)
             raise
@@ -179,7 +179,7 @@ def _holder(handle: int) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _refusal(journal: Path, holder: int | None) -> JournalLockedError:
+def _locked_error(journal: Path, holder: int | None) -> JournalLockedError:
     who = "another process" if holder is None else f"process {holder}"
     if holder == os.getpid():
         who = f"this process ({holder}) under another name of the file"
@@ -191,14 +191,14 @@ def _refusal(journal: Path, holder: int | None) -> JournalLockedError:
     )
 
 
-def _let_go_in_child() -> None:
+def _release_locks_in_child() -> None:
     # A forked child shares the lock while it holds the descriptor, so the lock would outlive the parent.
     for handle in list(_held):
         with suppress(OSError):
             _close(handle)
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_release_locks_in_child)
 
 
 _log = logging.getLogger(__name__)
@@ -214,31 +214,31 @@ def open_database(path: Path, run_id: str, on_damage: OnDamage) -> Database:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = ProcessLock.take(path)
+        lock = ProcessLock.acquire(path)
     except OSError as error:
-        raise _no_place(path, error) from error
+        raise _open_error(path, error) from error
     try:
-        connection = _sound_connection(path, run_id, on_damage, had_journal=not lock.is_first)
+        connection = _open_checked(path, run_id, on_damage, had_journal=not lock.is_first)
         return Database(connection, run_id=run_id, on_close=lock.release)
     except OSError as error:
         lock.release()
-        raise _no_place(path, error) from error
+        raise _open_error(path, error) from error
     except BaseException:
         lock.release()
         raise
 
 
-def _sound_connection(path: Path, run_id: str, on_damage: OnDamage, *, had_journal: bool) -> sqlite3.Connection:
+def _open_checked(path: Path, run_id: str, on_damage: OnDamage, *, had_journal: bool) -> sqlite3.Connection:
     if path.exists() and not path.is_file():
         raise JournalError(f"Expected the journal's path to be a file, but {path} is not a regular file")
-    if on_damage == "raise" and not path.exists() and (aside := newest_aside(path)):
+    if on_damage == "raise" and not path.exists() and (aside := find_newest_aside(path)):
         raise _damaged(path, "it was found damaged when it was opened earlier", aside)
-    damage = damage_of_file(path, had_journal=had_journal)
+    damage = check_file(path, had_journal=had_journal)
     if damage is not None:
-        _take_away(path, damage, on_damage)
+        _set_aside_or_raise(path, damage, on_damage)
     opened = _connection(path, run_id)
     if isinstance(opened, Damage):
-        _take_away(path, opened, on_damage)
+        _set_aside_or_raise(path, opened, on_damage)
         opened = _connection(path, run_id)
     if isinstance(opened, Damage):
         raise _damaged(path, opened.reason, None)
@@ -253,7 +253,7 @@ def _connection(path: Path, run_id: str) -> sqlite3.Connection | Damage:
     except sqlite3.Error as error:
         return _as_damage(error)
     try:
-        damage = _brought_up(connection, run_id, path.stat().st_size)
+        damage = _check_and_migrate(connection, run_id, path.stat().st_size)
     except BaseException:
         connection.close()
         raise
@@ -263,12 +263,12 @@ def _connection(path: Path, run_id: str) -> sqlite3.Connection | Damage:
     return damage
 
 
-def _brought_up(connection: sqlite3.Connection, run_id: str, size: int) -> Damage | None:
+def _check_and_migrate(connection: sqlite3.Connection, run_id: str, size: int) -> Damage | None:
     try:
-        damage = damage_of_content(connection, size)
+        damage = check_content(connection, size)
         if damage is None:
             migrate(connection)
-            damage = damage_of_tables(connection)
+            damage = check_tables(connection)
         if damage is None:
             mark_interrupted(connection, run_id)
     except sqlite3.Error as error:
@@ -282,7 +282,7 @@ def _as_damage(error: sqlite3.Error) -> Damage:
     return Damage(f"SQLite reported: {error}")
 
 
-def _take_away(path: Path, damage: Damage, on_damage: OnDamage) -> None:
+def _set_aside_or_raise(path: Path, damage: Damage, on_damage: OnDamage) -> None:
     if on_damage == "raise" and damage.is_readable:
         raise _damaged(path, damage.reason, None)
     try:
@@ -306,7 +306,7 @@ def _damaged(path: Path, reason: str, aside: Path | None) -> JournalDamagedError
     )
 
 
-def _no_place(path: Path, error: OSError) -> JournalError:
+def _open_error(path: Path, error: OSError) -> JournalError:
     return JournalError(
         f"The journal {path} cannot be opened: {error.strerror or error}; "
         "check that its folder exists and belongs to this user"

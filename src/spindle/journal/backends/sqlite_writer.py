@@ -25,7 +25,7 @@ MAX_GROUP = 256
 """The maximum number of tickets per commit, so that no caller waits for a long queue."""
 
 
-class Ticket(Generic[Item, Answer]):
+class SqliteTicket(Generic[Item, Answer]):
     """One caller's queued operation, and its answers once they are committed."""
 
     def __init__(
@@ -49,32 +49,32 @@ class Ticket(Generic[Item, Answer]):
         self.answers = self._operation(database, self.items)
 
 
-AnyTicket: TypeAlias = Ticket[Any, Any]
+AnyTicket: TypeAlias = SqliteTicket[Any, Any]
 
 
-class Writer:
+class SqliteWriter:
     """A thread that executes tickets until its last user leaves; users may run in any event loop.
 
     The first ticket starts the thread, and the thread opens the database. If that fails, all waiting callers get the
     error and the writer ends.
     """
 
-    def __init__(self, open_database: Callable[[], Database], *, after: "Writer | None" = None) -> None:
+    def __init__(self, open_database: Callable[[], Database], *, after: "SqliteWriter | None" = None) -> None:
         self._changed = Condition()
         self._queue: deque[AnyTicket] = deque()
         self._users = 1
         self._is_ending = False
         self._has_ended = False
-        self._farewells: list[AnyTicket] = []
+        self._close_requests: list[AnyTicket] = []
         self._pid = os.getpid()
         self._thread = Thread(target=self._run, args=(open_database, after), name="spindle-journal", daemon=True)
 
     @property
-    def is_ours(self) -> bool:
+    def is_own_process(self) -> bool:
         """Whether this process started the writer: a forked child has its memory, but not its thread."""
         return self._pid == os.getpid()
 
-    def enter(self) -> bool:
+    def add_user(self) -> bool:
         """Add a user; return False if the writer is ending."""
         with self._changed:
             self._users += not self._is_ending
@@ -82,7 +82,7 @@ class Writer:
 
     def submit(self, ticket: AnyTicket) -> bool:
         """Queue a ticket; return False if the writer no longer accepts any."""
-        if not self.is_ours:
+        if not self.is_own_process:
             return False
         with self._changed:
             if self._is_ending:
@@ -102,19 +102,19 @@ class Writer:
                 return False
             return True
 
-    def leave(self, farewell: AnyTicket | None = None) -> None:
+    def remove_user(self, close_request: AnyTicket | None = None) -> None:
         """Remove a user; `farewell` is completed after all queued tickets, and for the last user after closing."""
-        if not self.is_ours:
+        if not self.is_own_process:
             return  # the lock may be held by a thread that this process does not have
         with self._changed:
             self._users -= 1
             self._is_ending = self._is_ending or not self._users
             is_over = self._has_ended or self._thread.ident is None
-            if farewell and not is_over:
-                (self._farewells if self._is_ending else self._queue).append(farewell)
+            if close_request and not is_over:
+                (self._close_requests if self._is_ending else self._queue).append(close_request)
             self._changed.notify()
-        if farewell and is_over:
-            _wake([farewell])
+        if close_request and is_over:
+            _wake([close_request])
 
     def end(self, *, timeout_seconds: float | None = None) -> None:
         """End the writer even if it has users, and wait for it."""
@@ -134,7 +134,7 @@ class Writer:
         except RuntimeError as error:
             raise JournalError(f"Cannot start the journal's thread: {error}; reduce the number of threads") from error
 
-    def _run(self, open_database: Callable[[], Database], after: "Writer | None") -> None:
+    def _run(self, open_database: Callable[[], Database], after: "SqliteWriter | None") -> None:
         failure: BaseException | None = None
         try:
             if after is not None:
@@ -144,21 +144,21 @@ class Writer:
                     _commit(database, tickets)
         except BaseException as error:  # noqa: BLE001 - waiting callers must get any error
             failure = error
-        self._tell_all(failure)
+        self._fail_pending(failure)
 
     def _take(self) -> list[AnyTicket]:
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_ending)
             return [self._queue.popleft() for _ in range(min(len(self._queue), MAX_GROUP))]
 
-    def _tell_all(self, failure: BaseException | None) -> None:
+    def _fail_pending(self, failure: BaseException | None) -> None:
         with self._changed:
             self._is_ending = self._has_ended = True
             left = list(self._queue)
             self._queue.clear()
         for ticket in left:
             ticket.error = failure or JournalError("The journal was closed")
-        _wake([*left, *self._farewells])
+        _wake([*left, *self._close_requests])
 
 
 def _commit(database: Database, tickets: list[AnyTicket]) -> None:
@@ -193,8 +193,8 @@ def _set_all(events: list[Event]) -> None:
 _EXIT_SECONDS = 5.0
 
 _lock = Lock()
-_writers: WeakValueDictionary[Path, Writer] = WeakValueDictionary()
-_inherited: list[Writer] = []
+_writers: WeakValueDictionary[Path, SqliteWriter] = WeakValueDictionary()
+_inherited: list[SqliteWriter] = []
 """Writers of the parent of a fork: kept alive, because closing their connections would affect its files."""
 
 _run_id = uuid4().hex
@@ -205,12 +205,12 @@ def process_run_id() -> str:
     return _run_id
 
 
-def borrow(path: Path, open_database: Callable[[], Database]) -> Writer:
+def acquire_writer(path: Path, open_database: Callable[[], Database]) -> SqliteWriter:
     """Return the writer of a file, to be released with `leave`; a new writer's thread waits for one that is ending."""
     with _lock:
         writer = _writers.get(path)
-        if writer is None or not writer.enter():
-            writer = _writers[path] = Writer(open_database, after=writer)
+        if writer is None or not writer.add_user():
+            writer = _writers[path] = SqliteWriter(open_database, after=writer)
         return writer
 
 
@@ -219,7 +219,7 @@ def _end_all() -> None:
         writer.end(timeout_seconds=_EXIT_SECONDS)
 
 
-def _forget_in_child() -> None:
+def _reset_in_child() -> None:
     global _lock, _run_id  # noqa: PLW0603 - a child needs its own id and lock; the parent may hold its lock
     _lock = Lock()
     _run_id = uuid4().hex
@@ -228,4 +228,4 @@ def _forget_in_child() -> None:
 
 
 atexit.register(_end_all)
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=_reset_in_child)

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from spindle.kit.reducers.lines import plain_words, program, shown_lines
+from spindle.kit.reducers.lines import get_program, split_command, split_shown_lines
 
 CONFLICTS = frozenset({"DD", "AU", "UD", "UA", "DU", "AA", "UU"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StatusEntry:
     """A path and its state in the index (X) and the work tree (Y); a space means unchanged."""
 
     xy: str
@@ -18,10 +18,10 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Status:
+class GitStatus:
     """The parsed output of `git status`."""
 
-    entries: list[Entry] = field(default_factory=list[Entry])
+    entries: list[StatusEntry] = field(default_factory=list[StatusEntry])
     notes: list[str] = field(default_factory=list[str])
     """Lines about branch, state and warnings, verbatim."""
 
@@ -36,7 +36,7 @@ _V2_CODES = re.compile(r"[.MTADRCU]{2}")
 _REMARK = re.compile(r"(?:warning|hint): ")
 
 
-def read_entries(text: str) -> Status | None:
+def parse_short(text: str) -> GitStatus | None:
     """Parse the short form or porcelain v1 or v2, with newlines or NULs; `None` if any part is not recognized."""
     with_nul = "\0" in text
     records = text.removesuffix("\0").split("\0") if with_nul else text.removesuffix("\n").split("\n")
@@ -45,14 +45,14 @@ def read_entries(text: str) -> Status | None:
     return _read_v2(records, with_nul=with_nul) or _read_v1(records, with_nul=with_nul)
 
 
-def _read_v1(records: list[str], *, with_nul: bool) -> Status | None:
-    status, pending = Status(), iter(_untrimmed(records))
+def _read_v1(records: list[str], *, with_nul: bool) -> GitStatus | None:
+    status, pending = GitStatus(), iter(_restore_trimmed(records))
     for record in pending:
         found = _SHORT.fullmatch(record)
         if record.startswith("## ") or _REMARK.match(record):
             status.notes.append(record)
         elif found is not None and _is_code(found[1]):
-            status.entries.append(Entry(found[1], found[2]))
+            status.entries.append(StatusEntry(found[1], found[2]))
             if with_nul and not {"R", "C"}.isdisjoint(found[1]):
                 next(pending, None)  # the previous name
         else:
@@ -60,7 +60,7 @@ def _read_v1(records: list[str], *, with_nul: bool) -> Status | None:
     return status
 
 
-def _untrimmed(records: list[str]) -> Iterator[str]:
+def _restore_trimmed(records: list[str]) -> Iterator[str]:
     for number, record in enumerate(records):
         yield f" {record}" if number == 0 and _TRIMMED.match(record) else record
 
@@ -71,14 +71,14 @@ def _is_code(xy: str) -> bool:
     return xy in {"??", "!!"} or (xy != "  " and xy[0] not in "?!" and xy[1] != "!")
 
 
-def _read_v2(records: list[str], *, with_nul: bool) -> Status | None:
-    status, pending = Status(), iter(records)
+def _read_v2(records: list[str], *, with_nul: bool) -> GitStatus | None:
+    status, pending = GitStatus(), iter(records)
     for record in pending:
         kind, _, rest = record.partition(" ")
         if _V2_HEADER.match(record) or _REMARK.match(record):
             status.notes.append(record)
         elif kind in {"?", "!"} and rest:
-            status.entries.append(Entry(kind * 2, rest))
+            status.entries.append(StatusEntry(kind * 2, rest))
         else:
             entry = _v2_entry(kind, rest)
             if entry is None:
@@ -89,7 +89,7 @@ def _read_v2(records: list[str], *, with_nul: bool) -> Status | None:
     return status
 
 
-def _v2_entry(kind: str, rest: str) -> Entry | None:
+def _v2_entry(kind: str, rest: str) -> StatusEntry | None:
     count = _V2_FIELDS.get(kind)
     if count is None:
         return None
@@ -100,7 +100,7 @@ def _v2_entry(kind: str, rest: str) -> Entry | None:
     if not _is_code(xy):
         return None
     path, _, before = fields[-1].partition("\t") if kind == "2" else (fields[-1], "", "")
-    return Entry(xy, f"{before} -> {path}" if before else path)
+    return StatusEntry(xy, f"{before} -> {path}" if before else path)
 
 
 _OPENINGS = (
@@ -130,12 +130,12 @@ _IMPLIED = ("no changes added to commit", "nothing added to commit but untracked
 """Lines that repeat what the counts show."""
 
 
-def read_long(lines: list[str]) -> Status | None:
+def parse_long(lines: list[str]) -> GitStatus | None:
     """Parse the long form; return `None` if any line of its lists is not recognized."""
     first = next((line for line in lines if line and not line.startswith(("warning: ", "hint: "))), "")
     if not first.startswith(_OPENINGS):
         return None
-    found: dict[str, Entry] = {}
+    found: dict[str, StatusEntry] = {}
     notes: list[str] = []
     section, is_listing = "", False
     for line in lines:
@@ -144,7 +144,7 @@ def read_long(lines: list[str]) -> Status | None:
             if entry is None:
                 return None
             key = _key(entry.path)
-            found[key] = _merged(found.get(key), entry)
+            found[key] = _merge(found.get(key), entry)
             is_listing = True
         elif not line:
             # An empty line may precede a section's paths; after them it ends the section.
@@ -156,34 +156,34 @@ def read_long(lines: list[str]) -> Status | None:
         elif not line.startswith(("  (", *_IMPLIED)):
             section = ""
             notes.append(line)
-    return Status(list(found.values()), notes)
+    return GitStatus(list(found.values()), notes)
 
 
-def _entry(section: str, text: str) -> Entry | None:
+def _entry(section: str, text: str) -> StatusEntry | None:
     if section in _UNLABELLED:
         # Two spaces may separate columns, so the number of names is ambiguous.
-        return None if "  " in text else Entry(_UNLABELLED[section], text)
+        return None if "  " in text else StatusEntry(_UNLABELLED[section], text)
     labelled = _LABELLED.fullmatch(text)
     if labelled is None:
         return None
     if section == _UNMERGED:
         code = _CONFLICT_LABELS.get(labelled[1])
-        return Entry(code, labelled[2]) if code else None
+        return StatusEntry(code, labelled[2]) if code else None
     code = _LABELS.get(labelled[1])
     if code is None or section not in {_STAGED, _NOT_STAGED}:
         return None
-    return Entry(f"{code} " if section == _STAGED else f" {code}", labelled[2])
+    return StatusEntry(f"{code} " if section == _STAGED else f" {code}", labelled[2])
 
 
 def _key(path: str) -> str:
     return _SUBMODULE_STATE.sub("", path).rpartition(" -> ")[2]
 
 
-def _merged(before: Entry | None, now: Entry) -> Entry:
+def _merge(before: StatusEntry | None, now: StatusEntry) -> StatusEntry:
     """Merge the entries of a path that is listed as both staged and not staged."""
     if before is None or before.xy[1] != " " or now.xy[0] != " ":
         return now
-    return Entry(before.xy[0] + now.xy[1], before.path)
+    return StatusEntry(before.xy[0] + now.xy[1], before.path)
 
 
 FIRST_PATHS = 5
@@ -206,8 +206,8 @@ _WITH_VALUE = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-pa
 
 def is_git_status(command: str) -> bool:
     """Return whether the line is only `git status`; with another command, a summary would hide that one's output."""
-    words = plain_words(command)
-    if not words or program(words) != "git":
+    words = split_command(command)
+    if not words or get_program(words) != "git":
         return False
     rest = iter(words[1:])
     for word in rest:
@@ -220,28 +220,28 @@ def is_git_status(command: str) -> bool:
 
 def summarise_git_status(text: str) -> str | None:
     """Return a summary shorter than `text`, or `None` if that is impossible or a line is not recognized."""
-    shown = shown_lines(text)
-    status = read_entries("\n".join(shown)) or read_long(shown)
+    shown = split_shown_lines(text)
+    status = parse_short("\n".join(shown)) or parse_long(shown)
     if status is None:
         return None
     return next((summary for summary in _summaries(status) if len(summary) < len(text)), None)
 
 
-def _summaries(status: Status) -> Iterator[str]:
+def _summaries(status: GitStatus) -> Iterator[str]:
     """Yield summaries from the longest to the shortest."""
     notes = [note for note in status.notes if not note.startswith("# branch.oid ")]
     entries = sorted(status.entries, key=lambda entry: entry.xy not in CONFLICTS)
-    counted = [_counted(entries)] if entries or not _is_said_clean(notes) else []
+    counted = [_format_counts(entries)] if entries or not _is_reported_clean(notes) else []
     for names, legend in ((FIRST_PATHS + NEXT_PATHS, [_LEGEND]), (FIRST_PATHS + NEXT_PATHS, []), (FIRST_PATHS, [])):
-        yield "\n".join([*counted, *notes, *_listed(entries, names), *(legend if entries else [])])
+        yield "\n".join([*counted, *notes, *_format_paths(entries, names), *(legend if entries else [])])
     yield "\n".join([*counted, *notes])
 
 
-def _is_said_clean(notes: list[str]) -> bool:
+def _is_reported_clean(notes: list[str]) -> bool:
     return any(note.startswith("nothing to commit") for note in notes)
 
 
-def _counted(entries: list[Entry]) -> str:
+def _format_counts(entries: list[StatusEntry]) -> str:
     counts: dict[str, int] = {"in conflict": 0} | dict.fromkeys(_KINDS.values(), 0)
     for entry in entries:
         for kind in _kinds(entry.xy):
@@ -260,7 +260,7 @@ def _kinds(xy: str) -> set[str]:
     return {_KINDS[code] for code in xy if code in _KINDS}
 
 
-def _listed(entries: list[Entry], most: int) -> list[str]:
+def _format_paths(entries: list[StatusEntry], most: int) -> list[str]:
     named = [f"{entry.xy} {entry.path}" for entry in entries[:most]]
     groups = (("First", named[:FIRST_PATHS]), ("Next", named[FIRST_PATHS:]))
     lines = [f"{word} {len(group)}: {', '.join(group)}" for word, group in groups if group]

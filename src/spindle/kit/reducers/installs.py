@@ -2,7 +2,7 @@
 
 import re
 
-from spindle.kit.reducers.lines import Noise, bare, matching, program, words_after_cd
+from spindle.kit.reducers.lines import NoiseFilter, drop_options, find_matching, get_program, split_command_after_cd
 from spindle.kit.reducers.test_runners import CARGO_PROGRESS
 
 _VITAL = re.compile(
@@ -36,21 +36,21 @@ _PIP_ERROR = re.compile(r" *(?:ERROR|error): ")
 def _pip_noise(lines: list[str]) -> set[int]:
     # An error may quote a complete build log, in which every line matters.
     error = next((number for number, line in enumerate(lines) if _PIP_ERROR.match(line)), len(lines))
-    return matching(lines[:error], _PIP)
+    return find_matching(lines[:error], _PIP)
 
 
-def _all_of(pattern: re.Pattern[str]) -> Noise:
-    return Noise(lambda lines: matching(lines, pattern), "progress", _VITAL)
+def _build_filter(pattern: re.Pattern[str]) -> NoiseFilter:
+    return NoiseFilter(lambda lines: find_matching(lines, pattern), "progress", _VITAL)
 
 
 _MANAGERS = {
-    "pip": Noise(_pip_noise, "progress and satisfied requirements", _VITAL),
-    "uv": _all_of(_UV),
-    "npm": _all_of(_NPM),
-    "pnpm": _all_of(_PNPM),
-    "yarn": _all_of(_YARN),
-    "apt-get": _all_of(_APT),
-    "cargo": _all_of(CARGO_PROGRESS),
+    "pip": NoiseFilter(_pip_noise, "progress and satisfied requirements", _VITAL),
+    "uv": _build_filter(_UV),
+    "npm": _build_filter(_NPM),
+    "pnpm": _build_filter(_PNPM),
+    "yarn": _build_filter(_YARN),
+    "apt-get": _build_filter(_APT),
+    "cargo": _build_filter(CARGO_PROGRESS),
 }
 _VERBS = {
     "pip": {"install", "uninstall", "download", "wheel"},
@@ -65,9 +65,9 @@ _PIP_NAME = re.compile(r"pip[\d.]*$")
 _PYTHON = re.compile(r"python[\d.]*$")
 
 
-def install_noise(command: str) -> Noise | None:
+def get_install_noise(command: str) -> NoiseFilter | None:
     """Return the noise filter for `command` if it installs, removes or builds packages."""
-    words = words_after_cd(command)
+    words = split_command_after_cd(command)
     if not words:
         return None
     manager, verbs = _manager(words)
@@ -77,9 +77,9 @@ def install_noise(command: str) -> Noise | None:
 
 
 def _manager(words: list[str]) -> tuple[str, list[str]]:
-    name, rest = program(words), bare(words[1:])
+    name, rest = get_program(words), drop_options(words[1:])
     if _PYTHON.match(name) and words[1:3] == ["-m", "pip"]:
-        return "pip", bare(words[3:])
+        return "pip", drop_options(words[3:])
     if _PIP_NAME.match(name):
         return "pip", rest
     if name == "uv" and rest[:1] in (["pip"], ["tool"]):

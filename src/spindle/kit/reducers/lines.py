@@ -14,7 +14,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _HARMLESS_REDIRECTIONS = (["2", ">&", "1"], ["2", ">", "/dev/null"])
 
 
-def plain_words(command: str) -> list[str] | None:
+def split_command(command: str) -> list[str] | None:
     """Split a line with exactly one command into words, without leading assignments and `sudo`; else return `None`."""
     words = _words(command)
     if words is None or any(set(word) <= set(_OPERATORS) for word in words):
@@ -22,7 +22,7 @@ def plain_words(command: str) -> list[str] | None:
     return _without_prefixes(words)
 
 
-def words_after_cd(command: str) -> list[str] | None:
+def split_command_after_cd(command: str) -> list[str] | None:
     """Like `plain_words`, but allow a leading `cd`, which prints nothing."""
     words = _words(command)
     while words and len(words) > 2 and words[0] == "cd" and words[2] in ("&&", ";", "\n"):
@@ -32,12 +32,12 @@ def words_after_cd(command: str) -> list[str] | None:
     return _without_prefixes(words)
 
 
-def program(words: list[str]) -> str:
+def get_program(words: list[str]) -> str:
     """Return the name of the program without its directory."""
     return PurePosixPath(words[0]).name if words else ""
 
 
-def bare(words: list[str]) -> list[str]:
+def drop_options(words: list[str]) -> list[str]:
     """Return the words that are not options."""
     return [word for word in words if not word.startswith(("-", "+"))]
 
@@ -70,13 +70,13 @@ def _without_prefixes(words: list[str]) -> list[str]:
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][0-9A-B])")
 
 
-def shown_lines(text: str) -> list[str]:
+def split_shown_lines(text: str) -> list[str]:
     """Split into lines without color codes and without text that a carriage return overwrote."""
-    lines = plain_lines(text)
-    return [_shown(line) for line in lines] if "\x1b" in text or "\r" in text else lines
+    lines = split_lines(text)
+    return [_clean_line(line) for line in lines] if "\x1b" in text or "\r" in text else lines
 
 
-def plain_lines(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Split into lines; a final terminator does not start another line."""
     lines = text.split("\n")
     if lines[-1] == "":
@@ -84,7 +84,7 @@ def plain_lines(text: str) -> list[str]:
     return lines
 
 
-def _shown(line: str) -> str:
+def _clean_line(line: str) -> str:
     return _ESCAPES.sub("", line.rstrip("\r").rpartition("\r")[2])
 
 
@@ -93,21 +93,21 @@ HEAD_LINES = 40
 TAIL_LINES = 20
 
 
-def excerpt(text: str, *, failed: bool = False) -> str:
+def truncate_middle(text: str, *, failed: bool = False) -> str:
     """Return `text`, or its first 40 and last 20 lines if it is long; 20 and 40 for a failed command."""
     if len(text) <= MAX_CHARS:
         return text
     head_lines, tail_lines = (TAIL_LINES, HEAD_LINES) if failed else (HEAD_LINES, TAIL_LINES)
-    lines = plain_lines(text)
+    lines = split_lines(text)
     if len(lines) <= head_lines + tail_lines:
-        return _shorter("\n".join(_cut_lines(lines, failed=failed)), text)
+        return _pick_shorter("\n".join(_cut_lines(lines, failed=failed)), text)
     head, middle, tail = lines[:head_lines], lines[head_lines:-tail_lines], lines[-tail_lines:]
     kept = _cut_lines([*head, *tail], failed=failed)
     left_out = sum(map(len, middle)) + len(middle)
     marker = (
         f"... [left out: lines {head_lines + 1}-{head_lines + len(middle)} of {len(lines)}, {left_out} characters] ..."
     )
-    return _shorter("\n".join([*kept[:head_lines], marker, *kept[head_lines:]]), text)
+    return _pick_shorter("\n".join([*kept[:head_lines], marker, *kept[head_lines:]]), text)
 
 
 def _cut_lines(lines: list[str], *, failed: bool) -> list[str]:
@@ -134,47 +134,47 @@ def _cut(line: str, cap: int, *, failed: bool) -> str:
     tail = cap * 2 // 3 if failed else cap // 3
     head = cap - tail
     marker = f" ... [left out: {len(line) - cap} characters] ... "
-    return _shorter(f"{line[:head]}{marker}{line[len(line) - tail :]}", line)
+    return _pick_shorter(f"{line[:head]}{marker}{line[len(line) - tail :]}", line)
 
 
-def _shorter(text: str, original: str) -> str:
+def _pick_shorter(text: str, original: str) -> str:
     return text if len(text) < len(original) else original
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseFilter:
     """A filter that finds the dispensable lines in a program's output."""
 
     find: Callable[[list[str]], set[int] | None]
     """Returns the indexes of those lines; `None` if the output is not recognized."""
-    words: str
+    description: str
     """Describes them in the note that replaces them."""
     vital: re.Pattern[str] | None = None
     """If the rest is still too long, keep only its ends and lines that match this; `None` keeps all of it."""
 
 
-def without_noise(text: str, noise: Noise, *, failed: bool) -> str | None:
+def drop_noise(text: str, noise: NoiseFilter, *, failed: bool) -> str | None:
     """Return `text` without its noise lines, never longer; `None` if it is not recognized."""
-    lines = shown_lines(text)
+    lines = split_shown_lines(text)
     dropped = noise.find(lines)
     if dropped is None:
         return None
     if noise.vital:
-        dropped = _weighed(lines, dropped, noise.vital, failed=failed)
+        dropped = _limit_dropped(lines, dropped, noise.vital, failed=failed)
     if not dropped:
         return text
     kept = [line for number, line in enumerate(lines) if number not in dropped and not _is_gap(lines, number, dropped)]
     count = "1 line" if len(dropped) == 1 else f"{len(dropped)} lines"
-    shorter = "\n".join([*kept, f"[left out: {count} of {noise.words}]"])
+    shorter = "\n".join([*kept, f"[left out: {count} of {noise.description}]"])
     return shorter if len(shorter) < len(text) else text
 
 
-def matching(lines: list[str], pattern: re.Pattern[str]) -> set[int]:
+def find_matching(lines: list[str], pattern: re.Pattern[str]) -> set[int]:
     """Return the indexes of the lines that start with `pattern`."""
     return {number for number, line in enumerate(lines) if pattern.match(line)}
 
 
-def _weighed(lines: list[str], dropped: set[int], vital: re.Pattern[str], *, failed: bool) -> set[int]:
+def _limit_dropped(lines: list[str], dropped: set[int], vital: re.Pattern[str], *, failed: bool) -> set[int]:
     if failed:  # the last lines often contain the reason, in an unknown format
         dropped = {number for number in dropped if number < len(lines) - TAIL_LINES}
     if _length(lines, dropped) <= MAX_CHARS:

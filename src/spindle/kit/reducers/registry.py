@@ -12,9 +12,9 @@ from typing import Any, cast
 from spindle.calls import Err, Ok
 from spindle.execution.reducers import ReduceInfo, Reducer, ReducerRegistry
 from spindle.kit.reducers.git_status import is_git_status, summarise_git_status
-from spindle.kit.reducers.installs import install_noise
-from spindle.kit.reducers.lines import excerpt, plain_lines, without_noise
-from spindle.kit.reducers.test_runners import run_noise
+from spindle.kit.reducers.installs import get_install_noise
+from spindle.kit.reducers.lines import drop_noise, split_lines, truncate_middle
+from spindle.kit.reducers.test_runners import get_test_noise
 
 
 def argument(args: object, name: str) -> Any:
@@ -96,13 +96,13 @@ def _updated(ticket: dict[str, Any]) -> float:
 def shortened(text: str, command: str, *, failed: bool) -> str:
     """Return the output of `command` without noise; never longer, and deterministic."""
     if is_git_status(command):
-        return summarise_git_status(text) or excerpt(text, failed=failed)
-    for noise_of in (run_noise, install_noise):
+        return summarise_git_status(text) or truncate_middle(text, failed=failed)
+    for noise_of in (get_test_noise, get_install_noise):
         noise = noise_of(command)
-        shorter = without_noise(text, noise, failed=failed) if noise else None
+        shorter = drop_noise(text, noise, failed=failed) if noise else None
         if shorter is not None:
             return shorter
-    return excerpt(text, failed=failed)
+    return truncate_middle(text, failed=failed)
 
 
 READ_FILE_LINES = 200
@@ -132,7 +132,7 @@ def reduce_read_file(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
         return result
     note = argument(result.structured, "note")
     told = f"{note}\n" if isinstance(note, str) else ""
-    lines = plain_lines(result.value.removeprefix(told))
+    lines = split_lines(result.value.removeprefix(told))
     if len(lines) <= READ_FILE_LINES:
         return result
     hint = (

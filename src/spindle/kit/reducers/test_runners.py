@@ -2,7 +2,7 @@
 
 import re
 
-from spindle.kit.reducers.lines import Noise, bare, matching, program, words_after_cd
+from spindle.kit.reducers.lines import NoiseFilter, drop_options, find_matching, get_program, split_command_after_cd
 
 _PYTEST_END = re.compile(
     r"(?:=+ )?(?:no tests ran|\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s(?: \([\d:, a-z]+\))?(?: =+)?$"
@@ -25,7 +25,7 @@ _SCHEDULED = re.compile(r"\S+::\S+ $")
 _PASSED_IN_SUMMARY = re.compile(r"PASSED ")
 
 
-def pytest_noise(lines: list[str]) -> set[int] | None:
+def find_pytest_noise(lines: list[str]) -> set[int] | None:
     """Find settings, progress and passing tests; failures, errors, warnings and summaries are kept."""
     if not any(_PYTEST_END.match(line) for line in lines):
         return None
@@ -74,16 +74,16 @@ _UNITTEST_PASSED = re.compile(r".* \.\.\. (?:ok|expected failure|skipped .*)$")
 _UNITTEST_NAME = re.compile(r"test\w* \([\w.]+\)$")
 
 
-def unittest_noise(lines: list[str]) -> set[int] | None:
+def find_unittest_noise(lines: list[str]) -> set[int] | None:
     """Find dots and passing tests, up to the first failure."""
     if not any(_UNITTEST_END.match(line) for line in lines):
         return None
     begins = next((number for number, line in enumerate(lines) if _UNITTEST_RULE.match(line)), len(lines))
     progress = lines[:begins]
-    passed = matching(progress, _UNITTEST_PASSED)
+    passed = find_matching(progress, _UNITTEST_PASSED)
     # A test with a docstring takes two lines: its name, then the docstring with the outcome.
-    names = {number for number in matching(progress, _UNITTEST_NAME) if number + 1 in passed}
-    return passed | names | matching(progress, _UNITTEST_DOTS)
+    names = {number for number in find_matching(progress, _UNITTEST_NAME) if number + 1 in passed}
+    return passed | names | find_matching(progress, _UNITTEST_DOTS)
 
 
 _JEST_END = re.compile(r"Test Suites: .*\btotal$")
@@ -92,11 +92,11 @@ _JEST_TICK = re.compile(r" +[✓√] ")
 _JEST_CONSOLE = re.compile(r"  console\.[a-z]+$")
 
 
-def jest_noise(lines: list[str]) -> set[int] | None:
+def find_jest_noise(lines: list[str]) -> set[int] | None:
     """Find passing suites with their output, and passing tests of failing suites."""
     if not any(_JEST_END.match(line) for line in lines):
         return None
-    noise = matching(lines, _JEST_TICK)
+    noise = find_matching(lines, _JEST_TICK)
     suite = ""
     printed: set[int] = set()
     for number, line in enumerate(lines):
@@ -119,12 +119,12 @@ _VITEST_FAILED = re.compile(r" FAIL  (?:\|[^|]+\| )?(\S+)")
 _VITEST_STDOUT = re.compile(r"stdout \| (\S+)")
 
 
-def vitest_noise(lines: list[str]) -> set[int] | None:
+def find_vitest_noise(lines: list[str]) -> set[int] | None:
     """Find passing files and tests, and the output of files without a failure."""
     if not any(_VITEST_END.match(line) for line in lines):
         return None
     failed = {found[1] for line in lines if (found := _VITEST_FAILED.match(line))}
-    noise = matching(lines, _VITEST_TICK)
+    noise = find_matching(lines, _VITEST_TICK)
     printing = False
     for number, line in enumerate(lines):
         headline = _VITEST_STDOUT.match(line)
@@ -136,10 +136,10 @@ def vitest_noise(lines: list[str]) -> set[int] | None:
     return noise
 
 
-def script_noise(lines: list[str]) -> set[int] | None:
+def find_script_noise(lines: list[str]) -> set[int] | None:
     """Find the noise of a test script, which may run jest or vitest."""
-    found = jest_noise(lines)
-    return found if found is not None else vitest_noise(lines)
+    found = find_jest_noise(lines)
+    return found if found is not None else find_vitest_noise(lines)
 
 
 CARGO_PROGRESS = re.compile(
@@ -151,11 +151,11 @@ _CARGO_PASSED = re.compile(r"test .* \.\.\. (?:ok|ignored.*)$|running \d+ tests?
 _CARGO_FAILURES = re.compile(r"failures:$|---- .* ----$")
 
 
-def cargo_noise(lines: list[str]) -> set[int] | None:
+def find_cargo_noise(lines: list[str]) -> set[int] | None:
     """Find build progress and passing tests; warnings, errors, failures and each target's result are kept."""
     if not any(_CARGO_END.match(line) for line in lines):
         return None
-    noise = matching(lines, CARGO_PROGRESS)
+    noise = find_matching(lines, CARGO_PROGRESS)
     telling = False
     for number, line in enumerate(lines):
         if _CARGO_FAILURES.match(line) or line.startswith("test result: "):
@@ -172,7 +172,7 @@ _GO_TOTALS = re.compile(r"(?:ok  |FAIL|\?   )\t|PASS$|FAIL$|panic: |fatal error:
 _GO_EMPTY = re.compile(r"\?   \t.*\[no test files\]$|PASS$")
 
 
-def go_noise(lines: list[str]) -> set[int] | None:
+def find_go_noise(lines: list[str]) -> set[int] | None:
     """Find steps, passing tests with their output, and packages without tests."""
     if not any(_GO_END.match(line) for line in lines):
         return None
@@ -195,16 +195,16 @@ def go_noise(lines: list[str]) -> set[int] | None:
 
 _WORDS = "progress and passing tests"
 _RUNNERS = {
-    "pytest": Noise(pytest_noise, _WORDS),
-    "py.test": Noise(pytest_noise, _WORDS),
-    "unittest": Noise(unittest_noise, _WORDS),
-    "jest": Noise(jest_noise, _WORDS),
-    "jest.js": Noise(jest_noise, _WORDS),
-    "vitest": Noise(vitest_noise, _WORDS),
-    "vitest.mjs": Noise(vitest_noise, _WORDS),
-    "npm test": Noise(script_noise, _WORDS),
-    "cargo": Noise(cargo_noise, _WORDS),
-    "go": Noise(go_noise, _WORDS),
+    "pytest": NoiseFilter(find_pytest_noise, _WORDS),
+    "py.test": NoiseFilter(find_pytest_noise, _WORDS),
+    "unittest": NoiseFilter(find_unittest_noise, _WORDS),
+    "jest": NoiseFilter(find_jest_noise, _WORDS),
+    "jest.js": NoiseFilter(find_jest_noise, _WORDS),
+    "vitest": NoiseFilter(find_vitest_noise, _WORDS),
+    "vitest.mjs": NoiseFilter(find_vitest_noise, _WORDS),
+    "npm test": NoiseFilter(find_script_noise, _WORDS),
+    "cargo": NoiseFilter(find_cargo_noise, _WORDS),
+    "go": NoiseFilter(find_go_noise, _WORDS),
 }
 _PYTHON = re.compile(r"python[\d.]*$")
 _ENVIRONMENTS = {"uv", "poetry", "pdm", "hatch", "pipenv", "rye"}
@@ -213,14 +213,14 @@ _NODE_MANAGERS = {"npm", "pnpm", "yarn", "bun"}
 _TEST_SCRIPT = re.compile(r"(?:test|tst|t)(?::[\w:-]+)?$")
 
 
-def run_noise(command: str) -> Noise | None:
+def get_test_noise(command: str) -> NoiseFilter | None:
     """Return the noise filter for `command` if it runs tests."""
-    runner = _runner(words_after_cd(command) or [])
+    runner = _runner(split_command_after_cd(command) or [])
     return _RUNNERS.get(runner)
 
 
 def _runner(words: list[str]) -> str:
-    name, rest = program(words), bare(words[1:])
+    name, rest = get_program(words), drop_options(words[1:])
     if _PYTHON.match(name):
         return _python_module(words)
     if name in _ENVIRONMENTS and rest[:1] == ["run"]:
@@ -228,7 +228,7 @@ def _runner(words: list[str]) -> str:
     if name in {"cargo", "go"}:
         return name if rest[:1] in (["test"], ["t"]) else ""
     if name in _NODE_RUNNERS:
-        return program(rest)
+        return get_program(rest)
     if name in _NODE_MANAGERS:
         return _node_script(rest)
     return name

@@ -16,10 +16,10 @@ from spindle.mcp.client.lifecycle import (
     Attempt,
     Backoff,
     ClientServices,
-    Opener,
     RunningCalls,
     ServerState,
     ServerStatus,
+    SessionFactory,
     describe_failure,
 )
 from spindle.mcp.client.tools import ServerTools
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 HEALTH_SECONDS = 60.0
 """Interval between health checks."""
-SETTLED_SECONDS = 30.0
+STABLE_SECONDS = 30.0
 """A server that ran this long, or served a call, starts with a fresh backoff when it is lost."""
 _PING_SECONDS = 10.0
 _CLOSE_SECONDS = 6.0
@@ -40,32 +40,34 @@ _RESTARTED = "it was restarted"
 _RELISTEN_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 
-class Connection:
+class UpstreamConnection:
     """A server and the task that owns it."""
 
-    def __init__(self, spec: ServerSpec, shelf: ServerTools, house: ClientServices) -> None:
+    def __init__(self, spec: ServerSpec, tools: ServerTools, services: ClientServices) -> None:
         self.spec = spec
-        self.shelf = shelf
+        self.tools = tools
         self.calls = RunningCalls()
-        self.listed: Sequence[ForeignTool] = ()
-        self.put: Callable[[Sequence[ForeignTool]], None] = lambda _: None
+        self.listing: Sequence[ForeignTool] = ()
+        self.register_listing: Callable[[Sequence[ForeignTool]], None] = lambda _: None
         """Registers the tools of a listing; set by `McpServers`."""
-        self.house = house
+        self.services = services
         self._state: ServerState = "idle" if spec.enabled else "stopped"
         self._error: str | None = None
         self._restarts = 0
         self._version: str | None = None
-        self._live: ActiveConnection | None = None
+        self._active: ActiveConnection | None = None
         self._attempt = Attempt()
         self._backoff = Backoff()
-        self._wanted = anyio.Event()
-        self._hurry = anyio.Event()
-        self._stale = anyio.Event()
+        self._start_requested = anyio.Event()
+        self._retry_now = anyio.Event()
+        self._listing_changed = anyio.Event()
         self._is_closing = not spec.enabled
-        self._is_resting = False
-        self._start: anyio.CancelScope | None = None
+        self._is_backing_off = False
+        self._start_scope: anyio.CancelScope | None = None
         self._probe = True
-        self._opener = Opener(spec, house, self.calls, tools_changed=self._mark_stale, warn=self.warn)
+        self._session_factory = SessionFactory(
+            spec, services, self.calls, tools_changed=self._mark_stale, warn=self.warn
+        )
 
     # --- for callers
 
@@ -75,7 +77,7 @@ class Connection:
             name=self.spec.name,
             state=self._state,
             required=self.spec.required,
-            tools=len(self.shelf),
+            tools=len(self.tools),
             error=self._error,
             restarts=self._restarts,
             protocol_version=self._version,
@@ -87,42 +89,42 @@ class Connection:
             return not self._backoff.failures
         return self._state in ("idle", "ready")
 
-    def want(self, *, now: bool = False) -> Attempt:
+    def request_start(self, *, now: bool = False) -> Attempt:
         """Request a start unless it runs, and return the attempt; `now` skips the backoff."""
         if self._is_closing:
-            self._attempt.settle(reason="it is stopped")
+            self._attempt.finish(reason="it is stopped")
             return self._attempt
-        if self._state == "failed" or (now and self._is_resting):
+        if self._state == "failed" or (now and self._is_backing_off):
             self._backoff.reset()
-            self._hurry.set()
-        self._wanted.set()
-        if self._live is not None:
+            self._retry_now.set()
+        self._start_requested.set()
+        if self._active is not None:
             current = Attempt()
-            current.settle(self._live)
+            current.finish(self._active)
             return current
         return self._attempt
 
-    async def live(self, *, patient: bool) -> ActiveConnection | None:
+    async def get_active(self, *, wait_for_retry: bool) -> ActiveConnection | None:
         """Return the connection, starting it if needed; with `patient`, also wait for one that is being retried."""
-        if self._live is not None:
-            return self._live
-        if self._is_closing or (not patient and self._state == "starting" and self._backoff.failures):
+        if self._active is not None:
+            return self._active
+        if self._is_closing or (not wait_for_retry and self._state == "starting" and self._backoff.failures):
             return None
-        attempt = self.want()
-        await attempt.settled.wait()
-        return attempt.live
+        attempt = self.request_start()
+        await attempt.done.wait()
+        return attempt.connection
 
-    def put_again(self) -> None:
+    def register_again(self) -> None:
         """Register the last listing again: a name may have become free."""
-        self.put(self.listed)
+        self.register_listing(self.listing)
 
-    def lose(self, live: ActiveConnection, reason: str) -> None:
+    def mark_lost(self, live: ActiveConnection, reason: str) -> None:
         """Mark a connection as lost, so that it gets no more calls."""
         if live.over.is_set():
             return
         live.reason = reason
-        if self._live is live:
-            self._live, self._attempt = None, Attempt()
+        if self._active is live:
+            self._active, self._attempt = None, Attempt()
             self._state = "starting"
         live.over.set()
 
@@ -132,12 +134,12 @@ class Connection:
         Raises:
             UpstreamError: The server does not start.
         """
-        if self._live is not None:
-            self.lose(self._live, _RESTARTED)
-            self._hurry.set()
-        attempt = self.want(now=True)
-        await attempt.settled.wait()
-        if attempt.live is None:
+        if self._active is not None:
+            self.mark_lost(self._active, _RESTARTED)
+            self._retry_now.set()
+        attempt = self.request_start(now=True)
+        await attempt.done.wait()
+        if attempt.connection is None:
             raise UpstreamError(
                 f"MCP server {self.spec.name!r} does not start: {attempt.reason}", server=self.spec.name
             )
@@ -145,11 +147,11 @@ class Connection:
     def close(self) -> None:
         """Tell the owning task to stop the server and to end."""
         self._is_closing = True
-        if self._live is not None:
-            self.lose(self._live, "it was closed")
-        elif self._start is not None:
-            self._start.cancel()
-        for event in (self._wanted, self._hurry):
+        if self._active is not None:
+            self.mark_lost(self._active, "it was closed")
+        elif self._start_scope is not None:
+            self._start_scope.cancel()
+        for event in (self._start_requested, self._retry_now):
             event.set()
 
     # --- the owning task
@@ -158,47 +160,47 @@ class Connection:
         """Own the server until `close`."""
         try:
             while True:
-                await self._wanted.wait()
+                await self._start_requested.wait()
                 if self._is_closing:
                     return
-                self._hurry = anyio.Event()
-                is_settled = await self._live_once()
+                self._retry_now = anyio.Event()
+                is_settled = await self._run_connection()
                 if not self._is_closing:
-                    await self._rest(is_settled=is_settled)
+                    await self._wait_before_retry(has_worked=is_settled)
         finally:
             self._is_closing = True
-            self._set("stopped")
-            self._attempt.settle(reason="it is stopped")
+            self._set_state("stopped")
+            self._attempt.finish(reason="it is stopped")
             with anyio.CancelScope(shield=True):
-                await self._opener.close()
+                await self._session_factory.close()
 
-    async def _rest(self, *, is_settled: bool) -> None:
+    async def _wait_before_retry(self, *, has_worked: bool) -> None:
         """Wait before the next attempt, or for a request once all attempts have failed."""
-        if self._hurry.is_set() or is_settled:
+        if self._retry_now.is_set() or has_worked:
             self._backoff.reset()
             return
-        seconds = self._backoff.failed()
+        seconds = self._backoff.record_failure()
         if seconds is None:
-            self._wanted = anyio.Event()
+            self._start_requested = anyio.Event()
             self.warn(f"failed too often and is not retried until it is requested: {self._error}")
-            self._set("failed")
+            self._set_state("failed")
             return
-        self._is_resting = True
-        self._set("starting")
+        self._is_backing_off = True
+        self._set_state("starting")
         async with anyio.create_task_group() as group:
             group.start_soon(self._sleep, seconds)
-            await self._hurry.wait()
+            await self._retry_now.wait()
             group.cancel_scope.cancel()
-        self._is_resting = False
+        self._is_backing_off = False
 
     async def _sleep(self, seconds: float) -> None:
-        await self.house.clock.sleep(seconds)
-        self._hurry.set()
+        await self.services.clock.sleep(seconds)
+        self._retry_now.set()
 
-    async def _live_once(self) -> bool:
+    async def _run_connection(self) -> bool:
         """Connect, serve until the connection ends, and clean up; return whether it counts as having worked."""
-        self._set("starting")
-        await self._opener.load()
+        self._set_state("starting")
+        await self._session_factory.load()
         if self._is_closing:  # during the load there was no start to cancel
             return False
         live: ActiveConnection | None = None
@@ -206,15 +208,15 @@ class Connection:
         words: Callable[[], str] = str
         seconds = self.spec.start_timeout_seconds
         with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
-            self._start = scope
+            self._start_scope = scope
             try:
-                async with self._opener.open() as session:
-                    words = session.link.last_words
+                async with self._session_factory.open() as session:
+                    words = session.link.describe_exit
                     await self._negotiate(session)
                     listed = await session.list_tools()
                     scope.deadline = math.inf
                     async with anyio.create_task_group() as group:
-                        live = self._up(session, group, *listed)
+                        live = self._mark_connected(session, group, *listed)
                         await live.over.wait()
                         session.link.broken.set()
                         group.cancel_scope.cancel()
@@ -223,7 +225,7 @@ class Connection:
                 trouble = error
             finally:
                 if live is not None:
-                    self.lose(live, "its task was cancelled" if trouble is None else describe_failure(trouble))
+                    self.mark_lost(live, "its task was cancelled" if trouble is None else describe_failure(trouble))
         if live is None and self._is_closing:
             return False
         if live is None:
@@ -231,8 +233,8 @@ class Connection:
                 f"it did not start within {seconds:g} s" if trouble is None else describe_failure(trouble), words()
             )
             return False
-        self._fell(live, words())
-        return live.has_served or self.house.clock.now() - live.since >= SETTLED_SECONDS
+        self._record_loss(live, words())
+        return live.has_served or self.services.clock.now() - live.connected_at >= STABLE_SECONDS
 
     async def _negotiate(self, session: "UpstreamSession") -> None:
         try:
@@ -242,56 +244,62 @@ class Connection:
             self._probe = not session.link.broken.is_set()
             raise
 
-    def _up(
+    def _mark_connected(
         self, session: "UpstreamSession", group: TaskGroup, listed: "list[ForeignTool]", odd: list[str]
     ) -> ActiveConnection:
-        live = ActiveConnection(session, group, since=self.house.clock.now())
-        for start in (self._watch_link, self._keep_listing, self._watch_listing, self._tick, self._keep_healthy):
+        live = ActiveConnection(session, group, connected_at=self.services.clock.now())
+        for start in (
+            self._watch_link,
+            self._refresh_listing,
+            self._watch_listing,
+            self._tick,
+            self._run_health_checks,
+        ):
             group.start_soon(start, live)
         self._version, self._error = session.protocol_version, None
-        self._live = live
+        self._active = live
         self._listing(listed, odd)
-        self._set("ready")
-        self._attempt.settle(live)
+        self._set_state("ready")
+        self._attempt.finish(live)
         return live
 
     def _failed(self, reason: str, words: str) -> None:
-        self._error = self._told(reason, words)
+        self._error = self._describe_error(reason, words)
         if not self._backoff.failures:  # later attempts are reported once, when they are given up
             self.warn(f"is not connected: {self._error}")
         attempt, self._attempt = self._attempt, Attempt()
-        attempt.settle(reason=self._error)
+        attempt.finish(reason=self._error)
 
-    def _fell(self, live: ActiveConnection, words: str) -> None:
+    def _record_loss(self, live: ActiveConnection, words: str) -> None:
         if self._is_closing:
             return
         self._restarts += 1
         if live.reason != _RESTARTED:
-            self._error = self._told(live.reason, words)
+            self._error = self._describe_error(live.reason, words)
             self.warn(f"was lost: {self._error}")
-        self._set("starting")
+        self._set_state("starting")
 
-    def _told(self, reason: str, words: str) -> str:
-        return self.house.redact(f"{reason}; {words}" if words else reason)
+    def _describe_error(self, reason: str, words: str) -> str:
+        return self.services.redact(f"{reason}; {words}" if words else reason)
 
     def warn(self, text: str) -> None:
         """Emit a warning event about this server."""
-        self.house.events.warn(f"MCP server {self.spec.name!r} {self.house.redact(text)}", source="mcp")
+        self.services.events.warn(f"MCP server {self.spec.name!r} {self.services.redact(text)}", source="mcp")
 
-    def _set(self, state: ServerState) -> None:
+    def _set_state(self, state: ServerState) -> None:
         self._state = state
-        self.house.changed()
+        self.services.changed()
 
     # --- while connected
 
     async def _watch_link(self, live: ActiveConnection) -> None:
         await live.session.link.broken.wait()
-        self.lose(live, "its connection broke")
+        self.mark_lost(live, "its connection broke")
 
-    async def _keep_listing(self, live: ActiveConnection) -> None:
+    async def _refresh_listing(self, live: ActiveConnection) -> None:
         while True:
-            await self._stale.wait()
-            self._stale = anyio.Event()
+            await self._listing_changed.wait()
+            self._listing_changed = anyio.Event()
             try:
                 with anyio.fail_after(self.spec.start_timeout_seconds):
                     self._listing(*await live.session.list_tools())
@@ -299,34 +307,34 @@ class Connection:
                 self.warn(f"changed its tools, but listing them failed: {describe_failure(error)}")
 
     def _mark_stale(self) -> None:
-        self._stale.set()
+        self._listing_changed.set()
 
     def _listing(self, listed: "list[ForeignTool]", odd: list[str]) -> None:
         for problem in odd:
             self.warn(f"is only partly listed: {problem}")
-        self.listed = listed
-        self.put(listed)
+        self.listing = listed
+        self.register_listing(listed)
 
     async def _watch_listing(self, live: ActiveConnection) -> None:
         for seconds in _RELISTEN_SECONDS:
-            if not await live.session.watch(self._mark_stale):
+            if not await live.session.watch_tools(self._mark_stale):
                 return
-            await self.house.clock.sleep(seconds)
+            await self.services.clock.sleep(seconds)
 
     async def _tick(self, live: ActiveConnection) -> None:
         while True:
-            await self.house.clock.sleep(HEALTH_SECONDS)
-            live.suspect.set()
+            await self.services.clock.sleep(HEALTH_SECONDS)
+            live.health_check_due.set()
 
-    async def _keep_healthy(self, live: ActiveConnection) -> None:
+    async def _run_health_checks(self, live: ActiveConnection) -> None:
         while True:
-            await live.suspect.wait()
-            live.suspect = anyio.Event()
+            await live.health_check_due.wait()
+            live.health_check_due = anyio.Event()
             # While calls run it is not idle; if it hangs, they time out and request this check again.
-            if not len(self.calls) and not await self.answers(live):
-                self.lose(live, "it does not answer")
+            if not len(self.calls) and not await self.is_responsive(live):
+                self.mark_lost(live, "it does not answer")
 
-    async def answers(self, live: ActiveConnection) -> bool:
+    async def is_responsive(self, live: ActiveConnection) -> bool:
         """Return whether the server answers a ping within the time limit."""
         answered, heard = anyio.Event(), [False]
 

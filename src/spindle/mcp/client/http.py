@@ -10,8 +10,8 @@ import httpx2
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 
 from spindle.errors import SpindleError
-from spindle.mcp.client.lifecycle import headers_now
-from spindle.mcp.client.link import MAX_MESSAGE_BYTES, Seal, Trouble
+from spindle.mcp.client.lifecycle import get_current_headers
+from spindle.mcp.client.link import MAX_MESSAGE_BYTES, ErrorMarker, LinkFailure
 from spindle.mcp.spec import ServerSpec
 
 _TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None)
@@ -27,12 +27,12 @@ class HttpLink:
     """The streamable HTTP link."""
 
     def __init__(self, spec: ServerSpec, resolve: Resolve) -> None:
-        self.seal = Seal()
+        self.error_marker = ErrorMarker()
         self.broken = anyio.Event()
         self._spec = spec
         self._resolve = resolve
 
-    def last_words(self) -> str:
+    def describe_exit(self) -> str:
         """Return an empty string: a remote server has no stderr here."""
         return ""
 
@@ -40,14 +40,14 @@ class HttpLink:
     async def open(self) -> AsyncGenerator[Any, None]:
         """Connect and yield the message streams."""
         url = self._spec.url or ""
-        guarded = _Guarded(_transport_to(url), self)
+        guarded = _ErrorResponseTransport(_transport_to(url), self)
         async with (
             httpx2.AsyncClient(transport=guarded, timeout=_TIMEOUT, headers=self._spec.headers) as client,
             streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
         ):
             yield streams
 
-    async def credentials(self) -> dict[str, str]:
+    async def resolve_credentials(self) -> dict[str, str]:
         """Resolve the headers that hold secrets; a bare token for Authorization is sent as a bearer token."""
         found: dict[str, str] = {}
         for header, name in self._spec.header_secrets.items():
@@ -63,7 +63,7 @@ def _transport_to(url: str) -> httpx2.AsyncHTTPTransport:
     return httpx2.AsyncHTTPTransport(limits=_LIMITS, proxy=proxy)
 
 
-class _Guarded(httpx2.AsyncBaseTransport):
+class _ErrorResponseTransport(httpx2.AsyncBaseTransport):
     """A transport that turns the failure of a request into an error response, so that other requests go on."""
 
     def __init__(self, inner: httpx2.AsyncHTTPTransport, link: HttpLink) -> None:
@@ -72,24 +72,24 @@ class _Guarded(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
-            request.headers.update(await self._link.credentials())
-            request.headers.update(headers_now())
+            request.headers.update(await self._link.resolve_credentials())
+            request.headers.update(get_current_headers())
         except SpindleError as error:
-            return self._answer(request, "undelivered", f"a secret it needs cannot be resolved: {error}")
+            return self._build_error_response(request, "undelivered", f"a secret it needs cannot be resolved: {error}")
         except ValueError:
-            return self._answer(request, "undelivered", "a secret it needs is not a valid header value")
+            return self._build_error_response(request, "undelivered", "a secret it needs is not a valid header value")
         # The size limit counts bytes on the wire, and a small compressed body could expand without bound.
         request.headers["accept-encoding"] = "identity"
         try:
             response = await self._inner.handle_async_request(request)
         except _NEVER_SENT as error:
-            return self._answer(request, "undelivered", f"it cannot be reached ({type(error).__name__})")
+            return self._build_error_response(request, "undelivered", f"it cannot be reached ({type(error).__name__})")
         except httpx2.TransportError as error:
-            return self._answer(request, "lost", f"the connection was lost ({type(error).__name__})")
-        return await self._judged(request, response)
+            return self._build_error_response(request, "lost", f"the connection was lost ({type(error).__name__})")
+        return await self._check_response(request, response)
 
-    async def _judged(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        verdict: tuple[Trouble, str] | None = None
+    async def _check_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        verdict: tuple[LinkFailure, str] | None = None
         if 300 <= response.status_code < 400:
             verdict = "refused", f"it answered with a redirect ({response.status_code}); set url to the final address"
         elif response.status_code in (401, 403):
@@ -100,21 +100,21 @@ class _Guarded(httpx2.AsyncBaseTransport):
             verdict = "refused", "it answered with a compression that was not requested"
         if verdict is not None:
             await response.aclose()
-            return self._answer(request, *verdict)
+            return self._build_error_response(request, *verdict)
         # An event stream may last for hours; the SDK limits the size of each event.
         is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        response.stream = _Bounded(response.stream, None if is_events else MAX_MESSAGE_BYTES)
+        response.stream = _BoundedStream(response.stream, None if is_events else MAX_MESSAGE_BYTES)
         return response
 
-    def _answer(self, request: httpx2.Request, trouble: Trouble, message: str) -> httpx2.Response:
-        body = self._link.seal.body(trouble, message)
+    def _build_error_response(self, request: httpx2.Request, trouble: LinkFailure, message: str) -> httpx2.Response:
+        body = self._link.error_marker.build_body(trouble, message)
         return httpx2.Response(502, headers={"content-type": "application/json"}, content=body, request=request)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     """A body with a size limit, which raises an error the SDK handles when it is too long or interrupted."""
 
     def __init__(self, inner: Any, max_bytes: int | None) -> None:

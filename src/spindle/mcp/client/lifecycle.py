@@ -17,10 +17,10 @@ from anyio.abc import TaskGroup
 from spindle.errors import GateAbortedError, GateNotSupportedError, GateTimeoutError, InvalidGateError, SpindleError
 from spindle.events import Events, Logged
 from spindle.extras import needs_extra
-from spindle.mcp.client.stdio import Scratch, environment
+from spindle.mcp.client.stdio import ScratchDirectory, build_environment
 from spindle.mcp.spec import ServerSpec
 from spindle.tools.context import ToolContext
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 from spindle.turns.gates import Gate
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams
 
-    from spindle.mcp.client.link import Link
+    from spindle.mcp.client.link import TransportLink
     from spindle.mcp.client.session import UpstreamSession
 
 
@@ -47,7 +47,7 @@ class Backoff:
 
     failures: int = 0
 
-    def failed(self) -> float | None:
+    def record_failure(self) -> float | None:
         """Record a failure and return the seconds to wait, or `None` after the last retry."""
         self.failures += 1
         if self.failures > ATTEMPTS:
@@ -90,9 +90,9 @@ class ActiveConnection:
     session: "UpstreamSession"
     group: TaskGroup
     """The owning task's group, in which requests to the server run."""
-    since: float
+    connected_at: float
     over: anyio.Event = field(default_factory=anyio.Event)
-    suspect: anyio.Event = field(default_factory=anyio.Event)
+    health_check_due: anyio.Event = field(default_factory=anyio.Event)
     reason: str = "it was closed"
     has_served: bool = False
 
@@ -106,15 +106,15 @@ class ActiveConnection:
 class Attempt:
     """One attempt to connect, for the tasks that wait for it."""
 
-    settled: anyio.Event = field(default_factory=anyio.Event)
-    live: ActiveConnection | None = None
+    done: anyio.Event = field(default_factory=anyio.Event)
+    connection: ActiveConnection | None = None
     reason: str = ""
 
-    def settle(self, live: ActiveConnection | None = None, reason: str = "") -> None:
+    def finish(self, connection: ActiveConnection | None = None, reason: str = "") -> None:
         """Set the outcome; only the first call has an effect."""
-        if not self.settled.is_set():
-            self.live, self.reason = live, reason
-            self.settled.set()
+        if not self.done.is_set():
+            self.connection, self.reason = connection, reason
+            self.done.set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,9 +159,9 @@ def describe_failure(error: BaseException) -> str:
     if isinstance(error, TimeoutError) and not str(error):
         return "it took too long"
     if isinstance(error, (SpindleError, FileNotFoundError, NotADirectoryError, ValueError)):
-        return printable(str(error), _MAX_WORDS)
+        return to_printable(str(error), _MAX_WORDS)
     message = getattr(error, "message", None)  # the SDK's errors hold the server's message there
-    words = printable(message if isinstance(message, str) else str(error), _MAX_WORDS)
+    words = to_printable(message if isinstance(message, str) else str(error), _MAX_WORDS)
     return words or type(error).__name__
 
 
@@ -189,12 +189,12 @@ class RunningCall:
         with anyio.CancelScope() as scope:
             self._questions.add(scope)
             try:
-                answer = await self._asked(params, events)
+                answer = await self._ask_gate(params, events)
             finally:
                 self._questions.discard(scope)
         return answer
 
-    async def _asked(self, params: "ElicitRequestParams", events: Events) -> tuple[Action, Content | None]:
+    async def _ask_gate(self, params: "ElicitRequestParams", events: Events) -> tuple[Action, Content | None]:
         try:
             value = await self.ctx.wait_for(self._gate(params))
         except InvalidGateError as error:
@@ -219,18 +219,18 @@ class RunningCall:
             payload["url"] = params.url
         else:
             payload["schema"] = schema = dict(params.requested_schema)
-        question = printable(params.message, _MAX_REASON) or "input is needed"
+        question = to_printable(params.message, _MAX_REASON) or "input is needed"
         reason = f"The MCP server {self.server!r} asks: {question}"
         left = self.ctx.seconds_left
         return Gate(reason, payload, schema=schema, timeout_seconds=None if left is None else max(left, 0.001))
 
-    def end(self) -> None:
+    def cancel_questions(self) -> None:
         """Cancel the questions that are still open."""
         for scope in list(self._questions):
             scope.cancel()
 
 
-def headers_now() -> dict[str, str]:
+def get_current_headers() -> dict[str, str]:
     """Return the extra headers of the current call; empty outside of calls."""
     current = _current.get()
     return {} if current is None else current.headers
@@ -246,7 +246,7 @@ class RunningCalls:
         return len(self._running)
 
     @contextmanager
-    def running(self, call: RunningCall) -> Generator[None]:
+    def track(self, call: RunningCall) -> Generator[None]:
         """Register a call while it runs."""
         self._running[call] = None
         token = _current.set(call)
@@ -254,14 +254,14 @@ class RunningCalls:
             yield
         finally:
             _current.reset(token)
-            self.leave(call)
+            self.remove(call)
 
-    def leave(self, call: RunningCall) -> None:
+    def remove(self, call: RunningCall) -> None:
         """Remove a call that is answered or abandoned."""
         self._running.pop(call, None)
-        call.end()
+        call.cancel_questions()
 
-    def addressee(self) -> RunningCall | None:
+    def find_for_question(self) -> RunningCall | None:
         """Return the call that a question belongs to, or `None` when it could belong to another session.
 
         Over HTTP the question arrives in the context of its call. Over stdio it names no call: it is asked only when
@@ -277,25 +277,25 @@ class RunningCalls:
 _MAX_LOG_TEXT = 4_000
 
 
-class Opener:
+class SessionFactory:
     """Opens connections to one server."""
 
     def __init__(
         self,
         spec: ServerSpec,
-        house: ClientServices,
+        services: ClientServices,
         calls: RunningCalls,
         *,
         tools_changed: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
         self._spec = spec
-        self._house = house
+        self._services = services
         self._calls = calls
         self._tools_changed = tools_changed
         self._warn = warn
-        self._scratch = Scratch()
-        self._has_strayed = False
+        self._scratch = ScratchDirectory()
+        self._has_warned = False
 
     async def load(self) -> None:
         """Import the MCP SDK in a thread; the first import takes half a second.
@@ -308,58 +308,58 @@ class Opener:
     @asynccontextmanager
     async def open(self) -> AsyncGenerator["UpstreamSession", None]:
         """Connect and yield a session that has not negotiated a protocol version yet."""
-        from spindle.mcp.client.session import Hooks, opened  # noqa: PLC0415  an extra, loaded above
+        from spindle.mcp.client.session import SessionCallbacks, open_session  # noqa: PLC0415  an extra, loaded above
 
-        self._has_strayed = False
-        hooks = Hooks(
-            tools_changed=self._tools_changed,
-            logged=self._logged,
-            strayed=self._strayed,
-            left_out=lambda problem: self._warn(f"is only partly listed: {problem}"),
-            asked=self._asked,
+        self._has_warned = False
+        hooks = SessionCallbacks(
+            on_tools_changed=self._tools_changed,
+            on_log=self._logged,
+            on_invalid_message=self._warn_invalid_message,
+            on_invalid_tool=lambda problem: self._warn(f"is only partly listed: {problem}"),
+            on_elicitation=self._answer_elicitation,
         )
-        async with opened(await self._link(), hooks, seconds=self._spec.start_timeout_seconds) as session:
+        async with open_session(await self._link(), hooks, seconds=self._spec.start_timeout_seconds) as session:
             yield session
 
     async def close(self) -> None:
         """Remove the server's temporary directory."""
         await anyio.to_thread.run_sync(self._scratch.remove)
 
-    async def _link(self) -> "Link":
+    async def _link(self) -> "TransportLink":
         from spindle.mcp.client.http import HttpLink  # noqa: PLC0415  an extra
         from spindle.mcp.client.stdio import StdioLink  # noqa: PLC0415
 
         if self._spec.command is None:
-            return HttpLink(self._spec, self._house.resolve)
-        secrets = {name: await self._house.resolve(secret) for name, secret in self._spec.env_secrets.items()}
-        scratch = await anyio.to_thread.run_sync(self._scratch.variables)
-        return StdioLink(self._spec, environment(self._spec, os.environ, scratch, secrets))
+            return HttpLink(self._spec, self._services.resolve)
+        secrets = {name: await self._services.resolve(secret) for name, secret in self._spec.env_secrets.items()}
+        scratch = await anyio.to_thread.run_sync(self._scratch.create)
+        return StdioLink(self._spec, build_environment(self._spec, os.environ, scratch, secrets))
 
     def _logged(self, level: str, logger: str | None, data: Any) -> None:
         text = data if isinstance(data, str) else repr(data)
         line = Logged(
             level=level,
-            message=self._house.redact(printable(text, _MAX_LOG_TEXT)),
+            message=self._services.redact(to_printable(text, _MAX_LOG_TEXT)),
             turn_id="",
             dispatch_id="",
             iteration=0,
             emitted_at=datetime.now(UTC),
             payload={"server": self._spec.name, "logger": logger},
         )
-        self._house.events.notify("log", line)
+        self._services.events.notify("log", line)
 
-    def _strayed(self, error: Exception) -> None:
-        if not self._has_strayed:  # a server that prints to stdout would cause a warning for every line
-            self._has_strayed = True
+    def _warn_invalid_message(self, error: Exception) -> None:
+        if not self._has_warned:  # a server that prints to stdout would cause a warning for every line
+            self._has_warned = True
             self._warn(
                 f"sent something that is not a protocol message; such input is ignored: {describe_failure(error)}"
             )
 
-    async def _asked(self, params: "ElicitRequestParams") -> tuple[Action, Content | None]:
-        call = self._calls.addressee()
+    async def _answer_elicitation(self, params: "ElicitRequestParams") -> tuple[Action, Content | None]:
+        call = self._calls.find_for_question()
         if call is None:
             return "decline", None
-        return await call.ask(params, self._house.events)
+        return await call.ask(params, self._services.events)
 
 
 def load_sdk() -> None:

@@ -15,31 +15,31 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError
 MAX_MESSAGE_BYTES = 16 << 20
 """The size limit of one message from a server."""
 
-Trouble: TypeAlias = Literal["undelivered", "lost", "gone", "refused", "too_large"]
+LinkFailure: TypeAlias = Literal["undelivered", "lost", "gone", "refused", "too_large"]
 """Why a request failed: never sent; sent, then the connection was lost; not run, as the session is unknown; rejected
 before it ran; answered with a message over the size limit."""
 
 
-class Seal:
+class ErrorMarker:
     """A random mark on the errors that a link itself puts into the stream, so that a server cannot forge them."""
 
     def __init__(self) -> None:
         self._nonce = secrets.token_hex(16)
 
-    def error(self, trouble: Trouble, message: str) -> ErrorData:
+    def build_error(self, trouble: LinkFailure, message: str) -> ErrorData:
         """Build a marked error."""
         return ErrorData(code=INTERNAL_ERROR, message=message, data={"spindle": self._nonce, "trouble": trouble})
 
-    def answer(self, request_id: str | int, trouble: Trouble, message: str) -> JSONRPCError:
+    def build_response(self, request_id: str | int, trouble: LinkFailure, message: str) -> JSONRPCError:
         """Build the JSON-RPC response that fails a request with a marked error."""
-        return JSONRPCError(jsonrpc="2.0", id=request_id, error=self.error(trouble, message))
+        return JSONRPCError(jsonrpc="2.0", id=request_id, error=self.build_error(trouble, message))
 
-    def body(self, trouble: Trouble, message: str) -> bytes:
+    def build_body(self, trouble: LinkFailure, message: str) -> bytes:
         """Serialize a marked error as the body of an HTTP response."""
-        error = self.error(trouble, message).model_dump(mode="json", exclude_none=True)
+        error = self.build_error(trouble, message).model_dump(mode="json", exclude_none=True)
         return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
 
-    def trouble(self, error: MCPError) -> Trouble | None:
+    def get_failure(self, error: MCPError) -> LinkFailure | None:
         """Return why a request failed, or `None` when the error came from the server."""
         data: Any = error.error.data
         if not isinstance(data, dict):
@@ -48,10 +48,10 @@ class Seal:
         return known.get("trouble") if known.get("spindle") == self._nonce else None
 
 
-class Link(Protocol):
+class TransportLink(Protocol):
     """A transport to one server, opened once."""
 
-    seal: Seal
+    error_marker: ErrorMarker
     broken: anyio.Event
     """Set when no more messages can arrive."""
 
@@ -59,7 +59,7 @@ class Link(Protocol):
         """Connect, yield the streams for the SDK's session, and close everything on exit."""
         ...
 
-    def last_words(self) -> str:
+    def describe_exit(self) -> str:
         """Return the last lines of the server's stderr, or an empty string when unknown."""
         ...
 
@@ -70,7 +70,7 @@ _ID_AFTER = re.compile(rb',\s*"id"\s*:\s*(-?\d{1,15}|"[^"\\]{1,64}")\s*(?:,\s*"j
 
 
 @dataclass(frozen=True, slots=True)
-class TooLong:
+class OversizedLine:
     """A line that was dropped for its length: its size, its start and its end."""
 
     size: int
@@ -91,48 +91,48 @@ class BoundedLines:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._dropped = 0
         self._head = b""
 
-    def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
+    def feed(self, chunk: bytes) -> Iterator[bytes | OversizedLine]:
         """Append a chunk and yield the lines that are now complete."""
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
             self._hold(chunk[start:end])
             start = end + 1
             line = self._taken()
-            if isinstance(line, TooLong) or line.strip():
+            if isinstance(line, OversizedLine) or line.strip():
                 yield line
         self._hold(chunk[start:])
 
     def _hold(self, piece: bytes) -> None:
-        self._held += piece
-        if len(self._held) > self._max_bytes:
-            self._head = self._head or bytes(self._held[:_ENDS])
-            self._dropped += len(self._held) - _ENDS
-            del self._held[:-_ENDS]
+        self._buffer += piece
+        if len(self._buffer) > self._max_bytes:
+            self._head = self._head or bytes(self._buffer[:_ENDS])
+            self._dropped += len(self._buffer) - _ENDS
+            del self._buffer[:-_ENDS]
 
-    def _taken(self) -> bytes | TooLong:
-        line: bytes | TooLong = bytes(self._held)
+    def _taken(self) -> bytes | OversizedLine:
+        line: bytes | OversizedLine = bytes(self._buffer)
         if self._head:
-            line = TooLong(self._dropped + len(self._held), self._head, bytes(self._held))
-        self._held, self._dropped, self._head = bytearray(), 0, b""
+            line = OversizedLine(self._dropped + len(self._buffer), self._head, bytes(self._buffer))
+        self._buffer, self._dropped, self._head = bytearray(), 0, b""
         return line
 
 
-class Tail:
+class TailBuffer:
     """A buffer that keeps the last bytes fed to it."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> None:
         """Append a chunk and drop the oldest bytes over the limit."""
-        self._held += chunk[-self._max_bytes :]
-        del self._held[: -self._max_bytes]
+        self._buffer += chunk[-self._max_bytes :]
+        del self._buffer[: -self._max_bytes]
 
-    def lines(self, most: int) -> str:
+    def lines(self, max_lines: int) -> str:
         """Return the last lines as text."""
-        return "\n".join(self._held.decode("utf-8", "replace").strip().splitlines()[-most:])
+        return "\n".join(self._buffer.decode("utf-8", "replace").strip().splitlines()[-max_lines:])

@@ -15,7 +15,7 @@ from spindle.media import Media
 from spindle.media.labels import UNKNOWN_MIME_TYPE, Kind, safe_mime_type
 from spindle.media.mime import HEAD_BYTES, check, sniff
 from spindle.tools.identity import canonical_json
-from spindle.tools.schema.problems import printable
+from spindle.tools.schema.problems import to_printable
 
 if TYPE_CHECKING:
     # For types only: it takes half a second to import and is an extra.
@@ -49,18 +49,18 @@ def to_result(result: "CallToolResult", *, check_output: Check | None = None) ->
         _add(block, parts)
     structured: Any = result.structured_content
     if result.is_error:
-        return Err("execution_failed", _shown(parts, structured) or _FAILED)
+        return Err("execution_failed", _render(parts, structured) or _FAILED)
     if check_output is not None:
         problem = check_output(structured, "structured_content" in result.model_fields_set)
         if problem is not None:
             return Err("execution_failed", problem)
-    text = _shown(parts, structured) or _NOTHING
+    text = _render(parts, structured) or _NOTHING
     if structured is None and parts.links:
         structured = {"resource_links": parts.links}
     return Ok(text, structured=structured, media=tuple(parts.media))
 
 
-def _shown(parts: _Parts, structured: Any) -> str:
+def _render(parts: _Parts, structured: Any) -> str:
     text = "\n".join(parts.lines)
     if structured is None or _repeats(parts.texts, structured):
         return text
@@ -75,11 +75,15 @@ def _repeats(texts: list[str], structured: Any) -> bool:
     wanted = [structured]
     if isinstance(structured, dict) and structured.keys() == {"result"}:  # pyright: ignore[reportUnknownMemberType]
         wanted.append(cast("dict[str, Any]", structured)["result"])
-    found: list[Any] = ["\n".join(texts), texts, _parsed(texts[0]) if len(texts) == 1 else [_parsed(t) for t in texts]]
+    found: list[Any] = [
+        "\n".join(texts),
+        texts,
+        _parse_json(texts[0]) if len(texts) == 1 else [_parse_json(t) for t in texts],
+    ]
     return any(_same(said, meant) for said in found for meant in wanted)
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -108,11 +112,11 @@ def _add(block: Any, parts: _Parts) -> None:
         case "resource_link":
             _add_link(block, parts)
         case other:
-            parts.lines.append(f"[content of an unknown type: {_word(other)}]")
+            parts.lines.append(f"[content of an unknown type: {_to_printable(other)}]")
 
 
 def _add_resource(resource: Any, parts: _Parts) -> None:
-    uri = _word(resource.uri)
+    uri = _to_printable(resource.uri)
     if hasattr(resource, "text"):
         parts.lines.append(f"[resource: {uri}]\n{resource.text}")
         return
@@ -125,18 +129,20 @@ def _add_link(link: Any, parts: _Parts) -> None:
     known = {"uri": str(link.uri), "name": link.name, "title": link.title, "description": link.description}
     known |= {"mime_type": link.mime_type, "size": link.size}
     parts.links.append({key: value for key, value in known.items() if value is not None})
-    details = [_word(each) for each in (link.mime_type, link.description) if each]
-    parts.lines.append(f"[resource link: {_word(link.name)} | {' | '.join([_word(link.uri), *details])}]")
+    details = [_to_printable(each) for each in (link.mime_type, link.description) if each]
+    parts.lines.append(
+        f"[resource link: {_to_printable(link.name)} | {' | '.join([_to_printable(link.uri), *details])}]"
+    )
 
 
 def _add_media(data: str, mime_type: str, kind: Any, uri: str | None, parts: _Parts) -> None:
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        parts.lines.append(f"[{kind} that cannot be decoded: {_word(mime_type)}]")
+        parts.lines.append(f"[{kind} that cannot be decoded: {_to_printable(mime_type)}]")
         return
     declared = safe_mime_type(mime_type)
-    judged, judged_kind = _judged(raw, declared, kind)
+    judged, judged_kind = _detect_type(raw, declared, kind)
     filename = _filename(uri, judged_kind, judged)
     try:
         media = Media.retrieved_public(raw, kind=judged_kind, mime_type=judged, filename=filename, source=uri or None)
@@ -151,7 +157,7 @@ def _add_media(data: str, mime_type: str, kind: Any, uri: str | None, parts: _Pa
     )
 
 
-def _judged(raw: bytes, declared: str, kind: Kind) -> tuple[str, Kind]:
+def _detect_type(raw: bytes, declared: str, kind: Kind) -> tuple[str, Kind]:
     """Return the MIME type and kind found in the content where they differ from the untrusted declaration."""
     try:
         found = sniff(raw[:HEAD_BYTES], is_whole=len(raw) <= HEAD_BYTES)
@@ -173,5 +179,5 @@ def _filename(uri: str | None, kind: str, mime_type: str) -> str:
     return name or f"{kind}.{subtype.rpartition('.')[2].rpartition('-')[2] or 'bin'}"
 
 
-def _word(value: object) -> str:
-    return printable(str(value), _MAX_NAME)
+def _to_printable(value: object) -> str:
+    return to_printable(str(value), _MAX_NAME)

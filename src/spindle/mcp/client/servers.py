@@ -22,12 +22,12 @@ from spindle.errors import (
     UsageError,
 )
 from spindle.events import Events
-from spindle.execution.results import HandlerResult, redacted
+from spindle.execution.results import HandlerResult, redact_result
 from spindle.extras import missing_extra
-from spindle.mcp.client.connection import Connection
-from spindle.mcp.client.forwarding import CallHeaders, Forwarder, headers_of
+from spindle.mcp.client.connection import UpstreamConnection
+from spindle.mcp.client.forwarding import CallHeaders, Forwarder, get_call_headers
 from spindle.mcp.client.lifecycle import ClientServices, Clock, LoopClock, ServerStatus
-from spindle.mcp.client.tools import ServerTools, Wanted, make_tool
+from spindle.mcp.client.tools import ServerTools, UpstreamCall, make_tool
 from spindle.mcp.spec import ServerSpec
 from spindle.tools.context import ToolContext
 from spindle.tools.registry import ToolRegistry
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _CLOSE_SECONDS = 15.0
 
-Secrets = Callable[[str], Awaitable[str] | str]
+SecretResolver = Callable[[str], Awaitable[str] | str]
 """Returns the value of a secret by its name."""
 
 
@@ -58,7 +58,7 @@ class McpServers:
         self,
         specs: Iterable[ServerSpec],
         *,
-        secrets: Secrets | None = None,
+        secrets: SecretResolver | None = None,
         headers: CallHeaders | None = None,
         events: Events | None = None,
         clock: Clock | None = None,
@@ -70,8 +70,8 @@ class McpServers:
         self._clock = LoopClock() if clock is None else clock
         self._redactor = Redactor()
         self._listeners: dict[object, Callable[[], None]] = {}
-        self._specs = _checked(specs)
-        self._connections: dict[str, Connection] = {}
+        self._specs = _check_specs(specs)
+        self._connections: dict[str, UpstreamConnection] = {}
         self._group: anyio.abc.TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -86,7 +86,7 @@ class McpServers:
             if connection.spec.enabled:
                 self._group.start_soon(connection.run)
                 if connection.spec.required:
-                    connection.want()
+                    connection.request_start()
         return self
 
     async def __aexit__(
@@ -105,11 +105,11 @@ class McpServers:
         Raises:
             UpstreamRequiredError: A required server cannot be connected.
         """
-        attempts = [(each, each.want(now=True)) for each in self._running()]
+        attempts = [(each, each.request_start(now=True)) for each in self._running()]
         dead: list[tuple[str, str]] = []
         for connection, attempt in attempts:
-            await attempt.settled.wait()
-            if attempt.live is None and connection.spec.required:
+            await attempt.done.wait()
+            if attempt.connection is None and connection.spec.required:
                 dead.append((connection.spec.name, attempt.reason))
         if dead:
             said = "; ".join(f"{name!r}: {reason}" for name, reason in dead)
@@ -136,13 +136,13 @@ class McpServers:
             UpstreamError: The server cannot be connected, or does not answer.
         """
         connection = self._find(name)
-        attempt = connection.want(now=True)
-        await attempt.settled.wait()
-        if attempt.live is None:
+        attempt = connection.request_start(now=True)
+        await attempt.done.wait()
+        if attempt.connection is None:
             raise UpstreamError(f"MCP server {name!r} is not connected: {attempt.reason}", server=name)
         begun = time.perf_counter()
-        if not await connection.answers(attempt.live):
-            connection.lose(attempt.live, "it does not answer")
+        if not await connection.is_responsive(attempt.connection):
+            connection.mark_lost(attempt.connection, "it does not answer")
             raise UpstreamError(f"MCP server {name!r} does not answer", server=name)
         return time.perf_counter() - begun
 
@@ -155,7 +155,7 @@ class McpServers:
         """
         await self._find(name).restart()
 
-    def _connection(self, spec: ServerSpec) -> Connection:
+    def _connection(self, spec: ServerSpec) -> UpstreamConnection:
         house = ClientServices(
             events=self._events,
             clock=self._clock,
@@ -169,25 +169,25 @@ class McpServers:
             self._events.warn(f"MCP server {spec.name!r}: {text}", source="mcp")
 
         shelf = ServerTools(spec, self.registry, warn)
-        connection = Connection(spec, shelf, house)
+        connection = UpstreamConnection(spec, shelf, house)
         forwarder = Forwarder(connection)
 
-        async def forward(wanted: Wanted) -> Ok | Err:
-            return redacted(HandlerResult(await forwarder.forward(wanted)), self._redactor).result
+        async def forward(wanted: UpstreamCall) -> Ok | Err:
+            return redact_result(HandlerResult(await forwarder.forward(wanted)), self._redactor).result
 
         def put(foreign: Sequence["ForeignTool"]) -> None:
-            if shelf.put(foreign, lambda each: make_tool(spec, each, forward, forwarder, warn)):
-                self._settle_others(connection)
+            if shelf.update(foreign, lambda each: make_tool(spec, each, forward, forwarder, warn)):
+                self._retry_rejected_tools(connection)
                 self._changed()
 
-        connection.put = put
+        connection.register_listing = put
         return connection
 
-    def _settle_others(self, changed: Connection) -> None:
+    def _retry_rejected_tools(self, changed: UpstreamConnection) -> None:
         """Register tools of other servers that were rejected for a name which may be free now."""
         for other in self._connections.values():
-            if other is not changed and other.shelf.has_refused:
-                other.put_again()
+            if other is not changed and other.tools.has_rejected:
+                other.register_again()
 
     def _changed(self) -> None:
         for listener in list(self._listeners.values()):
@@ -197,7 +197,9 @@ class McpServers:
                 self._events.warn("a listener of McpServers.on_change raised", source="mcp", error=error)
 
     async def _headers_of(self, spec: ServerSpec, ctx: ToolContext) -> dict[str, str]:
-        return await headers_of(self._headers if spec.transport == "http" else None, spec.name, ctx, self._redactor)
+        return await get_call_headers(
+            self._headers if spec.transport == "http" else None, spec.name, ctx, self._redactor
+        )
 
     async def _resolve(self, server: str, name: str) -> str:
         if self._secrets is None:
@@ -220,12 +222,12 @@ class McpServers:
         self._redactor.add(value)
         return value
 
-    def _running(self) -> list[Connection]:
+    def _running(self) -> list[UpstreamConnection]:
         if self._group is None:
             raise UsageError("McpServers must be entered first: `async with McpServers(…)`", field="servers")
         return [connection for connection in self._connections.values() if connection.spec.enabled]
 
-    def _find(self, name: str) -> Connection:
+    def _find(self, name: str) -> UpstreamConnection:
         names = {connection.spec.name: connection for connection in self._running()}
         if name in names:
             return names[name]
@@ -234,7 +236,7 @@ class McpServers:
         raise UnknownServerError(f"no enabled MCP server is named {name!r:.80}; {hint}", server=str(name))
 
 
-def _checked(specs: Iterable[ServerSpec]) -> list[ServerSpec]:
+def _check_specs(specs: Iterable[ServerSpec]) -> list[ServerSpec]:
     known: dict[str, ServerSpec] = {}
     for spec in cast("Iterable[object]", specs):
         if not isinstance(spec, ServerSpec):

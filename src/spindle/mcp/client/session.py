@@ -38,8 +38,8 @@ from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from spindle.mcp.client.lifecycle import Action, Content
-from spindle.mcp.client.link import Link
-from spindle.tools.schema.problems import printable
+from spindle.mcp.client.link import TransportLink
+from spindle.tools.schema.problems import to_printable
 
 _METHOD = "tools/list"
 _SCHEMAS = ("inputSchema", "outputSchema")
@@ -49,13 +49,13 @@ _MAX_NAME = 200
 Message = SessionMessage | Exception
 
 
-class MendedStream:
+class InvalidToolFilter:
     """A message stream that drops invalid tools from listings; the SDK would reject the whole list."""
 
-    def __init__(self, inner: Any, version: Callable[[], str | None], tell: Callable[[str], None]) -> None:
+    def __init__(self, inner: Any, version: Callable[[], str | None], warn: Callable[[str], None]) -> None:
         self._inner = inner
         self._version = version
-        self._tell = tell
+        self._warn = warn
 
     @property
     def last_context(self) -> Any:
@@ -64,7 +64,7 @@ class MendedStream:
 
     async def receive(self) -> Message:
         """Return the next message."""
-        return self._mended(await self._inner.receive())
+        return self._filter_listing(await self._inner.receive())
 
     async def aclose(self) -> None:
         """Close the inner stream."""
@@ -74,7 +74,7 @@ class MendedStream:
         return self
 
     async def __anext__(self) -> Message:
-        return self._mended(await self._inner.__anext__())
+        return self._filter_listing(await self._inner.__anext__())
 
     async def __aenter__(self) -> Self:
         await self._inner.__aenter__()
@@ -88,17 +88,17 @@ class MendedStream:
     ) -> bool | None:
         return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
 
-    def _mended(self, item: Message) -> Message:
+    def _filter_listing(self, item: Message) -> Message:
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
             result = item.message.result
             tools = result.get("tools")
             if isinstance(tools, list):
                 version = self._version() or _FALLBACK_VERSION
-                result["tools"] = only_tools(cast("list[Any]", tools), result, version, self._tell)
+                result["tools"] = keep_valid_tools(cast("list[Any]", tools), result, version, self._warn)
         return item
 
 
-def only_tools(tools: list[Any], listing: dict[str, Any], version: str, tell: Callable[[str], None]) -> list[Any]:
+def keep_valid_tools(tools: list[Any], listing: dict[str, Any], version: str, warn: Callable[[str], None]) -> list[Any]:
     """Return the valid tools of a listing; a schema without `type` is taken as an object."""
     kept: list[Any] = []
     for tool in tools:
@@ -108,7 +108,7 @@ def only_tools(tools: list[Any], listing: dict[str, Any], version: str, tell: Ca
         if problem is None:
             kept.append(mended)
         else:
-            tell(f"an invalid tool is left out: {problem}")
+            warn(f"an invalid tool is left out: {problem}")
     return kept
 
 
@@ -132,7 +132,7 @@ def _problem(tool: Any, listing: dict[str, Any], version: str) -> str | None:
             return None  # the listing itself is invalid, which the SDK reports
         known = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
         place = ".".join(str(step) for step in first["loc"][2:]) or "definition"
-        return printable(f"{str(known.get('name'))!r:.80}: {place}: {first['msg']}", _MAX_NAME)
+        return to_printable(f"{str(known.get('name'))!r:.80}: {place}: {first['msg']}", _MAX_NAME)
     except KeyError:
         return None
     return None
@@ -144,21 +144,21 @@ MAX_ROUNDS = 10
 """How often one call may ask for input before it fails."""
 _STATE_ONLY_SECONDS = 0.1
 
-Ask = Callable[[ElicitRequestParams], Awaitable[tuple[Action, Content | None]]]
+AnswerElicitation = Callable[[ElicitRequestParams], Awaitable[tuple[Action, Content | None]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hooks:
+class SessionCallbacks:
     """Callbacks for what a server sends without being asked."""
 
-    tools_changed: Callable[[], None]
-    logged: Callable[[str, str | None, Any], None]
+    on_tools_changed: Callable[[], None]
+    on_log: Callable[[str, str | None, Any], None]
     """Level, logger, data."""
-    strayed: Callable[[Exception], None]
+    on_invalid_message: Callable[[Exception], None]
     """Called with the parse error of something that is not a protocol message."""
-    left_out: Callable[[str], None]
+    on_invalid_tool: Callable[[str], None]
     """Called with the reason why a listed tool was dropped."""
-    asked: Ask
+    on_elicitation: AnswerElicitation
     """Answers an elicitation of the older protocol, which does not name the call it belongs to."""
 
 
@@ -172,7 +172,7 @@ class _Session(ClientSession):
 class UpstreamSession:
     """The requests to a connected server."""
 
-    def __init__(self, session: ClientSession, link: Link) -> None:
+    def __init__(self, session: ClientSession, link: TransportLink) -> None:
         self._session = session
         self.link = link
 
@@ -196,7 +196,7 @@ class UpstreamSession:
             try:
                 await self._session.discover()
             except MCPError as error:
-                if self.link.seal.trouble(error) is not None or self.link.broken.is_set():
+                if self.link.error_marker.get_failure(error) is not None or self.link.broken.is_set():
                     raise
             except (RuntimeError, ValidationError):
                 pass  # it answered, but without a version of the newer protocol
@@ -233,12 +233,12 @@ class UpstreamSession:
             else:
                 await self._session.send_ping()
         except MCPError as error:
-            return self.link.seal.trouble(error) is None and error.code != REQUEST_TIMEOUT
+            return self.link.error_marker.get_failure(error) is None and error.code != REQUEST_TIMEOUT
         except Exception as error:  # noqa: BLE001  an invalid response is still a response
             return isinstance(error, ValidationError)
         return True
 
-    async def watch(self, changed: Callable[[], None]) -> bool:
+    async def watch_tools(self, on_change: Callable[[], None]) -> bool:
         """Call `changed` for each change of the tool list until the subscription ends; return whether to resubscribe.
 
         Servers of the older protocol notify without a subscription, through `Hooks.tools_changed`.
@@ -249,15 +249,21 @@ class UpstreamSession:
             return False
         try:
             async with listen(self._session, tools_list_changed=True) as events:
-                changed()  # for changes before the subscription
+                on_change()  # for changes before the subscription
                 async for _ in events:
-                    changed()
+                    on_change()
         except (MCPError, SubscriptionLost, TimeoutError):
             return True
         return True
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], *, seconds: float, on_progress: ProgressFnT, ask: Ask
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        seconds: float,
+        on_progress: ProgressFnT,
+        ask: AnswerElicitation,
     ) -> CallToolResult:
         """Call a tool; elicitations of its server are answered by `ask`.
 
@@ -287,11 +293,11 @@ class UpstreamSession:
                 continue
             if not isinstance(result, InputRequiredResult):
                 return result
-            responses, state = await self._answers(result, ask), result.request_state
+            responses, state = await self._answer_requests(result, ask), result.request_state
         raise MCPError(INVALID_REQUEST, f"it asked for input more than {MAX_ROUNDS} times")
 
     @staticmethod
-    async def _answers(result: InputRequiredResult, ask: Ask) -> InputResponses | None:
+    async def _answer_requests(result: InputRequiredResult, ask: AnswerElicitation) -> InputResponses | None:
         if not result.input_requests:
             await anyio.sleep(_STATE_ONLY_SECONDS)  # the server only wants the call to be repeated
             return None
@@ -299,7 +305,7 @@ class UpstreamSession:
         for key, request in result.input_requests.items():
             match request:
                 case ElicitRequest(params=params):
-                    answers[key] = _answer(*await ask(params))
+                    answers[key] = _build_elicit_result(*await ask(params))
                 case ListRootsRequest():
                     answers[key] = ListRootsResult(roots=[])
                 case _:
@@ -308,29 +314,33 @@ class UpstreamSession:
 
 
 @asynccontextmanager
-async def opened(link: Link, hooks: Hooks, *, seconds: float) -> AsyncGenerator[UpstreamSession, None]:
+async def open_session(
+    link: TransportLink, callbacks: SessionCallbacks, *, seconds: float
+) -> AsyncGenerator[UpstreamSession, None]:
     """Connect over a link and yield the session; `seconds` is the default timeout of a request."""
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, Exception):
-            hooks.strayed(message)
+            callbacks.on_invalid_message(message)
         elif isinstance(message, ToolListChangedNotification):
-            hooks.tools_changed()
+            callbacks.on_tools_changed()
 
     async def on_log(params: LoggingMessageNotificationParams) -> None:
-        hooks.logged(params.level, params.logger, params.data)
+        callbacks.on_log(params.level, params.logger, params.data)
 
     async def on_question(
         context: ClientRequestContext,  # noqa: ARG001  the SDK passes it by name
         params: ElicitRequestParams,
     ) -> ElicitResult | ErrorData:
-        return _answer(*await hooks.asked(params))
+        return _build_elicit_result(*await callbacks.on_elicitation(params))
 
     sessions: list[ClientSession] = []
     async with (
         link.open() as (incoming, outgoing),
         _Session(
-            MendedStream(incoming, lambda: sessions[0].protocol_version if sessions else None, hooks.left_out),
+            InvalidToolFilter(
+                incoming, lambda: sessions[0].protocol_version if sessions else None, callbacks.on_invalid_tool
+            ),
             outgoing,
             read_timeout_seconds=seconds,
             elicitation_callback=on_question,
@@ -344,7 +354,7 @@ async def opened(link: Link, hooks: Hooks, *, seconds: float) -> AsyncGenerator[
         yield UpstreamSession(session, link)
 
 
-def _answer(action: Action, content: Content | None) -> ElicitResult:
+def _build_elicit_result(action: Action, content: Content | None) -> ElicitResult:
     try:
         return ElicitResult(action=action, content=content)
     except ValidationError:  # the protocol accepts flat forms only

@@ -17,7 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
-from spindle.mcp.client.link import MAX_MESSAGE_BYTES, BoundedLines, Seal, Tail, TooLong
+from spindle.mcp.client.link import MAX_MESSAGE_BYTES, BoundedLines, ErrorMarker, OversizedLine, TailBuffer
 from spindle.mcp.spec import ServerSpec
 
 INHERITED = ("PATH", "USER", "LANG", "LC_ALL", "TERM", "SHELL")
@@ -33,13 +33,13 @@ _FOLDERS = {
 }
 
 
-class Scratch:
+class ScratchDirectory:
     """A private temporary directory of one server, kept across restarts and removed at the end."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
 
-    def variables(self) -> dict[str, str]:
+    def create(self) -> dict[str, str]:
         """Create the directories and return the environment variables that point to them."""
         if self._path is None:
             self._path = Path(tempfile.mkdtemp(prefix="spindle-mcp-"))
@@ -57,7 +57,7 @@ class Scratch:
             self._path = None
 
 
-def environment(
+def build_environment(
     spec: ServerSpec, own: Mapping[str, str], scratch: Mapping[str, str], secrets: Mapping[str, str]
 ) -> dict[str, str]:
     """Build a server's environment; of `own`, the environment of this process, only listed variables are passed on.
@@ -80,7 +80,7 @@ def _is_covered(name: str, pattern: str) -> bool:
     return not is_sensitive and fnmatchcase(name, pattern)
 
 
-def program(command: str, env: Mapping[str, str], cwd: str | None) -> str | None:
+def find_program(command: str, env: Mapping[str, str], cwd: str | None) -> str | None:
     """Resolve a command to a program on the server's own PATH, or return `None`."""
     if os.path.dirname(command):  # noqa: PTH120  only a bare name is looked up, and a Path drops the ./ of ./name
         base = Path(cwd) if cwd else Path()
@@ -95,23 +95,23 @@ _EXIT_SECONDS = 2.0
 _POLL_SECONDS = 0.01
 _SLOW_POLL_SECONDS = 0.5
 _LAST_OUTPUT_SECONDS = 0.25
-_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
+_CLOSED_ERRORS = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
 
 class StdioLink:
     """The stdio link: starts the process, exchanges messages, and keeps the end of its stderr."""
 
     def __init__(self, spec: ServerSpec, env: Mapping[str, str]) -> None:
-        self.seal = Seal()
+        self.error_marker = ErrorMarker()
         self.broken = anyio.Event()
         self._spec = spec
         self._env = dict(env)
-        self._stderr = Tail(_STDERR_BYTES)
+        self._stderr = TailBuffer(_STDERR_BYTES)
         self._exit: int | None = None
 
-    def last_words(self) -> str:
+    def describe_exit(self) -> str:
         """Return the exit status and the last lines of stderr."""
-        ended = "" if self._exit is None else _how_it_ended(self._exit)
+        ended = "" if self._exit is None else _describe_exit_code(self._exit)
         words = self._stderr.lines(_STDERR_LINES)
         return "; its stderr ended with: ".join(part for part in (ended, words) if part)
 
@@ -130,7 +130,7 @@ class StdioLink:
                 pumps.start_soon(self._read, cast("ByteReceiveStream", process.stdout), incoming.clone())
                 pumps.start_soon(self._write, cast("ByteSendStream", process.stdin), outgoing, incoming)
                 pumps.start_soon(self._listen, cast("ByteReceiveStream", process.stderr))
-                pumps.start_soon(self._let_go, outgoing)
+                pumps.start_soon(self._release_senders, outgoing)
                 pumps.start_soon(self._watch_exit, process)
                 try:
                     yield read_stream, write_stream
@@ -147,7 +147,7 @@ class StdioLink:
 
     async def _started(self) -> Process:
         spec = self._spec
-        command = program(spec.command or "", self._env, spec.cwd)
+        command = find_program(spec.command or "", self._env, spec.cwd)
         if command is None:
             raise FileNotFoundError(f"program {spec.command!r} was not found; check command and the server's PATH")
         if spec.cwd is not None and not await anyio.Path(spec.cwd).is_dir():
@@ -159,20 +159,20 @@ class StdioLink:
 
     async def _read(self, stdout: ByteReceiveStream, out: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         lines = BoundedLines(MAX_MESSAGE_BYTES)
-        with out, suppress(*_GONE):
+        with out, suppress(*_CLOSED_ERRORS):
             async for chunk in stdout:
                 for line in lines.feed(chunk):
-                    await out.send(self._parsed(line))
+                    await out.send(self._parse_line(line))
         self.broken.set()
-        await _drained(stdout)
+        await _drain(stdout)
 
-    def _parsed(self, line: bytes | TooLong) -> SessionMessage | Exception:
-        if isinstance(line, TooLong):
+    def _parse_line(self, line: bytes | OversizedLine) -> SessionMessage | Exception:
+        if isinstance(line, OversizedLine):
             message = f"its answer of {line.size} bytes is larger than the limit of {MAX_MESSAGE_BYTES}"
             request_id = line.request_id()
             if request_id is None:
                 return ValueError(message)
-            return SessionMessage(self.seal.answer(request_id, "too_large", message))
+            return SessionMessage(self.error_marker.build_response(request_id, "too_large", message))
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
@@ -189,11 +189,11 @@ class StdioLink:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
                     await stdin.send(text.encode("utf-8", "replace") + b"\n")
-                except _GONE:
+                except _CLOSED_ERRORS:
                     self.broken.set()
                     if isinstance(message.message, JSONRPCRequest):
-                        lost = self.seal.answer(message.message.id, "undelivered", "the server is gone")
-                        with suppress(*_GONE):
+                        lost = self.error_marker.build_response(message.message.id, "undelivered", "the server is gone")
+                        with suppress(*_CLOSED_ERRORS):
                             await back.send(SessionMessage(lost))
                     return
 
@@ -203,32 +203,32 @@ class StdioLink:
         await anyio.sleep(_LAST_OUTPUT_SECONDS)  # the last output may still be in the pipe
         self.broken.set()
 
-    async def _let_go(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    async def _release_senders(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Release senders that wait for a server that no longer reads."""
         await self.broken.wait()
         messages.close()
 
     async def _listen(self, stderr: ByteReceiveStream) -> None:
-        with suppress(*_GONE):
+        with suppress(*_CLOSED_ERRORS):
             async for chunk in stderr:
                 self._stderr.feed(chunk)
 
     async def _end(self, process: Process) -> None:
-        with suppress(*_GONE):
+        with suppress(*_CLOSED_ERRORS):
             await cast("ByteSendStream", process.stdin).aclose()
-        if not await _exited(process):
+        if not await _exits_in_time(process):
             _signal_group(process.pid, signal.SIGTERM)
-            await _exited(process)
+            await _exits_in_time(process)
         # Also after a clean exit: processes it started are still in its group.
         _signal_group(process.pid, signal.SIGKILL)
-        await _exited(process)
+        await _exits_in_time(process)
         self._exit = process.returncode
-        await _released(process)
+        await _close_pipes(process)
 
 
-async def _drained(stream: ByteReceiveStream) -> None:
+async def _drain(stream: ByteReceiveStream) -> None:
     """Discard further output: a server blocked on a full pipe would not exit."""
-    with suppress(*_GONE):
+    with suppress(*_CLOSED_ERRORS):
         while True:
             await stream.receive()
 
@@ -248,7 +248,7 @@ async def _exit_of(process: Process) -> None:
         os.close(watched)
 
 
-async def _exited(process: Process) -> bool:
+async def _exits_in_time(process: Process) -> bool:
     # Not `wait()`: it also waits for the pipes, which a child of the server may hold open.
     with anyio.move_on_after(_EXIT_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110  there is no event to wait for
@@ -262,18 +262,18 @@ def _signal_group(pid: int, number: int) -> None:
             os.killpg(pid, number)  # it leads its own group, so this process is not in it
 
 
-async def _released(process: Process) -> None:
+async def _close_pipes(process: Process) -> None:
     """Close the pipes, including those whose other end is still open."""
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     for stream in (process.stdout, process.stderr):
         if stream is not None:
-            with suppress(*_GONE):
+            with suppress(*_CLOSED_ERRORS):
                 await stream.aclose()
     if transport is not None:
         transport.close()  # asyncio offers no public access to it
 
 
-def _how_it_ended(code: int) -> str:
+def _describe_exit_code(code: int) -> str:
     if code >= 0:
         return f"it ended with exit code {code}"
     with suppress(ValueError):

@@ -12,7 +12,7 @@ from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.schema.json_schema import RawSchema
-from spindle.tools.schema.problems import Problem, printable
+from spindle.tools.schema.problems import Problem, to_printable
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ForeignTool
@@ -24,7 +24,7 @@ _DATA = frozenset(("enum", "const", "default", "examples", "example"))
 _MAX_DEPTH = 200
 
 
-def with_defs(schema: Mapping[str, Any]) -> dict[str, Any]:
+def rename_definitions(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema with `definitions` at its root renamed to `$defs`, and its references rewritten.
 
     A schema that also has `$defs` is returned unchanged, as is a subschema with its own `$id`.
@@ -32,14 +32,14 @@ def with_defs(schema: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(schema.get("definitions"), Mapping) or "$defs" in schema:
         return dict(schema)
     moved = {"$defs" if key == "definitions" else key: value for key, value in schema.items()}
-    return cast("dict[str, Any]", _rewritten(moved, 0))
+    return cast("dict[str, Any]", _rewrite_refs(moved, 0))
 
 
-def _rewritten(node: Any, depth: int) -> Any:
+def _rewrite_refs(node: Any, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         return node  # the schema's own validation rejects it
     if isinstance(node, list):
-        return [_rewritten(each, depth + 1) for each in cast("list[Any]", node)]
+        return [_rewrite_refs(each, depth + 1) for each in cast("list[Any]", node)]
     if not isinstance(node, Mapping):
         return node
     found = cast("Mapping[str, Any]", node)
@@ -55,14 +55,14 @@ def _keyword(key: str, value: Any, depth: int) -> Any:
         return value
     if key in _NAMED and isinstance(value, Mapping):
         named = cast("Mapping[str, Any]", value)
-        return {name: _rewritten(each, depth + 1) for name, each in named.items()}
-    return _rewritten(value, depth + 1)
+        return {name: _rewrite_refs(each, depth + 1) for name, each in named.items()}
+    return _rewrite_refs(value, depth + 1)
 
 
 OutputCheck = Callable[[Any, bool], str | None]
 
 
-def output_check(schema: Mapping[str, Any], *, tool: str) -> OutputCheck:
+def build_output_check(schema: Mapping[str, Any], *, tool: str) -> OutputCheck:
     """Return a function that checks structured content and returns the problem, or `None`.
 
     Raises:
@@ -80,7 +80,7 @@ def output_check(schema: Mapping[str, Any], *, tool: str) -> OutputCheck:
         try:
             validate(value)
         except InvalidToolArgsError as error:
-            said = "; ".join(_said(problem) for problem in cast("tuple[Problem, ...]", error.problems)[:5])
+            said = "; ".join(_describe_problem(problem) for problem in cast("tuple[Problem, ...]", error.problems)[:5])
             return f"The tool {tool!r} returned structured content that does not match its output schema: {said}"
         return None
 
@@ -96,7 +96,7 @@ def _of_any_value(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**rest, "allOf": [*cast("list[Any]", conditions), {"type": schema["type"]}]}
 
 
-def _said(problem: Problem) -> str:
+def _describe_problem(problem: Problem) -> str:
     where = f"{problem.path}: " if problem.path else ""
     return f"{where}expected {problem.expected}, received {problem.received}"
 
@@ -108,7 +108,7 @@ _MAX_NAME = 200
 Warn = Callable[[str], None]
 
 
-class Available(Protocol):
+class Availability(Protocol):
     """The availability check of a server's tools."""
 
     def __call__(self) -> bool:
@@ -121,7 +121,7 @@ class Available(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class UpstreamCall:
     """One call to an upstream server."""
 
     tool: str
@@ -133,7 +133,7 @@ class Wanted:
     check_output: OutputCheck | None
 
 
-Forward = Callable[[Wanted], Awaitable[Ok | Err]]
+Forward = Callable[[UpstreamCall], Awaitable[Ok | Err]]
 
 
 def full_name(server: str, tool: str) -> str:
@@ -141,7 +141,7 @@ def full_name(server: str, tool: str) -> str:
     return f"mcp__{server}__{tool}"
 
 
-def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, available: Available, warn: Warn) -> Tool:
+def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, available: Availability, warn: Warn) -> Tool:
     """Build a `Tool` from a server's definition; its annotations count only if the server is trusted.
 
     Raises:
@@ -154,12 +154,12 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
     idempotent = read_only or (spec.trusted and hints is not None and hints.idempotent_hint is True)
 
     async def handler(args: dict[str, Any], ctx: ToolContext, _meta: object) -> Ok | Err:
-        return await forward(Wanted(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check))
+        return await forward(UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check))
 
     return Tool(
         name=full_name(spec.name, bare),
         description=_description(foreign),
-        input_schema=with_defs(foreign.input_schema),
+        input_schema=rename_definitions(foreign.input_schema),
         handler=handler,
         meta={"mcp": _about(spec, foreign, is_checked=check is not None)},
         trusted=spec.trusted,
@@ -176,9 +176,9 @@ def _output_check_of(foreign: "ForeignTool", warn: Warn) -> OutputCheck | None:
     if foreign.output_schema is None:
         return None
     try:
-        return output_check(foreign.output_schema, tool=foreign.name)
+        return build_output_check(foreign.output_schema, tool=foreign.name)
     except InvalidToolError as error:
-        warn(f"the results of its tool {shown(foreign.name)} are not checked: {error}")
+        warn(f"the results of its tool {quote_name(foreign.name)} are not checked: {error}")
         return None
 
 
@@ -197,13 +197,13 @@ def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> dic
     return {key: value for key, value in about.items() if value is not None}
 
 
-def shown(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote a server-provided name for a warning."""
-    return repr(printable(name, _MAX_NAME))
+    return repr(to_printable(name, _MAX_NAME))
 
 
 @dataclass(slots=True)
-class _Row:
+class _RegisteredTool:
     listed: str
     """The definition as its server listed it, to detect changes."""
     tool: Tool
@@ -216,76 +216,78 @@ class ServerTools:
         self._spec = spec
         self._registry = registry
         self._warn = warn
-        self._rows: dict[str, _Row] = {}
-        self._refused: dict[str, str] = {}
+        self._registered: dict[str, _RegisteredTool] = {}
+        self._rejected: dict[str, str] = {}
         """Why tools are not offered, so that each problem is reported once."""
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._registered)
 
-    def put(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool"], Tool]) -> bool:
+    def update(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool"], Tool]) -> bool:
         """Update the registry to the server's current listing; return whether anything changed."""
-        wanted, refused = self._chosen(foreign)
+        wanted, refused = self._select_tools(foreign)
         changed = False
-        for bare in [bare for bare in self._rows if bare not in wanted]:
-            self._registry.unregister(self._rows.pop(bare).tool.name)
+        for bare in [bare for bare in self._registered if bare not in wanted]:
+            self._registry.unregister(self._registered.pop(bare).tool.name)
             changed = True
         for bare, each in wanted.items():
             listed = json.dumps(each.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
-            row = self._rows.get(bare)
+            row = self._registered.get(bare)
             if row is not None and row.listed == listed:
                 continue
-            problem = self._place(bare, each, listed, make)
+            problem = self._register(bare, each, listed, make)
             if problem is None:
                 changed = True
                 continue
             refused[bare] = problem
             if row is not None:  # the server no longer accepts the registered definition
-                self._registry.unregister(self._rows.pop(bare).tool.name)
+                self._registry.unregister(self._registered.pop(bare).tool.name)
                 changed = True
-        self._tell(refused)
+        self._warn_rejected(refused)
         return changed
 
-    def _chosen(self, foreign: Sequence["ForeignTool"]) -> tuple[dict[str, "ForeignTool"], dict[str, str]]:
+    def _select_tools(self, foreign: Sequence["ForeignTool"]) -> tuple[dict[str, "ForeignTool"], dict[str, str]]:
         allowed, refused = self._spec.tools, dict[str, str]()
         wanted: dict[str, ForeignTool] = {}
         for each in foreign:
             if allowed is not None and each.name not in allowed:
                 continue
             if each.name in wanted:
-                refused[f"{each.name} (again)"] = f"it lists {shown(each.name)} twice; the first is used"
+                refused[f"{each.name} (again)"] = f"it lists {quote_name(each.name)} twice; the first is used"
             elif not each.name:
                 refused[""] = "it lists a tool without a name, which is left out"
             else:
                 wanted[each.name] = each
         for name in allowed or ():
             if name not in wanted:
-                refused[f"{name} (missing)"] = f"it has no tool {shown(name)}, which its spec names in tools"
+                refused[f"{name} (missing)"] = f"it has no tool {quote_name(name)}, which its spec names in tools"
         return wanted, refused
 
-    def _place(
+    def _register(
         self, bare: str, foreign: "ForeignTool", listed: str, make: Callable[["ForeignTool"], Tool]
     ) -> str | None:
         """Register one tool; return the problem if that is not possible."""
         name = full_name(self._spec.name, bare)
         holder = self._registry.entry(name)
         if holder is not None and (holder.mcp_server, holder.mcp_tool) != (self._spec.name, bare):
-            return f"its tool {shown(bare)} is left out: the name {shown(name)} is taken by {holder.provenance}"
+            return (
+                f"its tool {quote_name(bare)} is left out: the name {quote_name(name)} is taken by {holder.provenance}"
+            )
         try:
             tool = make(foreign)
         except InvalidToolError as error:
-            return f"its tool {shown(bare)} is left out: {error}"
+            return f"its tool {quote_name(bare)} is left out: {error}"
         self._registry.register(tool, overwrite=True, mcp=(self._spec.name, bare))
-        self._rows[bare] = _Row(listed, tool)
+        self._registered[bare] = _RegisteredTool(listed, tool)
         return None
 
-    def _tell(self, refused: dict[str, str]) -> None:
+    def _warn_rejected(self, refused: dict[str, str]) -> None:
         for key, problem in refused.items():
-            if self._refused.get(key) != problem:
+            if self._rejected.get(key) != problem:
                 self._warn(problem)
-        self._refused = refused
+        self._rejected = refused
 
     @property
-    def has_refused(self) -> bool:
+    def has_rejected(self) -> bool:
         """Whether a tool was rejected, and may be accepted once another server's tool is gone."""
-        return bool(self._refused)
+        return bool(self._rejected)

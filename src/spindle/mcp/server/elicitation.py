@@ -28,7 +28,7 @@ from spindle.calls import Ok
 from spindle.errors import GateAbortedError, InvalidGateResolutionError
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client_requests import Capability, ListRoots, Root, Round, Sampled, Sampling
-from spindle.trust.envelope import one_line
+from spindle.trust.envelope import to_one_line
 from spindle.turns.gates import Gate
 
 _FIELD: Final = "answer"
@@ -45,16 +45,16 @@ _SHOWN_BY_THE_FORM: Final = ("schema", "mode")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
-def key_of(gate: Gate) -> str:
+def get_key(gate: Gate) -> str:
     """Return the key of a question: its reason if that is a valid key, otherwise a default."""
     return gate.reason if _NAME.fullmatch(gate.reason) else _FIELD
 
 
-def keyed(gates: Sequence[Gate]) -> dict[str, Gate]:
+def assign_keys(gates: Sequence[Gate]) -> dict[str, Gate]:
     """Assign a unique key to each question that is asked together."""
     named: dict[str, Gate] = {}
     for gate in gates:
-        key = wanted = key_of(gate)
+        key = wanted = get_key(gate)
         number = 1
         while key in named:
             number += 1
@@ -63,20 +63,20 @@ def keyed(gates: Sequence[Gate]) -> dict[str, Gate]:
     return named
 
 
-def capability_of(gate: Gate) -> Capability:
+def get_required_capability(gate: Gate) -> Capability:
     """Return the capability that a client must have declared to answer this gate."""
     if isinstance(gate.payload, Sampling):
         return "sampling"
     return "roots" if isinstance(gate.payload, ListRoots) else "elicitation"
 
 
-def request_of(gate: Gate) -> InputRequest:
+def build_request(gate: Gate) -> InputRequest:
     """Convert a gate into the request to the client."""
     asked: object = gate.payload
     if isinstance(asked, ListRoots):
         return ListRootsRequest()
     if not isinstance(asked, Sampling):
-        return form_of(gate)
+        return build_form(gate)
     params: dict[str, Any] = {
         "messages": asked.messages,
         "maxTokens": asked.max_tokens,
@@ -87,9 +87,9 @@ def request_of(gate: Gate) -> InputRequest:
     return CreateMessageRequest(params=CreateMessageRequestParams.model_validate(replace_lone_surrogates(params)))
 
 
-def result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | ElicitResult]:
+def get_result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | ElicitResult]:
     """Return the result type of the request for this gate."""
-    match capability_of(gate):
+    match get_required_capability(gate):
         case "sampling":
             return CreateMessageResult
         case "roots":
@@ -98,36 +98,36 @@ def result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | Elic
             return ElicitResult
 
 
-def answer(gates: Sequence[Gate], answers: Mapping[str, InputResponse]) -> Round:
+def apply_answers(gates: Sequence[Gate], answers: Mapping[str, InputResponse]) -> Round:
     """Settle the gates that have an answer, and return those that must be asked again."""
-    for key, gate in keyed(gates).items():
+    for key, gate in assign_keys(gates).items():
         if key in answers and not gate.is_settled:
-            settle(gate, answers[key])
+            apply_answer(gate, answers[key])
     if any(gate.settlement is not None and gate.settlement.result != "resolved" for gate in gates):
         return ()  # one failure cancels the others
     return tuple(gate for gate in gates if not gate.is_settled)
 
 
-def form_of(gate: Gate) -> ElicitRequest:
+def build_form(gate: Gate) -> ElicitRequest:
     """Convert a gate into a form for the client's user."""
     params = ElicitRequestFormParams(message=_message(gate), requested_schema=_fields(gate.schema)[0])
     return ElicitRequest(params=params)
 
 
-def settle(gate: Gate, answered: InputResponse) -> None:
+def apply_answer(gate: Gate, answered: InputResponse) -> None:
     """Settle a gate with the client's answer; an answer of another type is ignored."""
-    match capability_of(gate), answered:
+    match get_required_capability(gate), answered:
         case "elicitation", ElicitResult():
-            _settle_form(gate, answered)
+            _apply_form_answer(gate, answered)
         case "sampling", CreateMessageResult() | CreateMessageResultWithTools():
-            gate.resolve(_sampled(answered))
+            gate.resolve(_parse_sampling_result(answered))
         case "roots", ListRootsResult():
             gate.resolve([Root(uri=str(root.uri), name=root.name) for root in answered.roots])
         case _:
             pass
 
 
-def _sampled(answered: CreateMessageResult | CreateMessageResultWithTools) -> Sampled:
+def _parse_sampling_result(answered: CreateMessageResult | CreateMessageResultWithTools) -> Sampled:
     blocks: Any = answered.content if isinstance(answered.content, list) else [answered.content]
     texts = [block.text for block in blocks if block.type == "text"]
     shown = [block for block in blocks if block.type in {"image", "audio"}]
@@ -136,7 +136,7 @@ def _sampled(answered: CreateMessageResult | CreateMessageResultWithTools) -> Sa
     return Sampled(text="\n".join(texts), model=answered.model, stop_reason=answered.stop_reason, media=media)
 
 
-def _settle_form(gate: Gate, answered: ElicitResult) -> None:
+def _apply_form_answer(gate: Gate, answered: ElicitResult) -> None:
     """Settle a gate with the user's answer; an answer that does not match its schema rejects the gate."""
     if answered.action == "accept":
         content: Mapping[str, Any] = answered.content or {}
@@ -158,16 +158,18 @@ def _message(gate: Gate) -> str:
         facts = cast("Mapping[str, object]", payload)
         asked = facts.get("question") or facts.get("message")
         if isinstance(asked, str):
-            return one_line(asked, 4_000)
+            return to_one_line(asked, 4_000)
         shown = {name: value for name, value in facts.items() if name not in _SHOWN_BY_THE_FORM}
-        told = "; ".join(f"{one_line(str(name), 80)}: {one_line(str(value), 500)}" for name, value in shown.items())
+        told = "; ".join(
+            f"{to_one_line(str(name), 80)}: {to_one_line(str(value), 500)}" for name, value in shown.items()
+        )
         return f"{gate.reason}\n{told}" if told else gate.reason
-    return gate.reason if payload is None else f"{gate.reason}: {one_line(str(payload), 2_000)}"
+    return gate.reason if payload is None else f"{gate.reason}: {to_one_line(str(payload), 2_000)}"
 
 
 def _fields(schema: Any) -> tuple[dict[str, Any], bool]:
     """Return the schema of the form, and whether its only field holds the whole value."""
-    described = _described(schema)
+    described = _to_json_schema(schema)
     properties = described.get("properties")
     if described.get("type") == "object" and isinstance(properties, Mapping):
         fields = {name: _field(each) for name, each in cast("Mapping[str, Any]", properties).items()}
@@ -178,7 +180,7 @@ def _fields(schema: Any) -> tuple[dict[str, Any], bool]:
     return {"type": "object", "properties": {_FIELD: field}, "required": [_FIELD]}, True
 
 
-def _described(schema: Any) -> dict[str, Any]:
+def _to_json_schema(schema: Any) -> dict[str, Any]:
     if schema is None:
         return {"type": "string"}
     if isinstance(schema, Mapping):

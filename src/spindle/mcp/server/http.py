@@ -55,7 +55,7 @@ class HttpSettings:
                 field="tokens",
             )
 
-    def security(self) -> TransportSecuritySettings:
+    def build_security(self) -> TransportSecuritySettings:
         """Return the allowed `Host` and `Origin` headers: a web page in a browser must not reach this server."""
         names = ["127.0.0.1", "localhost", "[::1]"]
         if self.host not in _EVERYWHERE:
@@ -79,33 +79,33 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def caller_of(ctx: Context) -> Caller:
+def identify_caller(ctx: Context) -> Caller:
     """Return the sender of a request: its session, or on the newer protocol its token."""
     given: object = ctx.request
     if not isinstance(given, Request):
         return Caller(key="pipe")
     request = cast("Request[Any]", given)
-    token = _token_of(request)
+    token = _get_token(request)
     profile = None if token is None else token.subject
     session = request.headers.get(_SESSION)
     # The newer protocol has no sessions, so the SDK has not verified the header there.
     if session is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return Caller(key=_name_of(token), profile=profile, has_session=False)
+        return Caller(key=_describe_client(token), profile=profile, has_session=False)
     return Caller(key=_session_key(session, token), profile=profile)
 
 
-def _token_of(request: "Request[Any]") -> AccessToken | None:
+def _get_token(request: "Request[Any]") -> AccessToken | None:
     user = request.scope.get("user")
     return user.access_token if isinstance(user, AuthenticatedUser) else None
 
 
-def _name_of(token: AccessToken | None) -> str:
+def _describe_client(token: AccessToken | None) -> str:
     return "everybody" if token is None else f"token {token.client_id}"
 
 
 def _session_key(session: str, token: AccessToken | None) -> str:
     # The key is written to the journal, which must not allow a session to be taken over.
-    return f"session {token_hash(session)[:16]} of {_name_of(token)}"
+    return f"session {token_hash(session)[:16]} of {_describe_client(token)}"
 
 
 def http_app(server: ToolServer, door: HttpSettings, *, health: Callable[[], Mapping[str, Any]] = dict) -> ASGIApp:
@@ -121,41 +121,41 @@ def http_app(server: ToolServer, door: HttpSettings, *, health: Callable[[], Map
 
     app: Starlette = server.sdk.streamable_http_app(
         streamable_http_path=door.path,
-        transport_security=door.security(),
+        transport_security=door.build_security(),
         custom_starlette_routes=[Route(HEALTH, healthy, methods=["GET"])],
     )
-    return _Guard(app, door, server.forget)
+    return _AuthMiddleware(app, door, server.forget)
 
 
-class _Guard:
+class _AuthMiddleware:
     """ASGI middleware that checks Host, Origin and the bearer token, without revealing which tokens exist."""
 
-    def __init__(self, app: ASGIApp, door: HttpSettings, forget: Callable[[str], None]) -> None:
-        self._app, self._door, self._forget = app, door, forget
-        self._security = TransportSecurityMiddleware(door.security())
+    def __init__(self, app: ASGIApp, settings: HttpSettings, forget: Callable[[str], None]) -> None:
+        self._app, self._settings, self._forget = app, settings, forget
+        self._security = TransportSecurityMiddleware(settings.build_security())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refused = await self._misled(request) or self._refused(request, scope)
+        refused = await self._check_host_and_origin(request) or self._check_token(request, scope)
         if request.method == "DELETE":
-            send = self._forgetting(request, send)
+            send = self._forget_on_delete(request, send)
         await (refused or self._app)(scope, receive, send)
 
-    def _forgetting(self, request: Request, send: Send) -> Send:
+    def _forget_on_delete(self, request: Request, send: Send) -> Send:
         """Wrap `send` to drop the session once its DELETE has succeeded."""
 
         async def watching(message: Message) -> None:
             session = request.headers.get(_SESSION)
             if session is not None and message.get("status") == _DONE:
-                self._forget(_session_key(session, _token_of(request)))
+                self._forget(_session_key(session, _get_token(request)))
             await send(message)
 
         return watching
 
-    async def _misled(self, request: Request) -> Response | None:
+    async def _check_host_and_origin(self, request: Request) -> Response | None:
         """Reject requests with a Host or Origin that is not allowed."""
         for header, status in (("host", 421), ("origin", 403)):
             # The SDK compares only the prefix, which "localhost:80@elsewhere" passes.
@@ -163,12 +163,12 @@ class _Guard:
                 return Response(f"Invalid {header.title()} header", status_code=status)
         return await self._security.validate_request(request)
 
-    def _refused(self, request: Request, scope: Scope) -> Response | None:
-        if not self._door.tokens:
+    def _check_token(self, request: Request, scope: Scope) -> Response | None:
+        if not self._settings.tokens:
             return None
         given = request.headers.getlist("authorization")
         # With two headers, a proxy in front may have checked the other one.
-        found = self._known(given[0]) if len(given) == 1 else None
+        found = self._find_token(given[0]) if len(given) == 1 else None
         if found is not None:
             digest, profile = found
             # The SDK binds a session to the client that opened it by comparing client_id and subject.
@@ -183,20 +183,20 @@ class _Guard:
         }
         return JSONResponse(body, status_code=401, headers={"WWW-Authenticate": 'Bearer realm="spindle"'})
 
-    def _known(self, header: str) -> tuple[str, str | None] | None:
+    def _find_token(self, header: str) -> tuple[str, str | None] | None:
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return None
         digest = token_hash(token.strip())
         # Compare with every token, so that timing reveals nothing.
-        matching = [known for known in self._door.tokens if hmac.compare_digest(known, digest)]
-        return (matching[0], self._door.tokens[matching[0]]) if matching else None
+        matching = [known for known in self._settings.tokens if hmac.compare_digest(known, digest)]
+        return (matching[0], self._settings.tokens[matching[0]]) if matching else None
 
 
 REQUEST_TIMEOUT_SECONDS: Final = 30.0
 """A request must be complete within one to two times this; the response has no such limit."""
 
-_NOT_LOOKED: Final = object()
+_NOT_CHECKED: Final = object()
 
 
 class IdleTimeoutProtocol(AutoHTTPProtocol):
@@ -205,28 +205,28 @@ class IdleTimeoutProtocol(AutoHTTPProtocol):
     cycle: Any  # set by uvicorn, with either of its parsers
     loop: Any
     transport: Any
-    _clock: asyncio.TimerHandle | None = None
-    _seen: object = _NOT_LOOKED
+    _timer: asyncio.TimerHandle | None = None
+    _seen: object = _NOT_CHECKED
 
     @override
     def connection_made(self, transport: Any) -> None:
         """Start the idle check."""
         super().connection_made(transport)
-        self._look()
+        self._check_idle()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the idle check."""
-        if self._clock is not None:
-            self._clock.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
 
-    def _look(self) -> None:
+    def _check_idle(self) -> None:
         cycle = self.cycle
         is_idle = cycle is None or cycle.response_complete or cycle.more_body
         # The same cycle as at the last check: no request has completed in between.
         if is_idle and self._seen is cycle:
             self.transport.close()
             return
-        self._seen = cycle if is_idle else _NOT_LOOKED
-        self._clock = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._look)
+        self._seen = cycle if is_idle else _NOT_CHECKED
+        self._timer = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._check_idle)

@@ -17,24 +17,24 @@ from anyio.abc import TaskGroup
 
 from spindle.calls import CallOutcome
 from spindle.mcp.client_requests import Round
-from spindle.mcp.server.peer import Peer
+from spindle.mcp.server.peer import CallClient
 from spindle.turns.gates import Gate
 
 Execute: TypeAlias = Callable[[], Awaitable[CallOutcome]]
-News: TypeAlias = Round | CallOutcome
+CallEvent: TypeAlias = Round | CallOutcome
 
 MAX_PARKED: Final = 1_000
-MAX_PARKED_OF_ONE: Final = 100
+MAX_PARKED_PER_CLIENT: Final = 100
 """Limit for one client."""
 MAX_PARKED_SECONDS: Final = 900
 """Longer than the sealed state of a client is valid."""
 
 
-class RunningCall:
+class ResumableCall:
     """One call in its own task: `news` returns the questions it waits for, or its outcome."""
 
-    def __init__(self, peer: Peer, *, owner: str = "") -> None:
-        self.peer = peer
+    def __init__(self, client: CallClient, *, owner: str = "") -> None:
+        self.client = client
         """The client behind the call."""
         self.owner = owner
         """Key of the client that made the call; answers of other clients are ignored."""
@@ -44,22 +44,22 @@ class RunningCall:
         self.scope = anyio.CancelScope()
         self.questions: Round = ()
         """The gates it waits for now."""
-        self._send, self._receive = anyio.create_memory_object_stream[News](math.inf)
+        self._send, self._receive = anyio.create_memory_object_stream[CallEvent](math.inf)
 
     async def run(self, execute: Execute) -> None:
         """Run the call to its end."""
-        self.peer.ask_by = self._ask
+        self.client.ask_parked = self._ask
         try:
             with self._send, self.scope, suppress(anyio.BrokenResourceError):
                 self._send.send_nowait(await execute())
         finally:
-            self.peer.ask_by = None  # breaks the reference cycle
+            self.client.ask_parked = None  # breaks the reference cycle
 
     async def _ask(self, gates: Sequence[Gate]) -> list[Any]:
         self._send.send_nowait(tuple(gates))
-        return await self.peer.wait_for_all(gates)
+        return await self.client.wait_for_all(gates)
 
-    async def news(self) -> News | None:
+    async def next_event(self) -> CallEvent | None:
         """Wait for the next questions or the outcome; return `None` if the call was cancelled.
 
         Cancelling this wait cancels the call.
@@ -88,23 +88,23 @@ class ParkedCalls:
     """The calls that wait for an answer from their client."""
 
     def __init__(self) -> None:
-        self._parked: OrderedDict[str, RunningCall] = OrderedDict()
-        self._running: set[RunningCall] = set()
+        self._parked: OrderedDict[str, ResumableCall] = OrderedDict()
+        self._running: set[ResumableCall] = set()
 
-    def start(self, tasks: TaskGroup, execute: Execute, peer: Peer, *, owner: str = "") -> RunningCall:
+    def start(self, tasks: TaskGroup, execute: Execute, client: CallClient, *, owner: str = "") -> ResumableCall:
         """Start a call in its own task."""
-        running = RunningCall(peer, owner=owner)
+        running = ResumableCall(client, owner=owner)
         self._running.add(running)
         tasks.start_soon(self._run, running, execute)
         return running
 
-    async def _run(self, running: RunningCall, execute: Execute) -> None:
+    async def _run(self, running: ResumableCall, execute: Execute) -> None:
         try:
             await running.run(execute)
         finally:
             self._running.discard(running)
 
-    def park(self, running: RunningCall) -> str:
+    def park(self, running: ResumableCall) -> str:
         """Keep a call that waits for an answer and return its ticket; expired and excess calls are cancelled.
 
         A client over its own limit loses its oldest calls first, not those of other clients.
@@ -115,7 +115,7 @@ class ParkedCalls:
         while self._parked and self._oldest() < running.parked_at - MAX_PARKED_SECONDS:
             self._parked.popitem(last=False)[1].cancel()
         own = [each for each in self._parked.values() if each.owner == running.owner]
-        for each in own[: max(0, len(own) - MAX_PARKED_OF_ONE)]:
+        for each in own[: max(0, len(own) - MAX_PARKED_PER_CLIENT)]:
             self._parked.pop(each.ticket).cancel()
         while len(self._parked) > MAX_PARKED:
             self._parked.popitem(last=False)[1].cancel()
@@ -124,7 +124,7 @@ class ParkedCalls:
     def _oldest(self) -> float:
         return next(iter(self._parked.values())).parked_at
 
-    def take(self, ticket: str, *, owner: str = "") -> RunningCall | None:
+    def take(self, ticket: str, *, owner: str = "") -> ResumableCall | None:
         """Remove and return a parked call, or `None` unless the ticket belongs to this client."""
         running = self._parked.get(ticket)
         if running is None or running.owner != owner:

@@ -30,10 +30,10 @@ from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call
 from spindle.errors import ClientCapabilityError, UsageError
 from spindle.events import Events, Logged, ToolProgress
-from spindle.mcp.client_requests import AskAll, Capability, open_all
-from spindle.mcp.server.elicitation import capability_of, request_of, result_type, settle
-from spindle.mcp.server.sessions import Session
-from spindle.trust.envelope import one_line
+from spindle.mcp.client_requests import AskAll, Capability, wait_all_gates
+from spindle.mcp.server.elicitation import apply_answer, build_request, get_required_capability, get_result_type
+from spindle.mcp.server.sessions import McpSession
+from spindle.trust.envelope import to_one_line
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.gates import Gate
 
@@ -42,9 +42,9 @@ LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
 MAX_LINES: Final = 1_000
 """Log messages that one call may send."""
 MAX_LINE_CHARS: Final = 4_000
-MAX_WAITING: Final = 2 * MAX_LINES
+MAX_QUEUED: Final = 2 * MAX_LINES
 """Limit of queued notifications; beyond it the oldest are dropped."""
-LAST_WORDS_SECONDS: Final = 2.0
+FLUSH_SECONDS: Final = 2.0
 """Time to send queued notifications after the call has ended."""
 _OTHER_NAMES: Final[dict[str, LoggingLevel]] = {"trace": "debug", "warn": "warning"}
 
@@ -56,22 +56,22 @@ class ClientNotifier:
     """The queue of progress and log notifications from one call to its client."""
 
     def __init__(self, events: Events) -> None:
-        self._waiting: deque[ToolProgress | LoggingMessageNotificationParams] = deque(maxlen=MAX_WAITING)
-        self._news = anyio.Event()
+        self._queue: deque[ToolProgress | LoggingMessageNotificationParams] = deque(maxlen=MAX_QUEUED)
+        self._has_queued = anyio.Event()
         self._is_over = False
-        self._wanted: tuple[LoggingLevel, ...] = ()
+        self._levels: tuple[LoggingLevel, ...] = ()
         self._has_token = False
         self._lines = 0
         self._last = 0.0
-        events.on("tool_progress", self._heard_progress)
-        events.on("log", self._heard_line)
+        events.on("tool_progress", self._enqueue_progress)
+        events.on("log", self._enqueue_log)
 
     @asynccontextmanager
-    async def to(self, request: Context, session: Session) -> AsyncGenerator[None]:
+    async def send_to(self, request: Context, session: McpSession) -> AsyncGenerator[None]:
         """Send the call's notifications to a request while it waits; flush the queue on exit."""
-        self._wanted = _wanted_levels(request, session)
+        self._levels = _wanted_levels(request, session)
         self._has_token = bool(request.meta) and request.meta.get("progress_token") is not None
-        if not self._wanted and not self._has_token:
+        if not self._levels and not self._has_token:
             yield
             return
         self._is_over = False
@@ -79,53 +79,53 @@ class ClientNotifier:
             tasks.start_soon(self._send_all, request)
             yield
             self._is_over = True
-            self._news.set()
-            tasks.cancel_scope.deadline = anyio.current_time() + LAST_WORDS_SECONDS
+            self._has_queued.set()
+            tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_SECONDS
 
-    def _heard_progress(self, told: ToolProgress) -> None:
+    def _enqueue_progress(self, progress: ToolProgress) -> None:
         if self._has_token:
-            self._put(told)
+            self._enqueue(progress)
 
-    def _heard_line(self, line: Logged) -> None:
+    def _enqueue_log(self, line: Logged) -> None:
         level = _OTHER_NAMES.get(line.level, "info") if line.level not in LEVELS else line.level
-        if level not in self._wanted or self._lines > MAX_LINES:
+        if level not in self._levels or self._lines > MAX_LINES:
             return
         self._lines += 1
         is_last = self._lines > MAX_LINES
         data = f"This call has logged {MAX_LINES} lines; further lines are not sent." if is_last else _data_of(line)
-        self._put(
+        self._enqueue(
             LoggingMessageNotificationParams(level=level, logger=line.tool_name, data=replace_lone_surrogates(data))
         )
 
-    def _put(self, told: ToolProgress | LoggingMessageNotificationParams) -> None:
-        self._waiting.append(told)
-        self._news.set()
+    def _enqueue(self, notification: ToolProgress | LoggingMessageNotificationParams) -> None:
+        self._queue.append(notification)
+        self._has_queued.set()
 
     async def _send_all(self, request: Context) -> None:
         while True:
-            while self._waiting:
-                told = self._waiting.popleft()
+            while self._queue:
+                told = self._queue.popleft()
                 try:
                     await self._send(request, told)
                 except Exception:  # noqa: BLE001  a failed notification must not fail the call
-                    self._waiting.clear()
+                    self._queue.clear()
                     return
             if self._is_over:
                 return
-            self._news = anyio.Event()
-            await self._news.wait()
+            self._has_queued = anyio.Event()
+            await self._has_queued.wait()
 
-    async def _send(self, request: Context, told: ToolProgress | LoggingMessageNotificationParams) -> None:
-        if isinstance(told, LoggingMessageNotificationParams):
-            await request.session.send_notification(LoggingMessageNotification(params=told), request.request_id)
+    async def _send(self, request: Context, notification: ToolProgress | LoggingMessageNotificationParams) -> None:
+        if isinstance(notification, LoggingMessageNotificationParams):
+            await request.session.send_notification(LoggingMessageNotification(params=notification), request.request_id)
             return
         # The specification requires increasing values, a tool's percentages need not increase.
-        self._last = max(self._last + 0.001, told.percent if told.percent is not None else 0.0)
-        total = 100 if told.percent is not None else None
-        await request.session.report_progress(self._last, total, replace_lone_surrogates(told.message))
+        self._last = max(self._last + 0.001, notification.percent if notification.percent is not None else 0.0)
+        total = 100 if notification.percent is not None else None
+        await request.session.report_progress(self._last, total, replace_lone_surrogates(notification.message))
 
 
-def _wanted_levels(request: Context, session: Session) -> tuple[LoggingLevel, ...]:
+def _wanted_levels(request: Context, session: McpSession) -> tuple[LoggingLevel, ...]:
     """Return the log levels to send: none until the client has set a level."""
     wanted: Any = session.log_level
     if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -148,26 +148,26 @@ def _cut(text: str) -> str:
 
 _REJECTED = -1
 """The error code that clients return when their user rejects sampling."""
-_TASKS = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "list its roots"}
+_CAPABILITY_ACTIONS = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "list its roots"}
 
 
-class Peer:
+class CallClient:
     """The MCP client behind one call."""
 
-    def __init__(self, request: Context, session: Session, call: Call, events: Events) -> None:
+    def __init__(self, request: Context, session: McpSession, call: Call, events: Events) -> None:
         self.request = request
         """The request that waits for the call now."""
-        self.ask_by: AskAll | None = None
+        self.ask_parked: AskAll | None = None
         """How to ask the client when the call is parked; `None` to send requests during the call."""
         self._session, self._call, self._events = session, call, events
         self._desk = GateDesk()
         self._telling = ClientNotifier(events)
 
     @asynccontextmanager
-    async def waiting(self, request: Context) -> AsyncGenerator[None]:
+    async def attach_request(self, request: Context) -> AsyncGenerator[None]:
         """Attach the client request that waits for the call."""
         self.request = request
-        async with self._telling.to(request, self._session):
+        async with self._telling.send_to(request, self._session):
             yield
 
     def can(self, capability: Capability) -> bool:
@@ -191,21 +191,22 @@ class Peer:
         """
         for gate in gates:
             self._check(gate)
-        if self.ask_by is not None:
-            return await self.ask_by(gates)
-        return await open_all(partial(self._ask_now, self.request), gates)
+        if self.ask_parked is not None:
+            return await self.ask_parked(gates)
+        return await wait_all_gates(partial(self._ask_during_call, self.request), gates)
 
     def _check(self, gate: Gate) -> None:
-        needed = capability_of(gate)
+        needed = get_required_capability(gate)
         if not self.can(needed):
             raise ClientCapabilityError(
-                f"the tool {self._call.name!r} needs a client that can {_TASKS[needed]}, and this one has not declared "
+                f"the tool {self._call.name!r} needs a client that can {_CAPABILITY_ACTIONS[needed]}, "
+                "and this one has not declared "
                 f"the capability {needed!r}: use another client, or do without the tool",
                 capability=needed,
                 tool=self._call.name,
             )
         try:
-            request_of(gate)
+            build_request(gate)
         except Exception as error:
             # Fail now: once the call is parked, the error could not reach the client.
             raise UsageError(
@@ -219,17 +220,17 @@ class Peer:
 
     async def wait_for_all(self, gates: Sequence[Gate]) -> list[Any]:
         """Wait until all gates are settled elsewhere."""
-        return await open_all(self._wait, gates)
+        return await wait_all_gates(self._wait, gates)
 
     async def _wait(self, gate: Gate) -> Any:
         return await self._desk.wait(gate, turn_id=self._call.tool_call_id, events=self._events)
 
-    async def _ask_now(self, request: Context, gate: Gate) -> Any:
+    async def _ask_during_call(self, request: Context, gate: Gate) -> Any:
         """Ask during the call, as the older protocol allows."""
         value: Any = None
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_put, request, gate)
+            tasks.start_soon(_send_question, request, gate)
             try:
                 value = await self._wait(gate)
             except Exception as error:  # noqa: BLE001  raised below unwrapped, not inside an exception group
@@ -240,23 +241,26 @@ class Peer:
         return value
 
 
-async def _put(request: Context, gate: Gate) -> None:
+async def _send_question(request: Context, gate: Gate) -> None:
     """Send the question as part of the call's request and settle the gate with the answer."""
     about = ServerMessageMetadata(related_request_id=request.request_id)
     try:
-        answered = await request.session.send_request(request_of(gate), result_type(gate), metadata=about)
+        answered = await request.session.send_request(build_request(gate), get_result_type(gate), metadata=about)
     except MCPError as error:
-        if error.code == _REJECTED and capability_of(gate) == "sampling":
+        if error.code == _REJECTED and get_required_capability(gate) == "sampling":
             gate.reject(PermissionError("the user declined"))
             return
-        said = one_line(str(error), 500)
-        gate.reject(UsageError(f"the client could not {_TASKS[capability_of(gate)]}: {said}"))
+        said = to_one_line(str(error), 500)
+        gate.reject(UsageError(f"the client could not {_CAPABILITY_ACTIONS[get_required_capability(gate)]}: {said}"))
     except ValidationError:
         gate.reject(
-            UsageError(f"the client was asked to {_TASKS[capability_of(gate)]}, but returned an invalid answer")
+            UsageError(
+                f"the client was asked to {_CAPABILITY_ACTIONS[get_required_capability(gate)]}, "
+                "but returned an invalid answer"
+            )
         )
     else:
-        settle(gate, answered)
+        apply_answer(gate, answered)
 
 
 def _shows_forms(elicitation: ElicitationCapability | None) -> bool:

@@ -16,14 +16,14 @@ from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPC
 from starlette.types import ASGIApp
 
 from spindle.errors import UsageError
-from spindle.mcp.client.link import MAX_MESSAGE_BYTES, BoundedLines, TooLong
+from spindle.mcp.client.link import MAX_MESSAGE_BYTES, BoundedLines, OversizedLine
 from spindle.mcp.server.http import HttpSettings, IdleTimeoutProtocol
 from spindle.mcp.server.tool_server import ToolServer
 
 _CHUNK_BYTES: Final = 1 << 16
 _SAFE_BYTES: Final = min(getattr(select, "PIPE_BUF", 512), 4096)
 """Bytes that a writable pipe accepts without blocking."""
-_GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+_CLOSED_ERRORS: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
@@ -35,12 +35,12 @@ class StandardStreams:
     def __init__(self, source: int = 0, sink: int = 1) -> None:
         self._source, self._sink = source, sink
         self._unanswered: set[str | int] = set()
-        self._news = anyio.Event()
+        self._answer_sent = anyio.Event()
 
-    async def answered(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Wait until every received request is answered or cancelled."""
         while self._unanswered:
-            await self._news.wait()
+            await self._answer_sent.wait()
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
@@ -49,7 +49,12 @@ class StandardStreams:
         outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
         nowhere = os.open(os.devnull, os.O_RDONLY)
         try:
-            with _claimed(self._source, nowhere) as source, _claimed(self._sink, 2) as sink, came, incoming:
+            with (
+                _redirect_stream(self._source, nowhere) as source,
+                _redirect_stream(self._sink, 2) as sink,
+                came,
+                incoming,
+            ):
                 async with outgoing, sent, anyio.create_task_group() as pumps:
                     pumps.start_soon(self._read, source, came)
                     pumps.start_soon(self._write, sink, sent)
@@ -60,13 +65,13 @@ class StandardStreams:
 
     async def _read(self, source: int, came: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         lines = BoundedLines(MAX_MESSAGE_BYTES)
-        with came, suppress(*_GONE):
-            while chunk := await _received(source):
+        with came, suppress(*_CLOSED_ERRORS):
+            while chunk := await _read_chunk(source):
                 for line in lines.feed(chunk):
-                    await came.send(self._parsed(line))
+                    await came.send(self._parse_line(line))
 
-    def _parsed(self, line: bytes | TooLong) -> SessionMessage | Exception:
-        if isinstance(line, TooLong):
+    def _parse_line(self, line: bytes | OversizedLine) -> SessionMessage | Exception:
+        if isinstance(line, OversizedLine):
             return ValueError(f"a message of {line.size} bytes is larger than the limit of {MAX_MESSAGE_BYTES}")
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -79,7 +84,7 @@ class StandardStreams:
         return SessionMessage(message)
 
     async def _write(self, sink: int, sent: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        with sent, suppress(*_GONE):
+        with sent, suppress(*_CLOSED_ERRORS):
             async for each in sent:
                 message = each.message
                 text = message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -90,12 +95,12 @@ class StandardStreams:
     def _has_answer(self, request_id: object) -> None:
         if isinstance(request_id, (str, int)) and request_id in self._unanswered:
             self._unanswered.remove(request_id)
-            self._news.set()
-            self._news = anyio.Event()
+            self._answer_sent.set()
+            self._answer_sent = anyio.Event()
 
 
 @contextmanager
-def _claimed(number: int, instead: int) -> Generator[int]:
+def _redirect_stream(number: int, instead: int) -> Generator[int]:
     """Yield a private copy of a standard stream, and redirect its file descriptor to `instead` meanwhile."""
     own = os.dup(number)
     os.dup2(instead, number)
@@ -106,7 +111,7 @@ def _claimed(number: int, instead: int) -> Generator[int]:
         os.close(own)
 
 
-async def _received(source: int) -> bytes:
+async def _read_chunk(source: int) -> bytes:
     with suppress(PermissionError):  # a regular file cannot be polled, and is always readable
         await anyio.wait_readable(source)
     return os.read(source, _CHUNK_BYTES)
@@ -154,7 +159,7 @@ async def serve_stdio(server: ToolServer, *, stop_seconds: float = 10) -> None:
         async def stop() -> None:
             await _stop_on_signal(server, stop_seconds)
             with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
-                await streams.answered()
+                await streams.wait_until_answered()
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(stop)
@@ -214,23 +219,23 @@ async def serve_http(
             end()
 
 
-def bind_socket(door: HttpSettings) -> socket.socket:
+def bind_socket(settings: HttpSettings) -> socket.socket:
     """Bind the address without listening yet, so that no client can connect before the server runs.
 
     Raises:
         UsageError: The address cannot be bound.
     """
-    family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # asyncio sets TCP_NODELAY only on a socket with an explicit TCP protocol; without it each answer takes 40 ms more.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((door.host, door.port))
+        listening.bind((settings.host, settings.port))
     except (OSError, OverflowError) as error:
         listening.close()
         why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
         raise UsageError(
-            f"cannot listen on {door.host}:{door.port} ({why}); choose another port with --port", field="port"
+            f"cannot listen on {settings.host}:{settings.port} ({why}); choose another port with --port", field="port"
         ) from error
     return listening
 
@@ -256,17 +261,17 @@ class Gateway:
 
     def __init__(self, server: ToolServer) -> None:
         self.server = server
-        self._news = anyio.Event()
+        self._change_event = anyio.Event()
 
     def changed(self) -> None:
         """Report that the tools have changed."""
-        self._news.set()
+        self._change_event.set()
 
-    async def keep_up(self) -> None:
+    async def notify_changes(self) -> None:
         """Send notifications until cancelled."""
         while True:
-            await self._news.wait()
-            self._news = anyio.Event()
+            await self._change_event.wait()
+            self._change_event = anyio.Event()
             await self.server.tools_changed()
 
 
@@ -279,7 +284,7 @@ async def propagate_changes(
     stop = on_change(gateway.changed)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(gateway.keep_up)
+            tasks.start_soon(gateway.notify_changes)
             try:
                 yield gateway
             finally:

@@ -22,20 +22,20 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spindle.bridges import mcp as dialect
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.rendering import Sees
+from spindle.bridges.rendering import MediaSupport
 from spindle.calls import Call, CallOutcome, Err
 from spindle.errors import ClientCapabilityError, GateAbortedError, GateTimeoutError
 from spindle.events import Events
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
-from spindle.mcp.server.elicitation import answer, keyed, request_of
-from spindle.mcp.server.parked_calls import Execute, ParkedCalls, RunningCall
-from spindle.mcp.server.peer import Context, Peer
-from spindle.mcp.server.sessions import Session, Sessions
+from spindle.mcp.server.elicitation import apply_answers, assign_keys, build_request
+from spindle.mcp.server.parked_calls import Execute, ParkedCalls, ResumableCall
+from spindle.mcp.server.peer import CallClient, Context
+from spindle.mcp.server.sessions import McpSession, McpSessions
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.trust.envelope import one_line
+from spindle.trust.envelope import to_one_line
 from spindle.turns.gates import Gate
 
 APPROVAL_SECONDS: Final = 600
@@ -51,11 +51,11 @@ _SCHEMA: Final[dict[str, Any]] = {
 async def approve_by_gate(request: ApprovalRequest) -> bool | str:
     """Ask the user whether the call may run; return the answer, or a reason for denial."""
     shown = json.dumps(request.args, ensure_ascii=False, default=str)
-    question = f"Run {one_line(request.tool.name, 200)} with {one_line(shown, MAX_SHOWN_CHARS)}?"
+    question = f"Run {to_one_line(request.tool.name, 200)} with {to_one_line(shown, MAX_SHOWN_CHARS)}?"
     if len(shown) > MAX_SHOWN_CHARS:
         # The user must also see the end of what they approve.
         question += f" The arguments have {len(shown)} characters; this is their start. They end with: "
-        question += one_line(shown[-MAX_TAIL_CHARS:], MAX_TAIL_CHARS)
+        question += to_one_line(shown[-MAX_TAIL_CHARS:], MAX_TAIL_CHARS)
     gate = Gate("approval", {"question": question}, schema=_SCHEMA, timeout_seconds=APPROVAL_SECONDS)
     try:
         answer = await request.ctx.wait_for(gate)
@@ -68,7 +68,7 @@ async def approve_by_gate(request: ApprovalRequest) -> bool | str:
     return answer["approve"] is True
 
 
-PAGE: Final = 200
+PAGE_SIZE: Final = 200
 """Number of tools on one page of the list."""
 CANCEL_SECONDS: Final = 2.0
 """Time for cancelled calls to end."""
@@ -111,17 +111,17 @@ class ToolServer:
         identify: Callable[[Context], Caller] = lambda _ctx: Caller(key="stdio"),
         is_fenced: bool = True,
         working_dir: str | None = None,
-        sees: Sees | None = None,
+        sees: MediaSupport | None = None,
         offers: Server[Any] | None = None,
         settled: anyio.Event | None = None,
     ) -> None:
         self._executor, self._base = executor, registry
         self._filter_of, self._identify = filter_of, identify
         self._is_fenced, self._working_dir, self._sees = is_fenced, working_dir, sees
-        self._offers, self._settled = offers, settled
+        self._offers, self._tools_ready = offers, settled
         self._version = 0
-        self._sessions = Sessions()
-        self._parking = ParkedCalls()
+        self._sessions = McpSessions()
+        self._parked_calls = ParkedCalls()
         self._tasks: TaskGroup | None = None
         self._running = 0
         self._is_stopping = False
@@ -170,7 +170,7 @@ class ToolServer:
         self._version += 1
         await self._bus.publish(ToolsListChanged())
         for session in self._sessions.all():
-            await _tell(session)
+            await _notify_session(session)
 
     async def drain(self, seconds: float) -> int:
         """Reject new calls, wait for running ones, then cancel the rest; return how many were cancelled.
@@ -178,7 +178,7 @@ class ToolServer:
         If this wait is itself cancelled, running calls are cancelled at once and still answered.
         """
         self._is_stopping = True
-        self._parking.cancel_parked()
+        self._parked_calls.cancel_parked()
         left = 0
         try:
             with anyio.move_on_after(seconds):
@@ -186,7 +186,7 @@ class ToolServer:
         finally:
             left = self._running
             self._listening.close()
-            self._parking.cancel_all()
+            self._parked_calls.cancel_all()
             for scope in tuple(self._scopes):
                 scope.cancel()
             with anyio.move_on_after(CANCEL_SECONDS, shield=True):
@@ -208,11 +208,11 @@ class ToolServer:
             try:
                 yield state
             finally:
-                self._parking.cancel_all()
+                self._parked_calls.cancel_all()
                 tasks.cancel_scope.cancel()
                 self._tasks = None
 
-    def _session(self, ctx: Context) -> Session:
+    def _get_session(self, ctx: Context) -> McpSession:
         caller = self._identify(ctx)
         # The newer protocol has no sessions; there only a pipe identifies a single client.
         lists = caller.has_session
@@ -221,25 +221,25 @@ class ToolServer:
             session.notify = ctx.session.send_tool_list_changed
         return session
 
-    def _definitions(self, session: Session) -> Definitions:
-        registry = session.registry(self._base, self._version)
+    def _definitions(self, session: McpSession) -> Definitions:
+        registry = session.get_registry(self._base, self._version)
         # Without fences the client also gets raw structured values; with fences only those of trusted tools.
         structured = None if self._is_fenced else True
-        session.known = dialect.definitions(registry, filter=session.filter, structured=structured)
-        return session.known
+        session.sent_definitions = dialect.definitions(registry, filter=session.filter, structured=structured)
+        return session.sent_definitions
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        session = self._session(ctx)
-        if self._settled is not None:
-            await self._settled.wait()
+        session = self._get_session(ctx)
+        if self._tools_ready is not None:
+            await self._tools_ready.wait()
         listed = self._definitions(session).tools
         start = _position(params.cursor if params is not None else None, len(listed))
-        page = [types.Tool.model_validate(each) for each in listed[start : start + PAGE]]
+        page = [types.Tool.model_validate(each) for each in listed[start : start + PAGE_SIZE]]
         end = start + len(page)
         return types.ListToolsResult(tools=page, next_cursor=str(end) if end < len(listed) else None)
 
     async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
-        session = self._session(ctx)
+        session = self._get_session(ctx)
         if session.lists_artifacts:  # otherwise several clients share the session
             session.log_level = params.level
         entry = None if self._offers is None else self._offers.get_request_handler("logging/setLevel")
@@ -250,17 +250,19 @@ class ToolServer:
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        session = self._session(ctx)
+        session = self._get_session(ctx)
         self._running += 1
         try:
             if params.request_state is not None:
                 return await self._resume(ctx, session, params)
-            if self._settled is not None and params.name not in self._base:
-                await self._settled.wait()
-            known = session.known or self._definitions(session)
+            if self._tools_ready is not None and params.name not in self._base:
+                await self._tools_ready.wait()
+            known = session.sent_definitions or self._definitions(session)
             call = known.call(f"c_{token_hex(8)}", params.name, params.arguments or {})
             if self._is_stopping:
-                return await self._answer(ctx, session, _refused(call, "The server is shutting down. Try again later."))
+                return await self._build_result(
+                    ctx, session, _build_refusal(call, "The server is shutting down. Try again later.")
+                )
             return await self._run(ctx, session, call)
         finally:
             self._running -= 1
@@ -268,26 +270,26 @@ class ToolServer:
                 self._idle.set()
 
     async def _run(
-        self, ctx: Context, session: Session, call: Call
+        self, ctx: Context, session: McpSession, call: Call
     ) -> types.CallToolResult | types.InputRequiredResult:
         events = Events()
-        peer = Peer(ctx, session, call, events)
+        peer = CallClient(ctx, session, call, events)
         execute = self._execution(session, call, events, peer)
         if peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tasks is not None:
-            running = self._parking.start(self._tasks, execute, peer, owner=session.key)
-            return await self._follow(ctx, session, running, call)
+            running = self._parked_calls.start(self._tasks, execute, peer, owner=session.key)
+            return await self._wait_for_event(ctx, session, running, call)
         outcome = _cancelled(call)
-        async with peer.waiting(ctx):
+        async with peer.attach_request(ctx):
             with anyio.CancelScope() as scope:  # cancelled by `drain`
                 self._scopes.add(scope)
                 try:
                     outcome = await execute()
                 finally:
                     self._scopes.discard(scope)
-        return await self._answer(ctx, session, outcome)
+        return await self._build_result(ctx, session, outcome)
 
-    def _execution(self, session: Session, call: Call, events: Events, peer: Peer) -> Execute:
-        registry = session.registry(self._base, self._version)
+    def _execution(self, session: McpSession, call: Call, events: Events, peer: CallClient) -> Execute:
+        registry = session.get_registry(self._base, self._version)
         approve = approve_by_gate if peer.can("elicitation") else None
         executor = self._executor.with_registry(registry, approve=approve)
 
@@ -300,46 +302,48 @@ class ToolServer:
                 open_gate=peer.open_gate,
                 client=peer,
             )
-            with session.calling():
+            with session.activate():
                 [outcome] = await executor.execute_parallel([call], tool_ctx, session.filter)
             return outcome
 
         return execute
 
     async def _resume(
-        self, ctx: Context, session: Session, params: types.CallToolRequestParams
+        self, ctx: Context, session: McpSession, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        running = self._parking.take(params.request_state or "", owner=session.key)
+        running = self._parked_calls.take(params.request_state or "", owner=session.key)
         call = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
         if running is None:
-            return await self._answer(
-                ctx, session, _refused(call, "That question is no longer open. Call the tool again.")
+            return await self._build_result(
+                ctx, session, _build_refusal(call, "That question is no longer open. Call the tool again.")
             )
-        running.peer.request = ctx
-        running.questions = answer(running.questions, params.input_responses or {})
+        running.client.request = ctx
+        running.questions = apply_answers(running.questions, params.input_responses or {})
         if running.questions:
-            return self._asked(running)
-        return await self._follow(ctx, session, running, call)
+            return self._build_input_required(running)
+        return await self._wait_for_event(ctx, session, running, call)
 
-    async def _follow(
-        self, ctx: Context, session: Session, running: RunningCall, call: Call
+    async def _wait_for_event(
+        self, ctx: Context, session: McpSession, running: ResumableCall, call: Call
     ) -> types.CallToolResult | types.InputRequiredResult:
-        async with running.peer.waiting(ctx):
-            news = await running.news()
+        async with running.client.attach_request(ctx):
+            news = await running.next_event()
         if isinstance(news, tuple):
-            return self._asked(running)
-        return await self._answer(ctx, session, news or _cancelled(call))
+            return self._build_input_required(running)
+        return await self._build_result(ctx, session, news or _cancelled(call))
 
-    def _asked(self, running: RunningCall) -> types.InputRequiredResult:
-        requests = {key: request_of(gate) for key, gate in keyed(running.questions).items()}
-        return types.InputRequiredResult(input_requests=requests, request_state=self._parking.park(running))
+    def _build_input_required(self, running: ResumableCall) -> types.InputRequiredResult:
+        requests = {key: build_request(gate) for key, gate in assign_keys(running.questions).items()}
+        return types.InputRequiredResult(input_requests=requests, request_state=self._parked_calls.park(running))
 
-    async def _answer(self, ctx: Context, session: Session, outcome: CallOutcome) -> types.CallToolResult:
-        outcome = _checked(ctx, outcome)
-        if session.keep(outcome):
+    async def _build_result(self, ctx: Context, session: McpSession, outcome: CallOutcome) -> types.CallToolResult:
+        outcome = _report_missing_capability(ctx, outcome)
+        if session.keep_artifact(outcome):
             await self._bus.publish(ToolsListChanged())
-            await _tell(session)
-        [result] = await dialect.results([outcome], definitions=session.known, sees=self._sees, fenced=self._is_fenced)
+            await _notify_session(session)
+        [result] = await dialect.results(
+            [outcome], definitions=session.sent_definitions, sees=self._sees, fenced=self._is_fenced
+        )
         return types.CallToolResult.model_validate(result)
 
 
@@ -353,7 +357,7 @@ def _position(cursor: str | None, count: int) -> int:
     return int(cursor)
 
 
-def _checked(ctx: Context, outcome: CallOutcome) -> CallOutcome:
+def _report_missing_capability(ctx: Context, outcome: CallOutcome) -> CallOutcome:
     """Report a capability that the client lacks; the newer protocol has an error code for it."""
     result = outcome.result
     if not (isinstance(result, Err) and isinstance(lack := result.cause, ClientCapabilityError)):
@@ -366,7 +370,7 @@ def _checked(ctx: Context, outcome: CallOutcome) -> CallOutcome:
     return replace(outcome, result=replace(result, error=str(lack)))
 
 
-def _refused(call: Call, why: str) -> CallOutcome:
+def _build_refusal(call: Call, why: str) -> CallOutcome:
     return CallOutcome(call.tool_call_id, call.name, "", Err("not_available", why, retryable=True), attempts=0)
 
 
@@ -374,7 +378,7 @@ def _cancelled(call: Call) -> CallOutcome:
     return CallOutcome(call.tool_call_id, call.name, "", Err("cancelled", "The call was cancelled."))
 
 
-async def _tell(session: Session) -> None:
+async def _notify_session(session: McpSession) -> None:
     if session.notify is None:
         return
     try:

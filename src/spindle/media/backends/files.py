@@ -20,9 +20,9 @@ class FileReader:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
 
-    def stream(self) -> "FilePieces":
+    def stream(self) -> "FileChunks":
         """Open the file again and return it in chunks of 64 KiB."""
-        return FilePieces(self.path)
+        return FileChunks(self.path)
 
     async def byte_length(self) -> int:
         """Return the size of the file.
@@ -33,7 +33,7 @@ class FileReader:
         return await anyio.to_thread.run_sync(_size, self.path)
 
 
-class FilePieces:
+class FileChunks:
     """An async iterator over a file, which is closed at its end, by `aclose`, or on garbage collection."""
 
     __slots__ = ("_file", "_path")
@@ -59,7 +59,7 @@ class FilePieces:
         if self._path is None:
             return b""
         if self._file is None:
-            self._file = _opened(self._path)
+            self._file = _open_regular_file(self._path)
         try:
             piece = self._file.read(CHUNK_BYTES) or b""
         except OSError as failure:
@@ -78,9 +78,9 @@ class FilePieces:
         self._close()
 
 
-def _opened(path: Path) -> FileIO:
+def _open_regular_file(path: Path) -> FileIO:
     try:
-        file = FileIO(path, opener=_open_at_once)
+        file = FileIO(path, opener=_open_nonblocking)
     except (OSError, ValueError) as failure:
         raise _unreadable(path, failure) from failure
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -89,7 +89,7 @@ def _opened(path: Path) -> FileIO:
     raise _no_regular_file(path)
 
 
-def _open_at_once(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     # Opening a pipe without a writer would block forever.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 

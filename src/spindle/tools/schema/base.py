@@ -16,7 +16,7 @@ class Schema(Protocol):
         """Return the JSON Schema sent to the model."""
         ...
 
-    def takes_nothing(self) -> bool:
+    def can_be_empty(self) -> bool:
         """Return whether empty argument text is accepted as an empty object."""
         ...
 
@@ -25,7 +25,7 @@ class Schema(Protocol):
         ...
 
 
-def schema_of(source: Any, *, tool: str, strict: bool, secret_fields: frozenset[str]) -> Schema:
+def build_schema(source: Any, *, tool: str, strict: bool, secret_fields: frozenset[str]) -> Schema:
     """Build the schema of a function, a class or a JSON Schema dict.
 
     Raises:
@@ -39,7 +39,7 @@ def schema_of(source: Any, *, tool: str, strict: bool, secret_fields: frozenset[
     from spindle.tools.schema.python_types import TypedSchema  # noqa: PLC0415
 
     if isinstance(source, Function):
-        types, texts = source.collector, source.parameter_texts
+        types, texts = source.build_collector, source.parameter_texts
     else:
         types, texts = (lambda: source), dict[str, str]
     return TypedSchema(types, texts=texts, tool=tool, strict=strict, secret_fields=secret_fields)

@@ -10,14 +10,14 @@ from typing import Any, TypeAlias, cast
 from urllib.parse import unquote, urldefrag, urljoin
 
 from spindle.errors import InvalidToolError
-from spindle.tools.schema.problems import kind_of, quoted
+from spindle.tools.schema.problems import describe_kind, quote_name
 
 _MAX_DEPTH = 200
 _MAX_VALUES = 250_000
 _MAX_CHARACTERS = 5_000_000
 
 
-def schema_copy(schema: Mapping[str, Any]) -> dict[str, Any]:
+def copy_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a schema, so that later changes by the caller have no effect.
 
     Raises:
@@ -26,7 +26,7 @@ def schema_copy(schema: Mapping[str, Any]) -> dict[str, Any]:
     return _Copier().copy(schema, "#", _MAX_DEPTH)
 
 
-def pointer(at: str, step: str | int) -> str:
+def append_pointer(at: str, step: str | int) -> str:
     """Append one step to a JSON pointer."""
     return f"{at}/{str(step)[:60].replace('~', '~0').replace('/', '~1')}"
 
@@ -41,7 +41,7 @@ def as_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def is_whole(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Return whether text has no lone surrogate, which cannot be encoded."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
@@ -73,9 +73,9 @@ class _Copier:
             return self._copy_object(cast("Mapping[Any, Any]", value), at, levels)
         if isinstance(value, (list, tuple)):
             items = cast("list[Any]", value)
-            return [self.copy(item, pointer(at, i), levels - 1) for i, item in enumerate(items)]
+            return [self.copy(item, append_pointer(at, i), levels - 1) for i, item in enumerate(items)]
         raise _invalid_copy(
-            f"contains {kind_of(value)} at {at}; use only JSON: objects, lists, text, numbers, booleans, null"
+            f"contains {describe_kind(value)} at {at}; use only JSON: objects, lists, text, numbers, booleans, null"
         )
 
     def _spend(self, *, values: int = 0, characters: int = 0) -> None:
@@ -89,7 +89,7 @@ class _Copier:
 
     def _copy_text(self, text: str, at: str) -> str:
         self._spend(characters=len(text))
-        if not is_whole(text):
+        if not is_encodable(text):
             raise _invalid_copy(f"contains half of a surrogate pair at {at}; use whole characters")
         return str.__str__(text)
 
@@ -97,8 +97,8 @@ class _Copier:
         copied: dict[str, Any] = {}
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise _invalid_copy(f"has {kind_of(key)} as a key at {at}; in JSON every key is text")
-            copied[self._copy_text(key, at)] = self.copy(inner, pointer(at, key), levels - 1)
+                raise _invalid_copy(f"has {describe_kind(key)} as a key at {at}; in JSON every key is text")
+            copied[self._copy_text(key, at)] = self.copy(inner, append_pointer(at, key), levels - 1)
         return copied
 
 
@@ -153,7 +153,7 @@ class SchemaGraph:
         self.nodes = self._inner_first()
         """All reachable subschemas; those applied to the same value come before the subschema that applies them."""
 
-    def place(self, node: Subschema) -> str:
+    def get_pointer(self, node: Subschema) -> str:
         """Return the JSON pointer of a subschema, for error messages."""
         return self._places.get(id(node), "#")
 
@@ -192,9 +192,9 @@ class SchemaGraph:
         return order
 
     def _endless(self, node: Subschema, target: Subschema) -> InvalidToolError:
-        return _refused(
-            f"refers from {self.place(node)} back to {self.place(target)} for the same value, which never ends; put a "
-            "property or an item between them, or remove the reference"
+        return _invalid_copy(
+            f"refers from {self.get_pointer(node)} back to {self.get_pointer(target)} "
+            "for the same value, which never ends; put a property or an item between them, or remove the reference"
         )
 
     def _shelve(self, start: Subschema, base: str, at: str) -> None:
@@ -207,9 +207,9 @@ class SchemaGraph:
             self._places[id(node)] = at
             _check_draft(node, at)
             self._bases[id(node)] = base = self._identified(node, base)
-            for keyword, step, inner in subschemas(node):
-                place = pointer(at, keyword)
-                waiting.append((inner, base, place if step is None else pointer(place, step)))
+            for keyword, step, inner in iter_subschemas(node):
+                place = append_pointer(at, keyword)
+                waiting.append((inner, base, place if step is None else append_pointer(place, step)))
 
     def _identified(self, node: Subschema, base: str) -> str:
         """Register the `$id` and anchors of a subschema, and return the base URI inside it."""
@@ -248,16 +248,18 @@ class SchemaGraph:
         if resource is None:
             if address.startswith(_META_SCHEMAS):
                 return None
-            raise _refused(
-                f"refers to {quoted(reference)} at {self.place(node)}, which is not part of it; references are never "
+            raise _invalid_copy(
+                f"refers to {quote_name(reference)} at {self.get_pointer(node)}, "
+                "which is not part of it; references are never "
                 "fetched, so copy that schema into $defs and refer to it as '#/$defs/<name>'"
             )
         found = self._anchors.get(f"{address}#{fragment}")
         if found is None and (not fragment or fragment.startswith("/")):
             found = self._pointed(resource, address, fragment)
         if found is None:
-            raise _refused(
-                f"refers to {quoted(reference)} at {self.place(node)}, which it does not have; define it there, or "
+            raise _invalid_copy(
+                f"refers to {quote_name(reference)} at {self.get_pointer(node)}, "
+                "which it does not have; define it there, or "
                 "correct the reference"
             )
         return as_object(found)  # a boolean schema has no subschemas
@@ -265,10 +267,10 @@ class SchemaGraph:
     def _pointed(self, resource: Subschema, address: str, fragment: str) -> Any:
         """Follow a JSON pointer, also to locations that no schema keyword covers."""
         here: Any = resource
-        base, at = address, self.place(resource)
+        base, at = address, self.get_pointer(resource)
         for raw in fragment.split("/")[1:]:
             step = unquote(raw).replace("~1", "/").replace("~0", "~")
-            at = pointer(at, step)
+            at = append_pointer(at, step)
             entries = as_object(here) or dict(zip(map(str, range(len(as_list(here)))), as_list(here), strict=True))
             if step not in entries:
                 return None
@@ -284,8 +286,8 @@ def _check_draft(node: Subschema, at: str) -> None:
     draft = node.get("$schema")
     if isinstance(draft, str) and draft.removesuffix("#") not in _DRAFTS:
         known = ", ".join(sorted(_DRAFTS))
-        raise _refused(
-            f"names {quoted(draft)} as $schema at {at}; use one of {known}, or leave it out for draft 2020-12"
+        raise _invalid_copy(
+            f"names {quote_name(draft)} as $schema at {at}; use one of {known}, or leave it out for draft 2020-12"
         )
 
 
@@ -295,13 +297,13 @@ def _join(base: str, reference: str) -> str:
 
 
 def _applied(node: Subschema) -> Iterator[Edge]:
-    for keyword, step, inner in subschemas(node):
+    for keyword, step, inner in iter_subschemas(node):
         if keyword not in _SHELVES:
             name = step if keyword == "properties" else None
             yield Edge(keyword, name, inner, inside=keyword not in _HERE)
 
 
-def subschemas(node: Subschema) -> Iterator[tuple[str, str | None, Subschema]]:
+def iter_subschemas(node: Subschema) -> Iterator[tuple[str, str | None, Subschema]]:
     """Yield every subschema in `node`, definitions included: its keyword, its name or index, and itself."""
     for keyword, value in node.items():
         inner = as_object(value)
@@ -315,17 +317,13 @@ def subschemas(node: Subschema) -> Iterator[tuple[str, str | None, Subschema]]:
                     yield keyword, str(step), inner
 
 
-def _refused(reason: str) -> InvalidToolError:
-    return InvalidToolError(reason, field="input_schema")
-
-
 _MAX_HERE = 100_000
 _MAX_WORK_DEPTH = 200
 _ENOUGH = 10**9
 _MAX_WORK_VALUES = 5_000_000
 
 
-def work_by_depth(graph: SchemaGraph) -> list[int]:
+def estimate_work_by_depth(graph: SchemaGraph) -> list[int]:
     """Return, for values nested 0, 1, 2, … levels deep, how many subschemas may apply along one path into them.
 
     The last entry applies to all deeper values, or exceeds any acceptable amount of work. A validator visits all of
@@ -355,7 +353,7 @@ def work_by_depth(graph: SchemaGraph) -> list[int]:
     return table
 
 
-def size_of(value: object) -> tuple[int, int]:
+def measure_value(value: object) -> tuple[int, int]:
     """Return the number of levels of a value and the number of values in it."""
     levels, values = 0, 0
     level: list[Any] = [value]
@@ -388,11 +386,8 @@ def _own(node: Subschema) -> int:
 def _check(graph: SchemaGraph, now: Mapping[int, int]) -> None:
     for node in graph.nodes:
         if now[id(node)] > _MAX_HERE:
-            raise _too_much_work(
-                f"multiplies to more than {_MAX_HERE:,} subschemas for one value at {graph.place(node)}; refer to each "
-                "part once instead of repeating references inside allOf, anyOf or oneOf"
+            raise _invalid_copy(
+                f"multiplies to more than {_MAX_HERE:,} subschemas "
+                f"for one value at {graph.get_pointer(node)}; "
+                "refer to each part once instead of repeating references inside allOf, anyOf or oneOf"
             )
-
-
-def _too_much_work(reason: str) -> InvalidToolError:
-    return InvalidToolError(reason, field="input_schema")

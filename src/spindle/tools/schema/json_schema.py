@@ -13,16 +13,16 @@ from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.tools.schema.graph import (
     SchemaGraph,
     Subschema,
+    append_pointer,
     as_list,
     as_object,
-    pointer,
-    schema_copy,
-    size_of,
-    work_by_depth,
+    copy_schema,
+    estimate_work_by_depth,
+    measure_value,
 )
-from spindle.tools.schema.json_schema_errors import RawProblems, expectation, unreadable
-from spindle.tools.schema.problems import Problem, printable, quoted, refusal
-from spindle.tools.schema.repair import is_type, mending_of
+from spindle.tools.schema.json_schema_errors import JsonSchemaErrorTranslator, describe_expectation, find_non_json
+from spindle.tools.schema.problems import Problem, build_refusal, quote_name, to_printable
+from spindle.tools.schema.repair import is_type, suggest_type
 
 if TYPE_CHECKING:
     # Only for types: importing it takes 25 ms, which only a process with such a tool should spend.
@@ -56,11 +56,11 @@ class Defaults:
         self._shapes: dict[int, _Shape] = {}
 
     @property
-    def any(self) -> bool:
+    def has_defaults(self) -> bool:
         """Whether the schema has any default that can be filled in."""
         return id(self._graph.root) in self._fruitful
 
-    def applied(self, value: dict[str, Any]) -> dict[str, Any]:
+    def apply(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return a copy of the value with defaults filled in at any depth."""
         return self._completed(value, (self._graph.root,))
 
@@ -198,22 +198,22 @@ class RawSchema:
         self._tool = tool
         self._is_guarded = bool(secret_fields)
         try:
-            self._schema = schema_copy(schema)
+            self._schema = copy_schema(schema)
             _check_root(self._schema)
             graph = SchemaGraph(self._schema, legacy=str(self._schema.get("$schema")).startswith(_LEGACY))
-            self._work = work_by_depth(graph)
+            self._work = estimate_work_by_depth(graph)
             self._validator = _compiled(self._schema)
         except InvalidToolError as error:
-            message = f"Tool {quoted(tool)}: its input_schema {error}."
+            message = f"Tool {quote_name(tool)}: its input_schema {error}."
             raise InvalidToolError(message, tool=tool, field="input_schema") from error
         self._defaults = Defaults(graph)
-        self._problems = RawProblems(self._schema, secret_fields=secret_fields)
+        self._problems = JsonSchemaErrorTranslator(self._schema, secret_fields=secret_fields)
 
     def json_schema(self) -> dict[str, Any]:
         """Return a copy of the schema as written."""
         return deepcopy(self._schema)
 
-    def takes_nothing(self) -> bool:
+    def can_be_empty(self) -> bool:
         """Return whether empty argument text is accepted as an empty object."""
         return not any(self._schema.get(keyword) for keyword in _ASKING)
 
@@ -229,34 +229,36 @@ class RawSchema:
         """
         if self._work[-1] > _MODEST_WORK and self._work_for(arguments) > _MAX_WORK:
             received = "one that would take this schema too long to check"
-            raise refusal(self._tool, [Problem(path="", expected="a smaller or flatter object", received=received)])
+            raise build_refusal(
+                self._tool, [Problem(path="", expected="a smaller or flatter object", received=received)]
+            )
         try:
             fits = self._validator.is_valid(arguments)
         except ValueError:
-            raise refusal(self._tool, unreadable(arguments)) from None
+            raise build_refusal(self._tool, find_non_json(arguments)) from None
         if not fits:
             raise self._refusal(arguments)
-        return self._defaults.applied(arguments) if self._defaults.any else arguments
+        return self._defaults.apply(arguments) if self._defaults.has_defaults else arguments
 
     def _refusal(self, arguments: dict[str, Any]) -> InvalidToolArgsError:
         # With secret fields the text is built at once, so that the error does not keep their values alive.
         if self._is_guarded:
-            return refusal(self._tool, self._explained(arguments))
-        return refusal(self._tool, lambda: self._explained(arguments))
+            return build_refusal(self._tool, self._explained(arguments))
+        return build_refusal(self._tool, lambda: self._explained(arguments))
 
     def _explained(self, arguments: dict[str, Any]) -> list[Problem]:
         """Return all problems, or only the first if finding all would take too long."""
-        levels, _ = size_of(arguments)
+        levels, _ = measure_value(arguments)
         found: list[Problem] = []
         try:
             if self._work_for(arguments) <= _MAX_WORDED_WORK:
-                found = self._problems.worded(self._validator.iter_errors(arguments), arguments)
+                found = self._problems.translate(self._validator.iter_errors(arguments), arguments)
             elif self._work_at(levels) <= _MAX_WORDED_WORK:
                 self._validator.validate(arguments)
         except ValueError as error:
             if not hasattr(error, "kind"):
-                return unreadable(arguments)
-            found = self._problems.worded([cast("ValidationError", error)], arguments)
+                return find_non_json(arguments)
+            found = self._problems.translate([cast("ValidationError", error)], arguments)
         unclear = Problem(path="", expected="arguments that fit the schema", received="an object that does not")
         return found or [unclear]
 
@@ -264,15 +266,15 @@ class RawSchema:
         return self._work[min(levels, len(self._work) - 1)]
 
     def _work_for(self, arguments: dict[str, Any]) -> int:
-        levels, values = size_of(arguments)
+        levels, values = measure_value(arguments)
         return self._work_at(levels) * values // max(levels, 1)
 
 
 def _check_root(schema: dict[str, Any]) -> None:
     kind = schema.get("type", "object")
     if kind != "object" and "object" not in as_list(kind):
-        remedy = "arguments are one object, so make it a property of one" if is_type(kind) else mending_of(kind)
-        shown = quoted(kind) if isinstance(kind, str) else "something else"
+        remedy = "arguments are one object, so make it a property of one" if is_type(kind) else suggest_type(kind)
+        shown = quote_name(kind) if isinstance(kind, str) else "something else"
         raise InvalidToolError(f"has type {shown} at #/type instead of 'object'; {remedy}")
 
 
@@ -294,14 +296,14 @@ def _reason(error: "ValidationError", schema: dict[str, Any]) -> str:
     """Return what is wrong with the schema itself and how to fix it."""
     at, wrong = "#", cast("Any", schema)
     for step in error.instance_path:
-        at, wrong = pointer(at, step), wrong[step]
+        at, wrong = append_pointer(at, step), wrong[step]
     if not error.instance_path:
-        return f"cannot be used: {printable(error.message)}; look at $schema and at every $ref and $id"
+        return f"cannot be used: {to_printable(error.message)}; look at $schema and at every $ref and $id"
     keyword = error.instance_path[-1]
     if keyword == "type":
         words = [word for word in as_list(wrong) or [wrong] if not is_type(word)]
-        remedy = mending_of(words[0]) if words else "name each type once"
+        remedy = suggest_type(words[0]) if words else "name each type once"
         return f"is not valid at {at}: that is not a JSON Schema type; {remedy}"
     if keyword in ("pattern", "patternProperties"):
         return f"is not valid at {at}: a pattern must be a regular expression of moderate size; simplify it"
-    return f"is not valid at {at}: expected {expectation(error)}; spindle.tools.mend fixes common mistakes"
+    return f"is not valid at {at}: expected {describe_expectation(error)}; spindle.tools.mend fixes common mistakes"

@@ -4,18 +4,18 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from spindle.tools.schema.graph import as_list, as_object, is_whole
+from spindle.tools.schema.graph import as_list, as_object, is_encodable
 from spindle.tools.schema.problems import (
     Location,
     Problem,
-    did_you_mean,
-    kind_of,
-    listed,
-    merged,
-    nearest_option,
-    path_text,
-    printable,
-    quoted,
+    describe_kind,
+    format_location,
+    join_options,
+    merge_by_path,
+    quote_name,
+    suggest_name,
+    suggest_option,
+    to_printable,
 )
 
 if TYPE_CHECKING:
@@ -61,16 +61,16 @@ _ANY = "a value that fits the schema"
 _TOO_HARD = ("BacktrackLimitExceeded", "RegexEngineFailure")
 
 
-class RawProblems:
+class JsonSchemaErrorTranslator:
     """A translator of the validation errors of one schema."""
 
     def __init__(self, schema: dict[str, Any], *, secret_fields: frozenset[str]) -> None:
         self._schema = schema
         self._secret_fields = secret_fields
 
-    def worded(self, errors: Iterable["ValidationError"], data: dict[str, Any]) -> list[Problem]:
+    def translate(self, errors: Iterable["ValidationError"], data: dict[str, Any]) -> list[Problem]:
         """Return the problems for a validator's errors."""
-        return merged([problem for error in errors for problem in self._problems(error, data)])
+        return merge_by_path([problem for error in errors for problem in self._problems(error, data)])
 
     def _problems(self, error: "ValidationError", data: Any) -> list[Problem]:
         at: Location = tuple(error.instance_path)
@@ -89,26 +89,28 @@ class RawProblems:
 
     def _plain(self, error: "ValidationError", at: Location, data: Any) -> Problem:
         received = _at(data, at)
-        hint = nearest_option(received, _options(error))
-        return Problem(path=path_text(at), expected=expectation(error), received=kind_of(received), hint=hint)
+        hint = suggest_option(received, _options(error))
+        return Problem(
+            path=format_location(at), expected=describe_expectation(error), received=describe_kind(received), hint=hint
+        )
 
     def _secret(self, error: "ValidationError", at: Location, data: Any) -> Problem:
         """Describe what a secret field accepts without anything derived from its value: no inner path, no hint."""
         is_own = len(at) == 1
-        expected = expectation(error) if is_own else _ANY
-        received = kind_of(_at(data, at)) if is_own else "another value"
-        return Problem(path=path_text(at[:1]), expected=expected, received=received)
+        expected = describe_expectation(error) if is_own else _ANY
+        received = describe_kind(_at(data, at)) if is_own else "another value"
+        return Problem(path=format_location(at[:1]), expected=expected, received=received)
 
     def _missing(self, error: "ValidationError", at: Location, name: str) -> Problem:
         properties = as_object(self._owner(error).get("properties")) or {}
         words = _type_words((as_object(properties.get(name)) or {}).get("type")) or "a value"
-        return Problem(path=path_text((*at, name)), expected=f"{words}, for it is required", received="missing")
+        return Problem(path=format_location((*at, name)), expected=f"{words}, for it is required", received="missing")
 
     def _unknown(self, error: "ValidationError", at: Location, name: str) -> Problem:
         names = list(as_object(self._owner(error).get("properties")) or {})
-        expected = f"only {listed(map(quoted, names))}" if names else "no such entry"
-        hint = did_you_mean(name, names)
-        return Problem(path=path_text((*at, name)), expected=expected, received="unknown argument", hint=hint)
+        expected = f"only {join_options(map(quote_name, names))}" if names else "no such entry"
+        hint = suggest_name(name, names)
+        return Problem(path=format_location((*at, name)), expected=expected, received="unknown argument", hint=hint)
 
     def _owner(self, error: "ValidationError") -> dict[str, Any]:
         """Return the subschema whose keyword failed; empty if it is not part of the tool's schema."""
@@ -116,7 +118,7 @@ class RawProblems:
 
     def _alternatives(self, branches: list[list["ValidationError"]], at: Location, data: Any) -> list[Problem]:
         """Return the problems of the nearest alternatives: those that accept the value's type, with fewest problems."""
-        own = path_text(at)
+        own = format_location(at)
         if any(not branch for branch in branches):
             expected = "a value that fits exactly one of the alternatives"
             return [Problem(path=own, expected=expected, received="one that fits several")]
@@ -127,7 +129,7 @@ class RawProblems:
         return [problem for branch in kept for problem in branch]
 
 
-def unreadable(data: object) -> list[Problem]:
+def find_non_json(data: object) -> list[Problem]:
     """Return the first value that a validator cannot read as JSON."""
     unknown = Problem(path="", expected="JSON values only", received="something else")
     return [next(_strange(data, ()), unknown)]
@@ -135,35 +137,37 @@ def unreadable(data: object) -> list[Problem]:
 
 def _strange(value: object, at: Location) -> Iterator[Problem]:
     if isinstance(value, str):
-        if not is_whole(value):
-            yield Problem(path=path_text(at), expected="text of whole characters", received="half of a surrogate pair")
+        if not is_encodable(value):
+            yield Problem(
+                path=format_location(at), expected="text of whole characters", received="half of a surrogate pair"
+            )
     elif len(at) > _MAX_DEPTH:
-        yield Problem(path=path_text(at), expected="a flatter value", received=f"more than {_MAX_DEPTH} levels")
+        yield Problem(path=format_location(at), expected="a flatter value", received=f"more than {_MAX_DEPTH} levels")
     elif isinstance(value, dict):
         for name, inner in cast("dict[Any, Any]", value).items():
-            if not isinstance(name, str) or not is_whole(name):
-                yield Problem(path=path_text(at), expected="names that are text", received="another name")
+            if not isinstance(name, str) or not is_encodable(name):
+                yield Problem(path=format_location(at), expected="names that are text", received="another name")
             yield from _strange(inner, (*at, name))
     elif isinstance(value, (list, tuple)):
         for index, inner in enumerate(cast("list[Any]", value)):
             yield from _strange(inner, (*at, index))
     elif value is not None and not isinstance(value, (int, float)):
-        yield Problem(path=path_text(at), expected="a JSON value", received=kind_of(value))
+        yield Problem(path=format_location(at), expected="a JSON value", received=describe_kind(value))
 
 
-def expectation(error: "ValidationError") -> str:
+def describe_expectation(error: "ValidationError") -> str:
     """Describe what the failed schema keyword requires."""
     kind, value = error.kind.name, error.kind.value
     if kind == "type":
         return _type_words(value) or _ANY
     if kind in ("enum", "const"):
-        return listed(map(_shown, _options(error))) or "nothing: the schema allows no value"
+        return join_options(map(_shown, _options(error))) or "nothing: the schema allows no value"
     if kind == "propertyNames":
-        return f"every name in it to be {expectation(value)}"
+        return f"every name in it to be {describe_expectation(value)}"
     if type(error.kind).__name__ in _TOO_HARD:
         return "text that is quicker to match against the schema's pattern"
     if kind in _LIMITS:
-        return _LIMITS[kind].format(printable(str(value), 200))
+        return _LIMITS[kind].format(to_printable(str(value), 200))
     return _FIXED.get(kind, _ANY)
 
 
@@ -173,12 +177,12 @@ def _options(error: "ValidationError") -> list[Any]:
 
 
 def _shown(option: object) -> str:
-    return quoted(option) if isinstance(option, str) else printable(json.dumps(option, ensure_ascii=False), 100)
+    return quote_name(option) if isinstance(option, str) else to_printable(json.dumps(option, ensure_ascii=False), 100)
 
 
 def _type_words(types: object) -> str:
     names = [types] if isinstance(types, str) else as_list(types)
-    return listed(_TYPES.get(str(name), str(name)) for name in names)
+    return join_options(_TYPES.get(str(name), str(name)) for name in names)
 
 
 def _at(value: Any, location: Location) -> Any:

@@ -43,14 +43,14 @@ class Problem:
     """The nearest valid option, if there is one."""
 
 
-def refusal(tool: str, problems: Sequence[Problem] | Callable[[], Sequence[Problem]]) -> InvalidToolArgsError:
+def build_refusal(tool: str, problems: Sequence[Problem] | Callable[[], Sequence[Problem]]) -> InvalidToolArgsError:
     """Build the error for rejected arguments; problems passed as a callable are computed on first access."""
-    return InvalidToolArgsError(sentence, tool=tool, problems=problems)
+    return InvalidToolArgsError(format_problems, tool=tool, problems=problems)
 
 
-def sentence(problems: Sequence[Problem], tool: str | None) -> str:
+def format_problems(problems: Sequence[Problem], tool: str | None) -> str:
     """Build the message for the model: one line per problem, then what to do."""
-    name = printable(tool, _MAX_NAME) if tool else "this tool"
+    name = to_printable(tool, _MAX_NAME) if tool else "this tool"
     lines = [f"The arguments for {name} were refused and nothing was run:"]
     lines += [_line(problem) for problem in problems[:_MAX_SHOWN]]
     if len(problems) > _MAX_SHOWN:
@@ -68,7 +68,7 @@ def _line(problem: Problem) -> str:
     return f"- {where}expected {expected}, received {problem.received}{hint}"
 
 
-def merged(problems: list[Problem]) -> list[Problem]:
+def merge_by_path(problems: list[Problem]) -> list[Problem]:
     """Merge problems with the same path into one whose expectations are joined by "or"."""
     at: dict[str, Problem] = {}
     for problem in problems:
@@ -81,7 +81,7 @@ def merged(problems: list[Problem]) -> list[Problem]:
     return list(at.values())
 
 
-def kind_of(value: object) -> str:
+def describe_kind(value: object) -> str:
     """Return the kind of a value in words, without any of its content."""
     kind = type(value)
     if kind in _KINDS:
@@ -89,10 +89,10 @@ def kind_of(value: object) -> str:
     for base, words in _KINDS.items():
         if isinstance(value, base):
             return words
-    return f"a Python {printable(kind.__name__, _MAX_NAME)}"
+    return f"a Python {to_printable(kind.__name__, _MAX_NAME)}"
 
 
-def nearest(word: str, options: Iterable[str]) -> str | None:
+def find_nearest(word: str, options: Iterable[str]) -> str | None:
     """Return the option closest to `word`, or None."""
     if not word or len(word) > _MAX_NAME:
         return None
@@ -116,20 +116,20 @@ def _fold(word: str) -> str:
     return word.casefold().replace("_", "").replace("-", "").replace(" ", "") or word
 
 
-def did_you_mean(word: object, options: Iterable[str]) -> str | None:
+def suggest_name(word: object, options: Iterable[str]) -> str | None:
     """Return a hint with the argument name closest to `word`."""
-    found = nearest(word, options) if isinstance(word, str) else None
-    return None if found is None else f"did you mean {quoted(found)}?"
+    found = find_nearest(word, options) if isinstance(word, str) else None
+    return None if found is None else f"did you mean {quote_name(found)}?"
 
 
-def nearest_option(word: object, options: Iterable[Any]) -> str | None:
+def suggest_option(word: object, options: Iterable[Any]) -> str | None:
     """Return a hint with the allowed value closest to `word`."""
     texts = (option for option in options if isinstance(option, str))
-    found = nearest(word, texts) if isinstance(word, str) else None
-    return None if found is None else f"nearest: {quoted(found)}"
+    found = find_nearest(word, texts) if isinstance(word, str) else None
+    return None if found is None else f"nearest: {quote_name(found)}"
 
 
-def path_text(loc: Sequence[str | int]) -> str:
+def format_location(loc: Sequence[str | int]) -> str:
     """Format a location like `filters.dates[2].start`."""
     parts: list[str] = []
     for step in loc:
@@ -138,13 +138,13 @@ def path_text(loc: Sequence[str | int]) -> str:
         elif step.isidentifier() and len(step) <= _MAX_NAME:
             parts.append(f".{step}" if parts else step)
         else:
-            parts.append(f"[{quoted(step)}]")
+            parts.append(f"[{quote_name(step)}]")
     path = "".join(parts)
     half = _MAX_PATH // 2
     return path if len(path) <= _MAX_PATH else f"{path[:half]}…{path[-half:]}"
 
 
-def listed(options: Iterable[str], *, limit: int = 20) -> str:
+def join_options(options: Iterable[str], *, limit: int = 20) -> str:
     """Format options as `'a', 'b' or 'c'`, at most `limit` of them."""
     names = list(options)
     shown = names[:limit]
@@ -153,12 +153,12 @@ def listed(options: Iterable[str], *, limit: int = 20) -> str:
     return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote an untrusted name, shortened and with non-printable characters escaped."""
-    return f"'{printable(name, _MAX_NAME)}'"
+    return f"'{to_printable(name, _MAX_NAME)}'"
 
 
-def printable(text: str, limit: int = _MAX_WORDS) -> str:
+def to_printable(text: str, limit: int = _MAX_WORDS) -> str:
     """Truncate untrusted text and escape non-printable characters, which could disturb a terminal or a prompt."""
     cut = text[:limit]
     if not cut.isprintable():

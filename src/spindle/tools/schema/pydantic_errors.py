@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 from spindle.tools.schema.problems import (
     Location,
     Problem,
-    did_you_mean,
-    kind_of,
-    listed,
-    merged,
-    nearest_option,
-    path_text,
-    printable,
-    quoted,
+    describe_kind,
+    format_location,
+    join_options,
+    merge_by_path,
+    quote_name,
+    suggest_name,
+    suggest_option,
+    to_printable,
 )
 
 _OBJECT = "an object"
@@ -27,7 +27,7 @@ _MOMENT = "a date and time such as 2026-01-31T14:30:00Z"
 _DURATION = "a duration such as PT1H30M, or a number of seconds"
 _UNIQUE = "a list without repeats"
 
-WORDS: dict[str, str] = {
+EXPECTED_WORDS: dict[str, str] = {
     "none_required": "null",
     "string_type": "text",
     "string_unicode": "text of whole characters",
@@ -98,7 +98,7 @@ WORDS: dict[str, str] = {
     "json_invalid": "JSON text",
 }
 
-TEMPLATES: dict[str, str] = {
+EXPECTED_TEMPLATES: dict[str, str] = {
     "greater_than": "a number greater than {gt}",
     "greater_than_equal": "a number of at least {ge}",
     "less_than": "a number less than {lt}",
@@ -151,7 +151,7 @@ class _Found:
     branch: str | int | None = None
 
 
-def from_pydantic(
+def translate_errors(
     errors: Iterable[Mapping[str, Any]],
     *,
     names_at: NamesAt | None = None,
@@ -164,7 +164,7 @@ def from_pydantic(
     """
     words = _Words(names_at=names_at, secret_fields=secret_fields, given=given)
     found = [_located(error, given) for error in errors]
-    return merged([words.problem(each) for each in _best_branches(found)])
+    return merge_by_path([words.problem(each) for each in _best_branches(found)])
 
 
 def _located(error: Mapping[str, Any], given: Any) -> _Found:
@@ -231,32 +231,34 @@ class _Words:
             return self._secret(found)
         if path and path[-1] == _KEY:
             expected = f"every name in it to be {self._expected(error, path)}"
-            return Problem(path=path_text(path[:-2]), expected=expected, received="another name")
+            return Problem(path=format_location(path[:-2]), expected=expected, received="another name")
         if error["type"] in _UNKNOWN:
             return self._unknown(path)
         special = _SPECIAL.get(error["type"])
         if special:
             return special(path, error)
-        return Problem(path=path_text(path), expected=self._expected(error, path), received=kind_of(error.get("input")))
+        return Problem(
+            path=format_location(path), expected=self._expected(error, path), received=describe_kind(error.get("input"))
+        )
 
     def _secret(self, found: _Found) -> Problem:
         """Describe what a secret field accepts, with nothing derived from its value: no inner path, message or hint."""
         kind = found.error["type"]
-        path = path_text(found.path[:1])
+        path = format_location(found.path[:1])
         is_own = len(found.path) == 1
         if is_own and kind in _MISSING:
             return _missing(found.path, found.error)
         if is_own and kind in _UNKNOWN:
             return Problem(path=path, expected="only names that the tool knows", received="unknown argument")
         expected = _by_table(found.error) if is_own else None
-        received = kind_of(found.error.get("input")) if is_own else "another value"
+        received = describe_kind(found.error.get("input")) if is_own else "another value"
         return Problem(path=path, expected=expected or _ANY, received=received)
 
     def _unknown(self, path: Location) -> Problem:
         names = self.names_at(path[:-1]) if self.names_at else ()
-        expected = f"only {listed(map(quoted, names))}" if names else "only names that the tool knows"
-        hint = did_you_mean(path[-1], names)
-        return Problem(path=path_text(path), expected=expected, received="unknown argument", hint=hint)
+        expected = f"only {join_options(map(quote_name, names))}" if names else "only names that the tool knows"
+        hint = suggest_name(path[-1], names)
+        return Problem(path=format_location(path), expected=expected, received="unknown argument", hint=hint)
 
     def _expected(self, error: Mapping[str, Any], path: Location) -> str:
         return _by_table(error) or self._message(error, path)
@@ -266,7 +268,7 @@ class _Words:
         message = _OWN_WORDS.sub("", str(error.get("msg", "")))
         if self.secret_fields and (not path or self._reveals(message)):
             return _ANY
-        return f"{_ANY}: {printable(message)}" if message else _ANY
+        return f"{_ANY}: {to_printable(message)}" if message else _ANY
 
     def _reveals(self, message: str) -> bool:
         if self.given is _UNKNOWN_GIVEN:
@@ -292,25 +294,27 @@ def _texts(value: Any) -> list[str]:
 
 def _by_table(error: Mapping[str, Any]) -> str | None:
     kind = error["type"]
-    if kind in WORDS:
-        return WORDS[kind]
-    template = TEMPLATES.get(kind)
+    if kind in EXPECTED_WORDS:
+        return EXPECTED_WORDS[kind]
+    template = EXPECTED_TEMPLATES.get(kind)
     try:
-        return printable(template.format_map(_context(error))) if template else None
+        return to_printable(template.format_map(_context(error))) if template else None
     except (KeyError, ValueError):
         return None
 
 
 def _missing(path: Location, _error: Mapping[str, Any]) -> Problem:
-    return Problem(path=path_text(path), expected="a value, for it is required", received="missing")
+    return Problem(path=format_location(path), expected="a value, for it is required", received="missing")
 
 
 def _choice(path: Location, error: Mapping[str, Any]) -> Problem:
     allowed = str(_context(error).get(_CHOICES[error["type"]], ""))
     received = error.get("input")
-    hint = nearest_option(received, _options(allowed))
+    hint = suggest_option(received, _options(allowed))
     noun = "a URL whose scheme is " if error["type"] == "url_scheme" else ""
-    return Problem(path=path_text(path), expected=noun + printable(allowed), received=kind_of(received), hint=hint)
+    return Problem(
+        path=format_location(path), expected=noun + to_printable(allowed), received=describe_kind(received), hint=hint
+    )
 
 
 def _tag(path: Location, error: Mapping[str, Any]) -> Problem:
@@ -318,11 +322,11 @@ def _tag(path: Location, error: Mapping[str, Any]) -> Problem:
     ctx = _context(error)
     allowed = str(ctx.get("expected_tags", ""))
     key = str(ctx.get("discriminator", "")).strip("'")
-    where = path_text((*path, key) if key.isidentifier() else path)
+    where = format_location((*path, key) if key.isidentifier() else path)
     if error["type"] == "union_tag_not_found":
         return Problem(path=where, expected="a value that says which kind of object this is", received="missing")
-    hint = nearest_option(ctx.get("tag"), _options(allowed))
-    words = listed(map(quoted, _options(allowed))) or printable(allowed)
+    hint = suggest_option(ctx.get("tag"), _options(allowed))
+    words = join_options(map(quote_name, _options(allowed))) or to_printable(allowed)
     return Problem(path=where, expected=words, received="another value", hint=hint)
 
 

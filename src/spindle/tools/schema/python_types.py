@@ -14,8 +14,8 @@ from typing_extensions import TypedDict, is_typeddict
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.tools.identity import canonical_json
 from spindle.tools.schema.base import Validate
-from spindle.tools.schema.problems import Problem, did_you_mean, path_text, refusal, sentence
-from spindle.tools.schema.pydantic_errors import from_pydantic
+from spindle.tools.schema.problems import Problem, build_refusal, format_location, format_problems, suggest_name
+from spindle.tools.schema.pydantic_errors import translate_errors
 
 _METHOD_NAMES: dict[str, str] = {}
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -73,13 +73,13 @@ def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
     return schema
 
 
-def json_schema(adapter: TypeAdapter[Any], *, closed: bool) -> dict[str, Any]:
+def generate_json_schema(adapter: TypeAdapter[Any], *, closed: bool) -> dict[str, Any]:
     """Return the JSON Schema of the values that `adapter` accepts."""
     generator = _ClosedGenerator() if closed else _Generator()
     return generator.generate(adapter.core_schema, mode="validation")
 
 
-def node_kinds(core_schema: Any) -> set[str]:
+def collect_node_kinds(core_schema: Any) -> set[str]:
     """Return every node type in a core schema, and "open" if an object accepts unknown keys."""
     found: set[str] = set()
     todo: list[Any] = [core_schema]
@@ -104,7 +104,7 @@ _NOT_A_NUMBER = {
 }
 
 
-def may_hold_boolean(arguments: dict[str, Any], given: object) -> bool:
+def may_contain_boolean(arguments: dict[str, Any], given: object) -> bool:
     """Return whether the arguments may contain a boolean; JSON text is searched for the word instead of walked."""
     if isinstance(given, bytes):
         return b"true" in given or b"false" in given
@@ -124,7 +124,7 @@ def _holds_boolean(values: Iterable[Any]) -> bool:
     return False
 
 
-def booleans_for_numbers(arguments: dict[str, Any], validate: Callable[[Any], Any]) -> list[Problem]:
+def find_booleans_for_numbers(arguments: dict[str, Any], validate: Callable[[Any], Any]) -> list[Problem]:
     """Return a problem for each boolean in place of a number, in arguments that are otherwise valid.
 
     They are validated again with each boolean as text, which is valid for a boolean but not for a number.
@@ -133,7 +133,7 @@ def booleans_for_numbers(arguments: dict[str, Any], validate: Callable[[Any], An
         validate(_booleans_as_text(arguments))
     except ValidationError as error:
         return [
-            Problem(path=path_text(each["loc"]), expected=_NOT_A_NUMBER[each["type"]], received="a boolean")
+            Problem(path=format_location(each["loc"]), expected=_NOT_A_NUMBER[each["type"]], received="a boolean")
             for each in error.errors(include_url=False)
             if each["type"] in _NOT_A_NUMBER and isinstance(_at(arguments, each["loc"]), bool)
         ]
@@ -159,15 +159,15 @@ def _at(arguments: Any, loc: tuple[str | int, ...]) -> Any:
     return arguments
 
 
-Made = dict[Any, Any]
+RebuiltClasses = dict[Any, Any]
 """Rebuilt classes by their original; a recursive class is entered before its keys are read."""
 
 _TRAITS = ("__module__", "__qualname__", "__doc__", "__total__", "__required_keys__", "__optional_keys__")
 
 
-def made_readable(source: Any) -> Any:
+def rebuild_typed_dicts(source: Any) -> Any:
     """Return a class, or a function whose parameters are the arguments, with every TypedDict rebuilt for pydantic."""
-    made: Made = {}
+    made: RebuiltClasses = {}
     if not inspect.isfunction(source):
         return _again(source, made)
     signature = inspect.signature(source)
@@ -177,7 +177,7 @@ def made_readable(source: Any) -> Any:
     return source
 
 
-def _again(hint: Any, made: Made) -> Any:
+def _again(hint: Any, made: RebuiltClasses) -> Any:
     if is_typeddict(hint):
         return made.get(hint) or _new_class(hint, made)
     parts, origin = get_args(hint), get_origin(hint)
@@ -193,7 +193,7 @@ def _again(hint: Any, made: Made) -> Any:
     return hint.copy_with(new) if hasattr(hint, "copy_with") else origin[new]
 
 
-def _new_class(old: Any, made: Made) -> Any:
+def _new_class(old: Any, made: RebuiltClasses) -> Any:
     new: Any = TypedDict(old.__name__, {})  # pyright: ignore[reportArgumentType]  its name is known only at run time
     made[old] = new
     new.__annotations__ = {name: _again(hint, made) for name, hint in get_type_hints(old, include_extras=True).items()}
@@ -231,7 +231,7 @@ class TypedSchema:
         """Return the JSON Schema sent to the model."""
         return self._json_schema
 
-    def takes_nothing(self) -> bool:
+    def can_be_empty(self) -> bool:
         """Return whether empty argument text is accepted as an empty object."""
         return not self._json_schema["properties"] and self._json_schema["additionalProperties"] is False
 
@@ -244,7 +244,7 @@ class TypedSchema:
 
     @cached_property
     def _kinds(self) -> set[str]:
-        return node_kinds(self._adapter.core_schema)
+        return collect_node_kinds(self._adapter.core_schema)
 
     @cached_property
     def _is_open(self) -> bool:
@@ -254,7 +254,7 @@ class TypedSchema:
     @cached_property
     def _json_schema(self) -> dict[str, Any]:
         try:
-            schema = json_schema(self._adapter, closed=not self._is_open)
+            schema = generate_json_schema(self._adapter, closed=not self._is_open)
         except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
             raise self._cannot("be described as JSON Schema", error) from error
         schema = _with_root_inlined(schema)
@@ -284,11 +284,11 @@ class TypedSchema:
                 value = parse(arguments)
             except ValidationError as error:
                 problems = partial(find_problems, error, arguments)
-                raise InvalidToolArgsError(sentence, tool=tool, problems=problems) from error
-            if guards_numbers and may_hold_boolean(arguments, given):
-                wrong = booleans_for_numbers(arguments, parse)
+                raise InvalidToolArgsError(format_problems, tool=tool, problems=problems) from error
+            if guards_numbers and may_contain_boolean(arguments, given):
+                wrong = find_booleans_for_numbers(arguments, parse)
                 if wrong:
-                    raise refusal(tool, wrong)
+                    raise build_refusal(tool, wrong)
             return value
 
         return _hiding_causes(validate) if self._secret_fields else validate
@@ -303,25 +303,25 @@ class TypedSchema:
 
     def _problems(self, error: ValidationError, given: dict[str, Any]) -> list[Problem]:
         found = error.errors(include_url=False)
-        return from_pydantic(found, names_at=self._names_at, secret_fields=self._secret_fields, given=given)
+        return translate_errors(found, names_at=self._names_at, secret_fields=self._secret_fields, given=given)
 
     def _refuse_unknown(self, arguments: dict[str, Any]) -> None:
         known: dict[str, Any] = self._json_schema["properties"]
         unknown = [
             Problem(
-                path=path_text((name,)),
+                path=format_location((name,)),
                 expected="only the arguments of the schema",
                 received="unknown argument",
-                hint=did_you_mean(name, known),
+                hint=suggest_name(name, known),
             )
             for name in arguments
             if name not in known
         ]
         if unknown:
-            raise refusal(self._tool, unknown)
+            raise build_refusal(self._tool, unknown)
 
     def _names_at(self, loc: tuple[str | int, ...]) -> list[str]:
-        return names_at(self._json_schema, loc)
+        return list_names_at(self._json_schema, loc)
 
     def _cannot(self, what: str, error: BaseException | None) -> InvalidToolError:
         reason = f": {str(error).splitlines()[0]}" if error is not None and str(error) else ""
@@ -335,7 +335,7 @@ def _adapter_of(source: Any) -> TypeAdapter[Any]:
     except PydanticUserError as error:
         if error.code != "typed-dict-version":  # before Python 3.12 it accepts only TypedDicts of typing_extensions
             raise
-    return TypeAdapter(made_readable(source))
+    return TypeAdapter(rebuild_typed_dicts(source))
 
 
 def _hiding_causes(validate: Validate) -> Validate:
@@ -345,7 +345,7 @@ def _hiding_causes(validate: Validate) -> Validate:
         try:
             return validate(arguments, given)
         except InvalidToolArgsError as error:
-            refused = refusal(str(error.tool), error.problems)
+            refused = build_refusal(str(error.tool), error.problems)
         try:
             raise refused
         finally:
@@ -354,7 +354,7 @@ def _hiding_causes(validate: Validate) -> Validate:
     return hidden
 
 
-def names_at(schema: dict[str, Any], loc: tuple[str | int, ...]) -> list[str]:
+def list_names_at(schema: dict[str, Any], loc: tuple[str | int, ...]) -> list[str]:
     """Return the property names that a JSON Schema has at a location; empty if unknown."""
     node: Any = schema
     for step in loc:

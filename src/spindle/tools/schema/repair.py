@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spindle.tools.schema.graph import as_list, as_object, pointer, schema_copy
-from spindle.tools.schema.problems import printable, quoted
+from spindle.tools.schema.graph import append_pointer, as_list, as_object, copy_schema
+from spindle.tools.schema.problems import quote_name, to_printable
 
 _VALID = frozenset(("object", "array", "string", "integer", "number", "boolean", "null"))
 _ANYTHING = frozenset(("any", "mixed", "unknown", "object?", "generic", "variant", "*"))
@@ -28,7 +28,7 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 _NEVER_NULL = (*_MANY, *_ONE, *_NAMED, "type", "required", "enum", "description", "title", "format", "pattern")
 
 
-def meant_by(word: str) -> str | None:
+def parse_type_name(word: str) -> str | None:
     """Return the JSON Schema type that an invalid type name means; `None` for any value or an unknown name."""
     plain = word.strip().casefold()
     generic = _GENERIC.match(plain)
@@ -41,11 +41,11 @@ def is_type(word: object) -> bool:
     return isinstance(word, str) and word in _VALID
 
 
-def mending_of(word: object) -> str:
+def suggest_type(word: object) -> str:
     """Return what to write instead of an invalid type name."""
-    meant = meant_by(word) if isinstance(word, str) else None
+    meant = parse_type_name(word) if isinstance(word, str) else None
     if meant is not None:
-        return f"write {quoted(meant)}"
+        return f"write {quote_name(meant)}"
     if isinstance(word, str) and word.strip().casefold() in _ANYTHING:
         return "leave type out, which allows any value"
     return f"write one of {', '.join(sorted(_VALID))}, or leave type out to allow any value"
@@ -57,7 +57,7 @@ def mend(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     Raises:
         InvalidToolError: The schema is not JSON, or is too large.
     """
-    mended = schema_copy(schema)
+    mended = copy_schema(schema)
     changes: list[str] = []
     waiting: list[tuple[dict[str, Any], str]] = [(mended, "#")]
     while waiting:
@@ -69,13 +69,13 @@ def mend(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def _inner(node: dict[str, Any], at: str) -> list[tuple[dict[str, Any], str]]:
     """Return the subschemas of a node that may itself be malformed."""
-    places: list[tuple[Any, str]] = [(node.get(keyword), pointer(at, keyword)) for keyword in _ONE]
+    places: list[tuple[Any, str]] = [(node.get(keyword), append_pointer(at, keyword)) for keyword in _ONE]
     for keyword in _MANY:
-        under = pointer(at, keyword)
-        places += [(each, pointer(under, index)) for index, each in enumerate(as_list(node.get(keyword)))]
+        under = append_pointer(at, keyword)
+        places += [(each, append_pointer(under, index)) for index, each in enumerate(as_list(node.get(keyword)))]
     for keyword in _NAMED:
-        under = pointer(at, keyword)
-        places += [(each, pointer(under, name)) for name, each in (as_object(node.get(keyword)) or {}).items()]
+        under = append_pointer(at, keyword)
+        places += [(each, append_pointer(under, name)) for name, each in (as_object(node.get(keyword)) or {}).items()]
     return [(inner, place) for value, place in places if (inner := as_object(value)) is not None]
 
 
@@ -106,7 +106,7 @@ class _Mender:
         if words is None or is_type(words):
             return
         listed = as_list(words) or [words]
-        meant = [meant_by(word) if isinstance(word, str) else None for word in listed]
+        meant = [parse_type_name(word) if isinstance(word, str) else None for word in listed]
         known = list(dict.fromkeys(word for word in meant if word is not None))
         if known == listed:
             return
@@ -121,22 +121,22 @@ class _Mender:
     def _mend_generic(self, word: object) -> None:
         """Add the item or value type of a generic name such as `list[str]`."""
         generic = _GENERIC.match(word) if isinstance(word, str) else None
-        inner = meant_by(generic[2].rpartition(",")[2]) if generic else None
+        inner = parse_type_name(generic[2].rpartition(",")[2]) if generic else None
         keyword = {"array": "items", "object": "additionalProperties"}.get(str(self._node["type"]))
         if inner is not None and keyword is not None and keyword not in self._node and "properties" not in self._node:
             self._node[keyword] = {"type": inner}
-            self._note(f"added {keyword} of type {quoted(inner)}")
+            self._note(f"added {keyword} of type {quote_name(inner)}")
 
     def _mend_shorthand(self) -> None:
         """Replace a bare type name by a subschema of that type."""
         for name, each in (as_object(self._node.get("properties")) or {}).items():
             if isinstance(each, str):
-                meant = meant_by(each)
+                meant = parse_type_name(each)
                 self._node["properties"][name] = {} if meant is None else {"type": meant}
-                self._note(f"property {quoted(name)} became a subschema")
+                self._note(f"property {quote_name(name)} became a subschema")
         items = self._node.get("items")
         if isinstance(items, str):
-            meant = meant_by(items)
+            meant = parse_type_name(items)
             self._node["items"] = {} if meant is None else {"type": meant}
             self._note("items became a subschema")
 
@@ -177,4 +177,4 @@ def _has_flag(value: object) -> bool:
 
 
 def _shown(words: object) -> str:
-    return quoted(words) if isinstance(words, str) else printable(str(words), 100)
+    return quote_name(words) if isinstance(words, str) else to_printable(str(words), 100)

@@ -14,7 +14,7 @@ class _Row(NamedTuple):
     record: Any
 
 
-class MemoryStore:
+class MemoryRecordStore:
     """Stores the record objects in a list, including the content of artifacts and media."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class MemoryStore:
         """Replace the first record with this id and remove the others; append it if there is none."""
         await checkpoint()
         with self._lock:
-            places = self._places(kind, record.id, turn_id)
+            places = self._find_indexes(kind, record.id, turn_id)
             if not places:
                 self._rows.append(_Row(kind, turn_id, record))
                 return
@@ -43,7 +43,7 @@ class MemoryStore:
         """Delete the first record with this id, if there is one."""
         await checkpoint()
         with self._lock:
-            for place in self._places(kind, id, turn_id)[:1]:
+            for place in self._find_indexes(kind, id, turn_id)[:1]:
                 del self._rows[place]
 
     async def load(self, turn_id: str | None) -> list[tuple[Kind, Any]]:
@@ -52,7 +52,7 @@ class MemoryStore:
         with self._lock:
             return [(row.kind, row.record) for row in self._rows if turn_id in {None, row.turn_id}]
 
-    def _places(self, kind: Kind, id: str, turn_id: str | None) -> list[int]:
+    def _find_indexes(self, kind: Kind, id: str, turn_id: str | None) -> list[int]:
         return [
             place
             for place, row in enumerate(self._rows)

@@ -15,8 +15,8 @@ from anyio import CancelScope
 
 from spindle.errors import JournalError, RecordsError, SpindleError, UsageError
 from spindle.journal.backends.shared_worker import SharedWorkerHandle
-from spindle.journal.backends.sqlite_database import Database, connect, is_damage, migrate, sync, version_of
-from spindle.journal.backends.sqlite_writer import Ticket, Writer, borrow
+from spindle.journal.backends.sqlite_database import Database, connect, get_version, is_damage, migrate, sync
+from spindle.journal.backends.sqlite_writer import SqliteTicket, SqliteWriter, acquire_writer
 from spindle.turns.record_json import from_json, to_json
 from spindle.turns.records import Kind
 
@@ -164,35 +164,35 @@ def _check_header(path: Path) -> None:
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
-    if version_of(connection) > len(MIGRATIONS):
+    if get_version(connection) > len(MIGRATIONS):
         raise RecordsError(
             f"The records file {path} was written by a newer version of Spindle; upgrade, or use another file."
         )
 
 
-class SqliteStore:
+class SqliteRecordStore:
     """Stores each record as a row of JSON; stores of the same path in one process share one thread."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._path = _checked_path(path)
+        self._path = _check_path(path)
         closed = f"The records {self._path} are closed; open them again with Records.sqlite(path)."
-        self._loan = SharedWorkerHandle(partial(_writer_of, self._path), closed=partial(RecordsError, closed))
+        self._worker = SharedWorkerHandle(partial(_get_writer, self._path), closed_error=partial(RecordsError, closed))
 
     async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
         """Append a record."""
-        await self._done(RecordsDatabase.store, [Row(_key(kind, record.id, turn_id), await to_json(record))])
+        await self._run(RecordsDatabase.store, [Row(_key(kind, record.id, turn_id), await to_json(record))])
 
     async def replace(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
         """Replace the first record with this id and remove the others; append it if there is none."""
-        await self._done(RecordsDatabase.replace, [Row(_key(kind, record.id, turn_id), await to_json(record))])
+        await self._run(RecordsDatabase.replace, [Row(_key(kind, record.id, turn_id), await to_json(record))])
 
     async def delete(self, kind: Kind, id: str, *, turn_id: str | None) -> None:
         """Delete the first record with this id, if there is one."""
-        await self._done(RecordsDatabase.delete, [_key(kind, id, turn_id)])
+        await self._run(RecordsDatabase.delete, [_key(kind, id, turn_id)])
 
     async def load(self, turn_id: str | None) -> list[tuple[Kind, Any]]:
         """Return the records of a turn, or all for `None`, in order."""
-        [rows] = await self._done(RecordsDatabase.load, [None if turn_id is None else _text(turn_id)])
+        [rows] = await self._run(RecordsDatabase.load, [None if turn_id is None else _text(turn_id)])
         try:
             return [(cast("Kind", kind), from_json(kind, body)) for kind, body in rows]
         except (SpindleError, LookupError, TypeError, ValueError) as error:
@@ -200,28 +200,28 @@ class SqliteStore:
 
     async def aclose(self) -> None:
         """Close the file after all pending writes, also if the caller is being cancelled."""
-        writer = self._loan.close()
+        writer = self._worker.close()
         if writer is None:
             return
-        farewell: Ticket[Any, Any] = Ticket(_nothing, ())
-        writer.leave(farewell)
+        farewell: SqliteTicket[Any, Any] = SqliteTicket(_no_operation, ())
+        writer.remove_user(farewell)
         with CancelScope(shield=True):
             await farewell.done.wait()
 
-    async def _done(self, operation: Callable[[Any, Any], list[Answer]], items: Sequence[Any]) -> list[Answer]:
-        ticket: Ticket[Any, Answer] = Ticket(operation, items)
+    async def _run(self, operation: Callable[[Any, Any], list[Answer]], items: Sequence[Any]) -> list[Answer]:
+        ticket: SqliteTicket[Any, Answer] = SqliteTicket(operation, items)
         try:
-            self._loan.submit(ticket)
+            self._worker.submit(ticket)
             # Shielded: the caller must know whether the record was written, because only stored records are shown.
             with CancelScope(shield=True):
                 await ticket.done.wait()
         except JournalError as error:  # raised by the worker thread, which is shared with the journal
-            raise self._translated(error) from error
+            raise self._translate(error) from error
         if ticket.error is not None:
-            raise self._translated(ticket.error) from ticket.error
+            raise self._translate(ticket.error) from ticket.error
         return ticket.answers
 
-    def _translated(self, error: BaseException) -> RecordsError:
+    def _translate(self, error: BaseException) -> RecordsError:
         if isinstance(error, RecordsError):
             return RecordsError(str(error))
         if isinstance(error, sqlite3.Error) and is_damage(error):
@@ -233,13 +233,13 @@ class SqliteStore:
         )
 
 
-def _writer_of(path: Path) -> Writer:
+def _get_writer(path: Path) -> SqliteWriter:
     # A key that no journal has; using one file for both is rejected when it is opened.
     # The cast is safe: the writer only uses methods that RecordsDatabase has too.
-    return borrow(path.with_name(f"{path.name}#records"), cast("Any", partial(open_records, path)))
+    return acquire_writer(path.with_name(f"{path.name}#records"), cast("Any", partial(open_records, path)))
 
 
-def _nothing(_database: object, _items: Sequence[Any]) -> list[Any]:
+def _no_operation(_database: object, _items: Sequence[Any]) -> list[Any]:
     return []
 
 
@@ -247,7 +247,7 @@ def _key(kind: Kind, id: str, turn_id: str | None) -> Key:
     return Key(kind, _text(id), None if turn_id is None else _text(turn_id))
 
 
-def _checked_path(path: str | PathLike[str]) -> Path:
+def _check_path(path: str | PathLike[str]) -> Path:
     given: object = path
     if not isinstance(given, str | Path) or not (text := str(given)) or "\0" in text:
         raise UsageError(f"Expected a file path (str or Path), got {path!r}.", field="path")

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 NOT_STARTED = 126
 
 
-class _RefusedError(Exception):
+class _ReportedError(Exception):
     """A step before the start failed; it has already been reported."""
 
 
-class Report:
+class ReportPipe:
     """The report pipe to the parent process."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def say(self, *words: object) -> None:
+    def send(self, *words: object) -> None:
         """Send one line."""
         line = "\t".join(str(word).replace("\n", " ").replace("\t", " ") for word in words) + "\n"
         try:  # noqa: SIM105 - importing contextlib would slow down the launcher
@@ -48,14 +48,14 @@ def main(plan_fd: int, report_fd: int, control_fd: int) -> "NoReturn":
     """Run the plan and exit; never return."""
     for descriptor in (report_fd, control_fd):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - its signature
-    report = Report(report_fd)
+    report = ReportPipe(report_fd)
     try:
         plan = _read_plan(plan_fd)
-        _live(plan, report, control_fd)
-    except _RefusedError:
+        _execute_plan(plan, report, control_fd)
+    except _ReportedError:
         pass
     except BaseException as error:  # noqa: BLE001 - every failure must be reported
-        report.say("failed", "launcher", getattr(error, "errno", None) or 0, f"{type(error).__name__}: {error}")
+        report.send("failed", "launcher", getattr(error, "errno", None) or 0, f"{type(error).__name__}: {error}")
     os._exit(NOT_STARTED)
 
 
@@ -64,7 +64,7 @@ def _read_plan(descriptor: int) -> "Plan":
         return marshal.loads(file.read())  # noqa: S302 - written by the parent process
 
 
-def _live(plan: "Plan", report: Report, control: int) -> None:
+def _execute_plan(plan: "Plan", report: ReportPipe, control: int) -> None:
     os.umask(plan["umask"])
     confine.ignore_signals(1, 2, 3, confine.SIGTERM)
     enforced: list[str] = list(plan["given"])
@@ -79,13 +79,13 @@ def _live(plan: "Plan", report: Report, control: int) -> None:
         confine.hide_memory()
     supervisor = Supervisor(control, grace_seconds=plan["grace_seconds"])
     if plan["wait"]:
-        report.say("ready")
-        if not supervisor.may_go():
+        report.send("ready")
+        if not supervisor.wait_for_go():
             return
     _run(plan, report, supervisor, enforced)
 
 
-def _become_first_process(report: Report, control: int) -> None:
+def _become_first_process(report: ReportPipe, control: int) -> None:
     """Fork: the child continues as the first process of its pid namespace, the parent only waits for it."""
     first = os.fork()
     if first == 0:
@@ -93,36 +93,36 @@ def _become_first_process(report: Report, control: int) -> None:
         return
     report.close()
     os.close(control)
-    _let_go_of_streams()
+    _release_streams()
     os.waitpid(first, 0)
     os._exit(0)
 
 
-def _enter_private_root(plan: "Plan", report: Report) -> list[str]:
+def _enter_private_root(plan: "Plan", report: ReportPipe) -> list[str]:
     try:
         return private_root.enter_private_root(plan["root"], plan["files"])
     except OSError as error:
-        report.say("missing", "root", error.strerror)
-    return ["proc"] if confine.own_proc() else []
+        report.send("missing", "root", error.strerror)
+    return ["proc"] if confine.mount_own_proc() else []
 
 
-def _run(plan: "Plan", report: Report, supervisor: Supervisor, enforced: list[str]) -> "NoReturn":
+def _run(plan: "Plan", report: ReportPipe, supervisor: Supervisor, enforced: list[str]) -> "NoReturn":
     child = os.fork()
     if child == 0:
         try:
-            _become_the_command(plan, report, enforced)
+            _exec_command(plan, report, enforced)
         finally:
             os._exit(NOT_STARTED)
-    _let_go_of_streams()
-    report.say("started", child)
+    _release_streams()
+    report.send("started", child)
     code, signal = supervisor.wait_for(child)
-    report.say("ended", "" if code is None else code, "" if signal is None else signal)
-    if not supervisor.sweep():
-        report.say("survivors")
+    report.send("ended", "" if code is None else code, "" if signal is None else signal)
+    if not supervisor.end_descendants():
+        report.send("survivors")
     os._exit(0)
 
 
-def _become_the_command(plan: "Plan", report: Report, enforced: list[str]) -> None:
+def _exec_command(plan: "Plan", report: ReportPipe, enforced: list[str]) -> None:
     stage = "confine"
     try:
         os.setsid()
@@ -130,37 +130,37 @@ def _become_the_command(plan: "Plan", report: Report, enforced: list[str]) -> No
         _confine(plan, report, enforced)
         if plan["path"] is None:
             os._exit(0)
-        confine.default_signals()
+        confine.reset_signals()
         confine.apply_limits(plan["limits"])
         stage = "start"
         os.execve(plan["path"], plan["argv"], plan["env"])  # noqa: S606 - the purpose of the launcher
-    except _RefusedError:
+    except _ReportedError:
         pass
     except Exception as error:  # noqa: BLE001 - every failure must be reported
-        report.say("failed", stage, getattr(error, "errno", None) or 0, error)
+        report.send("failed", stage, getattr(error, "errno", None) or 0, error)
 
 
-def _enter_folder(plan: "Plan", report: Report) -> None:
+def _enter_folder(plan: "Plan", report: ReportPipe) -> None:
     try:
         os.chdir(plan["cwd"])
     except OSError as error:
-        report.say("failed", "cwd", error.errno or 0, error.strerror)
-        raise _RefusedError from error
+        report.send("failed", "cwd", error.errno or 0, error.strerror)
+        raise _ReportedError from error
     # Checked after chdir, so that a link planted between a check and the chdir has no effect.
     here = os.getcwd()  # noqa: PTH109 - importing pathlib would slow down the launcher
     if here != plan["root"] and not here.startswith(plan["root"].rstrip("/") + "/"):
-        report.say("failed", "outside", 0, here)
-        raise _RefusedError
+        report.send("failed", "outside", 0, here)
+        raise _ReportedError
 
 
-def _confine(plan: "Plan", report: Report, enforced: list[str]) -> None:
+def _confine(plan: "Plan", report: ReportPipe, enforced: list[str]) -> None:
     files = plan["files"]
     processes = plan["limits"].get("processes")
     # Must come first: counting the user's processes needs access to /proc.
     if processes is not None and confine.limit_processes(processes, own_user_namespace=_has_own_user_namespace(plan)):
         enforced.append("processes")
     if confine.IS_LINUX:
-        confine.no_new_privileges()
+        confine.forbid_new_privileges()
         enforced.append("no_new_privileges")
     if plan["confine"] and confine.IS_LINUX:
         confine.drop_capabilities()
@@ -175,12 +175,12 @@ def _confine(plan: "Plan", report: Report, enforced: list[str]) -> None:
             )
             enforced += [name for name in restricted if name not in enforced]
         except OSError as error:
-            report.say("missing", "landlock", error.strerror)
-    report.say("enforced", *enforced)
+            report.send("missing", "landlock", error.strerror)
+    report.send("enforced", *enforced)
     lacking = [name for name in plan["required"] if name not in enforced]
     if lacking:
-        report.say("failed", "sandbox", 0, " ".join(lacking))
-        raise _RefusedError
+        report.send("failed", "sandbox", 0, " ".join(lacking))
+        raise _ReportedError
 
 
 def _has_own_user_namespace(plan: "Plan") -> bool:
@@ -190,7 +190,7 @@ def _has_own_user_namespace(plan: "Plan") -> bool:
         return False
 
 
-def _let_go_of_streams() -> None:
+def _release_streams() -> None:
     """Release the command's pipes, so that they close as soon as its own processes have ended."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):

@@ -32,7 +32,7 @@ MS_READ_ONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 _MS_RECURSIVE, _MS_PRIVATE = 1 << 14, 1 << 18
 READ_ONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8
 """Attributes for `mount_setattr`; a different set of numbers than the flags of `mount`, although these four agree."""
-HERE = -100
+AT_FDCWD = -100
 """AT_FDCWD: stands for the working directory where a directory descriptor is expected."""
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _OPEN_TREE_CLONE, _RECURSIVE, _EMPTY_PATH, _MOVE_EMPTY_PATH = 1, 0x8000, 0x1000, 4
@@ -41,7 +41,7 @@ _MNT_DETACH = 2
 _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 
 
-def checked(result: int) -> int:
+def check_result(result: int) -> int:
     """Return the result of a C library call.
 
     Raises:
@@ -55,18 +55,18 @@ def checked(result: int) -> int:
 
 def syscall(number: int, *arguments: "Any") -> int:
     """Make a system call by number."""
-    return checked(_libc.syscall(ctypes.c_long(number), *arguments))
+    return check_result(_libc.syscall(ctypes.c_long(number), *arguments))
 
 
 def unshare(flags: int) -> None:
     """Move to new namespaces of the kinds in `flags`."""
-    checked(_libc.unshare(ctypes.c_int(flags)))
+    check_result(_libc.unshare(ctypes.c_int(flags)))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int) -> None:
     """Mount a file system, or change an existing mount."""
     kind_name = None if kind is None else kind.encode()
-    checked(_libc.mount(source.encode(), os.fsencode(target), kind_name, ctypes.c_ulong(flags), None))
+    check_result(_libc.mount(source.encode(), os.fsencode(target), kind_name, ctypes.c_ulong(flags), None))
 
 
 def make_mounts_private() -> None:
@@ -76,26 +76,26 @@ def make_mounts_private() -> None:
 
 def unmount(target: str) -> None:
     """Detach a mount and those below it; the kernel removes it when it is no longer in use."""
-    checked(_libc.umount2(os.fsencode(target), ctypes.c_int(_MNT_DETACH)))
+    check_result(_libc.umount2(os.fsencode(target), ctypes.c_int(_MNT_DETACH)))
 
 
 def pivot_root(new_root: str, put_old: str) -> None:
     """Exchange the root of this mount namespace."""
     if not hasattr(_libc, "pivot_root"):
         raise OSError(ENOSYS, os.strerror(ENOSYS))
-    checked(_libc.pivot_root(os.fsencode(new_root), os.fsencode(put_old)))
+    check_result(_libc.pivot_root(os.fsencode(new_root), os.fsencode(put_old)))
 
 
 def clone_tree(path: str) -> int:
     """Clone a file or folder with the mounts below it; return a descriptor of the unattached copy."""
     flags = _OPEN_TREE_CLONE | _RECURSIVE | os.O_CLOEXEC
-    return syscall(_OPEN_TREE, ctypes.c_int(HERE), os.fsencode(path), ctypes.c_uint(flags))
+    return syscall(_OPEN_TREE, ctypes.c_int(AT_FDCWD), os.fsencode(path), ctypes.c_uint(flags))
 
 
 def move_tree(tree: int, target: str) -> None:
     """Mount a tree returned by `clone_tree`."""
     flags = ctypes.c_uint(_MOVE_EMPTY_PATH)
-    syscall(_MOVE_MOUNT, ctypes.c_int(tree), b"", ctypes.c_int(HERE), os.fsencode(target), flags)
+    syscall(_MOVE_MOUNT, ctypes.c_int(tree), b"", ctypes.c_int(AT_FDCWD), os.fsencode(target), flags)
 
 
 def set_mount_attributes(folder: int, path: str, attributes: int) -> None:
@@ -106,7 +106,7 @@ def set_mount_attributes(folder: int, path: str, attributes: int) -> None:
     syscall(_MOUNT_SETATTR, ctypes.c_int(folder), path.encode(), flags, ctypes.byref(wanted), size)
 
 
-def no_new_privileges() -> None:
+def forbid_new_privileges() -> None:
     """Disable, irrevocably, the privileges that set-user-ID programs and file capabilities grant."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
@@ -132,7 +132,7 @@ def drop_capabilities() -> None:
         if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) < 0:
             break  # past the last capability, or not permitted: then none can be gained either
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    checked(_libc.capset(header, (ctypes.c_uint32 * 6)()))
+    check_result(_libc.capset(header, (ctypes.c_uint32 * 6)()))
 
 
 def ignore_signals(*numbers: int) -> None:
@@ -143,7 +143,7 @@ def ignore_signals(*numbers: int) -> None:
         _libc.signal(number, _SIG_IGN)
 
 
-def default_signals() -> None:
+def reset_signals() -> None:
     """Reset all signal handlers and the signal mask; the command would inherit ignored signals otherwise."""
     _libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
     _libc.signal.restype = ctypes.c_void_p
@@ -153,7 +153,7 @@ def default_signals() -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    checked(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+    check_result(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
 
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -276,7 +276,7 @@ def _try_to_enter(flags: int) -> bool:
     return True
 
 
-def own_proc() -> bool:
+def mount_own_proc() -> bool:
     """Mount a /proc that shows only the namespace's processes; must be called by its first process."""
     try:
         make_mounts_private()
@@ -314,11 +314,13 @@ def limit_processes(processes: int, *, own_user_namespace: bool) -> bool:
     """
     if os.getuid() == 0:
         return False
-    _limit(resource.RLIMIT_NPROC, processes + (_WITH_US if own_user_namespace else _tasks_of(os.getuid())))
+    _limit(
+        resource.RLIMIT_NPROC, processes + (_LAUNCHER_PROCESSES if own_user_namespace else _count_tasks(os.getuid()))
+    )
     return True
 
 
-_WITH_US = 3
+_LAUNCHER_PROCESSES = 3
 """The launcher and the first processes of the namespace are counted too."""
 
 
@@ -332,7 +334,7 @@ def _limit(kind: int, value: int | None, *, extra: int = 0) -> None:
     resource.setrlimit(kind, (value, top))
 
 
-def _tasks_of(user: int) -> int:
+def _count_tasks(user: int) -> int:
     count = 0
     for name in os.listdir("/proc"):  # noqa: PTH208 - importing pathlib would slow down the launcher
         if not name.isdigit():

@@ -43,7 +43,7 @@ def enter_private_root(root: str, files: "Files") -> list[str]:
         os.chdir(root)
         try:
             has_own_proc = _fill(trees, links)
-            confine.set_mount_attributes(confine.HERE, ".", READ_ONLY)
+            confine.set_mount_attributes(confine.AT_FDCWD, ".", READ_ONLY)
             confine.pivot_root(".", ".")
         finally:
             # The old root, which pivot_root mounts on top of the new one; or, after a failure, the new one.

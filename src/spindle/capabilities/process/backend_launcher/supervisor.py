@@ -6,8 +6,8 @@ import time
 
 from spindle.capabilities.process.backend_launcher.confine import IS_LINUX, SIGKILL, SIGTERM
 
-_LOOK_AGAIN_MS = 10
-_PATIENCE_SECONDS = 5.0
+_POLL_INTERVAL_MS = 10
+_KILL_TIMEOUT_SECONDS = 5.0
 """How long to wait for killed processes; only one that is stuck in the kernel takes longer."""
 
 
@@ -18,55 +18,55 @@ class Supervisor:
         self._control = control
         self._grace = grace_seconds
         self._kill_at: float | None = None
-        self._orders = select.poll()
-        self._orders.register(control, select.POLLIN)
+        self._poller = select.poll()
+        self._poller.register(control, select.POLLIN)
         self._child = 0
         """The command's pid, or 0 once it may have been reaped and the pid reused."""
 
-    def may_go(self) -> bool:
+    def wait_for_go(self) -> bool:
         """Wait for a control message; return True if it says to start."""
         return os.read(self._control, 1) == b"g"
 
     def wait_for(self, child: int) -> tuple[int | None, int | None]:
         """Wait for the command while handling control messages; return its exit code and the signal that ended it."""
         self._child = child
-        ended = _ChildEnd(child)
+        ended = _ChildExit(child)
         if ended.descriptor is not None:
-            self._orders.register(ended.descriptor, select.POLLIN)
+            self._poller.register(ended.descriptor, select.POLLIN)
         while (status := ended.status()) is None:
-            self._orders.poll(self._pause(ended))
-            self._obey()
+            self._poller.poll(self._get_poll_timeout(ended))
+            self._handle_command()
             self._kill_when_due()
         if ended.descriptor is not None:
-            self._orders.unregister(ended.descriptor)
+            self._poller.unregister(ended.descriptor)
             os.close(ended.descriptor)
         return status
 
-    def sweep(self) -> bool:
+    def end_descendants(self) -> bool:
         """Terminate, then kill, all remaining processes of the command; return True if none is left."""
         self._signal_all(SIGKILL if self._kill_at is not None or not IS_LINUX else SIGTERM)
         self._child = 0
         started = time.monotonic()
         while not _reap_all():
-            self._obey()
+            self._handle_command()
             now = time.monotonic()
             if now - started > self._grace or self._kill_at is not None:
                 self._signal_all(SIGKILL)
-            if now - started > self._grace + _PATIENCE_SECONDS:
+            if now - started > self._grace + _KILL_TIMEOUT_SECONDS:
                 return False
-            self._orders.poll(_LOOK_AGAIN_MS)
+            self._poller.poll(_POLL_INTERVAL_MS)
         return True
 
-    def _pause(self, ended: "_ChildEnd") -> float | None:
+    def _get_poll_timeout(self, ended: "_ChildExit") -> float | None:
         """Return the milliseconds until the next action is due, or None to wait for an event."""
         if ended.descriptor is None:
-            return _LOOK_AGAIN_MS
+            return _POLL_INTERVAL_MS
         if self._kill_at is None:
             return None
         return max(0.0, self._kill_at - time.monotonic()) * 1000 + 1
 
-    def _obey(self) -> None:
-        if not any(descriptor == self._control for descriptor, _ in self._orders.poll(0)):
+    def _handle_command(self) -> None:
+        if not any(descriptor == self._control for descriptor, _ in self._poller.poll(0)):
             return
         order = os.read(self._control, 1)
         if order == b"t":
@@ -74,14 +74,14 @@ class Supervisor:
             self._kill_at = time.monotonic() + self._grace
             return
         if not order:
-            self._orders.unregister(self._control)
+            self._poller.unregister(self._control)
         self._kill_at = time.monotonic()
 
     def _kill_when_due(self) -> None:
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._signal_all(SIGKILL)
             # Repeated, because a process may have forked at that moment.
-            self._kill_at = time.monotonic() + _LOOK_AGAIN_MS / 1000
+            self._kill_at = time.monotonic() + _POLL_INTERVAL_MS / 1000
 
     def _signal_all(self, number: int) -> None:
         """Signal the command's process group, and all other processes of the namespace or adopted children."""
@@ -95,7 +95,7 @@ class Supervisor:
                 _signal(pid, number)
 
 
-class _ChildEnd:
+class _ChildExit:
     """Detects the end of a child without reaping it, so that its pid is not reused while its group is signalled."""
 
     def __init__(self, pid: int) -> None:
