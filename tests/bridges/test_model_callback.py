@@ -35,24 +35,24 @@ class RefusedError(Exception):
 class Reader:
     """Takes pieces, and the whole answer at the end."""
 
-    whole: ModelResponse | None = None
+    response: ModelResponse | None = None
 
     def feed(self, event: Any) -> Sequence[ResponseDelta]:
         if isinstance(event, ModelResponse):
-            self.whole = event
+            self.response = event
             return ()
         return [event]
 
-    def feed_whole(self, response: Any) -> None:
-        self.whole = response
+    def feed_response(self, response: Any) -> None:
+        self.response = response
 
     @property
     def is_complete(self) -> bool:
-        return self.whole is not None
+        return self.response is not None
 
-    def answered(self) -> ModelResponse:
-        assert self.whole is not None
-        return self.whole
+    def build_response(self) -> ModelResponse:
+        assert self.response is not None
+        return self.response
 
 
 @dataclass
@@ -68,7 +68,9 @@ class Provider:
     def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
         return definitions(ctx.tools, filter=filter)
 
-    async def build_request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
+    async def build_request(
+        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
+    ) -> dict[str, Any]:
         self.asked.append(steps)
         return {"tools": definitions.tools}
 
@@ -86,7 +88,7 @@ class Provider:
         self.taken = set(taken)
         return Reader()
 
-    async def complete(self, request: dict[str, Any], reader: Any) -> ModelResponse:
+    async def complete(self, request: dict[str, Any], assembler: Any) -> ModelResponse:
         step = self.script.pop(0)
         if isinstance(step, Exception):
             raise step
@@ -242,13 +244,13 @@ async def test_an_abort_ends_the_stream_at_once() -> None:
 async def test_a_filter_decides_what_the_model_is_shown() -> None:
     provider, asking, _ = ask([ModelResponse(text="Hi.")], filter=ToolFilter(exclude_tools=["add"]))
     seen: list[int] = []
-    ask_model = provider.request
+    ask_model = provider.build_request
 
     async def request(ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> dict[str, Any]:
         seen.append(len(definitions))
         return await ask_model(ctx, steps, definitions)
 
-    provider.request = request
+    provider.build_request = request
     await TurnRunner(executor_callback=asking, tools=[add]).run(messages=["Go."])
 
     assert seen == [0]

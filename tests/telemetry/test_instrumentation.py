@@ -86,7 +86,7 @@ from spindle.telemetry import instruments
 from spindle.telemetry.instrumentation import telemetry
 
 async def main():
-    instruments.ASK_AGAIN_SECONDS = 0  # rather than wait
+    instruments.LOOKUP_INTERVAL_SECONDS = 0  # rather than wait
     executor = Executor(ToolRegistry(), interceptors=[telemetry()])
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
     await executor.execute_parallel([Call("c1", "x")], ToolContext())

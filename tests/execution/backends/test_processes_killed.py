@@ -242,7 +242,7 @@ async def test_a_fork_that_fails_fails_the_call_and_leaks_nothing(monkeypatch: p
 
 HANG_IN_WORKER = """
 import anyio, signal, sys
-from spindle.execution.backends.processes import ProcessLane
+from spindle.execution.backends.processes import ProcessRunner
 
 def hang(link):
     import os
@@ -250,7 +250,7 @@ def hang(link):
     while True:
         signal.pause()
 
-anyio.run(lambda: ProcessLane(1).run(hang, on_message=lambda pid: print(pid, flush=True)))
+anyio.run(lambda: ProcessRunner(1).run(hang, on_message=lambda pid: print(pid, flush=True)))
 """
 
 
@@ -267,7 +267,7 @@ def test_a_worker_does_not_outlive_a_parent_that_is_killed() -> None:
 
 INTERRUPTED_BESIDE_WORKER = """
 import anyio, os, signal
-from spindle.execution.backends.processes import ProcessLane
+from spindle.execution.backends.processes import ProcessRunner
 
 reading, writing = os.pipe()
 signal.signal(signal.SIGINT, lambda *_: os.write(writing, b"x"))
@@ -283,7 +283,7 @@ async def tick():
 async def main():
     async with anyio.create_task_group() as beside:
         beside.start_soon(tick)
-        print(await ProcessLane(1).run(wait, on_message=lambda text: print(text, flush=True)))
+        print(await ProcessRunner(1).run(wait, on_message=lambda text: print(text, flush=True)))
         beside.cancel_scope.cancel()
 
 anyio.run(main)

@@ -216,10 +216,10 @@ async def test_the_slot_of_an_abandoned_call_goes_to_the_next_in_the_row(release
 
 HANG_AND_LEAVE = """
 import anyio, threading
-from spindle.execution.backends.threads import ThreadLane
+from spindle.execution.backends.threads import ThreadRunner
 
 async def main():
-    lane, begun = ThreadLane(1), anyio.Event()
+    lane, begun = ThreadRunner(1), anyio.Event()
     def hang(post):
         post(begun.set)
         threading.Event().wait()

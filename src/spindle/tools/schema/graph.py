@@ -61,12 +61,12 @@ class _Copier:
             return value
         if isinstance(value, float):
             if not isfinite(value):
-                raise _invalid_copy(
+                raise _invalid_schema(
                     f"contains NaN or an infinite number at {at}; JSON has neither, use null or leave it out"
                 )
             return value
         if levels <= 0:
-            raise _invalid_copy(
+            raise _invalid_schema(
                 f"is nested deeper than {_MAX_DEPTH} levels at {at[:200]}; use $defs and $ref for inner parts"
             )
         if isinstance(value, Mapping):
@@ -74,7 +74,7 @@ class _Copier:
         if isinstance(value, (list, tuple)):
             items = cast("list[Any]", value)
             return [self.copy(item, append_pointer(at, i), levels - 1) for i, item in enumerate(items)]
-        raise _invalid_copy(
+        raise _invalid_schema(
             f"contains {describe_kind(value)} at {at}; use only JSON: objects, lists, text, numbers, booleans, null"
         )
 
@@ -83,26 +83,26 @@ class _Copier:
         self._characters -= characters
         if self._values < 0 or self._characters < 0:
             limits = f"{_MAX_VALUES:,} values and {_MAX_CHARACTERS:,} characters"
-            raise _invalid_copy(
+            raise _invalid_schema(
                 f"is larger than {limits}; share repeated parts through $defs and $ref, or describe less"
             )
 
     def _copy_text(self, text: str, at: str) -> str:
         self._spend(characters=len(text))
         if not is_encodable(text):
-            raise _invalid_copy(f"contains half of a surrogate pair at {at}; use whole characters")
+            raise _invalid_schema(f"contains half of a surrogate pair at {at}; use whole characters")
         return str.__str__(text)
 
     def _copy_object(self, value: Mapping[Any, Any], at: str, levels: int) -> dict[str, Any]:
         copied: dict[str, Any] = {}
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise _invalid_copy(f"has {describe_kind(key)} as a key at {at}; in JSON every key is text")
+                raise _invalid_schema(f"has {describe_kind(key)} as a key at {at}; in JSON every key is text")
             copied[self._copy_text(key, at)] = self.copy(inner, append_pointer(at, key), levels - 1)
         return copied
 
 
-def _invalid_copy(reason: str) -> InvalidToolError:
+def _invalid_schema(reason: str) -> InvalidToolError:
     return InvalidToolError(reason, field="input_schema")
 
 
@@ -192,7 +192,7 @@ class SchemaGraph:
         return order
 
     def _endless(self, node: Subschema, target: Subschema) -> InvalidToolError:
-        return _invalid_copy(
+        return _invalid_schema(
             f"refers from {self.get_pointer(node)} back to {self.get_pointer(target)} "
             "for the same value, which never ends; put a property or an item between them, or remove the reference"
         )
@@ -248,7 +248,7 @@ class SchemaGraph:
         if resource is None:
             if address.startswith(_META_SCHEMAS):
                 return None
-            raise _invalid_copy(
+            raise _invalid_schema(
                 f"refers to {quote_name(reference)} at {self.get_pointer(node)}, "
                 "which is not part of it; references are never "
                 "fetched, so copy that schema into $defs and refer to it as '#/$defs/<name>'"
@@ -257,7 +257,7 @@ class SchemaGraph:
         if found is None and (not fragment or fragment.startswith("/")):
             found = self._pointed(resource, address, fragment)
         if found is None:
-            raise _invalid_copy(
+            raise _invalid_schema(
                 f"refers to {quote_name(reference)} at {self.get_pointer(node)}, "
                 "which it does not have; define it there, or "
                 "correct the reference"
@@ -286,7 +286,7 @@ def _check_draft(node: Subschema, at: str) -> None:
     draft = node.get("$schema")
     if isinstance(draft, str) and draft.removesuffix("#") not in _DRAFTS:
         known = ", ".join(sorted(_DRAFTS))
-        raise _invalid_copy(
+        raise _invalid_schema(
             f"names {quote_name(draft)} as $schema at {at}; use one of {known}, or leave it out for draft 2020-12"
         )
 
@@ -386,7 +386,7 @@ def _own(node: Subschema) -> int:
 def _check(graph: SchemaGraph, now: Mapping[int, int]) -> None:
     for node in graph.nodes:
         if now[id(node)] > _MAX_HERE:
-            raise _invalid_copy(
+            raise _invalid_schema(
                 f"multiplies to more than {_MAX_HERE:,} subschemas "
                 f"for one value at {graph.get_pointer(node)}; "
                 "refer to each part once instead of repeating references inside allOf, anyOf or oneOf"

@@ -224,7 +224,7 @@ def test_where_mounts_are_refused_landlock_still_holds_and_the_report_says_so(ro
     (tmp_path / "secret").write_text("hunter2")
     # A process that is under Landlock already may not mount.
     code = (
-        "confine.no_new_privileges()\n"
+        "confine.forbid_new_privileges()\n"
         "confine.restrict_with_landlock(read=['/'], write=['/'], devices=['/dev'], network=True)\n"
         "report(sys.argv[1], 'git init -q . && git status', 'cat ../secret', 'exec cat /proc/self/comm')"
     )
@@ -249,7 +249,7 @@ import os
 from spindle.capabilities.process.backend_launcher import private_root
 from spindle.capabilities.process.backend_sandbox import DEVICES, VisiblePaths
 root, data, secret = sys.argv[1:]
-view = VisiblePaths.of(root, [data], [], network=True)
+view = VisiblePaths.from_grants(root, [data], [], network=True)
 files = {"read": view.read, "write": view.write, "aliases": view.aliases, "devices": DEVICES}
 confine.enter_namespaces(network=True)
 if os.fork():
