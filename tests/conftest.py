@@ -1,8 +1,11 @@
 """Shared by every test: both event loops, and the place of the public test data."""
 
+import fcntl
 import gc
 import os
 import signal
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,8 @@ import pytest
 from tests.fuzzing import register_profiles
 
 pytest_plugins = ["tests.journal.postgres_fixtures"]
+
+HERE = Path(__file__).resolve().parent
 
 register_profiles()
 
@@ -19,6 +24,17 @@ for _each, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(_each, _default)
 
 gc.disable()  # until all modules are loaded: what they hold is not garbage, and looking for it takes seconds
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect in one worker after the other where nothing is compiled yet, so that only the first one compiles."""
+    compiled = HERE / "turns" / "__pycache__"
+    if sys.dont_write_bytecode or any(compiled.glob("test_waits.*-pytest-*.pyc")):
+        return (yield)
+    with (HERE / "__pycache__" / "collecting.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
@@ -55,8 +71,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The public test data; tests that need it skip loudly where it is absent."""
-    here = Path(__file__).resolve().parent.parent
-    place = Path(os.environ.get("SPINDLE_DATA", here.parent / "shared" / "data"))
+    place = Path(os.environ.get("SPINDLE_DATA", HERE.parent.parent / "shared" / "data"))
     if not place.is_dir():
         pytest.skip(f"the public test data is not at {place}; set SPINDLE_DATA to its folder")
     return place
