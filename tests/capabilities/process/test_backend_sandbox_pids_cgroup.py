@@ -41,12 +41,17 @@ def test_a_process_and_its_descendants_are_held_and_the_group_goes_after_them(gr
 
 def test_the_group_of_a_program_that_died_is_cleared_away(group: PidsCgroup) -> None:
     [mine] = folders(os.getpid())
-    dead = mine.parent / "spindle-999999999-abc"
+    namespace = mine.name.split("-")[2]
+    dead = mine.parent / f"spindle-999999999-{namespace}-abc"
+    foreign = mine.parent / f"spindle-999999999-{int(namespace) + 1}-abc"
     dead.mkdir()
+    foreign.mkdir()
     group.remove()
 
     again = PidsCgroup.create()
 
     assert again is not None
     assert not dead.exists()
+    assert foreign.exists()  # its process id belongs to another process namespace, such as a container's
+    foreign.rmdir()
     again.remove()

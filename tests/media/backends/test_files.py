@@ -10,6 +10,7 @@ import pytest
 from spindle.errors import MediaUnreadableError
 from spindle.media.backends.files import FileReader
 from spindle.media.readers import CHUNK_BYTES
+from tests.bounds import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 CONTENT = bytes(range(256)) * 1000
@@ -30,6 +31,11 @@ def open_files_of(path: Path) -> int:
     return sum(os.path.realpath(link) == str(path) for link in descriptors.iterdir())
 
 
+def wait_until_closed(path: Path) -> None:
+    """Wait for the worker thread too, which drops its reference to a stream after it has answered."""
+    wait_until(lambda: open_files_of(path) == 0)
+
+
 async def test_a_file_comes_in_pieces_as_often_as_asked(big: Path) -> None:
     reader = FileReader(big)
 
@@ -38,7 +44,7 @@ async def test_a_file_comes_in_pieces_as_often_as_asked(big: Path) -> None:
         assert {len(piece) for piece in pieces[:-1]} == {CHUNK_BYTES}
         assert b"".join(pieces) == CONTENT
     assert await reader.byte_length() == 256_000
-    assert open_files_of(big) == 0
+    wait_until_closed(big)
 
 
 async def test_two_streams_of_one_file_do_not_meet(big: Path) -> None:
@@ -48,14 +54,14 @@ async def test_two_streams_of_one_file_do_not_meet(big: Path) -> None:
     assert await anext(one) == await anext(two)
     assert open_files_of(big) == 2
     del one, two
-    assert open_files_of(big) == 0
+    wait_until_closed(big)
 
 
 async def test_a_stream_that_is_left_half_way_closes_its_file(big: Path) -> None:
     async for _ in FileReader(big).stream():
         break
 
-    assert open_files_of(big) == 0
+    wait_until_closed(big)
 
 
 async def test_a_file_is_never_whole_in_memory(tmp_path: Path) -> None:
@@ -134,4 +140,4 @@ async def test_a_closed_stream_gives_nothing_more(big: Path) -> None:
 
     with pytest.raises(StopAsyncIteration):
         await anext(stream)
-    assert open_files_of(big) == 0
+    wait_until_closed(big)

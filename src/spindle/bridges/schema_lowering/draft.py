@@ -264,7 +264,7 @@ class Draft:
     def describe_each(
         self, keyword: str, emitted: Any = None, *, reword: Callable[[Any], Any] = lambda value: value
     ) -> None:
-        """Describe the values of a keyword that no single value can express, except the value that the schema expresses."""
+        """Describe the values of a keyword that one value cannot express, except the emitted one."""
         for part, value in self.find(keyword):
             if keyword in self.output and is_same_json(value, emitted):
                 continue

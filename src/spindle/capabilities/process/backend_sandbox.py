@@ -292,7 +292,7 @@ class PidsCgroup:
     def create(cls) -> "PidsCgroup | None":
         """Create a cgroup below the current one; return None if the system does not allow it."""
         for parent in _find_own_cgroups():
-            folder = parent / f"spindle-{os.getpid()}-{uuid4().hex[:12]}"
+            folder = parent / f"spindle-{os.getpid()}-{_get_pid_namespace()}-{uuid4().hex[:12]}"
             try:
                 folder.mkdir()
             except OSError:
@@ -347,12 +347,23 @@ def _find_own_cgroups() -> list[Path]:
 
 
 def _remove_stale_cgroups(parent: Path) -> None:
-    """Remove cgroups left by killed programs; the kernel keeps one that still has a process in it."""
-    for folder in parent.glob("spindle-*-*"):
+    """Remove cgroups left by killed programs; the kernel keeps one that still has a process in it.
+
+    Containers may share the cgroup file system, and a process id means nothing in another process namespace, so only
+    cgroups of this namespace are looked at.
+    """
+    for folder in parent.glob(f"spindle-*-{_get_pid_namespace()}-*"):
         pid = folder.name.split("-")[1]
         if not (_PROC / pid).exists():
             with suppress(OSError):
                 folder.rmdir()
+
+
+def _get_pid_namespace() -> int:
+    try:
+        return (_PROC / "self" / "ns" / "pid").stat().st_ino
+    except OSError:
+        return 0
 
 
 def _list_process_tree(leader: int) -> list[int]:
