@@ -232,7 +232,7 @@ def test_who_was_taken_for_gone_is_told_and_its_outcomes_are_written(start: Star
     assert paused.ask("finish", "a", "b") == {"error": "E_JOURNAL", "field": "idempotency_key"}
     assert judge.ask("list") == {"a": "finished", "b": "started"}
     assert judge.ask("finish", "b") == "done"
-    assert "1 of its calls" in paused.warnings()
+    assert "interrupted: 1" in paused.warnings()
 
 
 def test_nobody_is_taken_for_gone_while_others_may_be_coming_back(start: Start) -> None:

@@ -239,8 +239,8 @@ class PostgresSession:
         lost = await connection.fetchval(sql.COUNT_INTERRUPTED, self._run_id)
         if lost:
             _log.warning(
-                "The connection to the journal at %s was lost, and another process marked %d calls of this process as "
-                "interrupted; their outcomes are still written, unless another outcome was written first",
+                "The connection to the journal at %s was lost, and another process marked calls of this process as "
+                "interrupted: %d. Their outcomes are still written, unless another outcome was written first",
                 self._address,
                 lost,
             )
