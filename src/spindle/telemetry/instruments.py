@@ -16,8 +16,6 @@ from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationSt
 from spindle.execution.call_state import CallState
 from spindle.execution.interceptors import BatchObserver
 from spindle.telemetry import attributes
-from spindle.telemetry import attributes as facts
-from spindle.telemetry import attributes as names
 from spindle.telemetry.attributes import Attributes, Contents, truncate
 from spindle.telemetry.metrics import CallInstruments
 from spindle.tools.context import ToolContext
@@ -172,24 +170,24 @@ class _BatchTelemetry:
                 seen.span.end(self._zero_ns + _nanoseconds(ended))
 
     def _start_call(self, job: CallState, began: float) -> _CallTelemetry:
-        seen = _CallTelemetry(began, facts.measure_arguments(job))
+        seen = _CallTelemetry(began, attributes.measure_arguments(job))
         if self._tracer is not None:
             seen.span = self._tracer.start_span(
-                facts.build_span_name(job),
+                attributes.build_span_name(job),
                 context=self._parent,
                 kind=SpanKind.INTERNAL,
-                attributes=facts.start_attributes(job, seen.arguments_bytes),
+                attributes=attributes.start_attributes(job, seen.arguments_bytes),
                 start_time=self._zero_ns + _nanoseconds(began),
             )
             if self._max_content_chars is not None and seen.span.is_recording():
-                seen.contents = facts.capture_contents(job)
+                seen.contents = attributes.capture_contents(job)
         return seen
 
     def _describe(self, span: Span, job: CallState, seen: _CallTelemetry) -> None:
-        span.set_attributes(facts.end_attributes(job))
+        span.set_attributes(attributes.end_attributes(job))
         if seen.contents is not None and self._max_content_chars is not None:
             span.set_attributes(seen.contents.attributes(job, self._max_content_chars))
-        if not facts.get_result(job).ok:
+        if not attributes.get_result(job).ok:
             # Without a description: an error's text may contain arguments.
             span.set_status(Status(StatusCode.ERROR))
 
@@ -206,10 +204,10 @@ class TurnInstruments:
 
     def __init__(self, meter: Meter) -> None:
         self.duration = meter.create_histogram(
-            names.AGENT_DURATION,
+            attributes.AGENT_DURATION,
             unit="s",
             description="The end-to-end duration of a single agent invocation.",
-            explicit_bucket_boundaries_advisory=names.AGENT_DURATION_BUCKETS,
+            explicit_bucket_boundaries_advisory=attributes.AGENT_DURATION_BUCKETS,
         )
 
 
@@ -235,39 +233,39 @@ class TurnSpans:
         meters: MeterProvider | None,
     ) -> None:
         self._providers = ActiveProviders(tracers, meters, TurnInstruments)
-        self._agent: Attributes = {} if agent_name is None else {names.AGENT_NAME: agent_name}
-        self._facts: Attributes = {names.OPERATION_NAME: names.INVOKE_AGENT} | self._agent
+        self._agent: Attributes = {} if agent_name is None else {attributes.AGENT_NAME: agent_name}
+        self._facts: Attributes = {attributes.OPERATION_NAME: attributes.INVOKE_AGENT} | self._agent
         if provider_name is not None:
-            self._facts[names.PROVIDER_NAME] = provider_name
-        self._name = names.INVOKE_AGENT if agent_name is None else f"{names.INVOKE_AGENT} {agent_name}"
+            self._facts[attributes.PROVIDER_NAME] = provider_name
+        self._name = attributes.INVOKE_AGENT if agent_name is None else f"{attributes.INVOKE_AGENT} {agent_name}"
         self._open: dict[str, dict[Key, _OpenSpan]] = {}
 
     def turn_started(self, event: TurnStart) -> None:
         """Start a turn's span."""
-        self._start((event.turn_id, None, None), self._name, self._facts | {names.TURN_ID: event.turn_id})
+        self._start((event.turn_id, None, None), self._name, self._facts | {attributes.TURN_ID: event.turn_id})
 
     def dispatch_started(self, event: DispatchStart) -> None:
         """Start a dispatch's span."""
-        facts: Attributes = {names.TURN_ID: event.turn_id, names.DISPATCH_ID: event.dispatch_id}
-        self._start((event.turn_id, event.dispatch_id, None), names.DISPATCH, facts)
+        facts: Attributes = {attributes.TURN_ID: event.turn_id, attributes.DISPATCH_ID: event.dispatch_id}
+        self._start((event.turn_id, event.dispatch_id, None), attributes.DISPATCH, facts)
 
     def iteration_started(self, event: IterationStart) -> None:
         """Start an iteration's span."""
-        facts: Attributes = {names.TURN_ID: event.turn_id, names.ITERATION_NUMBER: event.iteration}
-        self._start((event.turn_id, event.dispatch_id, event.iteration), names.ITERATION, facts)
+        facts: Attributes = {attributes.TURN_ID: event.turn_id, attributes.ITERATION_NUMBER: event.iteration}
+        self._start((event.turn_id, event.dispatch_id, event.iteration), attributes.ITERATION, facts)
 
     def turn_ended(self, event: TurnEnd) -> None:
         """End a turn's span, and all spans still open inside."""
         failed = _failure(event.error)
-        self._end((event.turn_id, None, None), {names.TURN_STATUS: event.status}, failed)
+        self._end((event.turn_id, None, None), {attributes.TURN_STATUS: event.status}, failed)
         instruments = self._providers.instruments if self._providers.is_active() else None
         if instruments is not None:
-            facts = self._agent if failed is None else self._agent | {names.ERROR_TYPE: failed}
+            facts = self._agent if failed is None else self._agent | {attributes.ERROR_TYPE: failed}
             instruments.duration.record(event.duration_ms / 1000, facts)
 
     def dispatch_ended(self, event: DispatchEnd) -> None:
         """End a dispatch's span, and that of a failed iteration."""
-        facts: Attributes = {names.TURN_STATUS: event.status, names.ITERATIONS: event.iterations}
+        facts: Attributes = {attributes.TURN_STATUS: event.status, attributes.ITERATIONS: event.iterations}
         self._end((event.turn_id, event.dispatch_id, None), facts, _failure(event.error))
 
     def iteration_ended(self, event: IterationEnd) -> None:
@@ -295,7 +293,7 @@ class TurnSpans:
         _restore_context(closing)
         for each in closing:
             if failed is not None:
-                each.span.set_attribute(names.ERROR_TYPE, failed)
+                each.span.set_attribute(attributes.ERROR_TYPE, failed)
                 each.span.set_status(Status(StatusCode.ERROR))
             each.span.end()
 
