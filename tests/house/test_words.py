@@ -27,7 +27,6 @@ LEFT: dict[str, int] = {
     "docs/configuration.md": 3,
     "docs/decisions/2026-11-15-booleans-are-no-numbers.md": 3,
     "docs/decisions/2026-11-15-requirements-lock.md": 1,
-    "docs/decisions/2026-11-16-doors.md": 1,
     "docs/decisions/2026-11-16-mcp-outside-bridges.md": 1,
     "docs/decisions/2026-11-16-outcomes-do-not-wait-for-the-disk.md": 2,
     "docs/decisions/2026-11-16-telemetry-ring.md": 4,
