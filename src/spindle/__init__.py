@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from spindle.turns.context import DispatchContext as DispatchContext
     from spindle.turns.context import TurnContext as TurnContext
     from spindle.turns.dispatch import DispatchRunner as DispatchRunner
-    from spindle.turns.dispatch import Reply as Reply
     from spindle.turns.gates import Gate as Gate
-    from spindle.turns.runner import TurnReport as TurnReport
+    from spindle.turns.report import Reply as Reply
+    from spindle.turns.report import TurnReport as TurnReport
     from spindle.turns.runner import TurnRunner as TurnRunner
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -33,6 +33,7 @@ SpindleError
 │   ├── UnknownGateError                  no open gate has that id
 │   ├── UnsupportedMediaError             a model does not accept that media
 │   ├── InvalidConfigError                a configuration is invalid
+│   ├── UntrustedConfigError              a configuration was found, and the user has not accepted it
 │   ├── CommandError                      the `spindle` command failed
 │   ├── CannotLowerError                  a dialect cannot express a tool's schema
 │   ├── NameClashError                    two tools of one list would have the same name on the wire
@@ -45,8 +46,13 @@ SpindleError
 │   ├── NotCanonicalError                 a value cannot be serialized as canonical JSON
 │   ├── ToolDownstreamError               the handler raised
 │   │   └── HandlerFailedError                the handler's exception cannot be re-raised here
+│   ├── ToolTimeoutError                  a call took too long and was cancelled
+│   ├── ToolNotAvailableError             a tool may not be used here
+│   ├── ApprovalDeniedError               a call was not approved
+│   ├── ApprovalRequiredError             a call needs approval, and no approver is configured
 │   ├── WorkerDiedError                   the worker process of a call ended without a result
 │   ├── NotSendableError                  a value cannot be sent from a worker process
+│   ├── EngineMessageError                a call or its result cannot cross to or from the worker of an engine
 │   ├── CapabilityError                   a capability was used that was not declared or granted
 │   │   ├── PathNotReachableError             a path is outside the files that the call may access
 │   │   ├── CommandNotAllowedError            the tool may not run that command or shell line
@@ -64,10 +70,12 @@ SpindleError
 │   ├── SecretError                       a declared secret is not available
 │   ├── StorageError                      a value cannot be stored or read
 │   │   └── StorageQuotaError                 a write would exceed the tool's storage quota
+│   ├── UnshowableRequestError            the arguments of a call cannot be shown to a person for approval
 │   ├── ArtifactGoneError                 the content of an artifact was deleted
 │   └── ArtifactQueryError                a query of an artifact is invalid or cannot be answered
 └── RunError                          the caller must act; the turn stops
     ├── SpoolError                        the spool of large outputs failed
+    ├── EngineUnavailableError            a durable engine cannot be reached
     ├── JournalError                      the journal of calls cannot be written or read
     │   ├── JournalLockedError                another process has locked the journal
     │   └── JournalDamagedError               a journal file is damaged
@@ -78,11 +86,17 @@ SpindleError
     │   └── PipelineShortCircuitedError       middleware returned without calling next
     ├── ExecutorCallbackError             the executor callback failed
     ├── ModelUnavailableError             a model API returned no complete response
+    ├── ContextOverflowError              a prompt does not fit into the model's context window
     ├── BrokenAnswerError                 one response of a model API is truncated or invalid; may be retried
     ├── ModelStoppedError                 a model stopped before its answer was complete
     ├── NackError                         the dispatch was nacked with a text, or without a reason
     ├── LimitError                        a turn exceeded a limit
     ├── TurnAbortedError                  a turn was aborted
+    ├── TurnSuspendedError                a turn was suspended and has no answer yet
+    ├── TurnConflictError                 another process has continued the turn
+    ├── InvalidTurnStateError             the state of a suspended turn cannot be resumed
+    ├── InvalidAnswersError               the answers do not fit the suspended turn
+    ├── UnsavableTurnError                a turn has a part that is not JSON
     ├── RecordsError                      the store of a turn's records failed
     ├── GateTimeoutError                  a gate was not resolved in time
     ├── GateAbortedError                  a gate or its turn was aborted
@@ -94,12 +108,15 @@ SpindleError
 """
 
 from spindle.errors.base import SpindleError as SpindleError
+from spindle.errors.call import ApprovalDeniedError as ApprovalDeniedError
+from spindle.errors.call import ApprovalRequiredError as ApprovalRequiredError
 from spindle.errors.call import ArgumentsTooLongError as ArgumentsTooLongError
 from spindle.errors.call import ArtifactGoneError as ArtifactGoneError
 from spindle.errors.call import ArtifactQueryError as ArtifactQueryError
 from spindle.errors.call import CallError as CallError
 from spindle.errors.call import CapabilityError as CapabilityError
 from spindle.errors.call import CommandNotAllowedError as CommandNotAllowedError
+from spindle.errors.call import EngineMessageError as EngineMessageError
 from spindle.errors.call import FileAccessError as FileAccessError
 from spindle.errors.call import FileMissingError as FileMissingError
 from spindle.errors.call import HandlerFailedError as HandlerFailedError
@@ -118,16 +135,23 @@ from spindle.errors.call import StaleWriteError as StaleWriteError
 from spindle.errors.call import StorageError as StorageError
 from spindle.errors.call import StorageQuotaError as StorageQuotaError
 from spindle.errors.call import ToolDownstreamError as ToolDownstreamError
+from spindle.errors.call import ToolNotAvailableError as ToolNotAvailableError
+from spindle.errors.call import ToolTimeoutError as ToolTimeoutError
 from spindle.errors.call import UnknownAttachmentError as UnknownAttachmentError
+from spindle.errors.call import UnshowableRequestError as UnshowableRequestError
 from spindle.errors.call import WorkerDiedError as WorkerDiedError
 from spindle.errors.run import BrokenAnswerError as BrokenAnswerError
 from spindle.errors.run import ClientCapabilityError as ClientCapabilityError
+from spindle.errors.run import ContextOverflowError as ContextOverflowError
 from spindle.errors.run import DispatchPipelineError as DispatchPipelineError
+from spindle.errors.run import EngineUnavailableError as EngineUnavailableError
 from spindle.errors.run import ExecutorCallbackError as ExecutorCallbackError
 from spindle.errors.run import GateAbortedError as GateAbortedError
 from spindle.errors.run import GateNotSupportedError as GateNotSupportedError
 from spindle.errors.run import GateTimeoutError as GateTimeoutError
 from spindle.errors.run import InputPipelineError as InputPipelineError
+from spindle.errors.run import InvalidAnswersError as InvalidAnswersError
+from spindle.errors.run import InvalidTurnStateError as InvalidTurnStateError
 from spindle.errors.run import JournalDamagedError as JournalDamagedError
 from spindle.errors.run import JournalError as JournalError
 from spindle.errors.run import JournalLockedError as JournalLockedError
@@ -143,6 +167,9 @@ from spindle.errors.run import RecordsError as RecordsError
 from spindle.errors.run import RunError as RunError
 from spindle.errors.run import SpoolError as SpoolError
 from spindle.errors.run import TurnAbortedError as TurnAbortedError
+from spindle.errors.run import TurnConflictError as TurnConflictError
+from spindle.errors.run import TurnSuspendedError as TurnSuspendedError
+from spindle.errors.run import UnsavableTurnError as UnsavableTurnError
 from spindle.errors.run import UpstreamError as UpstreamError
 from spindle.errors.run import UpstreamRequiredError as UpstreamRequiredError
 from spindle.errors.usage import AlreadySignalledError as AlreadySignalledError
@@ -183,4 +210,5 @@ from spindle.errors.usage import UnknownGateError as UnknownGateError
 from spindle.errors.usage import UnknownServerError as UnknownServerError
 from spindle.errors.usage import UnknownToolError as UnknownToolError
 from spindle.errors.usage import UnsupportedMediaError as UnsupportedMediaError
+from spindle.errors.usage import UntrustedConfigError as UntrustedConfigError
 from spindle.errors.usage import UsageError as UsageError

@@ -1,7 +1,7 @@
 """The root of the error tree, and how errors are pickled."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 class SpindleError(Exception):
@@ -21,11 +21,11 @@ class SpindleError(Exception):
         """The text: what is wrong and what to do about it."""
         return str(self)
 
-    def __reduce__(self) -> tuple[Callable[..., "SpindleError"], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., "SpindleError"], tuple[object, ...]]:
         return rebuild, (type(self), self.args, self.__dict__)
 
 
-def rebuild(kind: type[SpindleError], args: tuple[Any, ...], facts: dict[str, Any]) -> SpindleError:
+def rebuild(kind: type[SpindleError], args: tuple[object, ...], facts: dict[str, object]) -> SpindleError:
     """Rebuild an error from its pickled state."""
     error = kind.__new__(kind, *args)
     error.args = args

@@ -47,7 +47,7 @@ class InvalidToolArgsError(CallError):
             self.args = (message(self.problems, self.tool),)
         return super().__str__()
 
-    def __reduce__(self) -> tuple[Callable[..., SpindleError], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., SpindleError], tuple[object, ...]]:
         text, _ = str(self), self.problems
         return rebuild, (type(self), (text,), self.__dict__)
 
@@ -88,6 +88,47 @@ class HandlerFailedError(ToolDownstreamError):
         self.text = text
 
 
+class ToolTimeoutError(CallError):
+    """A call took longer than its `timeout_seconds` and was cancelled."""
+
+    code = "E_TOOL_TIMEOUT"
+    status = 504
+
+    def __init__(self, message: str, *, tool: str | None = None, timeout_seconds: float | None = None) -> None:
+        super().__init__(message, tool=tool)
+        self.timeout_seconds = timeout_seconds
+
+
+class ToolNotAvailableError(CallError):
+    """A tool may not be used here: a filter, its availability check, the journal or an interceptor refused the call."""
+
+    code = "E_TOOL_NOT_AVAILABLE"
+    status = 403
+
+
+class ApprovalDeniedError(CallError):
+    """The approver denied a call, or could not be asked; the call was not run."""
+
+    code = "E_APPROVAL_DENIED"
+    status = 403
+
+
+class ApprovalRequiredError(CallError):
+    """A call needs approval and no approver is configured; it was not run.
+
+    `ticket` is set if it waits in a journal: `Executor.resume` answers it.
+    """
+
+    code = "E_APPROVAL_REQUIRED"
+    status = 428
+
+    def __init__(
+        self, message: str, *, tool: str | None = None, field: str | None = None, ticket: str | None = None
+    ) -> None:
+        super().__init__(message, tool=tool, field=field)
+        self.ticket = ticket
+
+
 class WorkerDiedError(CallError):
     """The worker process of a call ended without a result; `exit_code` or `signal` is set if known."""
 
@@ -103,7 +144,7 @@ class WorkerDiedError(CallError):
 
 
 class NotSendableError(CallError):
-    """A value cannot be sent from a worker process because it does not pickle; `type_name` is its type."""
+    """A value cannot be sent from a worker process because it is not plain data; `type_name` is its type."""
 
     code = "E_NOT_SENDABLE"
     status = 500
@@ -111,6 +152,13 @@ class NotSendableError(CallError):
     def __init__(self, message: str, *, tool: str | None = None, type_name: str) -> None:
         super().__init__(message, tool=tool)
         self.type_name = type_name
+
+
+class EngineMessageError(CallError):
+    """A call or its result cannot cross between caller and worker: its format, its spool entry or its state key."""
+
+    code = "E_ENGINE_MESSAGE"
+    status = 502
 
 
 class CapabilityError(CallError):
@@ -288,6 +336,13 @@ class FileMissingError(FileAccessError, FileNotFoundError):
 
     def __init__(self, message: str, *, path: str, tool: str | None = None) -> None:
         super().__init__(message, path=path, reason="missing", tool=tool)
+
+
+class UnshowableRequestError(CallError):
+    """The arguments of a call cannot be shown to the person who must approve it; the call is refused."""
+
+    code = "E_UNSHOWABLE_REQUEST"
+    status = 422
 
 
 class ArtifactQueryError(CallError):

@@ -1,5 +1,7 @@
 """Errors that the caller must act on: the turn cannot continue."""
 
+from typing import Literal, TypeAlias
+
 from spindle.errors.base import SpindleError
 
 
@@ -38,6 +40,13 @@ class SpoolError(RunError):
 
     code = "E_SPOOL"
     status = 507
+
+
+class EngineUnavailableError(RunError):
+    """A durable engine cannot be reached now; what was asked of it may be asked again."""
+
+    code = "E_ENGINE_UNAVAILABLE"
+    status = 503
 
 
 class JournalError(RunError):
@@ -173,6 +182,61 @@ class TurnAbortedError(RunError):
     status = 499
 
 
+class TurnSuspendedError(RunError):
+    """A turn was suspended and has no answer yet; resume its state once its questions are answered."""
+
+    code = "E_TURN_SUSPENDED"
+    status = 428
+
+
+class TurnConflictError(RunError):
+    """Another process has continued this turn; nothing that this one was about to do was done."""
+
+    code = "E_TURN_CONFLICT"
+    status = 409
+
+    def __init__(self, message: str, *, turn_id: str) -> None:
+        super().__init__(message)
+        self.turn_id = turn_id
+
+
+TurnStateProblem: TypeAlias = Literal["invalid", "format", "tampered", "foreign", "unknown"]
+
+
+class InvalidTurnStateError(RunError):
+    """The state of a suspended turn cannot be resumed; `reason` says why, and nothing was run.
+
+    `invalid`: it is not a state. `format`: its format, in `format`, is not supported. `tampered`: it was changed.
+    `foreign`: it was made with another state key. `unknown`: the journal does not have the turn, or one of its tickets.
+    """
+
+    code = "E_INVALID_TURN_STATE"
+    status = 422
+
+    def __init__(self, message: str, *, reason: TurnStateProblem, format: int | None = None) -> None:
+        super().__init__(message, field="state")
+        self.reason = reason
+        self.format = format
+
+
+class InvalidAnswersError(RunError):
+    """Answers do not fit the suspended turn; `reason` is `unknown`, `missing` or `invalid`, and `ids` names them."""
+
+    code = "E_INVALID_ANSWERS"
+    status = 422
+
+    def __init__(self, message: str, *, reason: Literal["unknown", "missing", "invalid"], ids: tuple[str, ...]) -> None:
+        super().__init__(message, field="answers")
+        self.reason = reason
+        self.ids = ids
+
+
+class UnsavableTurnError(RunError):
+    """A turn cannot be saved: `field` names the part that is not JSON, such as the stash."""
+
+    code = "E_UNSAVABLE_TURN"
+
+
 class ModelUnavailableError(RunError):
     """A model API returned no complete response; `http_status` is the last status, `attempts` the request count."""
 
@@ -185,15 +249,46 @@ class ModelUnavailableError(RunError):
         self.attempts = attempts
 
 
+class ContextOverflowError(RunError):
+    """A prompt does not fit into the context window of the model: shorten the conversation and run the turn again.
+
+    `prompt_tokens` and `context_tokens` are the sizes of the prompt and of the window, each `None` if it is unknown.
+    `ContextOverflowError(9000, 8192)` has a message with both.
+    """
+
+    code = "E_CONTEXT_OVERFLOW"
+    status = 413
+
+    def __init__(
+        self,
+        message: str | int | None = "",
+        context_tokens: int | None = None,
+        *,
+        prompt_tokens: int | None = None,
+        http_status: int | None = None,
+    ) -> None:
+        if not isinstance(message, str):  # the published order: prompt_tokens, context_tokens
+            message, prompt_tokens = "", message if prompt_tokens is None else prompt_tokens
+        sizes = f"{'?' if prompt_tokens is None else prompt_tokens} of {context_tokens or '?'} tokens"
+        super().__init__(message or f"The prompt does not fit into the model's context window: {sizes}.")
+        self.prompt_tokens = prompt_tokens
+        self.context_tokens = context_tokens
+        self.http_status = http_status
+
+
 class BrokenAnswerError(RunError):
-    """A response of a model API is truncated, invalid, or reports a failure; the request may be retried."""
+    """A response of a model API is truncated, invalid, or reports a failure; the request may be retried.
+
+    `body` is the error that the response reports, as plain data.
+    """
 
     code = "E_BROKEN_ANSWER"
     status = 502
 
-    def __init__(self, message: str, *, http_status: int | None = None) -> None:
+    def __init__(self, message: str, *, http_status: int | None = None, body: object = None) -> None:
         super().__init__(message)
         self.http_status = http_status
+        self.body = body
 
 
 class ModelStoppedError(RunError):

@@ -240,6 +240,16 @@ class InvalidConfigError(UsageError):
         self.problems = tuple(problems) or (message,)
 
 
+class UntrustedConfigError(UsageError):
+    """A configuration was found in the working folder or above it, and the user has not accepted it as it is."""
+
+    code = "E_UNTRUSTED_CONFIG"
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 class CommandError(UsageError):
     """The `spindle` command failed; `exit_code` is its exit code, `hint` what to do."""
 
