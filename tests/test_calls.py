@@ -1,4 +1,8 @@
-from typing import Any
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, asdict, replace
+from typing import Any, assert_type
 
 import pytest
 
@@ -63,6 +67,8 @@ def test_a_list_of_one_kind_is_kept_as_a_tuple() -> None:
         ("results", 5),
         ("inline", 1),
         ("created_at", "today"),
+        ("media", None),
+        ("media", ["text"]),
     ],
 )
 def test_a_bad_value_is_named(field: str, value: Any) -> None:
@@ -83,22 +89,57 @@ async def test_an_outcome_makes_its_own_record() -> None:
         """Draw."""
         return PICTURE
 
-    executor = Executor(ToolRegistry([echo, draw]))
+    @tool
+    def draw_list() -> list[Media]:
+        """Draw a list of one."""
+        return [PICTURE]
+
+    executor = Executor(ToolRegistry([echo, draw, draw_list]))
     calls = [
         Call("1", "echo", '{"text": "hi"}'),
         Call("2", "echo", "{"),
         Call("3", "draw"),
         Call("4", "echo", {"text": "x" * 90_000}),
+        Call("5", "draw_list"),
     ]
-    said, refused, drawn, large = [each.to_record() for each in await executor.execute_parallel(calls, ToolContext())]
+    said, refused, drawn, large, listed = [
+        each.to_record() for each in await executor.execute_parallel(calls, ToolContext())
+    ]
 
     assert (said.id, said.tool, said.args, said.results, said.is_error) == ("1", "echo", {"text": "hi"}, "hi", False)
     assert (refused.is_error, refused.args) == (True, {})
-    assert drawn.results == (PICTURE,)
+    assert drawn.results is PICTURE
+    assert listed.results == (PICTURE,)
     assert drawn.trusted
     assert isinstance(large.results, Artifact)
     assert large.shown is not None
     assert large.shown.startswith("xxx")
+
+
+async def test_from_outcome_builds_the_same_record_as_to_record_and_takes_another_id() -> None:
+    @tool
+    def echo(text: str) -> str:
+        """Echo."""
+        return text
+
+    executor = Executor(ToolRegistry([echo]))
+    calls = [Call("1", "echo", '{"text": "hi"}'), Call("2", "echo", "{")]
+    for outcome in await executor.execute_parallel(calls, ToolContext()):
+        record, expected = ToolCallRecord.from_outcome(outcome), outcome.to_record()
+        assert (record.id, record.tool, record.args, record.checksum) == (
+            outcome.tool_call_id,
+            "echo",
+            expected.args,
+            outcome.checksum,
+        )
+        assert (record.results, record.is_error, record.code, record.by, record.raw_args) == (
+            expected.results,
+            expected.is_error,
+            expected.code,
+            expected.by,
+            expected.raw_args,
+        )
+        assert ToolCallRecord.from_outcome(outcome, id="mine").id == "mine"
 
 
 def test_a_record_of_an_outcome_made_by_hand() -> None:
@@ -106,3 +147,59 @@ def test_a_record_of_an_outcome_made_by_hand() -> None:
 
     assert outcome.to_record().results == "no"
     assert CallOutcome("c", "t", "sum", Ok("yes", trusted=True)).to_record().trusted
+
+
+def lazy_outcome(computed: list[str]) -> CallOutcome:
+    def compute() -> str:
+        computed.append("once")
+        return "sum"
+
+    return CallOutcome("c", "t", compute, Ok("yes"), 1.0, args={"a": 1})
+
+
+LOOKS: list[Callable[[CallOutcome], object]] = [
+    lambda outcome: outcome.checksum,
+    repr,
+    hash,
+    lambda outcome: outcome == CallOutcome("c", "t", "sum", Ok("yes"), 1.0),
+    lambda outcome: replace(outcome, result=Ok("no")).checksum,
+    lambda outcome: pickle.loads(pickle.dumps(outcome)).checksum,
+    lambda outcome: copy.copy(outcome).checksum,
+    asdict,
+]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_lazy_checksum_looks_like_a_plain_one(look: Callable[[CallOutcome], object]) -> None:
+    computed: list[str] = []
+    lazy, plain = lazy_outcome(computed), CallOutcome("c", "t", "sum", Ok("yes"), 1.0, args={"a": 1})
+
+    assert computed == []
+    assert look(lazy) == look(plain)
+    assert lazy == plain
+    assert (lazy.checksum, lazy.checksum) == ("sum", "sum")
+    assert len(computed) <= 2  # a copy made before the first look computes its own
+
+
+def test_outcome_is_frozen_and_needs_a_checksum() -> None:
+    outcome = lazy_outcome([])
+
+    with pytest.raises(FrozenInstanceError):
+        outcome.checksum = "other"  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(TypeError):
+        CallOutcome("c", "t", result=Ok())  # pyright: ignore[reportCallIssue]
+
+
+def test_ok_distinguishes_results_for_programs_and_type_checkers() -> None:
+    results: list[Ok | Err] = [Ok("fine"), Err("denied", "no")]
+    texts: list[str] = []
+    for result in results:
+        if result.ok is True:
+            assert_type(result, Ok)
+            texts.append(result.value)
+        else:
+            assert_type(result, Err)
+            texts.append(result.error)
+
+    assert texts == ["fine", "no"]
+    assert asdict(Ok("fine")).keys() == {"value", "structured", "media", "artifact", "cost_usd", "trusted"}

@@ -1,6 +1,9 @@
+import asyncio
 import logging
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
+import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
@@ -10,7 +13,7 @@ from spindle.errors import UnknownEventError, UsageError
 pytestmark = pytest.mark.anyio
 
 
-async def test_sync_and_async_observers_are_told_in_order() -> None:
+async def test_sync_and_async_observers_are_called_in_order() -> None:
     events, seen = Events(), list[str]()
 
     async def slow(payload: Any) -> None:
@@ -25,7 +28,7 @@ async def test_sync_and_async_observers_are_told_in_order() -> None:
     assert seen == ["quick 1", "slow 1", "quick 2", "slow 2"]
 
 
-async def test_unsubscribing_stops_one_subscription_and_is_harmless_twice() -> None:
+async def test_unsubscribing_removes_one_subscription_and_may_be_repeated() -> None:
     events, seen = Events(), list[int]()
     stop = events.on("log", seen.append)
     events.on("log", seen.append)
@@ -36,31 +39,36 @@ async def test_unsubscribing_stops_one_subscription_and_is_harmless_twice() -> N
     await events.emit("log", 2)
 
     assert seen == [1, 1, 2]
-    assert events.heard("log")
+    assert events.has_observer("log")
 
 
-async def test_nobody_listening_is_known() -> None:
+async def test_has_observer_is_false_without_observers() -> None:
     events = Events()
     stop = events.on("log", print)
-    assert events.heard("log")
+    assert events.has_observer("log")
     stop()
-    assert not events.heard("log")
+    assert not events.has_observer("log")
 
 
 @pytest.mark.parametrize("name", [None, 5], ids=["none", "number"])
-def test_an_event_that_is_no_name_is_refused(name: Any) -> None:
+def test_event_name_that_is_not_text_is_rejected(name: Any) -> None:
     with pytest.raises(UnknownEventError):
         Events().on(name, print)
 
 
-def test_an_observer_that_cannot_be_called_is_refused() -> None:
+def _yield_payload(payload: object) -> Iterator[object]:
+    yield payload
+
+
+@pytest.mark.parametrize("wrong", [None, "print", list, _yield_payload])
+def test_observer_that_would_never_run_is_rejected(wrong: Any) -> None:
     events = Events()
 
     with pytest.raises(UsageError) as caught:
-        events.on("log", cast("Any", None))
+        events.on("log", wrong)
 
     assert caught.value.field == "fn"
-    assert not events.heard("log")
+    assert not events.has_observer("log")
 
 
 def test_an_unknown_event_is_refused_with_the_nearest_name() -> None:
@@ -89,7 +97,50 @@ async def test_failing_observers_become_warnings() -> None:
     assert [str(each.error) for each in warnings] == ["sync", "async"]
 
 
-async def test_without_anyone_to_warn_the_log_has_it(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, ValueError])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_whatever_an_observer_raises_becomes_a_warning_and_the_others_are_called(
+    error: type[BaseException], is_async: bool
+) -> None:
+    events, seen, warnings = Events(), list[Any](), list[Any]()
+
+    def fail(_payload: object) -> None:
+        raise error
+
+    async def fail_later(_payload: object) -> None:
+        raise error
+
+    async def see(payload: object) -> None:
+        seen.append(payload)
+
+    events.on("warning", warnings.append)
+    events.on("log", fail_later if is_async else fail)
+    events.on("log", see)
+    with anyio.fail_after(30):
+        events.notify("log", 1)
+        await events.flush()
+        await events.emit("log", 2)
+
+    assert seen == [1, 2]
+    assert [type(each.error) for each in warnings] == [error] * 2
+
+
+async def test_an_observer_that_is_cancelled_with_its_caller_has_not_failed() -> None:
+    events, warnings = Events(), list[Any]()
+
+    async def hang(_payload: object) -> None:
+        await anyio.sleep_forever()
+
+    events.on("warning", warnings.append)
+    events.on("log", hang)
+    with anyio.move_on_after(0.01) as scope:
+        await events.emit_now("log", 1)
+
+    assert scope.cancelled_caught
+    assert warnings == []
+
+
+async def test_warning_without_observers_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     events = Events()
 
     def broken(payload: Any) -> None:
@@ -103,7 +154,7 @@ async def test_without_anyone_to_warn_the_log_has_it(caplog: pytest.LogCaptureFi
     assert "warning" in caplog.text
 
 
-async def test_an_observer_may_unsubscribe_itself_while_being_told() -> None:
+async def test_observer_may_unsubscribe_itself_while_it_is_called() -> None:
     events, seen = Events(), list[int]()
 
     def once(payload: int) -> None:
@@ -117,7 +168,7 @@ async def test_an_observer_may_unsubscribe_itself_while_being_told() -> None:
     assert seen == [1]
 
 
-async def test_async_observers_told_by_notify_are_awaited_by_flush() -> None:
+async def test_async_observers_called_by_notify_are_awaited_by_flush() -> None:
     events, seen = Events(), list[int]()
 
     async def later(payload: int) -> None:
@@ -128,3 +179,54 @@ async def test_async_observers_told_by_notify_are_awaited_by_flush() -> None:
     assert seen == []
     await events.flush()
     assert seen == [1]
+
+
+async def test_async_observers_run_in_order_without_a_flush() -> None:
+    events, seen, done = Events(), list[int](), anyio.Event()
+
+    async def later(payload: int) -> None:
+        await checkpoint()
+        seen.append(payload)
+        if payload == 3:
+            done.set()
+
+    events.on("log", later)
+    for number in (1, 2, 3):
+        events.notify("log", number)
+    with anyio.fail_after(30):
+        await done.wait()
+
+    assert seen == [1, 2, 3]
+
+
+async def test_flush_inside_an_observer_returns_instead_of_waiting_for_itself() -> None:
+    events, seen = Events(), list[int]()
+
+    async def nested(payload: int) -> None:
+        await events.flush()
+        if payload == 1:
+            await events.emit("log", 2)
+        seen.append(payload)
+
+    events.on("log", nested)
+    events.notify("log", 1)
+    with anyio.fail_after(30):
+        await events.flush()
+
+    assert seen == [2, 1]
+
+
+async def test_cancelled_flush_leaves_the_observer_running() -> None:
+    events, go, done = Events(), anyio.Event(), anyio.Event()
+
+    async def slow(payload: int) -> None:
+        await go.wait()
+        done.set()
+
+    events.on("log", slow)
+    events.notify("log", 1)
+    with anyio.move_on_after(0):
+        await events.flush()
+    go.set()
+    with anyio.fail_after(30):
+        await done.wait()

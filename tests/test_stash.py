@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.errors import InvalidStashError
-from spindle.stash import MAX_NESTING, MAX_SEGMENTS, FrozenStash, Stash
+from spindle.stash import EMPTY, MAX_NESTING, MAX_SEGMENTS, FrozenStash, Stash
 
 JSON_LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
 JSON = st.recursive(
@@ -41,7 +41,7 @@ class Basket:
 
 
 @either
-def test_a_dot_path_reads_what_is_nested(make: Maker) -> None:
+def test_dot_path_reads_nested_values(make: Maker) -> None:
     stash = make({"user": {"name": "Ada", "tags": ["a", {"b": 1}]}})
 
     assert stash.get("user.name") == "Ada"
@@ -52,7 +52,7 @@ def test_a_dot_path_reads_what_is_nested(make: Maker) -> None:
 
 @either
 @pytest.mark.parametrize("value", [None, 0, "", False, [], {}])
-def test_the_default_is_for_what_is_absent_only(make: Maker, value: Any) -> None:
+def test_default_is_returned_only_for_absent_values(make: Maker, value: Any) -> None:
     stash = make({"a": {"b": value}})
 
     assert stash.get("a.b", "default") == value
@@ -74,7 +74,7 @@ def test_a_list_path_addresses_keys_with_dots_and_keys_that_are_not_text(make: M
 
 @either
 @pytest.mark.parametrize("path", [[], (), 5, None, {"a": 1}, b"a", [["a"]], "a." * MAX_SEGMENTS])
-def test_what_is_no_path_is_refused(make: Maker, path: Any) -> None:
+def test_invalid_path_is_rejected(make: Maker, path: Any) -> None:
     with pytest.raises(InvalidStashError) as caught:
         make({"a": 1}).get(path)
 
@@ -83,7 +83,7 @@ def test_what_is_no_path_is_refused(make: Maker, path: Any) -> None:
 
 @either
 @pytest.mark.parametrize("segment", [-1, True, 99, "-1", "01", "x", "१"])
-def test_what_is_no_place_of_a_list_is_absent(make: Maker, segment: Any) -> None:
+def test_invalid_list_index_is_absent(make: Maker, segment: Any) -> None:
     assert not make({"a": [1, 2]}).has(["a", segment])
 
 
@@ -107,7 +107,7 @@ def test_keys_are_the_paths_of_the_leaves(make: Maker) -> None:
 
 
 @either
-def test_a_key_that_dots_cannot_spell_is_a_tuple(make: Maker) -> None:
+def test_key_that_a_dot_path_cannot_express_is_a_tuple(make: Maker) -> None:
     stash = make({"a": {"b.c": 1}, 3: {"x": 2}})
 
     assert stash.keys() == [("a", "b.c"), (3, "x")]
@@ -115,7 +115,7 @@ def test_a_key_that_dots_cannot_spell_is_a_tuple(make: Maker) -> None:
 
 
 @given(STORES)
-def test_every_key_leads_to_something(store: dict[str, Any]) -> None:
+def test_every_key_has_a_value(store: dict[str, Any]) -> None:
     for stash in (Stash(store), FrozenStash(store)):
         assert all(map(stash.has, stash.keys()))
         assert stash.all() == store
@@ -135,7 +135,7 @@ def test_a_stash_is_made_of_a_mapping(make: Maker, initial: Any) -> None:
 @pytest.mark.parametrize(
     "initial", [OrderedDict({"a": 1}), MappingProxyType({"a": 1}), Stash({"a": 1}), FrozenStash({"a": 1})]
 )
-def test_any_mapping_and_any_stash_will_do(make: Maker, initial: Any) -> None:
+def test_stash_is_created_from_any_mapping_or_stash(make: Maker, initial: Any) -> None:
     assert make(initial).all() == {"a": 1}
 
 
@@ -143,7 +143,7 @@ def test_any_mapping_and_any_stash_will_do(make: Maker, initial: Any) -> None:
 
 
 @either
-def test_what_is_handed_in_and_out_is_not_the_store(make: Maker) -> None:
+def test_values_are_copied_in_and_out(make: Maker) -> None:
     given_in: dict[str, Any] = {"a": {"list": [1]}}
     stash = make(given_in)
 
@@ -190,7 +190,7 @@ def test_a_read_copies_only_what_it_addresses() -> None:
 
 @either
 @pytest.mark.parametrize("thing", [NeedsArguments(1, 2), threading.Lock(), (letter for letter in "abc"), pytest])
-def test_what_cannot_be_copied_is_kept_by_reference_and_never_breaks_a_read(make: Maker, thing: Any) -> None:
+def test_uncopyable_value_is_kept_by_reference(make: Maker, thing: Any) -> None:
     stash = make({"a": {"thing": thing, "list": [thing], "pair": (thing, [1])}, "b": 1})
 
     assert stash.get("b") == 1
@@ -224,7 +224,7 @@ def dict_of_itself() -> Any:
 
 
 @pytest.mark.parametrize("container", [list_of_itself(), dict_of_itself()])
-def test_a_value_that_holds_itself_is_refused(container: Any) -> None:
+def test_cyclic_value_is_rejected(container: Any) -> None:
     stash = Stash({"a": 1})
 
     with pytest.raises(InvalidStashError):
@@ -234,7 +234,7 @@ def test_a_value_that_holds_itself_is_refused(container: Any) -> None:
     assert stash.all() == {"a": 1}
 
 
-def test_a_value_may_be_met_twice_and_then_is_two() -> None:
+def test_shared_value_is_copied_twice() -> None:
     shared = [1]
     stash = Stash({"a": shared, "b": shared})
 
@@ -243,7 +243,7 @@ def test_a_value_may_be_met_twice_and_then_is_two() -> None:
     assert stash.all() == {"a": [2], "b": [1]}
 
 
-def test_the_deepest_value_at_the_longest_path_can_be_read_and_a_deeper_one_is_refused() -> None:
+def test_deepest_allowed_value_can_be_read_and_a_deeper_one_is_rejected() -> None:
     deep: Any = "end"
     for _ in range(MAX_NESTING):
         deep = [deep]
@@ -261,7 +261,7 @@ def test_the_deepest_value_at_the_longest_path_can_be_read_and_a_deeper_one_is_r
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def test_set_makes_what_is_missing_on_the_way() -> None:
+def test_set_creates_missing_parents() -> None:
     stash = Stash()
 
     stash.set("a.b.c", 1)
@@ -270,7 +270,7 @@ def test_set_makes_what_is_missing_on_the_way() -> None:
     assert stash.all() == {"a": {"b": {"c": 1, "d": 2}}}
 
 
-def test_a_number_in_a_dot_path_makes_a_list() -> None:
+def test_number_in_a_dot_path_creates_a_list() -> None:
     stash = Stash()
 
     stash.set("items.0.name", "x")
@@ -280,7 +280,7 @@ def test_a_number_in_a_dot_path_makes_a_list() -> None:
     assert stash.all() == {"items": [{"name": "x"}, {"name": "y"}], "gap": [None, None, "z"]}
 
 
-def test_in_a_list_path_text_is_a_key_and_an_int_is_a_place() -> None:
+def test_text_is_a_key_and_int_an_index_in_a_list_path() -> None:
     stash = Stash()
 
     stash.set(["users", "31415926", "name"], "Ada")
@@ -299,7 +299,7 @@ def test_a_number_is_a_key_where_a_dict_already_is() -> None:
 
 
 @pytest.mark.parametrize("primitive", [None, 1, 1.5, "text", True, b"bytes"])
-def test_a_plain_value_in_the_way_is_replaced(primitive: Any) -> None:
+def test_scalar_on_the_path_is_replaced(primitive: Any) -> None:
     stash = Stash({"a": primitive})
 
     stash.set("a.b", 1)
@@ -319,7 +319,7 @@ def test_a_plain_value_in_the_way_is_replaced(primitive: Any) -> None:
         ({"a": {1}}, "a.b.c"),
     ],
 )
-def test_a_write_that_would_lose_or_pad_is_refused_and_changes_nothing(store: Any, path: Any) -> None:
+def test_write_that_would_lose_or_pad_values_is_rejected(store: Any, path: Any) -> None:
     stash = Stash(store)
 
     with pytest.raises(InvalidStashError) as caught:
@@ -337,7 +337,7 @@ def test_a_long_list_can_still_be_appended_to() -> None:
     assert stash.get("a.20000") == "end"
 
 
-def test_names_that_are_special_elsewhere_are_plain_keys() -> None:
+def test_special_names_are_plain_keys() -> None:
     stash = Stash()
 
     stash.set("__proto__.constructor", 1)
@@ -347,7 +347,7 @@ def test_names_that_are_special_elsewhere_are_plain_keys() -> None:
     assert not Stash({"o": Basket([])}).has("o.__class__")
 
 
-def test_delete_removes_and_says_whether_it_did() -> None:
+def test_delete_returns_whether_it_removed_a_value() -> None:
     stash = Stash({"a": {"b": 1, "n": None}, "list": [1, 2, 3], "pair": (1, 2)})
 
     assert stash.delete("a.b")
@@ -365,7 +365,7 @@ PATHS = st.text(max_size=6) | st.lists(st.text(max_size=3) | st.integers(0, 4), 
 
 
 @given(STORES, PATHS, JSON)
-def test_what_was_set_can_be_read_and_deleted(store: dict[str, Any], path: Any, value: Any) -> None:
+def test_a_stored_value_can_be_read_and_deleted(store: dict[str, Any], path: Any, value: Any) -> None:
     stash = Stash(store)
     try:
         stash.set(path, value)
@@ -378,7 +378,7 @@ def test_what_was_set_can_be_read_and_deleted(store: dict[str, Any], path: Any, 
     assert stash.delete(path)
 
 
-def test_a_stash_is_known_and_shows_none_of_its_content() -> None:
+def test_stash_is_recognised_and_its_repr_hides_the_content() -> None:
     stash = Stash({"password": "hunter2"})
 
     assert Stash.is_stash(stash)
@@ -395,3 +395,45 @@ def test_a_stash_can_be_pickled_and_copied() -> None:
 
     assert stash.get("a.b") == 1
     assert pickle.loads(pickle.dumps(stash)).all() == {"a": {"b": 1}}
+
+
+def test_a_frozen_stash_cannot_be_changed() -> None:
+    frozen: Any = FrozenStash({"a": 1})
+
+    assert not hasattr(frozen, "set")
+    assert not hasattr(frozen, "delete")
+    with pytest.raises(AttributeError):
+        frozen.b = 1
+    with pytest.raises(AttributeError):
+        frozen._data = {}
+    with pytest.raises(AttributeError):
+        del frozen._data
+
+
+def test_frozen_stashes_are_equal_by_content() -> None:
+    assert FrozenStash({"a": [1]}) == FrozenStash({"a": [1]})
+    assert FrozenStash({"a": [1]}) == {"a": [1]}
+    assert FrozenStash({"a": [1]}) != FrozenStash({"a": [2]})
+    assert FrozenStash({"a": [1]}) != 1
+    assert hash(FrozenStash({"a": [1]})) == hash(FrozenStash({"a": [1]}))
+
+
+def test_empty_frozen_stashes_are_the_same_object() -> None:
+    assert FrozenStash() is FrozenStash({}) is FrozenStash(None) is EMPTY
+    assert len(EMPTY) == 0
+    assert EMPTY == {}
+
+
+def test_a_frozen_stash_has_a_length_and_gives_its_top_level_keys() -> None:
+    frozen = FrozenStash({"a": {"b": 1}, "c.d": 2})
+
+    assert len(frozen) == 2
+    assert list(frozen) == ["a", "c.d"]
+    assert dict(frozen.all()) == {"a": {"b": 1}, "c.d": 2}
+
+
+@pytest.mark.parametrize("frozen", [EMPTY, FrozenStash({"a": {"b": [1]}})])
+def test_a_frozen_stash_survives_copying_and_pickling(frozen: FrozenStash) -> None:
+    assert copy.copy(frozen) is frozen
+    assert copy.deepcopy(frozen) is frozen
+    assert pickle.loads(pickle.dumps(frozen)) == frozen

@@ -1,15 +1,64 @@
 """Value types shared by all packages: calls, their results and outcomes, and the records a turn keeps of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import field as dataclass_field  # `Err` has a field of that name
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from jiter import from_json
 
 from spindle.errors import InvalidToolCallRecordError
+from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple, is_mapping, untyped
 
-_ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count")
+if TYPE_CHECKING:
+    from spindle.media import Media
+
+
+NO_NAME: Final = "(no name)"
+"""The tool in the record of a call that came without a name."""
+
+
+@runtime_checkable
+class ArtifactShape(Protocol):
+    """The methods that a tool's `artifact_constructor` must have."""
+
+    async def head(self, n: int = 10) -> list[str]:
+        """Return the first lines."""
+        ...
+
+    async def tail(self, n: int = 10) -> list[str]:
+        """Return the last lines, in order."""
+        ...
+
+    async def grep(self, pattern: str, flags: str = "") -> Sequence[object]:
+        """Return the lines that match a regular expression."""
+        ...
+
+    async def cat(self, start: int | None = None, end: int | None = None) -> list[str]:
+        """Return a half-open range of lines."""
+        ...
+
+    async def byte_length(self) -> int:
+        """Return the size in bytes."""
+        ...
+
+    async def line_count(self) -> int:
+        """Return the number of lines."""
+        ...
+
+    async def estimate_tokens(self) -> int:
+        """Return about how many tokens the content has."""
+        ...
+
+
+@runtime_checkable
+class ArtifactLike(ArtifactShape, Protocol):
+    """The methods that every artifact has; an object with all of them is an artifact."""
+
+    async def as_text(self) -> str:
+        """Return the full content."""
+        ...
 
 
 def _now() -> datetime:
@@ -27,7 +76,7 @@ class ToolCallRecord:
     id: str
     """Usually the provider's id of the call."""
     tool: str
-    args: Any
+    args: JsonValue
     """A mapping, or the JSON text of an object; stored as a dict."""
     checksum: str
     is_complete: bool
@@ -45,6 +94,14 @@ class ToolCallRecord:
     completed_at: datetime = field(default_factory=_now)
     shown: str | None = None
     """The text the model saw, if that is only a part of the results."""
+    code: "ErrCode | None" = None
+    """The code of the error; `None` if the call succeeded."""
+    by: "ErrBy | None" = None
+    """Who wrote the error; `None` if the call succeeded. An error that the tool wrote is shown as untrusted content."""
+    raw_args: str | None = None
+    """The arguments as the model sent them, redacted, if they could not be read; `args` is then empty."""
+    media: "tuple[Media, ...]" = ()
+    """Media beside a text that is kept as an artifact; media alone, or beside a text that is shown, are `results`."""
 
     def __post_init__(self) -> None:
         wrong = [name for name in ("id", "tool", "checksum") if not _is_text(getattr(self, name))]
@@ -52,6 +109,9 @@ class ToolCallRecord:
         wrong += [name for name in flags if not isinstance(getattr(self, name), bool)]
         times = ("created_at", "updated_at", "completed_at")
         wrong += [name for name in times if not isinstance(getattr(self, name), datetime)]
+        wrong += [name for name in ("code", "by", "raw_args") if not _is_text_or_none(getattr(self, name))]
+        media = tuple(self.media) if is_list_or_tuple(untyped(self.media)) else (None,)
+        wrong += ["media"] if any(_kind(each) != "media" for each in media) else []
         args, results = _args(self.args), _results(self.results)
         wrong += [name for name, value in (("args", args), ("results", results)) if value is None]
         if wrong:
@@ -62,35 +122,64 @@ class ToolCallRecord:
                 field=wrong[0],
             )
         object.__setattr__(self, "args", args)
+        object.__setattr__(self, "media", media)
         object.__setattr__(self, "results", results)
+
+    @classmethod
+    def from_outcome(cls, outcome: "CallOutcome", *, id: str | None = None) -> "ToolCallRecord":
+        """Build the record of a call from its outcome; `id` replaces the call's own id."""
+        result = outcome.result
+        facts: dict[str, Any] = {
+            "id": id or outcome.tool_call_id or "call",
+            "tool": outcome.name or NO_NAME,
+            "args": outcome.args,
+            "checksum": outcome.checksum,
+            "is_complete": True,
+            "from_artifact_tool": outcome.from_artifact_tool,
+            "raw_args": outcome.raw_args,
+        }
+        if isinstance(result, Err):
+            facts |= {"is_error": True, "code": result.code, "by": result.by}
+            return cls(**facts, results=result.error, inline=True)
+        facts |= {"is_error": False, "trusted": result.trusted}
+        if result.artifact is not None:
+            return cls(**facts, results=result.artifact, shown=result.value, media=tuple(result.media))
+        if result.media:
+            results = result.media[0] if isinstance(result.media, SingleMedia) else result.media
+            return cls(**facts, results=results, shown=result.value)
+        return cls(**facts, results=result.value, inline=True)
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _args(value: object) -> dict[str, Any] | None:
+def _is_text_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _args(value: object) -> dict[object, object] | None:
     if isinstance(value, (str, bytes)):
         try:
-            value = cast("object", from_json(value.encode() if isinstance(value, str) else value))
+            value = untyped(from_json(value.encode() if isinstance(value, str) else value))
         except ValueError:
             return None
-    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else None
+    return dict(value) if is_mapping(value) else None
 
 
-def _results(value: object) -> Any:
-    if isinstance(value, (list, tuple)):
-        items = tuple(cast("list[object]", value))
+def _results(value: object) -> object:
+    if is_list_or_tuple(value):
+        items = tuple(value)
         kinds = {_kind(item) for item in items}
         return items if len(kinds) == 1 and None not in kinds else None
     return value if _kind(value) else None
 
 
 def _kind(value: object) -> str | None:
-    """Classify a result; media and artifacts are recognized by their methods, since outer rings cannot be imported."""
+    """Classify a result; media are recognized by their members, because loading their module takes long."""
     if isinstance(value, str):
         return "text"
-    if all(callable(getattr(value, name, None)) for name in _ARTIFACT_METHODS):
+    if isinstance(value, ArtifactLike) and not isinstance(value, type):
         return "artifact"
     return "media" if hasattr(value, "trust_tier") and callable(getattr(value, "stream", None)) else None
 
@@ -107,7 +196,9 @@ ErrCode: TypeAlias = Literal[
     "interrupted",
 ]
 
-RawArgs: TypeAlias = Mapping[str, Any] | str | bytes | None
+ErrBy: TypeAlias = Literal["spindle", "tool"]
+
+RawArgs: TypeAlias = Mapping[str, JsonValue] | str | bytes | None
 """A call's arguments as received: a mapping, or the provider's JSON text."""
 
 
@@ -121,23 +212,31 @@ class Call:
     args: RawArgs = None
 
 
+def build_media_markers(media: "Iterable[Media]") -> str:
+    """Return the text that stands for media in a result, one line for each."""
+    return "\n".join([f"[media id: {each.id} | {each.safe_filename}]" for each in media])
+
+
+class SingleMedia(tuple[Any, ...]):
+    """The media of a handler that returned one `Media` instead of a list; it is recorded as one."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Ok:
     """The result of a successful call."""
 
     value: str = ""
     """The text shown to the model."""
-    structured: Any = None
-    media: tuple[Any, ...] = ()
-    artifact: Any = None
+    structured: JsonValue = None
+    media: "tuple[Media, ...]" = ()
+    artifact: ArtifactLike | None = None
     """The full result, if `value` shows only a part of it."""
     cost_usd: float | None = None
     trusted: bool = False
-
-    @property
-    def ok(self) -> Literal[True]:
-        """Always true."""
-        return True
+    ok: ClassVar[Literal[True]] = True
+    """Always true; `result.ok is True` narrows `Ok | Err` to `Ok`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +248,41 @@ class Err:
     """Shown to the model; wording may change. Programs use `code`."""
     field: str | None = None
     retryable: bool = False
-    cause: Any = None
+    cause: object = None
+    """Usually the exception; not shown to the model."""
+    ok: ClassVar[Literal[False]] = False
+    """Always false; `result.ok is False` narrows `Ok | Err` to `Err`."""
+    by: ErrBy = dataclass_field(default="tool", kw_only=True, compare=False)
+    """Who wrote `error`; set by the executor, whatever a handler returns.
 
-    @property
-    def ok(self) -> Literal[False]:
-        """Always false."""
-        return False
+    A handler's own `Err`, exposed exception texts and the texts of checks are the tool's: untrusted for the model.
+    """
+    ticket: str | None = dataclass_field(default=None, kw_only=True, compare=False, repr=False)
+    """With `needs_approval`: the ticket with which `Executor.resume` answers for a person, if there is a journal."""
+    reason: str | None = dataclass_field(default=None, kw_only=True)
+    """With `denied` and the field `ticket`: why the ticket was refused."""
 
 
-@dataclass(frozen=True)
+class _LazyText:
+    """A text attribute that may be stored as a function, which is called when the text is first read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> str:
+        if instance is None:
+            raise AttributeError(self._name)  # a dataclass reads it as "no default"
+        values = vars(instance)
+        value: str | Callable[[], str] = values[self._name]
+        if not isinstance(value, str):
+            value = values[self._name] = value()
+        return value
+
+    def __set__(self, instance: object, value: str | Callable[[], str]) -> None:
+        vars(instance)[self._name] = value  # with `__set__`, Python asks `__get__` before the instance
+
+
+@dataclass(frozen=True, init=False)
 class CallOutcome:
     """The outcome of one call; each call has exactly one."""
 
@@ -165,14 +290,44 @@ class CallOutcome:
     name: str
     checksum: str
     """Equal for equal calls; computed on first access."""
+    if not TYPE_CHECKING:
+        checksum = _LazyText()  # type checkers would read it as a default
     result: Ok | Err
     duration_ms: float = 0.0
     attempts: int = 1
     """Number of times the handler was started; 0 if it never was."""
     from_artifact_tool: bool = field(default=False, repr=False)
     """Whether a forged artifact reader returned this; no further readers are forged for it."""
-    args: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+    args: Mapping[str, JsonValue] = field(default_factory=JsonObject, repr=False, compare=False)
     """The parsed arguments; empty if they could not be parsed."""
+    raw_args: str | None = field(default=None, repr=False, compare=False)
+    """The arguments as they were sent, redacted, if they could not be parsed."""
+
+    def __init__(  # noqa: PLR0917  as published
+        self,
+        tool_call_id: str,
+        name: str,
+        checksum: str | Callable[[], str],
+        result: Ok | Err,
+        duration_ms: float = 0.0,
+        attempts: int = 1,
+        from_artifact_tool: bool = False,  # noqa: FBT001, FBT002  as published
+        args: Mapping[str, JsonValue] | None = None,
+        raw_args: str | None = None,
+    ) -> None:
+        """`checksum` may be a function, which is called when the checksum is first read."""
+        # One update, because every call has an outcome: setting a frozen class's attributes one by one takes longer.
+        vars(self).update(
+            tool_call_id=tool_call_id,
+            name=name,
+            checksum=checksum,
+            result=result,
+            duration_ms=duration_ms,
+            attempts=attempts,
+            from_artifact_tool=from_artifact_tool,
+            args={} if args is None else args,
+            raw_args=raw_args,
+        )
 
     @property
     def ok(self) -> bool:
@@ -180,42 +335,8 @@ class CallOutcome:
         return self.result.ok
 
     def to_record(self) -> ToolCallRecord:
-        """Build the record that a turn keeps of this call."""
-        result = self.result
-        facts: dict[str, Any] = {
-            "id": self.tool_call_id or "call",
-            "tool": self.name,
-            "args": self.args,
-            "checksum": self.checksum,
-            "is_complete": True,
-            "from_artifact_tool": self.from_artifact_tool,
-        }
-        if isinstance(result, Err):
-            return ToolCallRecord(**facts, is_error=True, results=result.error, inline=True)
-        facts |= {"is_error": False, "trusted": result.trusted}
-        if result.artifact is not None:
-            return ToolCallRecord(**facts, results=result.artifact, shown=result.value)
-        if result.media:
-            return ToolCallRecord(**facts, results=result.media, shown=result.value)
-        return ToolCallRecord(**facts, results=result.value, inline=True)
+        """Build the record that a turn keeps of this call; `ToolCallRecord.from_outcome` does the same."""
+        return ToolCallRecord.from_outcome(self)
 
-    @classmethod
-    def with_lazy_checksum(cls, compute_checksum: Callable[[], str], **facts: Any) -> "CallOutcome":
-        """Build an outcome whose checksum is computed on first access."""
-        outcome = object.__new__(cls)
-        facts["_make_checksum"] = compute_checksum
-        vars(outcome).update(facts)
-        return outcome
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "checksum":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        vars(self)["checksum"] = made = vars(self).pop("_make_checksum")()
-        return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        self.checksum  # noqa: B018  computed now, because its closure does not pickle
-        return vars(self).copy()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+    def __getstate__(self) -> Mapping[str, object]:
+        return vars(self) | {"checksum": self.checksum}  # the function that computes it does not pickle

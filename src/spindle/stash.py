@@ -5,15 +5,16 @@ never hold a reference into the store. Start with `Stash`; `FrozenStash` is its 
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, Self, TypeAlias, TypeGuard, TypeVar, cast
 
-from typing_extensions import override
+from typing_extensions import TypeIs, override
 
 from spindle.errors import InvalidStashError
+from spindle.json_types import is_array, is_list_or_tuple, is_mapping
 
 Path: TypeAlias = str | Sequence[Hashable]
 """`"a.b"`, or a list or tuple of keys, `["a.b", "c"]`, where a key may contain a dot and an `int` is a list index."""
@@ -23,6 +24,7 @@ MAX_NESTING: Final = 200
 MAX_INDEX: Final = 9_999
 """Prevents `users.31415926` from padding a list until memory is full; numeric dict keys need a list path, as text."""
 
+_Tree: TypeAlias = dict[Hashable, object]
 _ABSENT: Final = object()
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _ATOMS: Final = frozenset({str, int, float, bool, bytes, complex, type(None)})
@@ -32,7 +34,7 @@ class _Readable:
     """The read methods of both stash classes."""
 
     __slots__ = ("_data",)
-    _data: dict[Hashable, Any]
+    _data: _Tree
 
     def get(self, path: Path, default: Any = None) -> Any:
         """Return a copy of the value at `path`, or `default` if there is none; `None` and `False` count as values.
@@ -52,7 +54,7 @@ class _Readable:
 
         Lists, `None` and objects are leaves; empty dicts have none. A path that cannot be written with dots is a tuple.
         """
-        return [_spelled(path) for path in _leaves(self._data, ())]
+        return [_spell_path(path) for path in _leaves(self._data, ())]
 
     def all(self) -> dict[Any, Any]:
         """Return a copy of the whole content."""
@@ -75,7 +77,7 @@ class Stash(_Readable):
     def __init__(self, initial: "Mapping[Any, Any] | Stash | FrozenStash | None" = None) -> None:
         self._data = _tree_of(initial)
 
-    def set(self, path: Path, value: Any) -> None:
+    def set(self, path: Path, value: object) -> None:
         """Store a copy of `value` at `path`, creating missing containers.
 
         A number in a dot path (an `int` in a list path) creates a list, padded with `None`. A scalar on the path is
@@ -94,10 +96,13 @@ class Stash(_Readable):
         holder = _find(self._data, segments[:-1])
         if _find(holder, segments[-1:]) is _ABSENT:
             return False
-        if isinstance(holder, tuple):
+        # `_find` only descends into dicts, lists and tuples.
+        if _is_dict(holder):
+            del holder[segments[-1]]
+        elif is_array(holder) and (place := _index(segments[-1])) is not None:
+            del holder[place]
+        else:
             _refuse(path, "cannot delete an item of a tuple; set a new tuple instead")
-        # `_find` only descends into dicts, lists and tuples, so this is a dict or a list.
-        del holder[segments[-1] if isinstance(holder, dict) else _index(segments[-1])]
         return True
 
     @staticmethod
@@ -119,7 +124,7 @@ class FrozenStash(_Readable):
         """Store a copy of `initial`; return the shared `EMPTY` if there is no content, which saves memory."""
         if cls is FrozenStash and (initial is None or (isinstance(initial, dict) and not initial)):
             return cast("Self", EMPTY)
-        return _holding(cls, _tree_of(initial))
+        return _build_frozen(cls, _tree_of(initial))
 
     @override
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -153,20 +158,20 @@ class FrozenStash(_Readable):
         return self
 
     @override
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[_Tree]]:
         return type(self), (self._data,)
 
 
 _Frozen = TypeVar("_Frozen", bound=FrozenStash)
 
 
-def _tree_of(initial: object) -> dict[Hashable, Any]:
+def _tree_of(initial: object) -> _Tree:
     if initial is None:
         return {}
     if isinstance(initial, _Readable):
         return initial.all()
-    if isinstance(initial, Mapping):
-        return _clone_in(dict(cast("Mapping[Hashable, Any]", initial)))
+    if is_mapping(initial):
+        return _clone_in(dict(initial))
     raise InvalidStashError(
         f"Expected a mapping for the stash, got {type(initial).__name__}. Pass a dict, or nothing for an empty stash.",
         field="initial",
@@ -176,8 +181,8 @@ def _tree_of(initial: object) -> dict[Hashable, Any]:
 def _segments(path: object) -> Sequence[Hashable]:
     if isinstance(path, str):
         parts: Sequence[Hashable] = path.split(".")
-    elif isinstance(path, list | tuple):
-        parts = cast("Sequence[Hashable]", path)
+    elif is_list_or_tuple(path):
+        parts = path
     else:
         raise InvalidStashError(
             f"Expected a stash path such as 'a.b', or a list of keys, got {type(path).__name__}.", field="path"
@@ -200,76 +205,77 @@ def _index(segment: Hashable) -> int | None:
     return segment if isinstance(segment, int) and not isinstance(segment, bool) and segment >= 0 else None
 
 
-def _find(node: Any, segments: Sequence[Hashable]) -> Any:
+def _is_dict(value: object) -> TypeIs[_Tree]:
+    return isinstance(value, dict)
+
+
+def _find(node: object, segments: Sequence[Hashable]) -> object:
     for segment in segments:
-        if isinstance(node, dict):
+        if _is_dict(node):
             # Membership first: reading must not add keys to a defaultdict.
-            node = cast("dict[Hashable, Any]", node)[segment] if segment in node else _ABSENT
-        elif isinstance(node, list | tuple):
-            items = cast("Sequence[Any]", node)
+            node = node[segment] if segment in node else _ABSENT  # noqa: SIM401  `get` skips a subclass's own lookup
+        elif is_list_or_tuple(node):
             place = _index(segment)
-            node = items[place] if place is not None and place < len(items) else _ABSENT
+            node = node[place] if place is not None and place < len(node) else _ABSENT
         else:
             return _ABSENT
     return node
 
 
-def _put(node: Any, segments: Sequence[Hashable], value: Any, path: Path) -> None:
+def _put(node: object, segments: Sequence[Hashable], value: object, path: Path) -> None:
     """Walk the existing containers, then attach the missing ones in one step, so that an error changes nothing."""
     for depth, segment in enumerate(segments, start=1):
         below = _find(node, (segment,))
         rest = segments[depth:]
         if not rest or below is _ABSENT or type(below) in _ATOMS:
             return _assign(node, segment, _grown(rest, value, path), path)
-        if not isinstance(below, dict | list | tuple):
+        if not (_is_dict(below) or is_list_or_tuple(below)):
             _refuse(path, f"the {type(below).__name__} at {segment!r} has no keys; delete it first, or replace it")
-        node = cast("Any", below)
+        node = below
     return None
 
 
-def _grown(rest: Sequence[Hashable], value: Any, path: Path) -> Any:
+def _grown(rest: Sequence[Hashable], value: object, path: Path) -> object:
     """Build the containers for the segments that do not exist yet."""
     for segment in reversed(rest):
         # A str in a list path is always a key; a dot path has no other way to write an index.
         numeric = _index(segment) is not None and (isinstance(path, str) or not isinstance(segment, str))
-        holder: Any = [] if numeric else {}
+        holder: list[object] | _Tree = [] if numeric else {}
         _assign(holder, segment, value, path)
         value = holder
     return value
 
 
-def _assign(holder: Any, segment: Hashable, value: Any, path: Path) -> None:
-    if isinstance(holder, dict):
+def _assign(holder: object, segment: Hashable, value: object, path: Path) -> None:
+    if _is_dict(holder):
         holder[segment] = value
         return
-    if not isinstance(holder, list):
+    if not is_array(holder):
         _refuse(path, "a tuple cannot be changed; set a new tuple instead")
-    items = cast("list[Any]", holder)
     place = _index(segment)
     if place is None:
         _refuse(path, f"expected a list index (0 or greater), got {segment!r}")
-    if place > max(MAX_INDEX, len(items)):
+    if place > max(MAX_INDEX, len(holder)):
         _refuse(path, f"index {place} would pad the list too far; for a dict key, use a list path with text")
-    items.extend([None] * (place + 1 - len(items)))
-    items[place] = value
+    holder.extend([None] * (place + 1 - len(holder)))
+    holder[place] = value
 
 
 def _refuse(path: Path, why: str) -> NoReturn:
     raise InvalidStashError(f"Stash path {path!r}: {why}.", field="path")
 
 
-def _leaves(node: Mapping[Hashable, Any], above: tuple[Hashable, ...]) -> Iterator[tuple[Hashable, ...]]:
+def _leaves(node: _Tree, above: tuple[Hashable, ...]) -> Iterator[tuple[Hashable, ...]]:
     for key, value in node.items():
-        if type(value) is dict:
-            yield from _leaves(cast("dict[Hashable, Any]", value), (*above, key))
+        if _is_dict(value) and type(value) is dict:
+            yield from _leaves(value, (*above, key))
         else:
             yield (*above, key)
 
 
-def _spelled(path: tuple[Hashable, ...]) -> str | tuple[Hashable, ...]:
-    if all(isinstance(key, str) and "." not in key for key in path):
-        return ".".join(cast("tuple[str, ...]", path))
-    return path
+def _spell_path(path: tuple[Hashable, ...]) -> str | tuple[Hashable, ...]:
+    words = [key for key in path if isinstance(key, str) and "." not in key]
+    return ".".join(words) if len(words) == len(path) else path
 
 
 def _clone_in(value: Any) -> Any:
@@ -280,7 +286,7 @@ def _clone_in(value: Any) -> Any:
 
 def _check_tree(value: Any, above: list[int]) -> None:
     if type(value) in (dict, MappingProxyType):
-        below: Any = value.values()
+        below: Iterable[object] = value.values()
     elif type(value) in (list, tuple):
         below = value
     else:
@@ -298,7 +304,8 @@ def _check_tree(value: Any, above: list[int]) -> None:
 
 
 def _clone(value: Any) -> Any:
-    kind = cast("type[Any]", type(value))
+    thing: object = value  # otherwise `kind` is untyped
+    kind = type(thing)
     if kind in _ATOMS:
         return value
     if kind is dict or kind is MappingProxyType:
@@ -313,11 +320,11 @@ def _clone(value: Any) -> Any:
     return value
 
 
-def _holding(kind: type[_Frozen], data: dict[Hashable, Any]) -> _Frozen:
+def _build_frozen(kind: type[_Frozen], data: _Tree) -> _Frozen:
     made = object.__new__(kind)
     object.__setattr__(made, "_data", data)
     return made
 
 
-EMPTY: Final[FrozenStash] = _holding(FrozenStash, {})
+EMPTY: Final[FrozenStash] = _build_frozen(FrozenStash, {})
 """The shared stash without content."""

@@ -145,7 +145,7 @@ def test_describing_media_never_touches_its_content() -> None:
     assert copy.copy(media) is media
 
 
-def test_what_was_given_is_kept_and_what_is_safe_is_offered() -> None:
+def test_given_names_are_kept_and_safe_ones_are_offered() -> None:
     media = Media.user_attachment(b"", kind="image", mime_type="nonsense\n<x>", filename="../\u202egnp.exe")
 
     assert (media.mime_type, media.safe_mime_type) == ("nonsense\n<x>", "application/octet-stream")
@@ -278,7 +278,7 @@ async def test_a_file_is_read_when_asked_and_gives_its_name(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("where", ["memory", "files"])
-async def test_what_lies_in_the_spool_can_be_media_and_is_read_in_pieces(where: str, tmp_path: Path) -> None:
+async def test_spooled_content_can_be_media_and_is_read_in_chunks(where: str, tmp_path: Path) -> None:
     spool = Spool.memory() if where == "memory" else Spool.files(tmp_path / "spool")
     data = bytes(range(256)) * 1000
     media = Media.from_reader(await spool.write("sound", data), **LABELS)
@@ -323,7 +323,7 @@ async def test_sniffing_reads_only_the_beginning(samples: dict[str, bytes]) -> N
 
 
 @pytest.mark.parametrize("size", [1, 7, 8192])
-async def test_a_type_is_told_from_pieces_of_any_size(size: int, samples: dict[str, bytes]) -> None:
+async def test_a_type_is_recognised_from_chunks_of_any_size(size: int, samples: dict[str, bytes]) -> None:
     for mime_type, data in samples.items():
         assert await Media.from_reader(Dribble(data, size), **LABELS).sniff() == mime_type
 

@@ -23,7 +23,7 @@ PARTS = [b"ab", b"", b"cde"]
 
 
 class Source:
-    """A media reader whose methods give what they were told."""
+    """A media reader whose methods return the given values."""
 
     def __init__(self, stream: Callable[[], Any], length: Any = None) -> None:
         self.stream = stream
@@ -78,7 +78,7 @@ async def test_a_reader_may_give_its_bytes_in_any_usual_way(stream: Callable[[],
 
 
 @pytest.mark.parametrize("stream", [lambda: 5, lambda: None, lambda: [b"a", "b"], lambda: [None], lambda: [1]])
-async def test_what_is_no_bytes_is_refused(stream: Callable[[], Any]) -> None:
+async def test_a_value_that_is_not_bytes_is_refused(stream: Callable[[], Any]) -> None:
     with pytest.raises(MediaUnreadableError) as caught:
         await drained(Source(stream))
 
@@ -187,7 +187,7 @@ async def test_a_length_may_be_unknown_and_may_be_awaited(length: int | None) ->
 
 
 @pytest.mark.parametrize("length", [-1, True, "7", 1.5])
-async def test_what_is_no_length_is_refused(length: Any) -> None:
+async def test_a_value_that_is_not_a_length_is_refused(length: Any) -> None:
     with pytest.raises(MediaUnreadableError):
         await get_length(Source(sync_parts, length), "it")
 

@@ -4,6 +4,7 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
+    from spindle.media.backends.files import FileReader as FileReader
     from spindle.media.labels import DerivedText as DerivedText
     from spindle.media.labels import Kind as Kind
     from spindle.media.labels import ModalityHazard as ModalityHazard

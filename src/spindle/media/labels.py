@@ -1,14 +1,13 @@
-"""Labels of media and their validation, safe file names and MIME types, and ids."""
+"""Labels of media, their validation, and safe file names and MIME types."""
 
 import re
-import secrets
-import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from spindle.errors import InvalidMediaError
+from spindle.json_types import is_mapping
 from spindle.media.readers import is_media_reader
 
 MAX_FILENAME_CHARS: Final = 256
@@ -43,15 +42,6 @@ def safe_mime_type(mime_type: str) -> str:
     """Return the bare `type/subtype` in lower case, or `application/octet-stream` if it is invalid."""
     bare = mime_type.partition(";")[0].strip(" \t").lower()
     return bare if _MIME_TYPE.fullmatch(bare) else UNKNOWN_MIME_TYPE
-
-
-def new_id() -> str:
-    """Return a version 7 UUID; they sort by creation time."""
-    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
-    fraction = rest * 4096 // 1_000_000  # the 12 bits after the version hold sub-millisecond time
-    number = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | secrets.randbits(62)
-    digits = f"{number:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def _filter_character(character: str) -> str:
@@ -112,7 +102,7 @@ StashEntry: TypeAlias = DerivedText | Mapping[str, Any]
 """A `DerivedText`, or a mapping `{"value": …, "trust_tier": …}`."""
 
 
-def validate(given: Mapping[str, Any]) -> None:
+def validate(given: Mapping[str, object]) -> None:
     """Validate the description of media.
 
     Raises:
@@ -140,7 +130,7 @@ def _cap_entry_trust(entry: StashEntry, tier: TrustTier) -> DerivedText:
     return DerivedText(made.value, lower, made.derived_from_media)
 
 
-def _problem(name: str, value: Any, given: Mapping[str, Any]) -> str | None:
+def _problem(name: str, value: object, given: Mapping[str, object]) -> str | None:
     if name in _CHOICES:
         return None if value in _CHOICES[name] else f"is {value!r}, must be one of {', '.join(_CHOICES[name])}"
     if name == "reader":
@@ -163,9 +153,9 @@ def _find_kind_conflict(mime_type: str, kind: object) -> str | None:
 
 
 def _entry_problems(stash: object) -> Iterator[tuple[str, str]]:
-    if not isinstance(stash, Mapping):
+    if not is_mapping(stash):
         return
-    for name, entry in cast("Mapping[object, object]", stash).items():
+    for name, entry in stash.items():
         problem = _entry_problem(entry) if isinstance(name, str) and name else "must have a non-empty str as its name"
         if problem is not None:
             yield f"stash.{name}", problem
@@ -173,9 +163,9 @@ def _entry_problems(stash: object) -> Iterator[tuple[str, str]]:
 
 def _entry_problem(entry: object) -> str | None:
     if isinstance(entry, DerivedText):
-        facts: Mapping[str, Any] = {"value": entry.value, "trust_tier": entry.trust_tier}
-    elif isinstance(entry, Mapping):
-        facts = cast("Mapping[str, Any]", entry)
+        facts: Mapping[object, object] = {"value": entry.value, "trust_tier": entry.trust_tier}
+    elif is_mapping(entry):
+        facts = entry
     else:
         return f"is {type(entry).__name__}, must have a value and a trust_tier"
     unknown = set(facts) - {"value", "trust_tier", "derived_from_media"}

@@ -11,6 +11,7 @@ from typing import Any, Final, NotRequired, Self, TypedDict, TypeGuard, Unpack
 
 from typing_extensions import override
 
+from spindle import media
 from spindle.errors import InvalidMediaError
 from spindle.media.labels import (
     DerivedText,
@@ -19,13 +20,13 @@ from spindle.media.labels import (
     StashEntry,
     TrustTier,
     cap_trust,
-    new_id,
     safe_filename,
     safe_mime_type,
     validate,
 )
-from spindle.media.mime import HEAD_BYTES, MimeCheck, check, sniff
-from spindle.media.readers import MediaReader, MediaStream, get_length, to_bytes, to_reader
+from spindle.media.mime import HEAD_BYTES, MimeCheck, check, is_text_type, sniff
+from spindle.media.readers import MediaBytesReader, MediaReader, MediaStream, get_length, to_bytes, to_reader
+from spindle.text import new_id
 
 
 class _Required:
@@ -139,10 +140,8 @@ class Media:
     @classmethod
     def from_file(cls, path: str | PathLike[str], **labels: Unpack[FileLabels]) -> Self:
         """Create media from a regular file, which is opened on each read."""
-        from spindle.media.backends.files import FileReader  # noqa: PLC0415 -- a factory names its backend
-
         labels.setdefault("filename", PurePath(path).name)
-        return cls(reader=FileReader(path), **labels)
+        return cls(reader=media.FileReader(path), **labels)
 
     @classmethod
     def from_reader(cls, reader: object, **labels: Unpack[Labels]) -> Self:
@@ -178,6 +177,18 @@ class Media:
         """Return a copy with the same id and more derived text; entries with the same name are replaced."""
         described = self._to_arguments()
         described["stash"] = {**self.stash, **entries}
+        return type(self)(**described)
+
+    def get_text_bytes(self) -> bytes | None:
+        """Return the bytes if they are in memory and of a type that is text, else `None`."""
+        reader = self.reader
+        if isinstance(reader, MediaBytesReader) and is_text_type(self.mime_type.lower()):
+            return reader.data
+        return None
+
+    def with_bytes(self, data: bytes) -> Self:
+        """Return a copy with other bytes."""
+        described: dict[str, Any] = {**self._to_arguments(), "reader": MediaBytesReader(data)}
         return type(self)(**described)
 
     @staticmethod
@@ -273,7 +284,7 @@ class Media:
         return self
 
     @override
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return _rebuild, (type(self), self._to_arguments())
 
 

@@ -4,7 +4,7 @@ import codecs
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, Protocol
 
 import jiter
 
@@ -101,8 +101,8 @@ def _is_compatible(declared: str, sniffed: str | None) -> bool:
     if declared in (sniffed, UNKNOWN_MIME_TYPE):
         return True
     if sniffed is None:
-        return not _is_text(declared) and not _is_alias(declared, _SIGNED_TYPES)
-    if _is_text(sniffed):
+        return not is_text_type(declared) and not _is_alias(declared, _SIGNED_TYPES)
+    if is_text_type(sniffed):
         return _is_text_compatible(declared, sniffed)
     if sniffed in _ZIP:
         # The start of an archive does not always show its format.
@@ -117,14 +117,15 @@ def _is_text_compatible(declared: str, sniffed: str) -> bool:
         case "image/svg+xml" | "application/xml" | "application/xhtml+xml":
             return bool(_XML_WORDS.search(declared)) and declared != "image/svg+xml"
         case "text/plain":
-            return _is_text(declared) and declared != "image/svg+xml"
+            return is_text_type(declared) and declared != "image/svg+xml"
         case "application/json":
-            return _is_text(declared) and not _XML_WORDS.search(declared)
+            return is_text_type(declared) and not _XML_WORDS.search(declared)
         case _:
             return declared == "application/xhtml+xml"
 
 
-def _is_text(mime_type: str) -> bool:
+def is_text_type(mime_type: str) -> bool:
+    """Return whether a MIME type, in lower case, is one of texts."""
     return mime_type.startswith("text/") or bool(_TEXT_WORDS.search(mime_type))
 
 
@@ -218,10 +219,20 @@ def _is_json(text: str, *, is_whole: bool) -> bool:
     return True
 
 
-def _sniff_signature(head: bytes) -> str | None:
+class _TypeSniffer(Protocol):
+    """The part of the untyped module `filetype` that is used here."""
+
+    def guess_mime(self, obj: bytes) -> str | None: ...
+
+
+def _load_sniffer() -> _TypeSniffer:
     with needs_extra("media", purpose="detecting the type of media"):
         import filetype  # noqa: PLC0415 -- an extra
-    found = cast("str | None", cast("Any", filetype).guess_mime(head))
+    return filetype
+
+
+def _sniff_signature(head: bytes) -> str | None:
+    found = _load_sniffer().guess_mime(head)
     if found is None and b"%PDF-" in head[:1024]:
         return "application/pdf"  # other bytes may precede the PDF header
     return None if found == UNKNOWN_MIME_TYPE else found

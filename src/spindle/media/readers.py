@@ -1,20 +1,33 @@
 """Readers and streams of media bytes, from memory and spools; `backends/files.py` reads the disk."""
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from inspect import isawaitable
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, cast
+from typing import Any, Final, Protocol, Self, TypeGuard
 
 import anyio.lowlevel
 import anyio.to_thread
 
 from spindle.errors import MediaUnreadableError
+from spindle.json_types import is_buffer, untyped
 
 CHUNK_BYTES: Final = 64 * 1024
 _END: Final = object()
 
 Chunks = AsyncIterator[bytes] | Iterable[bytes] | bytes
 """What a reader's `stream` may return."""
+
+
+class SpooledBytes(Protocol):
+    """The part of a spool's reader that `MediaSpoolReader` needs; `chunks(size)` is used if there is one."""
+
+    def read_all(self) -> bytes | Awaitable[bytes]:
+        """Return all bytes."""
+        ...
+
+    def byte_length(self) -> int | Awaitable[int]:
+        """Return the number of bytes."""
+        ...
 
 
 class MediaReader(Protocol):
@@ -29,7 +42,7 @@ class MediaReader(Protocol):
         ...
 
 
-def is_media_reader(value: object) -> bool:
+def is_media_reader(value: object) -> TypeGuard[MediaReader]:
     """Return whether `value` has the methods of a `MediaReader`."""
     return not isinstance(value, type) and _has(value, "stream") and _has(value, "byte_length")
 
@@ -38,7 +51,7 @@ def to_bytes(value: object) -> bytes | None:
     """Convert a bytes-like value to bytes; return `None` for anything else."""
     if isinstance(value, bytes):
         return value
-    return bytes(cast("bytearray", value)) if isinstance(value, bytearray | memoryview) else None
+    return bytes(value) if is_buffer(value) else None
 
 
 def to_reader(source: object) -> Any:
@@ -46,7 +59,7 @@ def to_reader(source: object) -> Any:
     data = to_bytes(source)
     if data is not None:
         return MediaBytesReader(data)
-    if not is_media_reader(source) and _has(source, "read_all") and _has(source, "byte_length"):
+    if not is_media_reader(source) and _is_spooled(source):
         return MediaSpoolReader(source)
     return source
 
@@ -54,18 +67,18 @@ def to_reader(source: object) -> Any:
 class MediaBytesReader:
     """Bytes in memory."""
 
-    __slots__ = ("_data",)
+    __slots__ = ("data",)
 
     def __init__(self, data: bytes) -> None:
-        self._data = data
+        self.data = data
 
     def stream(self) -> AsyncIterator[bytes]:
         """Return the bytes in chunks."""
-        return _Slices(self._data)
+        return _Slices(self.data)
 
     def byte_length(self) -> int:
         """Return the number of bytes."""
-        return len(self._data)
+        return len(self.data)
 
 
 class MediaSpoolReader:
@@ -73,12 +86,13 @@ class MediaSpoolReader:
 
     __slots__ = ("_reader",)
 
-    def __init__(self, reader: Any) -> None:
+    def __init__(self, reader: SpooledBytes) -> None:
         self._reader = reader
 
     def stream(self) -> Chunks | Awaitable[Chunks]:
         """Read the spooled bytes from the start."""
-        return self._reader.chunks(CHUNK_BYTES) if _has(self._reader, "chunks") else self._reader.read_all()
+        chunks: Callable[[int], Chunks] | None = getattr(self._reader, "chunks", None)
+        return self._reader.read_all() if chunks is None else chunks(CHUNK_BYTES)
 
     def byte_length(self) -> int | Awaitable[int]:
         """Return the number of bytes."""
@@ -96,7 +110,7 @@ class MediaStream:
 
     def __init__(self, reader: MediaReader, name: str) -> None:
         self._reader: MediaReader | None = reader
-        self._chunks: AsyncIterator[bytes] | None = None
+        self._chunks: AsyncIterator[object] | None = None
         self._name = name
 
     def __aiter__(self) -> Self:
@@ -130,7 +144,7 @@ class MediaStream:
     ) -> None:
         await self.aclose()
 
-    async def _open(self, reader: MediaReader) -> AsyncIterator[bytes]:
+    async def _open(self, reader: MediaReader) -> AsyncIterator[object]:
         opened: Any = reader.stream()
         if isawaitable(opened):
             opened = await opened
@@ -164,7 +178,7 @@ async def get_length(reader: MediaReader, name: str) -> int | None:
     Raises:
         MediaUnreadableError: `byte_length()` returned something else.
     """
-    length: Any = reader.byte_length()
+    length = untyped(reader.byte_length())
     if isawaitable(length):
         length = await length
     if length is None or (isinstance(length, int) and not isinstance(length, bool) and length >= 0):
@@ -199,13 +213,13 @@ class _ThreadedIterator:
 
     __slots__ = ("_chunks",)
 
-    def __init__(self, chunks: Iterator[Any]) -> None:
+    def __init__(self, chunks: Iterator[object]) -> None:
         self._chunks = chunks
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> object:
         chunk = await anyio.to_thread.run_sync(next, self._chunks, _END)
         if chunk is _END:
             raise StopAsyncIteration
@@ -215,6 +229,10 @@ class _ThreadedIterator:
         close = getattr(self._chunks, "close", None)
         if close is not None:
             await anyio.to_thread.run_sync(close)
+
+
+def _is_spooled(value: object) -> TypeGuard[SpooledBytes]:
+    return _has(value, "read_all") and _has(value, "byte_length")
 
 
 def _has(value: object, method: str) -> bool:

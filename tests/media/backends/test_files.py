@@ -115,7 +115,7 @@ async def test_only_regular_files_are_read(kind: str, tmp_path: Path) -> None:
         await reader.byte_length()
 
 
-async def test_a_socket_is_no_media(tmp_path: Path) -> None:
+async def test_a_socket_is_not_media(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "s"))
 

@@ -8,6 +8,7 @@ from typing import Self
 
 import anyio.to_thread
 
+from spindle.addresses import parse_local_path
 from spindle.errors import MediaUnreadableError
 from spindle.media.readers import CHUNK_BYTES
 
@@ -18,7 +19,7 @@ class FileReader:
     __slots__ = ("path",)
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).absolute()
+        self.path = parse_local_path(path)
 
     def stream(self) -> "FileChunks":
         """Open the file again and return it in chunks of 64 KiB."""
