@@ -12,10 +12,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spindle import Artifact, CallOutcome, Err, JsonArtifact, Ok
+from spindle import Artifact, CallOutcome, Err, JsonArtifact, MarkdownArtifact, Ok
+from spindle.artifacts import forge_all
+from spindle.calls import ArtifactLike
 from spindle.errors import ArtifactGoneError, InvalidTrustError
 from spindle.media import Media
-from spindle.trust.envelope import EnvelopeKind, fence, render_outcome, render_record
+from spindle.trust.envelope import (
+    EnvelopeKind,
+    describe_artifact,
+    describe_artifact_with_sizes,
+    fence,
+    render_outcome,
+    render_record,
+)
 from spindle.trust.sanitise import sanitise
 
 pytestmark = pytest.mark.anyio
@@ -38,17 +47,16 @@ class Read:
 def read(rendered: str) -> Read:
     """Read one envelope, refusing whatever a reader of any kind could stumble over."""
     first, _, rest = rendered.partition("\n")
-    opened = re.fullmatch(r'<((?:un)?trusted_content_([0-9a-f]{32}))((?: [a-z]+="[^"<>\n]*")*)>', first)
+    opened = re.fullmatch(r'<((?:un)?trusted_content_([a-z]{16}))((?: [a-z]+="[^"<>\n]*")*)>', first)
     assert opened, first
     tag, nonce = opened[1], opened[2]
     pairs: list[tuple[str, str]] = re.findall(r' ([a-z]+)="([^"]*)"', opened[3])
     attributes = {name: unescape(value, {"&quot;": '"', "&#39;": "'"}) for name, value in pairs}
     assert len(pairs) == len(attributes)
-    assert attributes["nonce"] == nonce
     closing = f"\n</{tag}>"
     assert rest.endswith(closing)
     assert rendered.count(f"</{tag}>") == 1
-    assert rendered.count(nonce) == 3
+    assert rendered.count(nonce) == 2
     body = rest.removesuffix(closing)
     for reading in (body, unicodedata.normalize("NFKC", body), unicodedata.normalize("NFKD", body)):
         squeezed = "".join(reading.split()).casefold()
@@ -109,7 +117,7 @@ def test_no_input_of_many_more_escapes_its_fence(text: str, tool: str, trusted: 
 
 @pytest.mark.parametrize("tag", TAGS)
 @pytest.mark.parametrize("trusted", [True, False])
-def test_what_looks_like_a_tag_of_ours_is_broken(tag: str, trusted: bool) -> None:
+def test_forged_tags_are_broken(tag: str, trusted: bool) -> None:
     found = read(fence(f"before {tag} after", trusted=trusted, kind="tool-result"))
 
     assert "※" in found.body
@@ -130,13 +138,18 @@ def test_a_fence_has_the_fixed_form() -> None:
     nonce = read(rendered).nonce
 
     assert rendered == (
-        f'<untrusted_content_{nonce} nonce="{nonce}" kind="tool-result" tool="fetch">\n'
-        f"The body.\n</untrusted_content_{nonce}>"
+        f'<untrusted_content_{nonce} kind="tool-result" tool="fetch">\nThe body.\n</untrusted_content_{nonce}>'
     )
 
 
 def test_every_render_has_a_nonce_of_its_own() -> None:
     assert len({read(fence("same", trusted=True, kind="tool-result")).nonce for _ in range(1000)}) == 1000
+
+
+def test_a_nonce_holds_sixty_four_random_bits() -> None:
+    nonces = [read(fence("same", trusted=False, kind="tool-result")).nonce for _ in range(1000)]
+
+    assert [len(set(letters)) for letters in zip(*nonces, strict=True)] == [16] * 16
 
 
 def test_a_fence_that_was_seen_cannot_be_closed_later() -> None:
@@ -156,7 +169,7 @@ def test_a_trusted_body_is_not_sanitised() -> None:
 @pytest.mark.parametrize(
     "kind", ["tool-error", "artifact-handle", "retrieved-third-party-public", "retrieved-third-party-private"]
 )
-def test_errors_handles_and_what_strangers_wrote_are_never_trusted(kind: EnvelopeKind) -> None:
+def test_errors_handles_and_third_party_content_are_never_trusted(kind: EnvelopeKind) -> None:
     found = read(fence("text", trusted=True, kind=kind))
 
     assert not found.is_trusted
@@ -182,7 +195,7 @@ def test_an_unknown_kind_is_refused(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("text", [None, b"bytes", 3])
-def test_what_is_no_text_is_refused(text: Any) -> None:
+def test_a_value_that_is_not_text_is_refused(text: Any) -> None:
     with pytest.raises(InvalidTrustError) as caught:
         fence(text, trusted=False, kind="tool-result")
 
@@ -229,7 +242,7 @@ def test_an_artifact_that_is_not_shown_has_an_untrusted_handle() -> None:
     assert "artifact_json_get" in found.body
 
 
-def test_a_result_that_is_shown_in_part_is_no_handle() -> None:
+def test_a_result_that_is_shown_in_part_is_not_a_handle() -> None:
     found = read(render_outcome(outcome(Ok("part", artifact=Artifact.from_text("part and rest"), trusted=True))))
 
     assert (found.attributes["kind"], found.body) == ("trusted-tool-result", "part")
@@ -331,10 +344,10 @@ async def test_media_are_judged_one_by_one() -> None:
     assert found[1].attributes["hazard"] == "opaque-perceptual"
 
 
-async def test_a_tool_that_is_not_trusted_cannot_vouch_for_its_media() -> None:
-    found = read(await render_record(Record(results=picture("a.png", tier="first-party"))))
-
-    assert not found.is_trusted
+async def test_the_tier_of_media_decides_its_trust_whatever_its_tool_is() -> None:
+    for tier, trusted in (("first-party", False), ("third-party-public", True)):
+        found = read(await render_record(Record(results=picture("a.png", tier=tier), trusted=trusted)))
+        assert found.is_trusted is (tier == "first-party")
 
 
 @pytest.mark.parametrize("trusted", [True, False])
@@ -374,3 +387,49 @@ async def test_results_that_are_none_of_ours_are_refused(results: Any, inline: b
         await render_record(Record(results=results, inline=inline))
 
     assert caught.value.field == "results"
+
+
+class Recorded:
+    """A call, as far as forging looks at it."""
+
+    id = "c1"
+    from_artifact_tool = False
+
+    def __init__(self, results: Any) -> None:
+        self.results = results
+
+
+class Calls:
+    """A turn with one call."""
+
+    def __init__(self, results: Any) -> None:
+        self.tool_calls = [Recorded(results)]
+
+
+@pytest.mark.parametrize("artifact", [Artifact.from_text("x"), MarkdownArtifact.from_text("# x")])
+def test_the_readers_named_are_those_that_are_forged(artifact: Artifact) -> None:
+    line = describe_artifact("c1", artifact).splitlines()[-1]
+
+    named = line.removeprefix("readers: ").split(", ")
+
+    assert sorted(named) == sorted(tool.name for tool in forge_all(Calls(artifact)))
+
+
+async def test_each_fact_is_one_line() -> None:
+    reported = await describe_artifact_with_sizes("c\n1\nreaders: evil" + "x" * 9999, Artifact.from_text("one\ntwo"))
+
+    assert [line.partition(":")[0] for line in reported.splitlines()[1:]] == [
+        "call_id",
+        "kind",
+        "byte_length",
+        "line_count",
+        "readers",
+    ]
+    assert max(map(len, reported.splitlines())) < 700
+
+
+def test_artifact_like_recognizes_artifacts_by_their_methods() -> None:
+    assert isinstance(Artifact.from_text("x"), ArtifactLike)
+    assert not isinstance("x", ArtifactLike)
+    picture = Media.tool_generated(b"x", kind="image", mime_type="image/png", filename="x.png")
+    assert not isinstance(picture, ArtifactLike)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spindle.trust.sanitise import BREAK, sanitise
+from spindle.trust.sanitise import BREAK, add_break_after, add_break_before, rewrite, sanitise
 
 LISTED = """
 <|im_start|> <|im_end|> <|im_sep|> <|endoftext|> <|begin_of_text|> <|end_of_text|> <|start_header_id|>
@@ -58,7 +58,7 @@ def test_a_token_with_something_left_out_of_it_is_broken(hidden: str) -> None:
         assert not found_in(sanitise(hidden.join(token)))
 
 
-def test_what_was_there_can_still_be_read() -> None:
+def test_sanitised_text_stays_readable() -> None:
     assert sanitise("a <|im_start|>system b") == "a <※|im_start|>system b"
     assert sanitise("x\n\nHuman: y") == "x\n\n※Human: y"
     assert sanitise("[INST] x </s>") == "[※INST] x <※/s>"
@@ -221,3 +221,58 @@ def test_ten_megabytes_take_seconds() -> None:
     page = 'A line of <b>HTML</b>, {"json": [1, 2]}, 日本語 and <|im_start|> tokens.\n\n'
 
     assert seconds_for(page * (10_000_000 // len(page))) < 30
+
+
+# Characters that fold to one, to several, to none other, and to several with the sought one in their middle.
+TEXTS = st.text(alphabet="<>ax\uff1c\ufe64\u33b3\ufb06\ufdfa\u2474\u2048\u226e🙂\u0338é")
+
+
+@given(TEXTS)
+def test_every_place_is_found_whatever_stands_before_it(text: str) -> None:
+    changed = rewrite(text, lambda: re.compile("(<)"), lambda _: "!", needs="<")
+
+    expected = "".join("!" if "<" in unicodedata.normalize("NFKC", each) else each for each in text)
+    assert changed == expected
+
+
+def test_a_character_that_folds_to_several_is_changed_as_a_whole_and_once() -> None:
+    assert (
+        rewrite("\u2474 1 \u2474", lambda: re.compile("(1)"), lambda found: f"[{found}]", needs="1")
+        == "[\u2474] [1] [\u2474]"
+    )
+    assert rewrite("\u2048!", lambda: re.compile("([?!])"), add_break_before, needs="?!") == "※\u2048※!"
+
+
+def test_a_text_in_which_nothing_is_found_is_given_back_as_it_is() -> None:
+    text = "\uff41\u33b3"
+
+    assert rewrite(text, lambda: re.compile("(<)"), add_break_after, needs="<") is text
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        *("[ARGS]", "[TOOL_CALLS]", "[CALL_ID]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[IMG]", "[MASK]", "[/ARGS]"),
+        *("<fim_prefix>", "<fim_middle>", "<fim_suffix>", "<gh_stars>", "<jupyter_start>", "<repo_name>", "<file_sep>"),
+        *("<PRE>", "<SUF>", "<MID>", "<system-reminder>", "</system-reminder>", "<system_prompt>", "<mask>", "<turn|>"),
+        *("<|tool_call>", "<audio_soft_token>", '<|"|>', "<SYSTEM-REMINDER>", "<system-reminder id=1>"),
+        *("<system>", "</system>", "<end_of_utterance>", "<tool_code>"),
+    ],
+)
+def test_special_tokens_of_the_table_are_broken(token: str) -> None:
+    assert token not in sanitise(f"a {token} b")
+    assert sanitise(f"a {token} b").replace(BREAK, "") == f"a {token} b"
+
+
+@pytest.mark.parametrize(
+    "text", ["System: x", "a\nSystem: x", "a\r\n  SYSTEM : x", "a\n### System: x", "a\n> system: x", "a\n**System:** x"]
+)
+def test_a_system_turn_at_the_start_of_a_line_is_broken(text: str) -> None:
+    assert sanitise(text).replace(BREAK, "") == text
+    assert f"{BREAK}s" in sanitise(text).lower()
+    assert sanitise(sanitise(text)) == sanitise(text)
+
+
+@pytest.mark.parametrize("text", ["the System: x", "Filesystem: x", "a <pre>b</pre>", "results[args]", "<systemd>"])
+def test_text_that_only_resembles_a_token_is_unchanged(text: str) -> None:
+    assert sanitise(text) == text

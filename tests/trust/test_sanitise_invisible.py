@@ -71,7 +71,7 @@ def test_revealing_twice_reveals_nothing_more(text: str) -> None:
 
 @given(MIXED)
 @example("\u180b\u200c\u1160")
-def test_what_is_kept_never_stands_in_a_row(text: str) -> None:
+def test_kept_invisible_characters_are_never_consecutive(text: str) -> None:
     flags = re.compile("🏴[\U000e0061-\U000e007a]{5}\U000e007f")
 
     assert not re.search(f"[{INVISIBLE}]{{3}}", flags.sub("", reveal_invisible(text)))

@@ -6,10 +6,11 @@ a tool cannot raise the trust of what it read.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
+from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from spindle.calls import CallOutcome, Err, Ok
 from spindle.errors import InvalidTrustError
+from spindle.json_types import untyped
 
 Label: TypeAlias = Literal["trusted", "first-party", "third-party-public", "third-party-private"]
 """Instructions in `trusted` content may be followed. `first-party` is the application's own data; the third-party
@@ -35,11 +36,6 @@ def join(*labels: Label) -> Label:
     return max(labels, key=_ROW.index)
 
 
-def is_trusted(label: Label) -> bool:
-    """Return whether content with this label may be shown as trusted."""
-    return join(label) == "trusted"
-
-
 def label_of(result: Ok | Err, *, tool_trusted: bool, provenance: Label = UNKNOWN) -> Label:
     """Return the label of a result: trusted only if the tool, the result and all its media are.
 
@@ -48,17 +44,18 @@ def label_of(result: Ok | Err, *, tool_trusted: bool, provenance: Label = UNKNOW
     """
     if isinstance(result, Err):
         return UNKNOWN
-    media: list[Label] = [media_label(each, tool_trusted=tool_trusted) for each in result.media]
+    media: list[Label] = [media_label(each) for each in result.media]
     is_vouched_for = tool_trusted is True and result.trusted is True
     return join("trusted" if is_vouched_for else join(provenance, "first-party"), *media)
 
 
-def media_label(media: Any, *, tool_trusted: bool) -> Label:
-    """Return the label of media by its tier; a trusted tool can raise the trust of first-party media only."""
-    tier: object = getattr(media, "trust_tier", None)
-    if tier not in _ROW or tier == "trusted":
-        return UNKNOWN
-    return "trusted" if tier == "first-party" and tool_trusted is True else cast("Label", tier)
+def media_label(media: object) -> Label:
+    """Return the label of media by its tier alone, whatever tool returned it: first-party media is trusted."""
+    own_tier: object = getattr(media, "trust_tier", None)
+    for tier in _ROW[1:]:
+        if tier == own_tier:
+            return "trusted" if tier == "first-party" else tier
+    return UNKNOWN
 
 
 def derived_trust(*, tool_trusted: bool, sources: Iterable[bool | Label]) -> bool:
@@ -145,12 +142,12 @@ def _others_untrusted(tool: ToolFacts, batch: Iterable[ToolFacts]) -> bool:
 
 def _names(given: Iterable[str]) -> frozenset[str]:
     # A str is an iterable of its characters: the policy would silently match no tool.
-    if isinstance(given, str) or not isinstance(cast("object", given), Iterable):
+    if isinstance(given, str) or not isinstance(untyped(given), Iterable):
         raise InvalidTrustError(
             f"Expected dangerous as a collection of tool names such as ['send_mail'], got {given!r:.80}.",
             field="dangerous",
         )
     names = frozenset(given)
-    if not all(isinstance(cast("object", name), str) and name for name in names):
+    if not all(isinstance(untyped(name), str) and name for name in names):
         raise InvalidTrustError("Expected every name in dangerous to be a non-empty str.", field="dangerous")
     return names

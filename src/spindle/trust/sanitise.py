@@ -2,13 +2,16 @@
 
 No readable text is removed. A token is broken by a `※` after its first character (`<※|im_start|>`); a fake turn
 (`Human:` after a blank line) gets one in front. Since nothing readable is removed, new tokens cannot form from the
-pieces of others. Invisible characters are handled first.
+pieces of others. Invisible characters are handled first. `SPECIAL_TOKENS` lists the tokens by model family.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
+
+from spindle.text import INVISIBLE, REMOVED
 
 BREAK: Final = "※"
 """Inserted into a token to break it: no token contains it, it has no lookalike, and no normalisation removes it."""
@@ -24,17 +27,22 @@ def add_break_before(first: str) -> str:
     return BREAK + first
 
 
-def rewrite(text: str, pattern: re.Pattern[str], put: Callable[[str], str]) -> str:
-    """Replace each character at which group 1 of `pattern` starts in the folded text by `put(character)`."""
+def rewrite(text: str, pattern: Callable[[], re.Pattern[str]], put: Callable[[str], str], *, needs: str) -> str:
+    """Replace each character at which the group of `pattern` starts in the folded text by `put(character)`.
+
+    Every match contains a character of `needs`; the pattern is compiled for the first text that has one.
+    """
     folds = _folds(text)
     folded = text.translate({ord(character): fold for character, fold in folds.items()}) if folds else text
-    places = (found.start(1) for found in pattern.finditer(folded))
+    if not any(each in folded for each in needs):
+        return text
+    places = (found.start(found.lastindex or 1) for found in pattern().finditer(folded))
     first = next(places, None)
     if first is None:
         return text
     pieces: list[str] = []
     done = 0
-    for place in _origins(text, folds, _chained(first, places)):
+    for place in _origins(text, folds, _chain(first, places)):
         if place >= done:  # one character may fold to several, and be matched several times
             pieces += (text[done:place], put(text[place]))
             done = place + 1
@@ -52,7 +60,7 @@ def _folds(text: str) -> dict[str, str]:
     return {each: fold for each, fold in folds.items() if any(part.isascii() for part in fold)}
 
 
-def _chained(first: int, others: Iterator[int]) -> Iterator[int]:
+def _chain(first: int, others: Iterator[int]) -> Iterator[int]:
     yield first
     yield from others
 
@@ -71,21 +79,6 @@ def _origins(text: str, folds: dict[str, str], places: Iterator[int]) -> Iterato
         yield growth.start() if growth is not None and is_inside else place - shift
 
 
-REMOVED: Final = "\u00ad\u034f\u061c\u200b-\u200f\u2060\ufeff"
-"""Soft hyphen, joiners, zero-width spaces and direction marks, as the body of a regex character class."""
-
-INVISIBLE: Final = (
-    REMOVED + r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, without tab, newline and carriage return
-    r"\u115f\u1160\u3164\uffa0\u17b4\u17b5"  # fillers: letters without a glyph
-    r"\u2028-\u202e\u2061-\u206f"  # line separators, direction overrides and isolates, invisible operators
-    r"\u180b-\u180f\ufe00-\ufe0f"  # variation selectors; those of plane 14 are below
-    r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # annotations, shorthand and music controls
-    r"\U000e0000-\U000e0fff"  # tags, and the rest of that block
-    r"\ud800-\udfff\ufdd0-\ufdef"  # lone surrogates and noncharacters
-     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000))
-)
-"""Every character that is never displayed, as the body of a regex character class."""
-
 _MOST_SHOWN: Final = 4
 _EMOJI: Final = (
     "©®‼⁉™\u2139\u2190-\u21ff\u2300-\u23ffⓂ\u25a0-\u27bf\u2934\u2935\u2b00-\u2bff〰〽㊗㊙\U0001f000-\U0001faff"
@@ -100,79 +93,167 @@ _FLAGS: Final = "|".join(
     "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f" for region in ("gbeng", "gbsct", "gbwls")
 )
 
-_RUN: Final = re.compile(f"[{INVISIBLE}]+")
-_NOT_SHOWN: Final = re.compile(f"[{REMOVED}]+")
-# A full run of invisible characters between its two neighbours, where it has a legitimate use.
-_AT_HOME: Final = re.compile(
-    rf"[{_EMOJI}][\ufe0e\ufe0f].?"
-    rf"|[{_EMOJI}]\ufe0f?\u200d[{_EMOJI}]"
-    r"|[0-9#*]\ufe0f\u20e3"
-    rf"|\U0001f3f4(?:{_FLAGS}).?"
-    rf"|[{_JOINED}][\u200c\u200d].?"
-    rf"|[{_IDEOGRAPHS}][\ufe00-\ufe02\U000e0100-\U000e01ef].?"
-    r"|[\u2200-\u2aff\u1000-\u109f]\ufe00.?"
-    r"|[\u1800-\u18af][\u180b-\u180f].?"
-    r"|[^\u115f\u1160]?[\u115f\u1160]{1,2}[\u1100-\u115e\u1161-\u11ff]",
-    re.DOTALL,
-)
+# The patterns are compiled on first use: together they take 20 ms, which a program should not wait for at its start.
+
+
+@cache
+def _run() -> re.Pattern[str]:
+    return re.compile(f"[{INVISIBLE}]+")
+
+
+@cache
+def _not_shown() -> re.Pattern[str]:
+    return re.compile(f"[{REMOVED}]+")
+
+
+@cache
+def _at_home() -> re.Pattern[str]:
+    """Match a full run of invisible characters between its two neighbours, where it has a legitimate use."""
+    return re.compile(
+        rf"[{_EMOJI}][\ufe0e\ufe0f].?"
+        rf"|[{_EMOJI}]\ufe0f?\u200d[{_EMOJI}]"
+        r"|[0-9#*]\ufe0f\u20e3"
+        rf"|\U0001f3f4(?:{_FLAGS}).?"
+        rf"|[{_JOINED}][\u200c\u200d].?"
+        rf"|[{_IDEOGRAPHS}][\ufe00-\ufe02\U000e0100-\U000e01ef].?"
+        r"|[\u2200-\u2aff\u1000-\u109f]\ufe00.?"
+        r"|[\u1800-\u18af][\u180b-\u180f].?"
+        r"|[^\u115f\u1160]?[\u115f\u1160]{1,2}[\u1100-\u115e\u1161-\u11ff]",
+        re.DOTALL,
+    )
 
 
 def reveal_invisible(text: str) -> str:
     """Replace invisible characters by visible escapes, or remove them, unless they have a legitimate use there."""
-    return _RUN.sub(_revealed, text)
+    if text.isascii() and text.isprintable():
+        return text
+    return _run().sub(_reveal, text)
 
 
-def _revealed(found: re.Match[str]) -> str:
+def _reveal(found: re.Match[str]) -> str:
     run, text = found[0], found.string
     # A placeholder for a missing neighbour: otherwise a character of the run could match as the neighbour.
     before = text[max(found.start() - 1, 0) : found.start()] or "\n"
     after = text[found.end() : found.end() + 1] or "\n"
-    if len(run) <= 8 and _AT_HOME.fullmatch(f"{before}{run}{after}"):
+    if len(run) <= 8 and _at_home().fullmatch(f"{before}{run}{after}"):
         return run
-    told = _NOT_SHOWN.sub("", run)
+    hidden = _not_shown().sub("", run)
     # A long run is abbreviated, so that hidden text cannot make a result many times longer.
-    more = f"[+{len(told) - _MOST_SHOWN} invisible]" if len(told) > _MOST_SHOWN else ""
-    return "".join(f"[U+{ord(each):04X}]" for each in told[:_MOST_SHOWN]) + more
+    more = f"[+{len(hidden) - _MOST_SHOWN} invisible]" if len(hidden) > _MOST_SHOWN else ""
+    return "".join(f"[U+{ord(each):04X}]" for each in hidden[:_MOST_SHOWN]) + more
 
 
-# `<|…|>` is used by most: ChatML, Llama 3, Phi, Harmony, Command R, Granite, Kimi, GLM, fill-in-the-middle, and
-# DeepSeek with full-width bars; `<|turn>` and `<turn|>` by later Gemmas, `<|x|y>` by DeepSeek's tool calls.
 _NAME: Final = rf"[^\s|<>{BREAK}]{{1,64}}"
-_BARRED: Final = rf"/?\|{_NAME}(?:\|(?:{_NAME})?)?>|/?[a-z_]{{1,64}}\|>"
-# Llama 2 and Mistral, Gemma, Command R, Nemotron, Baichuan, GLM, InternLM, and reasoning tokens.
-_ANGLED: Final = (
-    r"</?sys>>"
-    r"|/?(?:s|bos|eos|pad|unk|sop|eop|eod|eoh|eoa|eom|bom|think|[be]os_token|(?:start|end)_of_(?:turn|image|audio|role)"
-    r"|image_soft_token|(?:start|end)_function_(?:call|response|declaration)|(?:unused|reserved_|special_|extra_id_"
-    r"|tokens_unused_|reserved_special_token_)[0-9]{1,5}|seed:[a-z_]{1,32})>"
+
+
+class TokenFamily(NamedTuple):
+    """Special tokens of model families: a pattern for what follows the opening bracket, and where they were found."""
+
+    models: str
+    opening: str
+    pattern: str
+    source: str
+
+
+SPECIAL_TOKENS: Final = (
+    TokenFamily(
+        "ChatML, Llama 3 and 4, Phi, Harmony, Qwen, Command R, Granite, Kimi, GLM; DeepSeek with full-width bars",
+        "<",
+        rf"/?\|{_NAME}(?:\|(?:{_NAME})?)?>",
+        "tokenizer_config.json of Qwen3, Llama 3, GLM-4.6V and gpt-oss",
+    ),
+    TokenFamily("Gemma 4", "<", r"/?[a-z_]{1,64}\|>", "tokenizer_config.json of Gemma 4: `<turn|>`, `<tool_call|>`"),
+    TokenFamily(
+        "Llama 2, Mistral, Gemma, Command R, Nemotron, Baichuan, GLM, InternLM, and reasoning tokens",
+        "<",
+        r"</?sys>>"
+        r"|/?(?:s|bos|eos|pad|unk|mask|sop|eop|eod|eoh|eoa|eom|bom|think|[be]os_token|escape"
+        r"|(?:start|end)_of_(?:turn|image|audio|role|utterance)|(?:image|audio)_soft_token"
+        r"|(?:start|end)_function_(?:call|response|declaration)|(?:unused|reserved_|special_|extra_id_"
+        r"|tokens_unused_|reserved_special_token_)[0-9]{1,5}|seed:[a-z_]{1,32})>",
+        "tokenizer_config.json of Gemma 3 and FunctionGemma; mistral-common `SpecialTokens`",
+    ),
+    TokenFamily(
+        "StarCoder, StarCoder2, Stable Code, Code Llama: fill in the middle and repositories",
+        "<",
+        r"/?(?:fim_(?:prefix|middle|suffix|pad)|gh_stars|reponame|repo_name|file_sep|empty_output"
+        r"|issue_(?:start|comment|closed)|commit_(?:before|msg|after)|jupyter_(?:start|text|code|output|script))>"
+        r"|(?-i:PRE|SUF|MID|EOT|FILL_ME)>",
+        "bigcode StarCoder tokenizer; Code Llama `<PRE>`, in capitals only, because `<pre>` is HTML",
+    ),
+    TokenFamily(
+        "tool calls and reminders in XML: Hermes, Qwen, GLM, Anthropic, LongCat, agents",
+        "<",
+        r"/?(?:[a-z][\w-]{0,15}:)?(?:tool|function)_?(?:calls?|responses?|results?|outputs?|use)(?![\w-])"
+        r"|/?(?:tools|toolcall|available_tools|arg_key|arg_value|longcat_[a-z_]{1,32})(?![\w-])"
+        r"|/?system>|/?tool_code>"
+        r"|/?system[-_ ]?(?:reminder|prompt|message|instructions?|warning|note)(?![\w-])"
+        r"|/?antml:"
+        r"|/?invoke(?:>|\s{1,8}name\s{0,8}=)"
+        r"|(?:function|parameter)=",
+        "chat templates of Qwen3 and GLM-4.6V; published transcripts of coding agents",
+    ),
+    TokenFamily(
+        "Mistral v1 to v13, Codestral, Pixtral, Voxtral, GLM",
+        "[",
+        "INST|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CONTENT|SYSTEM_PROMPT|MODEL_SETTINGS|CALL_ID|ARGS|THINK"
+        "|PREFIX|MIDDLE|SUFFIX|IMG|IMG_BREAK|IMG_END|AUDIO|BEGIN_AUDIO|TRANSCRIBE|MASK|gMASK|sMASK",
+        "mistral-common `SpecialTokens`; vLLM's Mistral parser; tokenizer_config.json of GLM-4.6V",
+    ),
 )
-_TOOL_TAGS: Final = (
-    r"/?(?:[a-z][\w-]{0,15}:)?(?:tool|function)_?(?:calls?|responses?|results?|outputs?|use)(?![\w-])"
-    r"|/?(?:tools|toolcall|available_tools|arg_key|arg_value|longcat_[a-z_]{1,32})(?![\w-])"
-    r"|/?antml:"
-    r"|/?invoke(?:>|\s{1,8}name\s{0,8}=)"
-    r"|(?:function|parameter)="
-)
-_BRACKETED: Final = (
-    "INST|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CONTENT|SYSTEM_PROMPT|MODEL_SETTINGS|CALL_ID|THINK"
-    "|BEGIN_AUDIO|IMG_BREAK|IMG_END|gMASK|sMASK"
-)
-_TOKEN: Final = re.compile(
-    r"([<\[\]])(?=[|/A-Za-z~]|</?s)(?:"  # a cheap first test that rejects most brackets
-    rf"(?<=<)(?={_BARRED}|{_ANGLED}|{_TOOL_TAGS})"
-    # In lower case and directly after a word it is an index expression, `results[call_id]`, not a token.
-    rf"|(?<=\[)(?=(?-i:/?(?:{_BRACKETED}))\])|(?<![\w)\]]\[)(?<=\[)(?=/?(?:{_BRACKETED})\])"
-    r"|(?<=\[)(?=e~\[)|(?<=\])(?=~!?b[\[\]])"  # MiniMax
-    r")",
-    re.IGNORECASE,
-)
+"""The tokens that are broken up, looked up on 2026-11-16; MiniMax and turns without brackets are below."""
+
+
+def _join_patterns(opening: str) -> str:
+    return "|".join(family.pattern for family in SPECIAL_TOKENS if family.opening == opening)
+
+
+_BRACKETED: Final = _join_patterns("[")
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    return re.compile(
+        r"([<\[\]])(?=[|/A-Za-z~]|</?s)(?:"  # a cheap first test that rejects most brackets
+        rf"(?<=<)(?={_join_patterns('<')})"
+        # In lower case and directly after a word it is an index expression, `results[call_id]`, not a token.
+        rf"|(?<=\[)(?=(?-i:/?(?:{_BRACKETED}))\])|(?<![\w)\]]\[)(?<=\[)(?=/?(?:{_BRACKETED})\])"
+        r"|(?<=\[)(?=e~\[)|(?<=\])(?=~!?b[\[\]])"  # MiniMax
+        r")",
+        re.IGNORECASE,
+    )
+
+
 _NEWLINE: Final = r"(?>\r\n|[\n\r])"
-_TURN: Final = re.compile(
-    rf"(?:\A|{_NEWLINE}[^\S\n\r]*+{_NEWLINE})[^\S\n\r]*+((?:Human|Assistant)[^\S\n\r]{{0,8}}:)", re.IGNORECASE
-)
+_BLANK: Final = r"[^\S\n\r]"
+
+
+# `System:` counts at the start of any line, also as a heading, a quotation or in bold; the others after a blank line.
+@cache
+def _turn() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?:\A|{_NEWLINE}{_BLANK}*+{_NEWLINE}){_BLANK}*+((?:Human|Assistant){_BLANK}{{0,8}}:)"
+        rf"|(?:\A|(?<=[\n\r])){_BLANK}*+(?:[#>*_-]{{1,6}}{_BLANK}*+)?+(System{_BLANK}{{0,8}}[*_]{{0,3}}{_BLANK}{{0,8}}:)",
+        re.IGNORECASE,
+    )
+
+
+_GAP: Final = rf"[\s{INVISIBLE}]*+"
+
+
+@cache
+def _marker() -> re.Pattern[str]:
+    """Match the beginning of the lines that end a truncated result."""
+    return re.compile(rf"(\[){_GAP}(?:{_GAP.join('truncated')}|{_GAP.join('thewholeresult')})", re.IGNORECASE)
+
+
+def break_markers(text: str) -> str:
+    """Break up everything in a result's own text that resembles the note at the end of a truncated result."""
+    return rewrite(text, _marker, add_break_after, needs="[")
 
 
 def sanitise(text: str) -> str:
     """Neutralise chat-template tokens and invisible controls; the operation is idempotent."""
     shown = reveal_invisible(text)
-    return rewrite(rewrite(shown, _TOKEN, add_break_after), _TURN, add_break_before)
+    broken = rewrite(shown, _token, add_break_after, needs="<[]")
+    return rewrite(broken, _turn, add_break_before, needs=":")
