@@ -45,10 +45,10 @@ def backend(root: Path, kind: SandboxKind = "off", **options: Any) -> ProcessBac
 
 
 def handle(root: Path, kind: SandboxKind = "off", *, spool: Any = None, **options: Any) -> LocalProcess:
-    """A handle of a tool that declared every command; skips loudly where that sandbox cannot be had."""
+    """A handle of a tool that declared every command; skips with a reason if that sandbox is not available."""
     made = backend(root, kind, **options)
     if made.sandbox().kind != kind:
-        pytest.skip(f"{kind} cannot be had here: {made.sandbox().missing}")
+        pytest.skip(f"{kind} is not available here: {made.sandbox().missing}")
     return made.open(("*",), CallScope(tool="runner", session_id="s1", turn_id="t1", spool=spool))
 
 
@@ -79,7 +79,7 @@ def open_descriptors() -> int:
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether some process still holds the lock."""
+    """Return whether a process still holds the lock."""
     with path.open("r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -50,5 +50,5 @@ def await_server(port: int, server: "subprocess.Popen[bytes]") -> None:
                 if line.recv(16).startswith(b"+PONG"):
                     return
         except OSError:
-            time.sleep(0.02)  # a process that is starting tells nobody when it is ready
+            time.sleep(0.02)  # a starting process does not announce when it is ready
     raise RuntimeError("the Redis server did not start")

@@ -48,7 +48,7 @@ def trapped(folder: Path) -> Path:
         (at / "loop").symlink_to("loop")
         (at / "chain").symlink_to("link")
         (at / "root").symlink_to(outside)
-        (at / "cwd").symlink_to("/proc/self/cwd")  # whoever uses it stands in a folder of its own
+        (at / "cwd").symlink_to("/proc/self/cwd")  # its target depends on the process that opens it
         os.link(outside / "secret.txt", at / "hard")
         os.mkfifo(at / "fifo")
         bound_socket(at / "socket")

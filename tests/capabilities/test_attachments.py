@@ -74,7 +74,7 @@ async def test_the_same_media_twice_is_one() -> None:
         (PHOTO, Media.user_attachment(b"", kind="document", mime_type="text/plain", filename="x", id="photo")),
     ],
 )
-def test_what_is_no_media_or_claims_anothers_id_is_refused(given: Any) -> None:
+def test_a_value_that_is_not_media_or_has_a_used_id_is_refused(given: Any) -> None:
     with pytest.raises(CapabilityError) as caught:
         opened("image", given=given)
 

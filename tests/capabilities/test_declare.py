@@ -56,6 +56,6 @@ def test_needs_cannot_be_changed() -> None:
         setattr(Capabilities(), "network", ["evil.example"])  # noqa: B010
 
 
-def test_a_lone_path_is_no_reach() -> None:
+def test_a_lone_path_is_not_a_reach() -> None:
     with pytest.raises(CapabilityError):
         FileReach(read="data")

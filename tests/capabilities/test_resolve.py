@@ -20,7 +20,7 @@ def test_a_need_nothing_serves_is_listed() -> None:
     ]
 
 
-def test_what_a_policy_grants_only_in_part_is_listed_by_name(tmp_path: Path) -> None:
+def test_partly_granted_needs_are_listed_by_name(tmp_path: Path) -> None:
     policy = Backends(network=NetworkBackend(["*.shop.example"]), files=FilesBackend(tmp_path, write=["elsewhere"]))
     found = validate(work, policy)
 
@@ -34,7 +34,7 @@ def test_a_policy_that_grants_everything_has_nothing_listed(tmp_path: Path, host
     assert validate(work, Backends(network=NetworkBackend(hosts), files=FilesBackend(tmp_path))) == []
 
 
-def test_what_is_no_host_and_no_path_is_listed_and_hides_nothing(tmp_path: Path) -> None:
+def test_invalid_hosts_and_paths_are_listed_beside_other_needs(tmp_path: Path) -> None:
     @tool(capabilities=Capabilities(network=["https://a.example/", "b.example"], files=FileReach(["../x", "data"])))
     async def wrong() -> None:
         """Declare what cannot be."""

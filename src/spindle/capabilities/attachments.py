@@ -1,16 +1,35 @@
 """The attachments capability: the turn's media of the kinds a tool declared. No I/O: `Media` reads the content."""
 
+from typing import Protocol
+
 from spindle.capabilities.declare import CallScope
 from spindle.errors import CapabilityError, UnknownAttachmentError
+from spindle.json_types import untyped
 from spindle.media import Media
 
 _SHOWN_IDS = 20
 
 
+class Attachments(Protocol):
+    """The attachments handle of a call, available to the tool as `ctx.attachments`."""
+
+    async def list(self) -> "list[Media]":
+        """Return the turn's attachments of the declared kinds, in the order in which they were passed."""
+        ...
+
+    async def get(self, id: str) -> Media:
+        """Return the attachment with this id.
+
+        Raises:
+            UnknownAttachmentError: No attachment of a declared kind has this id.
+        """
+        ...
+
+
 class AttachmentsBackend:
     """A backend that serves only the attachments the caller passed for the turn."""
 
-    def open(self, need: tuple[str, ...], scope: CallScope) -> "Attachments":
+    def open(self, need: tuple[str, ...], scope: CallScope) -> "AttachmentsHandle":
         """Return the handle of one call.
 
         Raises:
@@ -18,17 +37,17 @@ class AttachmentsBackend:
         """
         given: dict[str, Media] = {}
         for media in scope.attachments or ():
-            if not isinstance(media, Media):
+            if not isinstance(untyped(media), Media):
                 raise _build_error(
                     f"expected Media, got {type(media).__name__}; build it with Media.user_attachment(…)", scope
                 )
             if given.setdefault(media.id, media) is not media:
                 raise _build_error(f"two attachments have the id {media.id!r}; ids must be unique", scope)
         seen = [media for media in given.values() if media.kind in need or "*" in need]
-        return Attachments(seen, kinds=need, tool=scope.tool)
+        return AttachmentsHandle(seen, kinds=need, tool=scope.tool)
 
 
-class Attachments:
+class AttachmentsHandle:
     """The attachments handle of one call: the turn's attachments of the kinds its tool declared."""
 
     __slots__ = ("_kinds", "_media", "_tool")

@@ -1,10 +1,15 @@
-"""Declarations of the resources a tool needs, and the scope of the call they are opened for."""
+"""Declarations of the resources a tool needs, and the port of the backends that serve them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from spindle.errors import CapabilityError
+from spindle.json_types import untyped
+
+if TYPE_CHECKING:
+    from spindle.events import Events
+    from spindle.media import Media
 
 StorageScope: TypeAlias = Literal["tool", "session", "turn"]
 MediaKind: TypeAlias = Literal["image", "audio", "video", "document"]
@@ -77,7 +82,7 @@ def _check_names(value: Iterable[str] | None, field: str) -> tuple[str, ...] | N
         )
     names = tuple(value)
     for name in names:
-        if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        if not isinstance(untyped(name), str) or not name.strip():
             raise CapabilityError(f"capability {field}: expected non-empty names, got {name!r}", field=field)
     return names
 
@@ -89,7 +94,7 @@ def _check_choice(value: str | None, options: tuple[str, ...], field: str) -> st
 
 
 def _check_file_reach(value: FileReach | None) -> FileReach | None:
-    if value is not None and not isinstance(value, FileReach):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+    if value is not None and not isinstance(untyped(value), FileReach):
         raise CapabilityError(
             f"capability files: expected FileReach(read=[…], write=[…]), got {value!r}", field="files"
         )
@@ -108,9 +113,76 @@ class CallScope:
     turn_id: str | None = None
     toolset: str | None = None
     """The toolset of the tool; tools of one toolset share their storage."""
-    spool: Any = None
-    events: Any = None
-    attachments: tuple[Any, ...] = ()
+    spool: "OutputSpool | None" = None
+    """Stores output that is too large for a result; `None` stores none."""
+    events: "Events | None" = None
+    attachments: "tuple[Media, ...]" = ()
     """Media the user sent with the turn."""
-    redactor: Any = None
-    """Registers every secret that is handed out, so that it is masked wherever it appears."""
+    files: FileReach | None = None
+    """The files that the tool declared beside its commands, which see no others; `None` if it declared none."""
+    redactor: "SecretCollector | None" = None
+    """Receives every secret that is handed out; `None` masks none of them outside the handle."""
+
+
+class OutputSpool(Protocol):
+    """The part of a `Spool` that a backend writes large output to."""
+
+    async def write(self, id: str, content: AsyncIterator[bytes], *, turn_id: str | None = None) -> object:
+        """Store the content under an id."""
+        ...
+
+
+class SecretCollector(Protocol):
+    """The part of a `Redactor` that learns the secrets to mask."""
+
+    def add(self, value: str) -> None:
+        """Mask this text from now on."""
+        ...
+
+    def prepare(self) -> None:
+        """Compile the patterns now; for long secrets, in a thread."""
+        ...
+
+    def mask_stream(self) -> "StreamFilter":
+        """Return a filter that masks the secrets in a stream of bytes."""
+        ...
+
+
+class StreamFilter(Protocol):
+    """A filter for a stream of bytes that holds back its end until more is known."""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Return what can be passed on after this piece."""
+        ...
+
+    def close(self) -> bytes:
+        """Return the rest."""
+        ...
+
+
+async def mask_pieces(pieces: AsyncIterator[bytes], redactor: SecretCollector | None) -> AsyncIterator[bytes]:
+    """Yield the pieces with the secrets masked that the tool has received: the spool may be on disk."""
+    masked = None if redactor is None else redactor.mask_stream()
+    async for piece in pieces:
+        yield piece if masked is None else masked.feed(piece)
+    if masked is not None:
+        yield masked.close()
+
+
+Need: TypeAlias = tuple[str, ...] | StorageScope | FileReach
+"""What a tool declares of one capability: names, a storage scope or paths."""
+
+_Need_contra = TypeVar("_Need_contra", contravariant=True)
+_Handle_co = TypeVar("_Handle_co", covariant=True)
+
+
+class CapabilityBackend(Protocol[_Need_contra, _Handle_co]):
+    """The backend of one capability: it opens the handle of each call.
+
+    A backend may also have `lacking(need) -> list[str]`, which names the declared parts that it does not grant, and its
+    handles may have `async aclose()`, which is awaited when the call has ended.
+    """
+
+    def open(self, need: _Need_contra, scope: CallScope, /) -> _Handle_co:
+        """Return the handle of one call, limited to what the tool declared and the backend grants."""
+        ...

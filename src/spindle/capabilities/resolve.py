@@ -1,32 +1,63 @@
 """The backends of the capabilities: opening and closing a call's handles, and checking a tool against a policy."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 
 import anyio
 
-from spindle.capabilities.declare import CAPABILITY_NAMES, NO_CAPABILITIES, CallScope, Capabilities, FileReach
+from spindle import capabilities
+from spindle.addresses import refuse_url
+from spindle.capabilities.declare import (
+    CAPABILITY_NAMES,
+    NO_CAPABILITIES,
+    CallScope,
+    Capabilities,
+    CapabilityBackend,
+    FileReach,
+    Need,
+    StorageScope,
+)
 from spindle.errors import CapabilityError
+from spindle.json_types import untyped
+
+if TYPE_CHECKING:
+    from spindle.capabilities.attachments import Attachments
+    from spindle.capabilities.files.paths import Files
+    from spindle.capabilities.network.handle import Network
+    from spindle.capabilities.process.policy import Process, SandboxMode
+    from spindle.capabilities.secrets.backend import Source
+    from spindle.capabilities.secrets.secret import Secrets
+    from spindle.capabilities.storage.store import Storage
 
 _SECONDS_TO_CLOSE = 5
+
+
+class Handles(TypedDict, total=False):
+    """The handles of one call by capability: those that its tool declared."""
+
+    network: "Network"
+    secrets: "Secrets"
+    storage: "Storage"
+    files: "Files"
+    process: "Process"
+    attachments: "Attachments"
 
 
 @dataclass(frozen=True, slots=True)
 class Backends:
     """The backend of each capability; with `None`, tools that declare the capability are rejected.
 
-    A backend has `open(need, scope)`, which returns the handle of one call, limited to what the tool declared and the
-    backend grants.
+    Each is a `CapabilityBackend`, whose `open(need, scope)` returns the handle of one call, or the handle itself.
     """
 
-    network: Any = None
-    secrets: Any = None
-    storage: Any = None
-    files: Any = None
-    process: Any = None
-    attachments: Any = None
+    network: "CapabilityBackend[tuple[str, ...], Network] | Network | None" = None
+    secrets: "CapabilityBackend[tuple[str, ...], Secrets] | Secrets | None" = None
+    storage: "CapabilityBackend[StorageScope, Storage] | Storage | None" = None
+    files: "CapabilityBackend[FileReach, Files] | Files | None" = None
+    process: "CapabilityBackend[tuple[str, ...], Process] | Process | None" = None
+    attachments: "CapabilityBackend[tuple[str, ...], Attachments] | Attachments | None" = None
 
     @classmethod
     def local(
@@ -35,33 +66,62 @@ class Backends:
         *,
         hosts: Iterable[str] = (),
         commands: Iterable[str] = (),
-        secrets: Mapping[str, str] | Callable[[str], Any] | None = None,
+        secrets: "Source | None" = None,
         private_addresses: Iterable[str] = (),
         read: Iterable[str] | None = None,
         write: Iterable[str] | None = None,
         storage_path: str | PathLike[str] | None = None,
         shell: bool = False,
+        allowed_env: Iterable[str] = (),
+        credential_files: Iterable[str] = (),
+        sandbox: "SandboxMode" = "auto",
     ) -> "Backends":
         """Build backends for this machine: files under `root`, and the given hosts, commands and secrets.
+
+        `read`, `write` and `credential_files` bind commands too, unless `sandbox` is `"none"`.
 
         Raises:
             CapabilityError: A grant has the wrong type or an invalid value.
             MissingExtraError: Hosts are granted, but the extra `network` is not installed.
         """
-        from spindle.capabilities.backend_local import build_local_backends  # noqa: PLC0415 - a port's factory method
-
-        served = build_local_backends(
-            root,
-            hosts=tuple(hosts),
-            commands=tuple(commands),
-            secrets=secrets,
-            private_addresses=tuple(private_addresses),
-            read=None if read is None else tuple(read),
-            write=None if write is None else tuple(write),
-            storage_path=storage_path,
-            shell=shell,
+        hosts, commands, credential_files = tuple(hosts), tuple(commands), _check_paths(credential_files)
+        read, write = (None if paths is None else _check_paths(paths) for paths in (read, write))
+        storage = capabilities.StorageBackend
+        return cls(
+            files=capabilities.FilesBackend(root, read=read, write=write, credential_files=credential_files),
+            secrets=capabilities.SecretsBackend({} if secrets is None else secrets),
+            storage=storage.memory() if storage_path is None else storage.sqlite(storage_path),
+            attachments=capabilities.AttachmentsBackend(),
+            process=capabilities.ProcessBackend(
+                commands,
+                root=root,
+                shell=shell,
+                allowed_env=allowed_env,
+                read=read,
+                write=write,
+                credential_files=credential_files,
+                sandbox=sandbox,
+            )
+            if commands
+            else None,
+            # Built only if hosts are granted, because it needs an extra.
+            network=capabilities.NetworkBackend(hosts, private_addresses=private_addresses) if hosts else None,
         )
-        return cls(**served)
+
+
+def _check_paths(paths: Iterable[str]) -> Iterable[str]:
+    """Return paths that can be read twice; a lone text is left as it is, for the backend to reject.
+
+    Raises:
+        UsageError: A path is a URL.
+    """
+    if isinstance(paths, (str, bytes)):
+        return paths
+    checked = tuple(paths)
+    for path in checked:
+        if isinstance(untyped(path), (str, PathLike)):
+            refuse_url(path)
+    return checked
 
 
 NO_BACKENDS = Backends()
@@ -72,27 +132,29 @@ def find_missing_backends(needs: Capabilities, backends: Backends) -> list[str]:
     return [name for name in CAPABILITY_NAMES if _is_declared(needs, name) and getattr(backends, name) is None]
 
 
-def open_handles(needs: Capabilities, backends: Backends, scope: CallScope) -> Mapping[str, Any] | None:
+def open_handles(needs: Capabilities, backends: Backends, scope: CallScope) -> Handles | None:
     """Open a handle for each declared capability; a backend without `open` is used as the handle itself."""
     if needs is NO_CAPABILITIES:
         return None
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
+    if needs.process is not None and needs.files is not None:
+        scope = replace(scope, files=needs.files)
     for name in CAPABILITY_NAMES:
         need = getattr(needs, name)
         if need is not None:
             backend = getattr(backends, name)
             opener = getattr(backend, "open", None)
             found[name] = opener(need, scope) if callable(opener) else backend
-    return found or None
+    return cast("Handles", found) if found else None
 
 
-async def close_handles(opened: Mapping[str, Any] | None) -> None:
+async def close_handles(opened: Handles | None) -> None:
     """Close the handles of a call, even while it is being cancelled."""
     for handle in (opened or {}).values():
-        close = getattr(handle, "aclose", None)
+        close: Callable[[], Awaitable[object]] | None = getattr(handle, "aclose", None)
         if callable(close):
             with anyio.move_on_after(_SECONDS_TO_CLOSE, shield=True):
-                await cast("Awaitable[object]", close())
+                await close()
 
 
 def _is_declared(needs: Capabilities, name: str) -> bool:
@@ -134,11 +196,11 @@ def validate(tool: DeclaringTool, policy: Backends) -> list[MissingGrant]:
     return found
 
 
-def _find_missing_grants(name: str, need: Any, backend: Any) -> Iterator[str]:
+def _find_missing_grants(name: str, need: Need, backend: object) -> Iterator[str]:
     if backend is None:
         yield f"no backend for {name}; pass Backends({name}=…)"
         return
-    asked = cast("Callable[[Any], list[str]] | None", getattr(backend, "lacking", None))
+    asked: Callable[[Need], list[str]] | None = getattr(backend, "lacking", None)
     if asked is None:
         return
     for part in _split_need(need):
@@ -150,12 +212,12 @@ def _find_missing_grants(name: str, need: Any, backend: Any) -> Iterator[str]:
             yield from (f"{name}: {what} is not granted" for what in lacking)
 
 
-def _split_need(need: Any) -> Iterator[Any]:
+def _split_need(need: Need) -> Iterator[Need]:
     """Yield each part of a need separately, so that an invalid part does not hide the others."""
     if isinstance(need, FileReach):
         yield from (FileReach(read=[path]) for path in need.read)
         yield from (FileReach(write=[path]) for path in need.write)
     elif isinstance(need, tuple):
-        yield from ((one,) for one in cast("tuple[str, ...]", need))
+        yield from ((one,) for one in need)
     else:
         yield need

@@ -15,7 +15,7 @@ from tests.capabilities.reaching import everything, handle, names_in
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+async def test_written_content_is_read_back(tmp_path: Path) -> None:
     files = everything(tmp_path)
     text = "first\r\nsecond\nüñí 👋\x00\n"
 
@@ -44,7 +44,7 @@ async def test_text_is_read_and_written_in_the_encoding_that_is_named(tmp_path: 
 
 
 @pytest.mark.parametrize("options", [{}, {"encoding": "no-such"}, {"errors": "no-such"}, {"encoding": "zlib"}])
-async def test_bytes_that_are_no_text_are_refused_as_text(tmp_path: Path, options: dict[str, Any]) -> None:
+async def test_bytes_that_are_not_text_are_refused_as_text(tmp_path: Path, options: dict[str, Any]) -> None:
     (tmp_path / "a.bin").write_bytes(b"\xff\xfe\xff")
 
     with pytest.raises(FileAccessError) as caught:
@@ -72,7 +72,7 @@ async def test_the_wrong_kind_of_content_is_a_mistake_of_the_tool(tmp_path: Path
     assert names_in(tmp_path) == []
 
 
-async def test_a_missing_file_is_told_by_type_and_path(tmp_path: Path) -> None:
+async def test_a_missing_file_is_reported_by_type_and_path(tmp_path: Path) -> None:
     files = everything(tmp_path)
 
     with pytest.raises(FileMissingError) as caught:
@@ -100,7 +100,7 @@ async def test_nothing_is_below_a_file(tmp_path: Path) -> None:
         assert caught.value.reason == "not_a_folder"
 
 
-async def test_a_folder_is_no_file(tmp_path: Path) -> None:
+async def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     files = everything(tmp_path)
 
@@ -153,7 +153,7 @@ async def test_a_folder_is_listed_by_name_with_paths_that_can_be_read(tmp_path: 
     assert [entry.path for entry in await files.list()] == ["data"]
 
 
-async def test_a_name_that_is_no_utf8_is_listed_and_can_be_read(tmp_path: Path) -> None:
+async def test_a_name_that_is_not_a_utf8_is_listed_and_can_be_read(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"bad-\xff.txt")).write_text("x")
     files = everything(tmp_path)
 
@@ -262,7 +262,7 @@ async def test_reading_and_writing_are_granted_apart(tmp_path: Path) -> None:
     assert await files.read_text("data/a.txt") == "x"
 
 
-async def test_what_was_not_declared_is_not_reached_however_much_is_granted(tmp_path: Path) -> None:
+async def test_undeclared_files_are_unreachable_however_much_is_granted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     files = handle(FilesBackend(tmp_path), read=[], write=[])
 

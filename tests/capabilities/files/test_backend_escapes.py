@@ -78,7 +78,7 @@ FOLDERS: dict[str, Callable[[FilesHandle, str], Awaitable[object]]] = {
 def said_so_already(way: str, path: str) -> bool:
     """Whether the wrong kind of path is refused before it matters what is there."""
     if way in {*LISTS, *FOLDERS}:
-        return path == "hard"  # a plain file is no folder, whoever else has a name for it
+        return path == "hard"  # a plain file is not a folder, whatever other names it has
     return path.endswith("/") and way not in {"stat", "exists", "remove"}
 
 
@@ -179,7 +179,7 @@ async def test_hard_links_are_read_and_replaced_only_where_that_is_granted(tmp_p
         "dev/fd/0",
     ],
 )
-async def test_what_is_the_kernels_is_out_of_reach_even_when_the_root_is_everything(path: str) -> None:
+async def test_kernel_files_are_out_of_reach_even_with_the_root_folder_granted(path: str) -> None:
     files = handle(FilesBackend("/"), write=[])
     path = path.format(pid=os.getpid())
 

@@ -74,7 +74,7 @@ def try_everything(root: Path, path: str) -> None:
 
 
 def answered(root: Path, act: Callable[[], object]) -> object:
-    """What `act` gives, or its refusal, which must not tell where the root is."""
+    """What `act` gives, or its refusal, which must not reveal the path of the root."""
     try:
         return act()
     except CallError as error:

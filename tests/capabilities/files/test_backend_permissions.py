@@ -1,4 +1,4 @@
-"""A file keeps its permissions when it is replaced, and what the system forbids is told."""
+"""A file keeps its permissions when it is replaced, and missing permissions are reported."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ async def test_a_file_keeps_its_permissions(tmp_path: Path, mode: int) -> None:
     place.write_text("old")
     place.chmod(mode)
     if not os.access(place, os.W_OK):
-        pytest.skip("only root writes to a file that nobody may write to")
+        pytest.skip("only root can write to a read-only file")
 
     await everything(tmp_path).write_text("run.sh", "new")
 
@@ -67,7 +67,7 @@ anyio.run(main)
 """
 
 
-async def test_what_the_operating_system_does_not_permit_is_told(tmp_path: Path) -> None:
+async def test_missing_permissions_are_reported(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         for name in ("hidden", "fixed", "closed/old", "dark/x"):

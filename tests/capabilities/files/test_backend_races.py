@@ -202,7 +202,7 @@ def test_a_file_swapped_for_a_fifo_does_not_hang_anybody(tmp_path: Path) -> None
         until_both(tally, use)
 
 
-async def test_whoever_reads_while_others_write_finds_one_whole_version(tmp_path: Path) -> None:
+async def test_a_concurrent_reader_sees_one_whole_version(tmp_path: Path) -> None:
     versions = [bytes([letter]) * 200_000 for letter in b"abcd"]
     (tmp_path / "a.bin").write_bytes(versions[0])
     backend = FilesBackend(tmp_path)

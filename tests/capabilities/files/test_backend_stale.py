@@ -80,7 +80,7 @@ async def test_a_file_that_vanished_is_stale_until_that_was_seen(tmp_path: Path)
     assert (tmp_path / "a.txt").read_text() == "mine"
 
 
-async def test_a_file_that_was_not_there_and_then_made_by_somebody_else_is_stale(tmp_path: Path) -> None:
+async def test_a_missing_file_that_another_writer_creates_is_stale(tmp_path: Path) -> None:
     files = everything(tmp_path)
     with pytest.raises(FileMissingError):
         await files.read_text("a.txt")
@@ -112,14 +112,14 @@ async def test_tools_of_one_session_share_what_was_read_and_sessions_do_not(tmp_
     (tmp_path / "a.txt").write_text("first")
     backend = FilesBackend(tmp_path)
     reader, writer = handle(backend, write=[]), handle(backend, read=[])
-    stranger = handle(backend, session="s2")
+    other = handle(backend, session="s2")
     await reader.read_text("a.txt")
-    await stranger.read_text("a.txt")
+    await other.read_text("a.txt")
 
     await writer.write_text("a.txt", "second")
 
     with pytest.raises(StaleWriteError):
-        await stranger.write_text("a.txt", "mine")
+        await other.write_text("a.txt", "mine")
     await writer.write_text("a.txt", "third")
 
 
@@ -204,12 +204,12 @@ async def test_no_count_is_lost_when_the_stale_read_again(tmp_path: Path) -> Non
     assert (tmp_path / "count").read_text() == "20"
 
 
-async def test_the_model_is_told_by_a_code_of_its_own(tmp_path: Path) -> None:
+async def test_a_stale_write_has_its_own_code(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("first")
 
     @tool(capabilities=Capabilities(files=FileReach(read=["."], write=["."])))
     async def edit(*, ctx: ToolContext) -> str:
-        """Read a file and write it, while somebody else writes it too."""
+        """Read a file and write it, while another writer writes it too."""
         await ctx.files.read_text("a.txt")
         (tmp_path / "a.txt").write_text("theirs")
         await ctx.files.write_text("a.txt", "mine")

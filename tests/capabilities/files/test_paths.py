@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.capabilities.files import OneWay, Places, check_new_names, parse_path, shown
+from spindle.capabilities.files.paths import NOTHING, FileVersion, ReadTracker
 from spindle.errors import CapabilityError, PathNotReachableError
 
 
@@ -65,7 +66,7 @@ def test_a_path_is_its_names_and_nothing_in_them_is_expanded(path: str, names: t
         "a/.spindle-00ff.draft/b",
     ],
 )
-def test_what_leads_out_or_can_be_no_path_is_refused_by_the_name_it_was_given(path: str) -> None:
+def test_escaping_and_invalid_paths_are_refused_by_their_given_name(path: str) -> None:
     with pytest.raises(PathNotReachableError) as caught:
         parse_path(path)
 
@@ -74,7 +75,7 @@ def test_what_leads_out_or_can_be_no_path_is_refused_by_the_name_it_was_given(pa
 
 
 @pytest.mark.parametrize("path", [None, 3, b"data", ["data"], object()])
-def test_what_is_no_text_is_refused(path: Any) -> None:
+def test_a_value_that_is_not_text_is_refused(path: Any) -> None:
     with pytest.raises(PathNotReachableError):
         parse_path(path)
 
@@ -131,7 +132,7 @@ PATHS = st.lists(NAME, max_size=3).map(lambda names: "/".join(names) or ".")
 
 
 @given(st.lists(PATHS, max_size=3), st.lists(PATHS, max_size=3), PATHS)
-def test_what_is_said_to_be_reachable_is_exactly_what_is(declared: list[str], granted: list[str], path: str) -> None:
+def test_the_reported_reach_is_the_actual_reach(declared: list[str], granted: list[str], path: str) -> None:
     way = one_way(declared, granted)
     both = ["/".join(top) or "." for top in way.declared.within(way.granted)]
 
@@ -159,7 +160,7 @@ def test_a_declared_or_granted_path_that_leads_out_is_refused(bad: list[str]) ->
         Places(bad, what="files.read")
 
 
-def test_one_text_is_no_list_of_paths() -> None:
+def test_one_text_is_not_a_list_of_paths() -> None:
     with pytest.raises(CapabilityError) as caught:
         Places("data", what="files.read")
 
@@ -183,3 +184,63 @@ def test_a_path_is_shown_on_one_short_line(path: str) -> None:
 
     assert quoted.isprintable()
     assert len(quoted) <= 201
+
+
+FILE = ("s1", ("a.txt",))
+OLD, NEW = FileVersion.of(b"old"), FileVersion.of(b"new")
+
+
+def test_a_file_never_read_is_unknown_also_after_it_was_written() -> None:
+    memory = ReadTracker()
+    memory.record_write(FILE, NEW)
+
+    assert memory.get_last_version(FILE) is None
+
+
+def test_read_files_are_tracked_in_their_session_only() -> None:
+    memory = ReadTracker()
+    memory.record_read(FILE, OLD, began=memory.begin())
+
+    assert memory.get_last_version(FILE) == OLD
+    assert memory.get_last_version(("s2", ("a.txt",))) is None
+
+
+def test_a_write_replaces_what_was_read() -> None:
+    memory = ReadTracker()
+    memory.record_read(FILE, NOTHING, began=memory.begin())
+    memory.record_write(FILE, NEW)
+
+    assert memory.get_last_version(FILE) == NEW
+
+
+def test_a_reading_that_began_before_the_sessions_own_write_does_not_undo_it() -> None:
+    memory = ReadTracker()
+    memory.record_read(FILE, OLD, began=memory.begin())
+    began = memory.begin()
+    memory.record_write(FILE, NEW)
+    memory.record_read(FILE, OLD, began=began)
+
+    assert memory.get_last_version(FILE) == NEW
+
+
+def test_a_reading_that_began_after_it_does() -> None:
+    memory = ReadTracker()
+    memory.record_read(FILE, OLD, began=memory.begin())
+    memory.record_write(FILE, NEW)
+    memory.record_read(FILE, OLD, began=memory.begin())
+
+    assert memory.get_last_version(FILE) == OLD
+
+
+def test_the_memory_is_bounded_and_forgets_what_was_used_longest_ago() -> None:
+    memory = ReadTracker(max_files=2)
+    for session in ("s1", "s2", "s1", "s3"):
+        memory.record_read((session, ("a.txt",)), OLD, began=memory.begin())
+
+    assert [memory.get_last_version((session, ("a.txt",))) for session in ("s1", "s2", "s3")] == [OLD, None, OLD]
+
+
+def test_contents_of_equal_size_are_distinguished() -> None:
+    assert FileVersion.of(b"abc") == FileVersion.of(b"abc")
+    assert FileVersion.of(b"abc") != FileVersion.of(b"abd")
+    assert FileVersion.of(b"") != NOTHING

@@ -102,14 +102,14 @@ def test_a_metadata_address_can_never_be_granted(text: str) -> None:
 @pytest.mark.parametrize(
     "bad", ["10.0.0.1/8", "loopback", "", "10.0.0.0/33", "fe80::1%eth0", "fe80::%eth0/64", 5, None]
 )
-def test_a_grant_that_is_no_cidr_is_refused(bad: str) -> None:
+def test_a_grant_that_is_not_a_cidr_is_refused(bad: str) -> None:
     with pytest.raises(CapabilityError) as caught:
         AddressPolicy([bad])
 
     assert caught.value.field == "private_addresses"
 
 
-def test_a_lone_text_is_no_list_of_grants() -> None:
+def test_a_lone_text_is_not_a_list_of_grants() -> None:
     with pytest.raises(CapabilityError):
         AddressPolicy("10.0.0.0/8")
 
@@ -152,7 +152,7 @@ def test_no_special_ipv6_address_is_public(address: IPv6Address) -> None:
 
 @given(st.ip_addresses(v=4))
 @settings(deadline=None)
-def test_what_python_knows_to_be_private_is_refused_too(address: IPv4Address) -> None:
+def test_addresses_that_python_calls_private_are_refused_too(address: IPv4Address) -> None:
     if address.is_private or address.is_multicast or address.is_reserved:
         assert NOTHING.refusal(address) is not None
     if NOTHING.refusal(address) is None:

@@ -243,7 +243,7 @@ async def test_a_backend_with_bad_settings_is_refused(options: dict[str, Any]) -
         handle(**options)
 
 
-async def test_a_declared_host_that_is_no_pattern_is_refused() -> None:
+async def test_a_declared_host_that_is_not_a_pattern_is_refused() -> None:
     with pytest.raises(CapabilityError):
         handle(("https://api.example/",))
 

@@ -169,7 +169,7 @@ async def test_a_coding_that_was_not_asked_for_is_not_decoded(coding: str) -> No
 
 
 @pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"cut short")[:-3]], ids=["none", "cut"])
-async def test_a_damaged_body_is_told(body: bytes) -> None:
+async def test_a_damaged_body_is_reported(body: bytes) -> None:
     assert await failure(raw(answer(body=body, content_encoding="gzip"))) == "decoding"
 
 
@@ -195,11 +195,11 @@ async def test_large_headers_are_refused() -> None:
         b"HTTP/1.1 101 Switching\r\n\r\n",
     ],
 )
-async def test_what_is_not_http_is_told(data: bytes) -> None:
+async def test_a_response_that_is_not_http_is_reported(data: bytes) -> None:
     assert await failure(raw(data)) == "protocol"
 
 
-async def test_a_connection_that_breaks_off_is_told() -> None:
+async def test_a_broken_connection_is_reported() -> None:
     def cut(request: Request, connection: socket.socket) -> bytes:
         connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc")
         connection.shutdown(socket.SHUT_RDWR)
@@ -208,7 +208,7 @@ async def test_a_connection_that_breaks_off_is_told() -> None:
     assert await failure(cut) in {"protocol", "connect"}
 
 
-async def test_a_closed_port_is_told() -> None:
+async def test_a_closed_port_is_reported() -> None:
     with serving(raw(b"")) as server:
         pass
 

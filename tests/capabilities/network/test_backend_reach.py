@@ -15,7 +15,7 @@ SCOPE = CallScope(tool="fetch", session_id="s1")
 
 
 class Names:
-    """A resolver that knows these names, and counts who asks; lists are answered one after another."""
+    """A resolver of these names that counts its queries; lists are answered one after another."""
 
     def __init__(self, **answers: list[list[str]]) -> None:
         self.answers = {name.replace("_", "."): list(each) for name, each in answers.items()}
@@ -287,7 +287,7 @@ async def test_without_a_place_to_go_a_redirect_is_an_answer(status: str) -> Non
         await response.aclose()
 
 
-async def test_two_places_at_once_are_no_redirect() -> None:
+async def test_two_location_headers_are_not_followed() -> None:
     raw = b"HTTP/1.1 302 Found\r\nlocation: /a\r\nlocation: /b\r\ncontent-length: 0\r\n\r\n"
     with serving(lambda request, connection: raw) as server, pytest.raises(NetworkError) as caught:
         await handle("*").get(server.url)

@@ -81,7 +81,7 @@ def test_a_coding_that_was_not_asked_for_is_refused(header: list[str]) -> None:
     ],
     ids=["none", "cut", "wrong sum", "trailing", "cut deflate", "no deflate", "one byte"],
 )
-def test_a_damaged_or_cut_body_is_told(coding: str, data: bytes) -> None:
+def test_a_damaged_or_truncated_body_is_reported(coding: str, data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - zlib's words, or ours
         decode(coding, data)
 
@@ -102,7 +102,7 @@ def test_a_bomb_comes_in_small_pieces() -> None:
 
 @given(st.binary(max_size=3000), st.integers(1, 500), st.sampled_from(["gzip", "deflate"]))
 @settings(deadline=None)
-def test_whatever_was_packed_comes_back(data: bytes, size: int, coding: str) -> None:
+def test_compressed_bodies_round_trip(data: bytes, size: int, coding: str) -> None:
     assert decode(coding, gzip.compress(data) if coding == "gzip" else zlib.compress(data), size) == data
 
 

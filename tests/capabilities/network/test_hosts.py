@@ -99,7 +99,7 @@ def test_a_host_has_one_spelling(spelled: str, host: str) -> None:
     ],
     ids=lambda text: ascii(text)[:40],
 )
-def test_what_is_no_host_is_refused(text: str) -> None:
+def test_a_value_that_is_not_a_host_is_refused(text: str) -> None:
     with pytest.raises(CapabilityError):
         normalise_host(text)
 
@@ -153,14 +153,14 @@ def test_there_is_one_matcher(pattern: str, host: str, matches: bool) -> None:
         None,
     ],
 )
-def test_what_is_no_pattern_is_refused(text: str) -> None:
+def test_a_value_that_is_not_a_pattern_is_refused(text: str) -> None:
     with pytest.raises(CapabilityError) as caught:
         HostList([text])
 
     assert caught.value.field == "hosts"
 
 
-def test_a_lone_text_is_no_list() -> None:
+def test_a_lone_text_is_not_a_list() -> None:
     with pytest.raises(CapabilityError):
         HostList("api.example")
 
@@ -227,7 +227,7 @@ def test_ten_thousand_hosts_are_names_or_addresses_but_never_both(seed: int) -> 
 @pytest.mark.timeout(600)
 @given(st.one_of(names, st.text(max_size=60), st.from_regex(r"\A[0-9a-fx.%:\[\]。①]{1,30}\Z")))
 @settings(max_examples=50_000, deadline=None)
-def test_fifty_thousand_stranger_hosts_are_names_or_addresses_but_never_both(text: str) -> None:
+def test_fifty_thousand_odd_hosts_are_names_or_addresses_but_never_both(text: str) -> None:
     check_host(text)
 
 

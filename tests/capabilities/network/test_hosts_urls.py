@@ -88,7 +88,7 @@ def test_a_url_has_one_spelling(text: str, url: str) -> None:
     ],
     ids=lambda text: ascii(text)[:60],
 )
-def test_what_cannot_be_fetched_is_refused(text: str) -> None:
+def test_unsupported_urls_are_refused(text: str) -> None:
     with pytest.raises(CapabilityError):
         parse_url(text)
 
@@ -290,7 +290,7 @@ def check_covered(text: str) -> None:
 @given(st.integers(0, 2**64))
 @settings(max_examples=10_000, deadline=None)
 @pytest.mark.slow
-def test_what_passes_is_covered_by_a_pattern_and_read_alike_by_others(seed: int) -> None:
+def test_accepted_urls_are_covered_by_a_pattern_and_parsed_alike_by_others(seed: int) -> None:
     check_covered(some_url(seed))
 
 
@@ -298,7 +298,7 @@ def test_what_passes_is_covered_by_a_pattern_and_read_alike_by_others(seed: int)
 @pytest.mark.timeout(600)
 @given(st.one_of(st.text(max_size=40).map("http://{}".format), st.integers(0, 2**64).map(some_url)))
 @settings(max_examples=50_000, deadline=None)
-def test_what_passes_is_covered_in_the_long_run(text: str) -> None:
+def test_accepted_urls_are_covered_in_a_long_run(text: str) -> None:
     check_covered(text)
 
 

@@ -33,7 +33,7 @@ async def test_a_command_gives_its_exit_code_and_what_it_wrote(tmp_path: Path) -
     assert (done.stdout, done.stderr) == ("out a b;$c\n", "err\n")
 
 
-async def test_a_signal_is_told_from_an_exit_code(tmp_path: Path) -> None:
+async def test_a_signal_is_distinguished_from_an_exit_code(tmp_path: Path) -> None:
     process = handle(tmp_path)
 
     killed = await run_python(process, "import os; os.kill(os.getpid(), 9)")
@@ -43,7 +43,7 @@ async def test_a_signal_is_told_from_an_exit_code(tmp_path: Path) -> None:
     assert (looks_killed.exit_code, looks_killed.signal) == (137, None)
 
 
-async def test_a_timeout_is_told_from_both_and_keeps_what_was_written(tmp_path: Path) -> None:
+async def test_a_timeout_is_distinguished_from_both_and_keeps_the_output(tmp_path: Path) -> None:
     done = await run_python(
         handle(tmp_path), "import time; print('begun', flush=True); time.sleep(60)", timeout_seconds=3
     )
@@ -153,7 +153,7 @@ async def test_no_folder_outside_the_root_is_entered(cwd: str, tmp_path: Path) -
     assert caught.value.field == "cwd"
 
 
-async def test_what_was_not_declared_or_granted_does_not_run(tmp_path: Path) -> None:
+async def test_undeclared_and_ungranted_commands_do_not_run(tmp_path: Path) -> None:
     backend = ProcessBackend(["echo"], root=tmp_path, sandbox="off")
 
     for need, argv in ((("true",), ["true"]), (("true",), ["echo"]), (("*",), ["true"]), (("*",), ["/bin/echo"])):
@@ -240,7 +240,7 @@ async def test_files_it_makes_are_for_their_owner_and_signals_are_as_the_system_
 
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600
     facts = {name: int(value, 16) for name, value in (line.split() for line in status.stdout.splitlines())}
-    # Signals 32 and 33 are the C library's own: nobody can set them, so they stay as this test inherited them.
+    # Signals 32 and 33 are the C library's own: they cannot be set, so they stay as this test inherited them.
     the_librarys = (1 << 31) | (1 << 32)
     assert {name: value & ~the_librarys for name, value in facts.items()} == {
         "SigBlk:": 0,

@@ -100,7 +100,7 @@ anyio.run(run_python, handle(Path(sys.argv[1]), sys.argv[2]), sys.argv[3])
 
 
 async def test_a_command_does_not_outlive_the_program_that_started_it(kind: SandboxKind, tmp_path: Path) -> None:
-    handle(tmp_path, kind)  # skips where that sandbox cannot be had
+    handle(tmp_path, kind)  # skips if that sandbox is not available
     os.mkfifo(tmp_path / "fifo")
     code = DAEMON + "open('fifo', 'w').close(); time.sleep(600)"
     repository = Path(__file__).parents[3]

@@ -27,13 +27,13 @@ def test_the_launcher_imports_nothing_heavy() -> None:
 
 
 def test_a_story_is_understood_in_whatever_pieces_it_comes() -> None:
-    told = (
+    reported = (
         b"ready\nenforced\tfiles\tpids\nmissing\tlandlock\tno such call\nstarted\t7\nended\t\t9\nsurvivors\nnews\tx\n"
     )
     story = LauncherReport()
 
-    for position in range(len(told)):
-        story.feed(told[position : position + 1])
+    for position in range(len(reported)):
+        story.feed(reported[position : position + 1])
 
     assert story.is_ready
     assert story.enforced == ("files", "pids")

@@ -98,7 +98,7 @@ async def test_a_command_starts_no_more_processes_than_it_may(kind: SandboxKind,
 
 
 FLOOD = "import os, sys; block = b'y\\n' * 32768\nfor _ in range(int(sys.argv[1])): os.write(1, block)"
-"""Writes so many times 64 KiB."""
+"""Writes a number of blocks of 64 KiB."""
 
 
 async def test_a_flood_is_counted_and_takes_no_memory(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ async def test_a_gigabyte_is_no_more_than_a_flood(tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000
 
 
-async def test_what_is_over_the_limit_is_whole_in_the_spool(tmp_path: Path) -> None:
+async def test_output_over_the_limit_is_whole_in_the_spool(tmp_path: Path) -> None:
     spool = Spool.files(tmp_path / "spool")
     process = handle(tmp_path / "root", spool=spool, limits=ProcessLimits(output_bytes=10))
     code = "import sys; sys.stdout.write('ab' * 100_000); sys.stderr.write('short')"
@@ -139,7 +139,7 @@ async def test_what_is_over_the_limit_is_whole_in_the_spool(tmp_path: Path) -> N
     assert done.notes == ()
 
 
-async def test_what_is_over_the_spools_share_is_counted_and_dropped(tmp_path: Path) -> None:
+async def test_output_over_the_spools_share_is_counted_and_dropped(tmp_path: Path) -> None:
     spool = Spool.memory()
     process = handle(tmp_path, spool=spool, limits=ProcessLimits(output_bytes=10, spool_bytes=70_000))
 
@@ -168,7 +168,7 @@ async def test_a_spool_that_fails_costs_the_rest_and_not_the_answer(tmp_path: Pa
     assert len(done.notes) == 2
 
 
-async def test_bytes_that_are_no_text_are_shown_as_such_and_kept(tmp_path: Path) -> None:
+async def test_bytes_that_are_not_text_are_shown_as_such_and_kept(tmp_path: Path) -> None:
     done = await run_python(handle(tmp_path), "import os; os.write(1, b'a\\xff\\x00z')")
 
     assert (done.stdout, done.raw_stdout) == ("a\ufffd\0z", b"a\xff\x00z")

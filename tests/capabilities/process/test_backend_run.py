@@ -8,7 +8,7 @@ from spindle.capabilities.process.backend_run import CommandStart
 from tests.capabilities.confined import HOLD, PYTHON, backend, is_held, names
 
 
-def test_a_launcher_that_nobody_took_over_is_ended_with_its_command(tmp_path: Path) -> None:
+def test_an_unclaimed_launcher_is_ended_with_its_command(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     code = HOLD + "hold('lock'); time.sleep(600)"
     start = CommandStart(backend(tmp_path), PYTHON, [PYTHON, "-I", "-S", "-c", code], {}, str(tmp_path))

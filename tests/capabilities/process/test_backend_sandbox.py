@@ -1,7 +1,8 @@
-"""What a confined command can reach: the granted files, no network, nobody else's processes."""
+"""What a confined command can reach: the granted files, no network, no other processes."""
 
 import os
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Generator
@@ -12,7 +13,7 @@ import pytest
 
 from spindle.capabilities.declare import CallScope
 from spindle.capabilities.process.backend import ProcessBackend
-from spindle.capabilities.process.backend_sandbox import SandboxKind, VisiblePaths, find_sandbox
+from spindle.capabilities.process.backend_sandbox import PidsCgroup, SandboxKind, VisiblePaths, find_sandbox
 from spindle.errors import SandboxUnavailableError
 from tests.capabilities.confined import KINDS, backend, handle, names, run_python
 
@@ -43,9 +44,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", CONFINED)
-async def test_what_was_not_granted_is_neither_read_nor_written(
-    kind: SandboxKind, tmp_path: Path, outside: Path
-) -> None:
+async def test_ungranted_files_are_neither_read_nor_written(kind: SandboxKind, tmp_path: Path, outside: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (root / "link").symlink_to(outside / "secret")
@@ -89,7 +88,7 @@ async def test_the_system_is_not_written_even_by_root(kind: SandboxKind, tmp_pat
 
 
 @pytest.mark.parametrize("kind", CONFINED)
-async def test_what_was_granted_is_reached(kind: SandboxKind, tmp_path: Path) -> None:
+async def test_granted_files_are_reachable(kind: SandboxKind, tmp_path: Path) -> None:
     for name in ("root", "data", "out"):
         (tmp_path / name).mkdir()
     (tmp_path / "data" / "in.txt").write_text("words")
@@ -176,7 +175,7 @@ async def test_no_socket_reaches_a_server_on_this_machine(
 ) -> None:
     done = await run_python(handle(tmp_path, kind), CONNECT, str(listener.port))
 
-    # A datagram may go out to the command's own loopback, where nobody listens.
+    # A datagram may go out to the command's own loopback, where nothing listens.
     assert done.exit_code == 0
     assert (listener.accepted, listener.datagrams()) == (0, 0)
 
@@ -233,7 +232,7 @@ async def test_a_confined_command_has_no_privilege_and_gains_none(kind: SandboxK
         assert values["CapEff:"] == values["CapPrm:"] == "0" * 16
 
 
-async def test_a_required_sandbox_that_cannot_be_had_runs_nothing(tmp_path: Path) -> None:
+async def test_nothing_runs_if_a_required_sandbox_is_missing(tmp_path: Path) -> None:
     process = ProcessBackend(["touch"], root=tmp_path, sandbox="required", sandbox_kinds=("landlock",))
 
     with pytest.raises(SandboxUnavailableError) as caught:
@@ -244,8 +243,8 @@ async def test_a_required_sandbox_that_cannot_be_had_runs_nothing(tmp_path: Path
     assert process.enforcement()["sandbox"] == "unavailable"
 
 
-async def test_a_required_sandbox_that_can_be_had_runs(tmp_path: Path) -> None:
-    handle(tmp_path, "namespaces")  # skips where they cannot be had
+async def test_a_command_runs_in_a_required_sandbox_that_is_available(tmp_path: Path) -> None:
+    handle(tmp_path, "namespaces")  # skips if they are not available
     process = ProcessBackend(["touch"], root=tmp_path, sandbox="required", sandbox_kinds=("namespaces",))
 
     done = await process.open(("touch",), CallScope(tool="t", session_id="s")).run(["touch", "made"])
@@ -264,9 +263,57 @@ def test_without_any_way_the_best_is_none_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
-def test_what_is_enforced_is_reported(sandbox: Any, tmp_path: Path) -> None:
+def test_enforced_rules_are_reported(sandbox: Any, tmp_path: Path) -> None:
     report = ProcessBackend(["true"], root=tmp_path, sandbox=sandbox).enforcement()
 
     assert set(report) == {"sandbox", "enforced", "processes", "missing"}
     for name in ("files", "network"):
         assert (name in report["enforced"]) != (name in report["missing"])
+
+
+@pytest.fixture
+def group() -> PidsCgroup:
+    made = PidsCgroup.create()
+    if made is None:
+        pytest.skip("no pids cgroup can be made here")
+    return made
+
+
+def folders(pid: int) -> list[Path]:
+    return list(Path("/sys/fs/cgroup").glob(f"**/spindle-{pid}-*"))
+
+
+def test_a_process_and_its_descendants_are_held_and_the_group_goes_after_them(group: PidsCgroup) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & echo up; wait"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        group.add_processes(process.pid, 5)
+
+        [folder] = folders(os.getpid())
+        held = (folder / "cgroup.procs").read_text().split()
+        assert len(held) == 2
+        assert str(process.pid) in held
+        assert (folder / "pids.max").read_text() == "7\n"
+        for pid in held:
+            os.kill(int(pid), 9)
+
+    group.remove()
+    assert folders(os.getpid()) == []
+
+
+def test_the_group_of_a_program_that_died_is_cleared_away(group: PidsCgroup) -> None:
+    [mine] = folders(os.getpid())
+    namespace = mine.name.split("-")[2]
+    dead = mine.parent / f"spindle-999999999-{namespace}-abc"
+    foreign = mine.parent / f"spindle-999999999-{int(namespace) + 1}-abc"
+    dead.mkdir()
+    foreign.mkdir()
+    group.remove()
+
+    again = PidsCgroup.create()
+
+    assert again is not None
+    assert not dead.exists()
+    assert foreign.exists()  # its process id belongs to another process namespace, such as a container's
+    foreign.rmdir()
+    again.remove()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spindle.capabilities.process import backend_configuration
+from spindle.capabilities.process import backend_view
 from spindle.capabilities.process.backend import LocalProcess
 from spindle.capabilities.process.backend_sandbox import SandboxKind
 from spindle.capabilities.process.policy import SEARCH_PATH, ProcessLimits
@@ -21,9 +21,12 @@ LIMITS = ProcessLimits(memory_bytes=None)  # Node.js reserves more address space
 PROGRAMS = [
     [["git", "init", "-q", "."], ["git", "status"], ["git", *IDENTITY, "commit", "-q", "--allow-empty", "-m", "x"]],
     [["python3", "-c", "import ssl, sqlite3, tempfile; tempfile.TemporaryFile()"]],
-    [["python3", "-m", "pip", "--version"], ["python3", "-m", "pip", "list", "--disable-pip-version-check"]],
+    pytest.param(
+        [["python3", "-m", "pip", "--version"], ["python3", "-m", "pip", "list", "--disable-pip-version-check"]],
+        marks=pytest.mark.slow,
+    ),
     [["node", "-e", "require('fs').writeFileSync('made', '')"]],
-    [["npm", "--version"], ["npm", "init", "-y"], ["npm", "config", "list"]],
+    pytest.param([["npm", "--version"], ["npm", "init", "-y"], ["npm", "config", "list"]], marks=pytest.mark.slow),
     [["make", "-s", "all"]],
     [["curl", "--version"]],
     [["rg", "echo"]],
@@ -73,7 +76,7 @@ def git_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "etc" / "gitconfig"
     path.parent.mkdir()
     path.touch()
-    monkeypatch.setattr(backend_configuration, "SYSTEM_GIT_CONFIG", str(path))
+    monkeypatch.setattr(backend_view, "SYSTEM_GIT_CONFIG", str(path))
     return path
 
 
@@ -125,7 +128,7 @@ async def test_a_configuration_becomes_unreadable_once_it_holds_a_secret(
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-async def test_what_the_developer_grants_is_not_skipped(
+async def test_granted_configuration_is_not_skipped(
     kind: SandboxKind, root: Path, git_config: Path, tmp_path: Path
 ) -> None:
     write(git_config, SECRET)

@@ -75,7 +75,7 @@ def test_nothing_runs_that_is_not_on_both_sides(declared: list[str], granted: li
 
 
 @pytest.mark.parametrize("commands", ["git", b"git", [""], ["bin/git"], ["./git"], [".."], ["a\0b"], [1]])
-def test_a_grant_that_is_no_command_is_refused(commands: object) -> None:
+def test_a_grant_that_is_not_a_command_is_refused(commands: object) -> None:
     with pytest.raises(CapabilityError):
         check_commands(commands)  # pyright: ignore[reportArgumentType] - that is the test
 
@@ -83,7 +83,7 @@ def test_a_grant_that_is_no_command_is_refused(commands: object) -> None:
 @pytest.mark.parametrize(
     "argv", [[], (), None, {"git"}, b"git", ["git", 1], ["git", b"x"], ["git", "a\0b"], [""], ["\ud800"]]
 )
-def test_what_is_no_list_of_texts_is_refused(argv: object) -> None:
+def test_a_value_that_is_not_a_list_of_texts_is_refused(argv: object) -> None:
     with pytest.raises(CapabilityError):
         check_argv(argv, shell=True)
 
@@ -119,7 +119,7 @@ def test_a_tool_does_not_set_what_decides_which_code_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize("env", [{"": "x"}, {"A=B": "x"}, {"A": "x\0y"}, {"A\0": "x"}, {"A": 1}])
-def test_what_is_no_variable_is_refused(env: dict[str, str]) -> None:
+def test_a_value_that_is_not_a_variable_is_refused(env: dict[str, str]) -> None:
     with pytest.raises(CapabilityError):
         check_env(env, pinned=False)
 
@@ -157,7 +157,7 @@ def test_no_spelling_of_a_folder_leaves_the_root(cwd: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), True, "5"])
-def test_a_timeout_that_is_no_time_is_refused(seconds: object) -> None:
+def test_a_timeout_that_is_not_a_time_is_refused(seconds: object) -> None:
     with pytest.raises(CapabilityError):
         check_timeout(seconds)
 

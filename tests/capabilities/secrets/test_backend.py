@@ -1,4 +1,4 @@
-"""Where secrets come from, and what a tool is told of them."""
+"""Where secrets come from, and what a tool sees of them."""
 
 import os
 import threading
@@ -11,14 +11,14 @@ import anyio
 import pytest
 
 from spindle.capabilities.declare import CallScope
-from spindle.capabilities.secrets.backend import Secrets, SecretsBackend, from_env, from_file, from_keyring
+from spindle.capabilities.secrets.backend import SecretsBackend, SecretsHandle, from_env, from_file, from_keyring
 from spindle.capabilities.secrets.secret import MAX_SECRET_CHARS, Redactor
 from spindle.errors import CapabilityError, SecretError, UsageError
 
 pytestmark = pytest.mark.anyio
 
 
-def opened(source: Any, *names: str, redactor: Redactor | None = None) -> Secrets:
+def opened(source: Any, *names: str, redactor: Redactor | None = None) -> SecretsHandle:
     return SecretsBackend(source).open(names, CallScope(tool="pay", session_id="s1", redactor=redactor))
 
 
@@ -91,7 +91,7 @@ async def test_a_value_that_is_none_or_unfit_names_the_secret(value: Any) -> Non
     assert (caught.value.secret, caught.value.tool, caught.value.field) == ("KEY", "pay", "secrets")
 
 
-async def test_what_a_failing_source_says_reaches_nobody() -> None:
+async def test_the_message_of_a_failing_source_is_not_shown() -> None:
     def look_up(name: str) -> str:
         raise RuntimeError("token hunter22 refused")
 
@@ -103,7 +103,7 @@ async def test_what_a_failing_source_says_reaches_nobody() -> None:
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
-def test_something_that_is_no_source_is_refused() -> None:
+def test_something_that_is_not_a_source_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         SecretsBackend(["KEY"])  # type: ignore[arg-type]
 
@@ -204,7 +204,7 @@ async def test_a_file_that_becomes_public_later_is_refused_then(tmp_path: Path) 
     assert caught.value.secret == "KEY"
 
 
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_value_that_is_not_a_regular_file_is_refused_at_once(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo, 0o600)
     binary = private_file(tmp_path, "")

@@ -3,13 +3,14 @@
 import json
 import os
 from base64 import b64encode, encodebytes, urlsafe_b64encode
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.capabilities.secrets.secret import MASK, Redactor
+from spindle.capabilities.secrets.secret import MASK, MAX_SECRET_CHARS, Redactor
 from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
@@ -104,14 +105,43 @@ def test_a_text_without_secrets_is_given_back_itself() -> None:
         assert redactor.redact_bytes(data) is data
 
 
-def test_a_short_value_is_masked_only_where_it_stands_alone() -> None:
-    redactor = Redactor(["abc"])
+def test_value_of_two_characters_is_masked_only_as_a_word() -> None:
+    assert Redactor(["ab"]).redact("ab, (ab) ab! abd xab") == "***, (***) ***! abd xab"
 
-    assert redactor.redact("abc, (abc) abc! abcd xabc") == "***, (***) ***! abcd xabc"
+
+def test_value_of_three_characters_is_masked_plain() -> None:
+    assert Redactor(["abc"]).redact("abc, (abc) abcd xabc") == "***, (***) ***d x***"
+    assert Redactor(["abc"]).redact("YWJj") == "YWJj"
+
+
+COMMON_ENCODERS: list[Callable[[str], str]] = [
+    str,
+    json.dumps,
+    repr,
+    quote,
+    lambda text: text.encode().hex(),
+    lambda text: b64encode(text.encode()).decode(),
+    lambda text: urlsafe_b64encode(b"user:" + text.encode()).decode(),
+    lambda text: text.splitlines()[1],
+]
+
+
+@pytest.mark.slow  # a value of this length takes seconds to prepare
+@pytest.mark.parametrize("encode", COMMON_ENCODERS)
+def test_value_too_long_for_patterns_is_masked_as_common_encoders_write_it(encode: Callable[[str], str]) -> None:
+    secret = "".join(f"line {number}: é/+?~\n" for number in range(2_000))
+    assert len(secret) > MAX_SECRET_CHARS
+
+    clean = Redactor([secret]).redact(f"before {encode(secret)} after")
+
+    assert clean.startswith("before ")
+    assert clean.endswith(" after")
+    assert MASK in clean
+    assert len(clean) < 60
 
 
 @pytest.mark.parametrize("value", ["", " ", "\n\t"])
-def test_blanks_are_no_secret(value: str) -> None:
+def test_blanks_are_not_secret(value: str) -> None:
     redactor = Redactor([value])
 
     assert not redactor

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
 from spindle import Media, Ok
-from spindle.capabilities.secrets.secret import MASK, Redactor, Secret, may_read
+from spindle.capabilities.secrets.secret import MASK, Redactor, Secret, SecretMatcher, may_read
 
 pytestmark = pytest.mark.anyio
 
@@ -182,8 +184,8 @@ def test_an_error_and_those_behind_it_are_masked() -> None:
     redactor.redact_error(error)
 
     # The text of a group, its code lines and those of this file stay: only what it says is ours to mask.
-    told = [repr(one) + repr(vars(one)) for one in (error.__cause__, *error.exceptions)]
-    assert not [text for text in told if "hunter22" in text]
+    reported = [repr(one) + repr(vars(one)) for one in (error.__cause__, *error.exceptions)]
+    assert not [text for text in reported if "hunter22" in text]
 
 
 async def test_a_redactor_serves_many_threads_at_once() -> None:
@@ -219,3 +221,66 @@ def best_of_five(work: Callable[[], object]) -> float:
         work()
         times.append(time.process_time() - started)
     return min(times)
+
+
+KEYS = ["hunter22", "4711", "ab"]
+LEAVES = st.sampled_from(
+    [
+        *KEYS,
+        "hunter",
+        "22",
+        "x hunter22 y",
+        "aHVudGVyMjI=",
+        "47",
+        "11",
+        "abc",
+        "a",
+        "b",
+        "hunter\n22",
+        "",
+        4711,
+        47112,
+        22,
+        None,
+    ]
+)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner), max_leaves=12
+)
+
+
+def redact_one_by_one(redactor: Redactor, value: Any) -> Any:
+    if value.__class__ is dict:
+        return {redactor.redact(key): redact_one_by_one(redactor, part) for key, part in value.items()}
+    if value.__class__ is list:
+        return [redact_one_by_one(redactor, part) for part in value]
+    if value.__class__ is int:
+        return value if redactor.redact(str(value)) == str(value) else MASK
+    return value if value is None else redactor.redact(value)
+
+
+@given(VALUES)
+def test_texts_that_are_searched_together_are_masked_as_each_would_be_alone(value: Any) -> None:
+    redactor = Redactor(KEYS)
+    expected = redact_one_by_one(redactor, value)
+
+    clean = redactor.redact_value(value)
+    assert clean == expected
+    assert (clean is value) is (expected == value)
+
+
+def test_a_value_without_secrets_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+    find = SecretMatcher.find
+
+    def count(matcher: SecretMatcher, data: bytes) -> "list[tuple[int, int]]":
+        searched.append(len(data))
+        return find(matcher, data)
+
+    monkeypatch.setattr(SecretMatcher, "find", count)
+    rows: list[Any] = [{"id": number, "name": f"name {number}"} for number in range(500)]
+    assert Redactor(["hunter22"]).redact_value(rows) is rows
+    assert len(searched) == 1
+
+    Redactor(["hunter22"]).redact_value([*rows, {"id": 500, "name": "hunter22"}])
+    assert len(searched) == 3

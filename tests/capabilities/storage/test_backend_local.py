@@ -69,7 +69,7 @@ async def test_a_file_of_someone_else_is_left_alone(tmp_path: Path, content: byt
     assert path.read_bytes() == before
 
 
-async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(StorageError) as caught:

@@ -38,7 +38,7 @@ async def test_the_server_forgets_what_expires_whole(redis_url: str) -> None:
     await store.aclose()
 
 
-async def test_a_server_that_is_gone_is_told_without_its_password() -> None:
+async def test_an_unreachable_server_is_reported_without_its_password() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -87,7 +87,7 @@ json_values = st.recursive(
 
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs=st.dictionaries(st.text(st.characters(), min_size=1, max_size=30), json_values, max_size=4))
-def test_whatever_goes_in_comes_out_under_any_name(make: Make, pairs: dict[str, Any]) -> None:
+def test_any_json_value_round_trips_under_any_key(make: Make, pairs: dict[str, Any]) -> None:
     async def round_trip() -> None:
         storage = opened(make(), tool=f"tool {uuid.uuid4()}")
         for key, value in pairs.items():
@@ -98,7 +98,7 @@ def test_whatever_goes_in_comes_out_under_any_name(make: Make, pairs: dict[str, 
     anyio.run(round_trip)
 
 
-async def test_what_is_kept_is_a_copy(make: Make) -> None:
+async def test_stored_values_are_copies(make: Make) -> None:
     storage = opened(make())
     value = {"list": [1]}
     await storage.set("a", value)
@@ -126,7 +126,7 @@ def doubling() -> list[Any]:
     [b"x", {1: "a"}, {None: 1}, float("nan"), float("inf"), object(), {"a": {1}}, Secret("hunter22"), 10**5000],
     ids=lambda value: type(value).__name__,
 )
-async def test_what_is_no_json_value_is_refused_and_nothing_changes(make: Make, value: Any) -> None:
+async def test_a_value_that_is_not_json_value_is_refused_and_nothing_changes(make: Make, value: Any) -> None:
     storage = opened(make())
     await storage.set("a", "before")
 
@@ -144,7 +144,7 @@ async def test_a_value_that_never_ends_is_refused_in_time(make_value: Callable[[
 
 
 @pytest.mark.parametrize("key", ["", None, 5, b"a"])
-async def test_what_is_no_key_is_refused(make: Make, key: Any) -> None:
+async def test_a_value_that_is_not_a_key_is_refused(make: Make, key: Any) -> None:
     storage = opened(make())
 
     for step in (storage.get(key), storage.set(key, 1), storage.delete(key)):
@@ -222,7 +222,7 @@ def test_a_turns_storage_needs_a_turn() -> None:
 # --- time
 
 
-async def test_what_has_expired_is_invisible(make: Make, clock: Clock) -> None:
+async def test_expired_entries_are_invisible(make: Make, clock: Clock) -> None:
     storage = opened(make())
     await storage.set("short", 1, ttl_seconds=10)
     await storage.set("long", 2)
@@ -296,7 +296,7 @@ async def test_a_quota_refuses_and_changes_nothing(make: Make) -> None:
     assert {key: await storage.get(key) for key in await storage.keys()} == {"a": "x" * 10, "b": "x" * 10}
 
 
-async def test_what_is_replaced_removed_or_expired_no_longer_counts(make: Make, clock: Clock) -> None:
+async def test_replaced_removed_and_expired_values_do_not_count_towards_the_quota(make: Make, clock: Clock) -> None:
     storage = opened(make(quota=StorageQuota(max_keys=2, max_total_bytes=32)))
     for _ in range(5):
         await storage.set("a", "x" * 10, ttl_seconds=10)
@@ -317,7 +317,7 @@ async def test_one_tools_quota_is_not_anothers(make: Make) -> None:
 
 
 @pytest.mark.parametrize("quota", [{"max_keys": 0}, {"max_total_bytes": 1.5}, {"max_value_bytes": True}])
-def test_a_quota_that_is_no_count_is_refused(quota: Any) -> None:
+def test_a_quota_that_is_not_a_count_is_refused(quota: Any) -> None:
     with pytest.raises(UsageError) as caught:
         StorageQuota(**quota)
 

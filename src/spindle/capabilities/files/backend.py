@@ -20,8 +20,10 @@ from spindle.capabilities.files.paths import (
     SessionFile,
     parse_path,
 )
+from spindle.capabilities.withheld import WithheldPaths
 from spindle.concurrency import file_threads
 from spindle.errors import CapabilityError, FileMissingError
+from spindle.json_types import untyped
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_ENTRIES = 10_000
@@ -39,19 +41,35 @@ class FilesBackend:
         max_file_bytes: int = MAX_FILE_BYTES,
         max_entries: int = MAX_ENTRIES,
         hard_links: bool = False,
+        credential_files: Iterable[str] = (),
     ) -> None:
         """Open the root folder, which stays open as long as the backend is referenced.
 
+        Credential files such as `.ssh` are withheld, except for the paths below the root in `credential_files`.
+
         Raises:
-            CapabilityError: The root is not a folder, a grant is not a list of paths below it, or a limit is below 1.
+            CapabilityError: The root is not a folder, a grant is not a list of paths below it, or a limit is below 1;
+                or the root is within a credential folder, and `credential_files` does not open it.
         """
         for name, limit in (("max_file_bytes", max_file_bytes), ("max_entries", max_entries)):
             if isinstance(limit, bool) or limit < 1:
                 raise CapabilityError(f"files: {name} must be at least 1, got {limit!r}", field="files")
         self._read = Places((".",) if read is None else read, what="files: read")
         self._write = Places((".",) if write is None else write, what="files: write")
+        opened = Places(credential_files, what="files: credential_files")
         fd = open_root(root)
-        self.disk = Disk(root=fd, max_file_bytes=max_file_bytes, max_entries=max_entries, hard_links=hard_links)
+        self.withheld = WithheldPaths(os.path.realpath(root), opened)
+        reason = self.withheld.find_reason(())
+        if reason is not None:
+            os.close(fd)
+            raise CapabilityError(f"files: {os.fspath(root)!r} cannot be a root: {reason}", field="files")
+        self.disk = Disk(
+            root=fd,
+            max_file_bytes=max_file_bytes,
+            max_entries=max_entries,
+            hard_links=hard_links,
+            withheld=self.withheld,
+        )
         self.read_tracker = ReadTracker()
         # Closed only here: if it were closed while a thread uses it, the number could be reused for another folder.
         weakref.finalize(self, os.close, fd)
@@ -65,8 +83,8 @@ class FilesBackend:
         return FilesHandle(
             backend=self,
             session_id=scope.session_id,
-            readable=OneWay("read", Places(need.read, what="files: read"), self._read),
-            writable=OneWay("write", Places(need.write, what="files: write"), self._write),
+            readable=OneWay("read", Places(need.read, what="files: read"), self._read, self.withheld),
+            writable=OneWay("write", Places(need.write, what="files: write"), self._write, self.withheld),
         )
 
     def lacking(self, need: FileReach) -> list[str]:
@@ -117,7 +135,7 @@ class FilesHandle:
             StaleWriteError: The file changed since this session read it.
         """
         place = self.writable.judge(path)
-        if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        if not isinstance(untyped(data), (bytes, bytearray, memoryview)):
             raise TypeError(f"write_bytes: expected bytes, got {type(data).__name__}")
         await file_threads.run(self._write, place, bytes(data))
 
@@ -128,7 +146,7 @@ class FilesHandle:
             StaleWriteError: The file changed since this session read it.
         """
         place = self.writable.judge(path)
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        if not isinstance(untyped(text), str):
             raise TypeError(f"write_text: expected text, got {type(text).__name__}")
         await file_threads.run(lambda: self._write(place, _encode(place, text, encoding, errors)))
 

@@ -33,6 +33,7 @@ from spindle.capabilities.files.paths import (
     check_new_names,
     is_draft,
 )
+from spindle.capabilities.withheld import OWN_REASON, WithheldPaths
 from spindle.errors import FileAccessError, FileMissingError, StaleWriteError
 
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -110,6 +111,7 @@ class Disk:
     max_file_bytes: int
     max_entries: int
     hard_links: bool
+    withheld: WithheldPaths
 
     def read(self, place: Place) -> bytes:
         """Return the bytes of a file.
@@ -135,7 +137,7 @@ class Disk:
         self._check_size(place, len(data))
         with translate_os_errors(place), open_folder(self.root, place, place.names[:-1], may_make=may_make) as folder:
             # Renaming needs no write permission on the old file, so it is checked by opening the file for writing.
-            old = open_file(folder, place, os.O_WRONLY, hard_links=self.hard_links)
+            old = self._open_file(folder, place, os.O_WRONLY)
             try:
                 if old is None:
                     check_new_names(place)
@@ -163,7 +165,7 @@ class Disk:
             lock_name(folder, name),
         ):
             seen = read_tracker.get_last_version(session_file)
-            info = stat_entry(folder, place, hard_links=self.hard_links)
+            info = self._stat_entry(folder, place)
             if info is not None and stat.S_ISDIR(info.st_mode):
                 os.rmdir(name, dir_fd=folder)
             else:
@@ -178,7 +180,7 @@ class Disk:
         """Return the status of a file or folder, or None if it does not exist."""
         try:
             with translate_os_errors(place), open_folder(self.root, place, place.names[:-1]) as folder:
-                info = stat_entry(folder, place, hard_links=self.hard_links) if place.names else os.fstat(folder)
+                info = self._stat_entry(folder, place) if place.names else os.fstat(folder)
         except FileMissingError:
             return None
         except FileAccessError as error:
@@ -188,7 +190,7 @@ class Disk:
         if info is None or (place.is_folder and not stat.S_ISDIR(info.st_mode)):
             return None
         path = "/".join(place.names) or "."
-        return FileStat(path=path, kind=_kind(info), size_bytes=info.st_size, modified_at=_modified(info))
+        return FileStat(path=path, kind=_kind(info), size_bytes=info.st_size, modified_at=_get_modified(info))
 
     def list_entries(self, place: Place) -> Entries:
         """List a folder, sorted by name; a folder that does not exist yields an empty list."""
@@ -220,15 +222,46 @@ class Disk:
                 info = item.stat(follow_symlinks=False)
             except FileNotFoundError:  # removed meanwhile
                 continue
-            path = "/".join((*place.names, item.name))
+            names = (*place.names, item.name)
+            is_withheld = self.withheld.find_reason(names) is not None
             facts = DirEntry(
-                name=item.name, path=path, kind=_kind(info), size_bytes=info.st_size, modified_at=_modified(info)
+                name=item.name,
+                path="/".join(names),
+                kind="withheld" if is_withheld else _kind(info),
+                size_bytes=0 if is_withheld else info.st_size,
+                modified_at=_get_modified(info),
             )
             entries.append(facts)
         return entries
 
+    def _open_file(self, folder: int, place: Place, access: int) -> int | None:
+        fd = open_file(folder, place, access, hard_links=self.hard_links)
+        if fd is not None:
+            try:
+                self._check_not_own(place, os.fstat(fd))
+            except BaseException:
+                os.close(fd)
+                raise
+        return fd
+
+    def _stat_entry(self, folder: int, place: Place) -> os.stat_result | None:
+        info = stat_entry(folder, place, hard_links=self.hard_links)
+        if info is not None:
+            self._check_not_own(place, info)
+        return info
+
+    def _check_not_own(self, place: Place, info: os.stat_result) -> None:
+        """Check the file itself, because one of Spindle's own files may have other names: by links of both kinds."""
+        for path in self.withheld.list_own(everywhere=info.st_nlink > 1 and not stat.S_ISDIR(info.st_mode)):
+            try:
+                own = os.stat(path)  # noqa: PTH116 - a text
+            except OSError:
+                continue
+            if os.path.samestat(own, info):
+                raise place.refused(OWN_REASON)
+
     def _read_content(self, folder: int, place: Place) -> bytes:
-        fd = open_file(folder, place, os.O_RDONLY, hard_links=self.hard_links)
+        fd = self._open_file(folder, place, os.O_RDONLY)
         if fd is None:
             raise FileMissingError(f"{place.shown} does not exist", path=place.given)
         try:
@@ -242,7 +275,7 @@ class Disk:
     def _check_fresh(self, folder: int, place: Place, seen: FileVersion | None) -> None:
         if seen is None:
             return
-        info = stat_entry(folder, place, hard_links=self.hard_links)
+        info = self._stat_entry(folder, place)
         if info is None and seen is NOTHING:
             return
         if info is None:
@@ -281,7 +314,7 @@ def _kind(info: os.stat_result) -> FileKind:
     return "symlink" if stat.S_ISLNK(info.st_mode) else "other"
 
 
-def _modified(info: os.stat_result) -> datetime:
+def _get_modified(info: os.stat_result) -> datetime:
     try:
         return datetime.fromtimestamp(info.st_mtime, UTC)
     except (OverflowError, ValueError, OSError):  # a file system can store years that a datetime cannot

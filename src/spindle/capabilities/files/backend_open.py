@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
+from spindle.addresses import refuse_url
 from spindle.capabilities.files.paths import Names, Place
 from spindle.errors import CapabilityError, FileAccessError, FileMissingError
 
@@ -130,7 +131,9 @@ def open_root(path: str | os.PathLike[str]) -> int:
 
     Raises:
         CapabilityError: The path is not a folder, or belongs to a kernel file system.
+        UsageError: The path is a URL.
     """
+    refuse_url(path, field="root")
     try:
         fd = os.open(Path(path).absolute(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

@@ -11,11 +11,13 @@ from itertools import count
 from threading import Lock
 from typing import Literal, Protocol, TypeAlias
 
+from spindle.capabilities.withheld import WithheldPaths
 from spindle.errors import CapabilityError, PathNotReachableError
+from spindle.text import shorten
 
 Names: TypeAlias = tuple[str, ...]
 """The parts of a path, relative to the backend's root; no part is empty, `.` or `..`."""
-FileKind: TypeAlias = Literal["file", "folder", "symlink", "other"]
+FileKind: TypeAlias = Literal["file", "folder", "symlink", "other", "withheld"]
 Access: TypeAlias = Literal["read", "write"]
 
 MAX_PATH_BYTES = 4095
@@ -41,13 +43,14 @@ class FileStat:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DirEntry:
-    """An entry of a folder; symlinks and devices are listed, but cannot be opened."""
+    """An entry of a folder; symlinks, devices and withheld files are listed, but cannot be opened."""
 
     name: str
     """Bytes that are not UTF-8 are decoded to lone surrogates (`surrogateescape`)."""
     path: str
     """The path relative to the backend's root."""
     kind: FileKind
+    """`withheld` for a file or folder that no grant opens, such as `.ssh`; its size is 0 then."""
     size_bytes: int
     modified_at: datetime
 
@@ -120,8 +123,7 @@ class Place:
 
 def shown(path: object) -> str:
     """Quote a path for a message, on one line and truncated."""
-    text = repr(path)  # repr escapes invisible characters and bidirectional marks
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return shorten(repr(path), _SHOWN_CHARS)  # repr escapes invisible characters and bidirectional marks
 
 
 def parse_path(path: str | os.PathLike[str], reach: "OneWay | None" = None) -> Place:
@@ -222,17 +224,21 @@ class OneWay:
     access: Access
     declared: Places
     granted: Places
+    withheld: WithheldPaths | None = None
 
     def judge(self, path: str) -> Place:
         """Parse a path and check that it is declared and granted; the disk is not accessed.
 
         Raises:
-            PathNotReachableError: The path is invalid, not declared or not granted.
+            PathNotReachableError: The path is invalid, not declared, not granted or withheld.
         """
         place = parse_path(path, self)
         for whose, places in (("declared by this tool", self.declared), ("granted by the caller", self.granted)):
             if not places.covers(place.names):
                 raise place.refused(f"{self.access} access was not {whose}")
+        reason = None if self.withheld is None else self.withheld.find_reason(place.names)
+        if reason is not None:
+            raise place.refused(reason)
         return place
 
     def __str__(self) -> str:

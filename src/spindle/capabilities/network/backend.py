@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spindle.capabilities.declare import CallScope
 from spindle.capabilities.network.addresses import AddressPolicy
@@ -10,6 +10,7 @@ from spindle.capabilities.network.handle import Reach, Response, outgoing
 from spindle.capabilities.network.hosts import HostList
 from spindle.errors import CapabilityError, SpindleError
 from spindle.extras import needs_extra
+from spindle.json_types import JsonValue, untyped
 
 if TYPE_CHECKING:
     from spindle.capabilities.network.backend_exchange import Exchange
@@ -93,7 +94,7 @@ class HttpNetwork:
         *,
         headers: Mapping[str, str] | None = None,
         content: bytes | str | None = None,
-        json: Any = None,
+        json: JsonValue = None,
         same_origin: bool = False,
     ) -> Response:
         """Send a request and follow redirects to allowed hosts.
@@ -120,7 +121,7 @@ class HttpNetwork:
         *,
         headers: Mapping[str, str] | None = None,
         content: bytes | str | None = None,
-        json: Any = None,
+        json: JsonValue = None,
     ) -> Response:
         """Send a POST request; see `request`."""
         return await self.request("POST", url, headers=headers, content=content, json=json)
@@ -132,7 +133,7 @@ class HttpNetwork:
 
 def _check_minimum(least: int, **values: int) -> None:
     for name, value in values.items():
-        if not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        if not isinstance(untyped(value), int) or value < least:
             raise CapabilityError(
                 f"{name}: expected a whole number of at least {least}, got {value!r}", field="network"
             )

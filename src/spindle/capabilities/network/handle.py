@@ -4,12 +4,13 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from spindle.capabilities.network.addresses import METADATA_NAMES, AddressPolicy, parse_address
 from spindle.capabilities.network.hosts import HostList, Target, join_url, parse_url
 from spindle.capabilities.secrets.secret import Secret
 from spindle.errors import CapabilityError, HostNotAllowedError, NetworkError
+from spindle.json_types import JsonValue, untyped
 
 Data: TypeAlias = bytes
 """An alias of `bytes`, which the method `Response.bytes` shadows inside its class."""
@@ -142,7 +143,7 @@ class Response:
         except (LookupError, ValueError):
             return data.decode("utf-8-sig", errors="replace")
 
-    async def json(self) -> Any:
+    async def json(self) -> JsonValue:
         """Read the whole body as JSON.
 
         Raises:
@@ -204,7 +205,7 @@ class Network(Protocol):
         *,
         headers: Mapping[str, str] | None = None,
         content: Data | str | None = None,
-        json: Any = None,
+        json: JsonValue = None,
         same_origin: bool = False,
     ) -> Response:
         """Send a request and follow redirects to allowed hosts.
@@ -227,7 +228,7 @@ class Network(Protocol):
         *,
         headers: Mapping[str, str] | None = None,
         content: Data | str | None = None,
-        json: Any = None,
+        json: JsonValue = None,
     ) -> Response:
         """Send a POST request."""
         ...
@@ -303,7 +304,7 @@ class Outgoing:
 
 
 def outgoing(
-    method: str, url: str, headers: Mapping[str, str] | None, content: bytes | str | None, json_value: Any
+    method: str, url: str, headers: Mapping[str, str] | None, content: bytes | str | None, json_value: JsonValue
 ) -> Outgoing:
     """Validate the parts of a request and build it.
 
@@ -367,7 +368,7 @@ def _check_header(name: str, value: object) -> tuple[str, str]:
     return name.lower(), text.strip(" \t")
 
 
-def _encode_body(content: bytes | str | None, json_value: Any) -> tuple[bytes | None, str | None]:
+def _encode_body(content: bytes | str | None, json_value: JsonValue) -> tuple[bytes | None, str | None]:
     if json_value is not None:
         if content is not None:
             raise CapabilityError("expected either content or json, got both; leave one out", field="content")
@@ -378,6 +379,6 @@ def _encode_body(content: bytes | str | None, json_value: Any) -> tuple[bytes | 
             raise CapabilityError(f"json: the value cannot be serialized as JSON: {error}", field="json") from error
     if isinstance(content, str):
         return content.encode(errors="replace"), "text/plain; charset=utf-8"
-    if content is not None and not isinstance(content, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+    if content is not None and not isinstance(untyped(content), (bytes, bytearray, memoryview)):
         raise CapabilityError(f"content: expected bytes or text, got {type(content).__name__}", field="content")
     return (None if content is None else bytes(content)), None

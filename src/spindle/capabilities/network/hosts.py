@@ -10,6 +10,8 @@ import idna
 
 from spindle.capabilities.network.addresses import parse_address
 from spindle.errors import CapabilityError
+from spindle.json_types import untyped
+from spindle.text import shorten
 
 _MAX_NAME = 253
 _MAX_SPELLING = 1000
@@ -41,7 +43,7 @@ def normalise_host(text: str) -> str:
 
 def _ascii(text: str) -> str:
     if len(text) > _MAX_SPELLING:
-        raise _build_host_error(text[:40] + "…")
+        raise _build_host_error(shorten(text, 40))
     if text.isascii():
         return text.lower()
     try:
@@ -101,7 +103,7 @@ class HostPattern:
         Raises:
             CapabilityError: The text is not a host pattern.
         """
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        if not isinstance(untyped(text), str):
             raise _build_pattern_error(text)
         if text == "*":
             return cls("", wild=True)
@@ -227,7 +229,7 @@ def parse_url(text: str) -> Target:
     Raises:
         CapabilityError: The URL is invalid, or has user info, a blocked port or forbidden characters.
     """
-    if not isinstance(text, str) or len(text) > MAX_URL_CHARS:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+    if not isinstance(untyped(text), str) or len(text) > MAX_URL_CHARS:
         raise _build_url_error(f"expected a string of at most {MAX_URL_CHARS} characters")
     found = _URL.fullmatch(text)
     if found is None or _CONTROL.search(text):

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from spindle.capabilities.process.policy import check_commands as check_commands
     from spindle.capabilities.process.policy import check_cwd as check_cwd
     from spindle.capabilities.process.policy import check_env as check_env
+    from spindle.capabilities.process.policy import check_env_names as check_env_names
     from spindle.capabilities.process.policy import check_stdin as check_stdin
     from spindle.capabilities.process.policy import check_timeout as check_timeout
+    from spindle.capabilities.process.policy import is_code_variable as is_code_variable
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -6,22 +6,22 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
 from uuid import uuid4
 
 import anyio
 import anyio.to_thread
 
-from spindle.capabilities.declare import CallScope
-from spindle.capabilities.process.backend_run import CommandRun, CommandStart, OutputCapture
+from spindle.capabilities.declare import CallScope, FileReach
+from spindle.capabilities.files.paths import Places
+from spindle.capabilities.process.backend_run import LOOSEN_HINT, CommandRun, CommandStart, OutputCapture
 from spindle.capabilities.process.backend_sandbox import (
     SANDBOX_KINDS,
     PidsCgroup,
     Sandbox,
     SandboxKind,
-    VisiblePaths,
     find_sandbox,
 )
+from spindle.capabilities.process.backend_view import CommandReach, VisiblePaths, WithheldFinder
 from spindle.capabilities.process.policy import (
     SEARCH_PATH,
     SHELL,
@@ -33,6 +33,7 @@ from spindle.capabilities.process.policy import (
     check_commands,
     check_cwd,
     check_env,
+    check_env_names,
     check_stdin,
     check_timeout,
 )
@@ -44,6 +45,7 @@ from spindle.errors import (
     ProgramNotFoundError,
     SandboxUnavailableError,
 )
+from spindle.json_types import JsonObject
 
 
 class ProgramFinder:
@@ -83,9 +85,13 @@ class ProcessBackend:
     """A backend that runs the granted commands, each confined to `root` and the paths granted here.
 
     `commands` are bare names, looked up on a fixed search path (or on `env["PATH"]`), absolute paths, or `*` for every
-    bare name. Shell command lines need `shell=True`. `sandbox` is "auto" (the best available), "required" (files and
-    network are enforced, or nothing runs) or "off"; `sandbox_kinds` are tried in order. A command that is asked to
-    terminate is killed after `grace_seconds`.
+    bare name. Shell command lines need `shell=True`. A command sees what `read` and `write` grant below the root, of a
+    tool that declares files only what it declared too; credential files, except for `credential_files`, and Spindle's
+    own files are hidden. `sandbox` is "auto" (the best available; refuses a command that may reach less than the root
+    if none can enforce that), "required" (files and network are enforced, or nothing runs) or "none" (nothing of this
+    is enforced); `sandbox_kinds` are tried in order. A command that is asked to terminate is killed after
+    `grace_seconds`. Tools may not set variables that decide which code runs, such as `PYTHONPATH`, except for those in
+    `allowed_env`.
     """
 
     def __init__(
@@ -95,8 +101,12 @@ class ProcessBackend:
         root: str | os.PathLike[str],
         shell: bool = False,
         env: Mapping[str, str] | None = None,
+        allowed_env: Iterable[str] = (),
         limits: ProcessLimits | None = None,
         sandbox: SandboxMode = "auto",
+        read: Iterable[str] | None = None,
+        write: Iterable[str] | None = None,
+        credential_files: Iterable[str] = (),
         read_paths: Iterable[str] = (),
         write_paths: Iterable[str] = (),
         network: bool = False,
@@ -110,8 +120,8 @@ class ProcessBackend:
         """
         if sys.platform == "win32":
             raise CapabilityError("the process capability needs Linux, or another POSIX system", field="process")
-        if sandbox not in {"auto", "required", "off"}:
-            raise CapabilityError(f"sandbox: expected auto, required or off, got {sandbox!r}", field="process")
+        if sandbox not in {"auto", "required", "none", "off"}:
+            raise CapabilityError(f"sandbox: expected auto, required or none, got {sandbox!r}", field="process")
         granted = check_commands(commands)
         self.commands = granted | {SHELL} if shell else granted
         self.shell = shell
@@ -119,9 +129,15 @@ class ProcessBackend:
         self.mode: SandboxMode = sandbox
         self.grace_seconds = grace_seconds
         self.env = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", **check_env(env, pinned=False)}
+        self.allowed_env = check_env_names(allowed_env)
         self.programs = ProgramFinder(self.env["PATH"])
         Path(root).mkdir(parents=True, exist_ok=True)
+        self._granted = CommandReach(
+            read=Places((".",) if read is None else read, what="process: read").tops,
+            write=Places((".",) if write is None else write, what="process: write").tops,
+        )
         self.view = VisiblePaths.from_grants(os.fspath(root), read_paths, write_paths, network=network)
+        self._finder = WithheldFinder(self.view.root, credential_files)
         self._kinds = tuple(sandbox_kinds)
         self._sandbox: Sandbox | None = None
         self._sandbox_lock = Lock()
@@ -146,7 +162,19 @@ class ProcessBackend:
                 self._sandbox = find_sandbox(self.mode, self.view, self._kinds)
             return self._sandbox
 
-    def enforcement(self) -> dict[str, Any]:
+    def find_view(self, declared: FileReach | None) -> VisiblePaths:
+        """Return the paths that a command sees: what was granted and, of a tool that declares files, declared too.
+
+        It looks for withheld files in them, which blocks.
+
+        Raises:
+            CapabilityError: The tool declared a path outside the root, or there are too many folders to search.
+        """
+        if self.mode in {"none", "off"}:
+            return self.view
+        return self._finder.hide(self.view.with_reach(CommandReach.build(self._granted, declared)))
+
+    def enforcement(self) -> JsonObject:
         """Return what is enforced, by which mechanism, and what is missing; the first call probes it and blocks."""
         try:
             sandbox = self.sandbox()
@@ -208,12 +236,12 @@ class LocalProcess:
         backend, tool = self._backend, self._scope.tool
         words = check_argv(argv, shell=backend.shell, tool=tool)
         self._rules.check(words[0])
-        variables = backend.env | check_env(env, pinned=True, tool=tool)
+        variables = backend.env | check_env(env, pinned=True, allowed=backend.allowed_env, tool=tool)
         folder = check_cwd(backend.view.root, cwd, tool)
         data = check_stdin(stdin, tool)
         seconds = check_timeout(timeout_seconds, tool)
         path = await anyio.to_thread.run_sync(backend.programs.find, words[0])
-        start = CommandStart(backend, path, words, variables, folder)
+        start = CommandStart(backend, path, words, variables, folder, declared=self._scope.files)
         outputs = (self._new_capture("stdout"), self._new_capture("stderr"))
         try:
             launched = await anyio.to_thread.run_sync(start.launch, data is not None)
@@ -236,6 +264,7 @@ class LocalProcess:
             keep_bytes=limits.output_bytes,
             spool_bytes=limits.spool_bytes,
             spool=scope.spool,
+            redactor=scope.redactor,
             id=f"process-{uuid4().hex}-{name}",
             turn_id=scope.turn_id,
         )
@@ -250,7 +279,9 @@ class LocalProcess:
         stage, number, words = story.failure
         if stage == "sandbox":
             raise SandboxUnavailableError(
-                f"a sandbox is required, but {words} could not be enforced", missing=words.split(), tool=tool
+                f"a sandbox must enforce {words} for this command and cannot; {LOOSEN_HINT}",
+                missing=words.split(),
+                tool=tool,
             )
         if stage in {"cwd", "outside"}:
             why = "is outside the granted root" if stage == "outside" else f"cannot be entered: {words}"

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from spindle.errors import ProcessStartError
+from spindle.json_types import JsonObject
 
 _HERE = Path(__file__).resolve().parent
 _PACKAGES = {
@@ -126,7 +126,7 @@ def list_launcher_paths() -> list[str]:
     return [os.path.realpath(sys.base_prefix), find_interpreter(), str(_HERE)]
 
 
-def launch(prefix: Sequence[str], plan: dict[str, Any], *, feed: bool) -> LauncherProcess:
+def launch(prefix: Sequence[str], plan: JsonObject, *, feed: bool) -> LauncherProcess:
     """Start the launcher in its own session with an empty environment, its command line prefixed by `front`.
 
     Raises:
@@ -180,7 +180,7 @@ def _create_pipe(theirs: list[int], ours: list[int], *, to_them: bool) -> tuple[
     return our_end, their_end
 
 
-def _write_plan(plan: dict[str, Any]) -> int:
+def _write_plan(plan: JsonObject) -> int:
     """Write the plan to an unnamed file: arguments may exceed the capacity of a pipe or a command line."""
     content = marshal.dumps(plan)
     with (

@@ -11,16 +11,20 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from spindle.capabilities.process.backend_configuration import add_configuration, skip_configuration
+from spindle.capabilities.declare import FileReach, OutputSpool, SecretCollector, mask_pieces
 from spindle.capabilities.process.backend_launch import LauncherProcess, LauncherReport, launch
-from spindle.capabilities.process.backend_sandbox import PidsCgroup, Sandbox, VisiblePaths, get_required_enforcement
+from spindle.capabilities.process.backend_sandbox import PidsCgroup, Sandbox, get_required_enforcement
+from spindle.capabilities.process.backend_view import VisiblePaths, add_configuration, skip_configuration
 from spindle.capabilities.process.policy import ProcessLimits, SandboxMode
+from spindle.errors import SandboxUnavailableError
+from spindle.json_types import JsonObject
 
 _CHUNK_BYTES = 1 << 16
 
@@ -29,15 +33,24 @@ class OutputCapture:
     """The captured output of one stream of a command; output beyond the kept bytes goes to the spool."""
 
     def __init__(
-        self, name: str, *, keep_bytes: int, spool_bytes: int, spool: Any, id: str, turn_id: str | None
+        self,
+        name: str,
+        *,
+        keep_bytes: int,
+        spool_bytes: int,
+        spool: OutputSpool | None,
+        redactor: SecretCollector | None = None,
+        id: str,
+        turn_id: str | None,
     ) -> None:
         self.name = name
         self.total_bytes = 0
         self.artifact: str | None = None
         self.notes: list[str] = []
         self._keep_bytes = keep_bytes
-        self._spool_bytes = spool_bytes if spool is not None else 0
-        self._spool: Any = spool
+        self._spool_bytes = spool_bytes
+        self._spool = spool
+        self._redactor = redactor
         self._id, self._turn_id = id, turn_id
         self._head = bytearray()
         self._spool_stream: MemoryObjectSendStream[bytes] | None = None
@@ -69,17 +82,17 @@ class OutputCapture:
                     self._spool_stream.close()
         self._note_dropped_output()
 
-    async def _add_chunk(self, chunk: bytes, tasks: Any) -> None:
+    async def _add_chunk(self, chunk: bytes, tasks: TaskGroup) -> None:
         room = self._keep_bytes - len(self._head)
         self._head += chunk[: max(0, room)]
         self.total_bytes += len(chunk)
-        if not self.is_truncated or not self._spool_bytes:
+        if self._spool is None or not self._spool_bytes or not self.is_truncated:
             return
         if self._spool_stream is None:
             if self._spooled_bytes:
                 return  # the spool failed, or is full
             self._spool_stream, receiving = anyio.create_memory_object_stream[bytes](0)
-            tasks.start_soon(self._write, receiving)
+            tasks.start_soon(self._write, self._spool, receiving)
             await self._send(self.raw)
             chunk = chunk[max(0, room) :]
         await self._send(chunk)
@@ -103,10 +116,11 @@ class OutputCapture:
             self._spool_stream.close()
             self._spool_stream = None
 
-    async def _write(self, receiving: MemoryObjectReceiveStream[bytes]) -> None:
+    async def _write(self, spool: OutputSpool, receiving: MemoryObjectReceiveStream[bytes]) -> None:
         async with receiving:
             try:
-                await self._spool.write(self._id, _pieces(receiving), turn_id=self._turn_id)
+                pieces = mask_pieces(_pieces(receiving), self._redactor)
+                await spool.write(self._id, pieces, turn_id=self._turn_id)
             except Exception as error:  # noqa: BLE001 - a failing spool must not lose the command's result
                 self.notes.append(f"{self.name}: the spool failed ({type(error).__name__})")
             else:
@@ -264,10 +278,15 @@ def _kill_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-class LaunchSettings(Protocol):
-    """The part of a backend that `Start` reads."""
+LOOSEN_HINT = (
+    "install bubblewrap, allow user namespaces or Landlock, grant all of the root, or pass sandbox='none' to run "
+    "commands without a sandbox"
+)
 
-    view: VisiblePaths
+
+class LaunchSettings(Protocol):
+    """The part of a backend that `CommandStart` reads."""
+
     limits: ProcessLimits
     mode: SandboxMode
     grace_seconds: float
@@ -276,12 +295,26 @@ class LaunchSettings(Protocol):
         """Return the sandbox that commands run in."""
         ...
 
+    def find_view(self, declared: FileReach | None) -> VisiblePaths:
+        """Return the paths that a command of a tool sees."""
+        ...
+
 
 class CommandStart:
     """The start of one command; `launch` and `clear` block and are run in threads."""
 
-    def __init__(self, settings: LaunchSettings, path: str, argv: list[str], env: dict[str, str], folder: str) -> None:
+    def __init__(
+        self,
+        settings: LaunchSettings,
+        path: str,
+        argv: list[str],
+        env: dict[str, str],
+        folder: str,
+        *,
+        declared: FileReach | None = None,
+    ) -> None:
         self._settings = settings
+        self._declared = declared
         self._path, self._argv, self._env, self._folder = path, argv, env, folder
         self._scratch: str | None = None
         self._group: PidsCgroup | None = None
@@ -294,24 +327,37 @@ class CommandStart:
 
         Raises:
             OSError: The launcher cannot be started.
-            SandboxUnavailableError: A sandbox is required, but none is available.
+            SandboxUnavailableError: A sandbox is required, or the command may reach less than the root, and no sandbox
+                can enforce that.
         """
         sandbox = self._settings.sandbox()
-        # Checked for every command: a file without secrets now may contain one later.
-        view = add_configuration(self._settings.view.with_program(self._path))
+        # Found for every command: a file without secrets now may contain one later.
+        view = self._settings.find_view(self._declared)
+        if sandbox.kind == "none" and view.list_requirements():
+            raise SandboxUnavailableError(
+                f"{self._argv[0]} may reach less than the root, and this machine has no sandbox that enforces it; "
+                f"{LOOSEN_HINT}",
+                missing=view.list_requirements(),
+            )
+        view = add_configuration(view.with_program(self._path))
         with self._lock:
             if self._is_closed:
                 raise ProcessLookupError("the command was cancelled before it started")
-            # Directly below the root, under an unpredictable name, so that no symbolic link can be planted there.
-            self._scratch = tempfile.mkdtemp(prefix=".spindle-", dir=view.root)
+            # Directly below the root, under an unpredictable name, so that no symbolic link can be planted there; or in
+            # the system's folder for temporary files, if the command may not write to the root.
+            is_root_writable = view.root in view.write or not sandbox.is_confining
+            place = view.root if is_root_writable else os.path.realpath(tempfile.gettempdir())
+            self._scratch = tempfile.mkdtemp(prefix=".spindle-", dir=place)
+            view = view.with_scratch(self._scratch)
             if os.getuid() == 0 and self._settings.limits.processes is not None:
                 self._group = PidsCgroup.create()
             self._launched = launch(sandbox.build_prefix(view), self._plan(sandbox, view, self._scratch), feed=feed)
             return self._launched
 
-    def _plan(self, sandbox: Sandbox, view: VisiblePaths, scratch: str) -> dict[str, Any]:
+    def _plan(self, sandbox: Sandbox, view: VisiblePaths, scratch: str) -> JsonObject:
         settings = self._settings
         required = get_required_enforcement(view) if settings.mode == "required" else ()
+        required += view.list_requirements() if sandbox.is_confining else ()
         skipping = skip_configuration(view, self._env, scratch) if sandbox.is_confining else {}
         return sandbox.build_plan(view, cwd=self._folder, required=required) | {
             "path": self._path,

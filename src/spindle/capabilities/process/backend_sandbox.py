@@ -1,6 +1,5 @@
-"""Sandboxes: the paths a command may see, the detection of what this machine enforces, and pids cgroups."""
+"""Sandboxes: the detection of what this machine enforces, the plan for the launcher, and pids cgroups."""
 
-import glob
 import os
 import select
 import shutil
@@ -8,102 +7,16 @@ import subprocess
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 from uuid import uuid4
 
 from spindle.capabilities.process.backend_launch import LauncherProcess, LauncherReport, launch, list_launcher_paths
+from spindle.capabilities.process.backend_view import DEVICES, OWN_PROC, VisiblePaths
 from spindle.capabilities.process.policy import SEARCH_PATH, SandboxMode
-from spindle.errors import CapabilityError, SandboxUnavailableError
-
-SYSTEM_PATHS = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
-    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld-musl-x86_64.path", "/etc/alternatives"),
-    *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/timezone", "/etc/locale.conf"),
-    *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/ca-certificates"),
-    *("/etc/mime.types", "/etc/magic", "/etc/terminfo", "/etc/protocols", "/etc/services"),
-    *("/etc/locale.alias", "/etc/gitattributes"),
-)
-"""Paths that programs need to start; no configuration that could contain secrets."""
-
-SYSTEM_PATTERNS = ("/etc/python3*", "/etc/*-release", "/etc/*_version")
-"""More such paths, whose names differ between systems; pip, for example, fails if it may not read them."""
-
-NETWORK_PATHS = ("/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf")
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
-OWN_PROC = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/version")
-"""The visible part of /proc where it shows the processes of the whole machine."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VisiblePaths:
-    """The paths a command may read and write; `root`, `write` and the granted part of `read` are absolute and real."""
-
-    root: str
-    read: tuple[str, ...]
-    write: tuple[str, ...]
-    network: bool
-    aliases: tuple[str, ...] = ()
-    """Granted paths as the caller wrote them, where they are symbolic links to real ones."""
-
-    @classmethod
-    def from_grants(
-        cls, root: str, read_paths: Iterable[str], write_paths: Iterable[str], *, network: bool
-    ) -> "VisiblePaths":
-        """Build the visible paths from the grants and the paths every command needs.
-
-        Raises:
-            CapabilityError: A path is not absolute.
-        """
-        given_read = _check_absolute(read_paths, "read_paths")
-        given_root = root if root.startswith("/") else str(Path.cwd() / root)
-        given_write = [given_root, *_check_absolute(write_paths, "write_paths")]
-        write = dict.fromkeys(os.path.realpath(path) for path in given_write)
-        found = [path for pattern in SYSTEM_PATTERNS for path in sorted(glob.glob(pattern))]  # noqa: PTH207 - texts
-        view = cls(
-            root=os.path.realpath(root),
-            read=(*SYSTEM_PATHS, *found, *(NETWORK_PATHS if network else ())),
-            # As in `with_read`: a path within a writable one may be replaced by a link later.
-            write=tuple(path for path in write if not _is_beneath(path, write.keys() - {path})),
-            network=network,
-            aliases=tuple(path for path in (*given_read, *given_write) if path != os.path.realpath(path)),
-        )
-        return view.with_read(*map(os.path.realpath, given_read))
-
-    def with_read(self, *paths: str) -> "VisiblePaths":
-        """Return a copy with more readable paths.
-
-        Paths within writable ones are left out: they are visible already, and a command could replace such a path by a
-        symbolic link whose target the next command would then see.
-        """
-        return replace(self, read=(*self.read, *(path for path in paths if not _is_beneath(path, self.write))))
-
-    def with_program(self, path: str) -> "VisiblePaths":
-        """Return a copy in which one program is readable, wherever it is."""
-        return self if _is_beneath(path, self.write) else self.with_read(path, os.path.realpath(path))
-
-    def can_read(self, path: str) -> bool:
-        """Return True if a path can be read."""
-        return _is_beneath(os.path.realpath(path), (*self.read, *self.write))
-
-    def can_write(self, path: str) -> bool:
-        """Return True if a path can be written."""
-        return _is_beneath(os.path.realpath(path), self.write)
-
-
-def _is_beneath(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
-
-
-def _check_absolute(paths: Iterable[str], field: str) -> list[str]:
-    if isinstance(paths, (str, bytes)):
-        raise CapabilityError(f"{field}: expected a list of paths, got {paths!r}", field="process")
-    given = [os.fspath(path) for path in paths]
-    for path in given:
-        if not path.startswith("/"):
-            raise CapabilityError(f"{field}: expected absolute paths, got {path!r}", field="process")
-    return given
+from spindle.errors import SandboxUnavailableError
+from spindle.json_types import JsonObject
 
 
 def find_bubblewrap() -> str | None:
@@ -117,10 +30,16 @@ def build_bubblewrap_command(bwrap: str, view: VisiblePaths, interpreter_paths: 
     if view.network:
         words.append("--share-net")
     words += ["--proc", "/proc", "--dev", "/dev"]
-    read, write = [*view.read, *interpreter_paths], view.write
+    read, write = [*view.read, *interpreter_paths], (*view.write, *view.write_only, *view.list_pins())
+    words += ["--dir", view.root]
     # Parents first: a later mount covers the earlier ones below it.
     for path in sorted({*read, *write}, key=lambda path: (path.count(os.sep), path)):
         words += ["--bind-try" if path in write else "--ro-bind-try", path, path]
+    for path in view.hidden:
+        if os.path.isdir(path):  # noqa: PTH112 - a text
+            words += ["--tmpfs", path, "--remount-ro", path]
+        else:
+            words += ["--ro-bind", "/dev/null", path]  # a device, which cannot be opened there
     # The rest is an empty folder in memory, made read-only as well.
     return [*words, "--remount-ro", "/", "--"]
 
@@ -152,12 +71,18 @@ class Sandbox:
         bwrap = find_bubblewrap() if self.kind == "bubblewrap" else None
         return build_bubblewrap_command(bwrap, view, list_launcher_paths()) if bwrap else []
 
-    def build_plan(self, view: VisiblePaths, *, cwd: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
+    def build_plan(self, view: VisiblePaths, *, cwd: str, required: tuple[str, ...] = ()) -> JsonObject:
         """Return the launcher's plan, without a command."""
         given = ("root", "files", "pids", "proc", *(() if view.network else ("network",)))
+        around, between = view.split_read() if view.hidden else (view.read, ())
         files = {
             "read": view.read,
+            "split_read": around,
+            "between": between,
             "write": view.write,
+            "write_only": view.write_only,
+            "hidden": view.hidden,
+            "pins": view.list_pins(),
             "aliases": view.aliases,
             "devices": DEVICES,
             "own_proc": OWN_PROC,
@@ -193,7 +118,7 @@ def find_sandbox(mode: SandboxMode, view: VisiblePaths, kinds: Iterable[SandboxK
     Raises:
         SandboxUnavailableError: A sandbox is required, but none is available.
     """
-    if mode == "off":
+    if mode in {"none", "off"}:
         return Sandbox(kind="off", missing={"files": "sandbox is off", "network": "sandbox is off"})
     missing: dict[str, str] = {}
     best = Sandbox(kind="none")

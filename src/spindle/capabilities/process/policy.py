@@ -6,15 +6,107 @@ from dataclasses import dataclass, field, fields
 from typing import Literal, Protocol, TypeAlias
 
 from spindle.errors import CapabilityError, CommandNotAllowedError
+from spindle.json_types import is_list_or_tuple, untyped
 
-SandboxMode: TypeAlias = Literal["auto", "required", "off"]
+SandboxMode: TypeAlias = Literal["auto", "required", "none", "off"]
+"""`off` is an older word for `none`."""
 
 SHELL = "sh"
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-_PINNED = frozenset({"PATH", "HOME", "TMPDIR"})
-_LOADER_VARIABLES = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "BASH_ENV", "ENV", "BASH_FUNC_")
-"""Variables that make an allowed program load and run other code before its own."""
+_CODE_PREFIXES = (
+    *("LD_", "DYLD_", "BASH_", "GIT_", "GUILE_", "JULIA_", "LUA_", "MALLOC_", "PERL", "PHP", "PYTHON", "R_", "RUBY"),
+    *("BUN_", "BUNDLE_", "CARGO_", "COMPLUS_", "CONDA_", "CORECLR_", "COREPACK_", "COR_", "DENO_", "DOTNET_", "GEM_"),
+    *("GRADLE_", "JAVA_", "JDK_", "MAVEN_", "NODE_", "NPM_", "PIP_", "PNPM_", "POETRY_", "RUST", "UV_", "YARN_"),
+    *("ANSIBLE_", "CGO_", "CMAKE_", "DOCKER_", "ERL_", "GHC", "GIO_", "GST_", "GTK_", "HELM_", "HG", "LESS", "NVIM_"),
+    *("ASDF_", "CCACHE_", "DIRENV_", "DISTCC_", "JUPYTER_", "MAGICK_", "MISE_", "NVM_", "OCTAVE_", "PYENV_", "RBENV_"),
+    *("SCCACHE_", "TS_NODE_"),
+    *("OCAML", "OPENSSL_", "PKG_CONFIG", "PYTEST_", "QT_", "RSYNC_", "SSH_", "SUDO_", "SVN_", "TCL", "TF_", "XDG_"),
+)
+"""Families of variables in which interpreters, loaders, compilers and tools look for code, options and commands."""
+_CODE_SUFFIXES = (
+    *("FLAGS", "_ADDOPTS", "_ASKPASS", "_COMMAND", "_CONFIG_FILE", "_EDITOR", "_LIBRARY_PATH", "_MODULE_PATH"),
+    *("_CONFIG_DIR", "_CONFIG_PATH", "_CONFIGURE_PATH", "_DRIVER_PATH", "_DRIVERS_PATH", "_EXECUTABLE", "_LIBPATH"),
+    *("_EXECUTABLE_PATH", "_ICD_FILENAMES"),
+    *("_OPTIONS", "_OPTS", "_PAGER", "_PLUGINS", "_PLUGIN_PATH", "_PRELOAD", "_RSH", "_SHELL", "_STARTUP", "_WRAPPER"),
+)
+_CODE_NAMES = frozenset(
+    {
+        *(
+            "PATH",
+            "HOME",
+            "TMPDIR",
+            "ENV",
+            "SHELL",
+            "SHELLOPTS",
+            "BASHOPTS",
+            "IFS",
+            "PS4",
+            "ZDOTDIR",
+            "FPATH",
+            "CDPATH",
+        ),
+        *(
+            "PROMPT_COMMAND",
+            "INPUTRC",
+            "EDITOR",
+            "VISUAL",
+            "PAGER",
+            "MANPAGER",
+            "BROWSER",
+            "FCEDIT",
+            "TERMINFO",
+            "TERMCAP",
+        ),
+        *("TERMINFO_DIRS", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH", "HOSTALIASES", "SSLKEYLOGFILE"),
+        *(
+            "CC",
+            "CXX",
+            "CPP",
+            "LD",
+            "AR",
+            "AS",
+            "MAKE",
+            "MAKEFILES",
+            "GCC_EXEC_PREFIX",
+            "COMPILER_PATH",
+            "LIBRARY_PATH",
+        ),
+        *(
+            "CPATH",
+            "C_INCLUDE_PATH",
+            "CPLUS_INCLUDE_PATH",
+            "CLASSPATH",
+            "_JAVA_OPTIONS",
+            "ELIXIR_ERL_FLAGS",
+            "VIRTUAL_ENV",
+        ),
+        *("GOBIN", "GOENV", "GOPATH", "GOPROXY", "GOROOT", "GOTOOLCHAIN", "GOWORK", "CAML_LD_LIBRARY_PATH"),
+        *("EMACSLOADPATH", "EXINIT", "VIMINIT", "GVIMINIT", "VIM", "VIMRUNTIME", "MYVIMRC", "CVS_RSH", "TAR_OPTIONS"),
+        *("PSQLRC", "PGSERVICEFILE", "PGSYSCONFDIR", "KUBECONFIG", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"),
+        *("ACKRC", "AWKLIBPATH", "AWKPATH", "CURL_HOME", "GNUPGHOME", "GNUPLOT_LIB", "IPYTHONDIR", "KRB5_CONFIG"),
+        *("MAILCAPS", "MAILRC", "MYPYPATH", "MYSQL_HOME", "ODBCINI", "ODBCSYSINI", "PLTCOLLECTS", "SCREENRC"),
+        *("SYSTEM_WGETRC", "WGETRC"),
+        *("COVERAGE_PROCESS_START", "DJANGO_SETTINGS_MODULE", "FLASK_APP", "GUNICORN_CMD_ARGS", "GS_LIB", "TEXMFCNF"),
+    }
+)
+_HARMLESS_NAMES = frozenset(
+    {
+        *("PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONUNBUFFERED"),
+        *(
+            "PYTHONUTF8",
+            "NODE_ENV",
+            "NODE_NO_WARNINGS",
+            "RUST_BACKTRACE",
+            "RUST_LOG",
+            "CARGO_TERM_COLOR",
+            "JAVA_VERSION",
+        ),
+        *("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS"),
+        *("GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE", "GIT_MERGE_AUTOEDIT"),
+    }
+)
+"""Members of these families that only change output or recorded names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +228,7 @@ def check_commands(commands: Iterable[str]) -> frozenset[str]:
         raise CapabilityError(f"commands: expected a list of names, got {commands!r}", field="process")
     names = frozenset(commands)
     for name in names:
-        if not isinstance(name, str) or not name or "\0" in name or name in {".", ".."}:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        if not isinstance(untyped(name), str) or not name or "\0" in name or name in {".", ".."}:
             raise CapabilityError(f"commands: expected program names, got {name!r}", field="process")
         if "/" in name and not name.startswith("/"):
             raise CapabilityError(
@@ -162,18 +254,20 @@ def check_argv(argv: object, *, shell: bool, tool: str | None = None) -> list[st
                 tool=tool,
             )
         argv = [SHELL, "-c", argv]
-    if not isinstance(argv, (list, tuple)) or not argv:
+    if not is_list_or_tuple(argv) or not argv:
         raise CapabilityError(f"argv: expected a non-empty list of strings, got {argv!r}", tool=tool, field="argv")
-    words: list[str] = []
-    for index, word in enumerate(argv):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  checked here
-        words.append(_check_system_text(word, f"argv[{index}]", tool))
+    words = [_check_system_text(word, f"argv[{index}]", tool) for index, word in enumerate(argv)]
     if not words[0]:
         raise CapabilityError("argv[0]: expected a command name, got an empty string", tool=tool, field="argv")
     return words
 
 
-def check_env(env: Mapping[str, str] | None, *, pinned: bool, tool: str | None = None) -> dict[str, str]:
-    """Return the variables after checking them; with `pinned`, those that steer which code runs are rejected.
+def check_env(
+    env: Mapping[str, str] | None, *, pinned: bool, allowed: Iterable[str] = (), tool: str | None = None
+) -> dict[str, str]:
+    """Return the variables after checking them.
+
+    With `pinned`, variables that decide which code runs are rejected, except for the `allowed` ones.
 
     Raises:
         CapabilityError: A name or a value is invalid, or a tool may not set the variable.
@@ -183,14 +277,42 @@ def check_env(env: Mapping[str, str] | None, *, pinned: bool, tool: str | None =
         key = _check_system_text(name, "env", tool)
         if not key or "=" in key:
             raise CapabilityError(f"env: expected a variable name, got {key!r}", tool=tool, field="env")
-        if pinned and (key in _PINNED or _is_loader_variable(key)):
+        if pinned and key not in allowed and is_code_variable(key):
             raise CapabilityError(
-                f"env: a tool may not set {key}; set it with env={{…}} on the process backend",
+                f"env: a tool may not set {key}, because it can decide which code runs; set it with env={{…}} on the "
+                f"process backend, or let tools set it with allowed_env=[{key!r}] there",
                 tool=tool,
                 field="env",
             )
         checked[key] = _check_system_text(value, f"env[{key}]", tool)
     return checked
+
+
+def check_env_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the names of variables that a grant lists, after checking them.
+
+    Raises:
+        CapabilityError: It is not a list of variable names.
+    """
+    if isinstance(names, (str, bytes, Mapping)):
+        raise CapabilityError(f"allowed_env: expected a list of variable names, got {names!r}", field="process")
+    checked = frozenset(names)
+    for name in checked:
+        # A pattern would be taken for a name, and allow nothing.
+        if not isinstance(untyped(name), str) or not name or set(name) & set("=*?\0"):
+            raise CapabilityError(f"allowed_env: expected exact variable names, got {name!r}", field="process")
+    return checked
+
+
+def is_code_variable(name: str) -> bool:
+    """Return True if a variable can make an allowed program load or run other code.
+
+    Case is ignored: npm reads `npm_config_…`, and other programs are as lenient.
+    """
+    key = name.upper()
+    if key in _HARMLESS_NAMES:
+        return False
+    return key in _CODE_NAMES or key.startswith(_CODE_PREFIXES) or key.endswith(_CODE_SUFFIXES)
 
 
 def check_cwd(root: str, cwd: object, tool: str | None = None) -> str:
@@ -241,10 +363,6 @@ def check_stdin(stdin: object, tool: str | None = None) -> bytes | None:
                 "stdin: a lone surrogate cannot be encoded as UTF-8", tool=tool, field="stdin"
             ) from None
     raise CapabilityError(f"stdin: expected text or bytes, got {type(stdin).__name__}", tool=tool, field="stdin")
-
-
-def _is_loader_variable(name: str) -> bool:
-    return any(name.startswith(prefix) if prefix.endswith("_") else name == prefix for prefix in _LOADER_VARIABLES)
 
 
 def _check_system_text(value: object, field: str, tool: str | None) -> str:

@@ -11,9 +11,12 @@ from typing import Any, TypeAlias, cast
 
 import anyio.to_thread
 
-from spindle.capabilities.declare import CallScope
+from spindle.addresses import parse_local_path
+from spindle.capabilities.declare import CallScope, SecretCollector
 from spindle.capabilities.secrets.secret import MAX_SECRET_CHARS, Redactor, Secret, may_read
+from spindle.capabilities.withheld import OWN_FILES
 from spindle.errors import CapabilityError, SecretError, UsageError
+from spindle.json_types import JsonObject
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _NAME = re.compile(r"(?:export[ \t]+)?([^\s=#'\"]+)[ \t]*=[ \t]*")
@@ -39,7 +42,7 @@ def parse_secrets(text: str, *, place: str) -> Mapping[str, str]:
 
 def _parse_json(text: str, place: str) -> Mapping[str, str]:
     try:
-        found: Any = json.loads(text)
+        found: JsonObject = json.loads(text)  # the text begins with a brace
     except (ValueError, RecursionError) as error:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
     else:
@@ -48,14 +51,13 @@ def _parse_json(text: str, place: str) -> Mapping[str, str]:
     raise SecretError(f"the file {place} begins with '{{' but is not valid JSON: check {where}")
 
 
-def _check_values(found: Any, place: str) -> Mapping[str, str]:
-    values = cast("dict[str, object]", found)  # the text begins with a brace
-    wrong = sorted(name for name, value in values.items() if not isinstance(value, str))
+def _check_values(found: JsonObject, place: str) -> Mapping[str, str]:
+    wrong = sorted(name for name, value in found.items() if not isinstance(value, str))
     if wrong:
         raise SecretError(
             f"the file {place} must map names to strings; these values are not strings: {', '.join(wrong)}"
         )
-    return cast("Mapping[str, str]", values)
+    return found
 
 
 def _parse_lines(text: str, place: str) -> Mapping[str, str]:
@@ -96,7 +98,7 @@ Source: TypeAlias = Mapping[str, str] | Lookup
 """A mapping of names to values, or a function from a name to its value or None; a sync function runs in a thread."""
 
 MAX_FILE_BYTES = 1 << 20
-_LONG_CHARS = 256
+_LONG_CHARS = 64
 
 
 class SecretsBackend:
@@ -127,18 +129,18 @@ class SecretsBackend:
         known = [*self._names()]
         return [repr(entry) for entry in need if not any(may_read((entry,), name) for name in known)]
 
-    def open(self, need: tuple[str, ...], scope: CallScope) -> "Secrets":
+    def open(self, need: tuple[str, ...], scope: CallScope) -> "SecretsHandle":
         """Return the handle of one call."""
         redactor = Redactor() if scope.redactor is None else scope.redactor
-        return Secrets(self._look_up, declared=need, tool=scope.tool, redactor=redactor)
+        return SecretsHandle(self._look_up, declared=need, tool=scope.tool, redactor=redactor)
 
 
-class Secrets:
+class SecretsHandle:
     """The secrets handle of one call, limited to the secrets its tool declared."""
 
     __slots__ = ("_declared", "_look_up", "_tool", "redactor")
 
-    def __init__(self, look_up: Lookup, *, declared: tuple[str, ...], tool: str, redactor: Redactor) -> None:
+    def __init__(self, look_up: Lookup, *, declared: tuple[str, ...], tool: str, redactor: SecretCollector) -> None:
         self._look_up = look_up
         self._declared = declared
         self._tool = tool
@@ -228,7 +230,8 @@ def from_file(path: str | os.PathLike[str], *, private: bool = True) -> Lookup:
     Raises:
         SecretError: The file cannot be read, is not private, or has another format; the content is never shown.
     """
-    place = Path(path).absolute()
+    place = parse_local_path(path)
+    OWN_FILES.add(place)
     _read(place, private=private)  # fail during setup, not at the first call
     return lambda name: _read(place, private=private).get(name)
 

@@ -4,6 +4,9 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
+    from spindle.capabilities.storage.backend_local import MemoryKeyValueStore as MemoryKeyValueStore
+    from spindle.capabilities.storage.backend_local import SqliteKeyValueStore as SqliteKeyValueStore
+    from spindle.capabilities.storage.backend_redis import RedisKeyValueStore as RedisKeyValueStore
     from spindle.capabilities.storage.store import MAX_DEPTH as MAX_DEPTH
     from spindle.capabilities.storage.store import MAX_PARTS as MAX_PARTS
     from spindle.capabilities.storage.store import MAX_TTL_SECONDS as MAX_TTL_SECONDS

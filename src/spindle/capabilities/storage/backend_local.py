@@ -8,7 +8,9 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
+from spindle.addresses import parse_local_path
 from spindle.capabilities.storage.store import StorageQuota, Write, admit
+from spindle.capabilities.withheld import OWN_FILES
 from spindle.concurrency import storage_threads
 from spindle.errors import StorageError
 
@@ -121,7 +123,8 @@ class SqliteKeyValueStore:
     """A store in the SQLite file at `path`, which is created on first use and readable only by its owner."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path).absolute()
+        self._path = parse_local_path(path)
+        OWN_FILES.add_database(self._path)
         self._lock = Lock()
         self._pid = os.getpid()
 

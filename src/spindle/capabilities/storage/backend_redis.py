@@ -8,11 +8,11 @@ entry has expired.
 import hashlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from spindle.capabilities.storage.store import StorageQuota, Write, admit
 from spindle.concurrency import storage_threads
-from spindle.errors import StorageError
+from spindle.errors import StorageError, UsageError
 from spindle.extras import needs_extra
 
 T = TypeVar("T")
@@ -82,10 +82,15 @@ class RedisKeyValueStore:
 
         Raises:
             MissingExtraError: The extra `redis` is not installed.
+            UsageError: The URL is invalid; the error does not repeat it.
         """
         redis = _redis()
-        settings: dict[str, Any] = {"socket_timeout": TIMEOUT_SECONDS, "socket_connect_timeout": TIMEOUT_SECONDS}
-        return cls(redis.Redis.from_url(url, **settings, **options), prefix=prefix)
+        settings: dict[str, float] = {"socket_timeout": TIMEOUT_SECONDS, "socket_connect_timeout": TIMEOUT_SECONDS}
+        try:
+            client = redis.Redis.from_url(url, **settings, **options)
+        except ValueError:  # its message may contain a part of the password
+            raise UsageError("Invalid Redis URL: expected redis://user:password@host:6379/0", field="url") from None
+        return cls(client, prefix=prefix)
 
     async def get(self, namespace: str, key: bytes, now: float) -> bytes | None:
         """Return the value, or None if there is none."""
@@ -126,7 +131,8 @@ class RedisKeyValueStore:
 def _redis() -> Any:
     with needs_extra("redis", purpose="storage in Redis"):
         import redis  # noqa: PLC0415 - an extra
-    return cast("Any", redis)
+    module: Any = redis
+    return module
 
 
 @contextmanager

@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from itertools import islice
 from math import isfinite
 from os import PathLike
-from typing import Any, Protocol, cast
+from typing import Protocol, TypedDict
 
+from typing_extensions import Unpack
+
+from spindle.capabilities import storage
 from spindle.capabilities.declare import CallScope, StorageScope
 from spindle.errors import CapabilityError, StorageError, StorageQuotaError, UsageError
+from spindle.json_types import JsonValue, is_list_or_tuple, is_mapping, untyped
 
 MAX_DEPTH = 200
 MAX_PARTS = 1_000_000
 
 
-def encode_json(value: Any) -> bytes:
+def encode_json(value: JsonValue) -> bytes:
     """Serialize a JSON value to bytes; a tuple becomes a list.
 
     Raises:
@@ -36,14 +40,14 @@ def encode_json(value: Any) -> bytes:
     )
 
 
-def decode_json(data: bytes) -> Any:
+def decode_json(data: bytes) -> JsonValue:
     """Parse the output of `encode_json`; each call returns a new value."""
     return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
-def _find_problem(value: Any) -> str | None:
+def _find_problem(value: object) -> str | None:
     """Return why a value is not JSON, or None; the walk is level by level, so recursion ends at the depth limit."""
-    level: list[Any] = [value]
+    level: list[object] = [value]
     parts = 0
     for _ in range(MAX_DEPTH + 1):
         problem = next((said for one in level if (said := _describe_invalid(one))), None)
@@ -61,17 +65,16 @@ def _describe_invalid(value: object) -> str | None:
         return None
     if isinstance(value, float):
         return None if isfinite(value) else f"{value!r} is not a JSON number"
-    if isinstance(value, Mapping):
-        keys = cast("Mapping[object, object]", value)
-        return next((f"a key is {type(key).__name__}" for key in keys if not isinstance(key, str)), None)
+    if is_mapping(value):
+        return next((f"a key is {type(key).__name__}" for key in value if not isinstance(key, str)), None)
     return f"it contains a {type(value).__name__}"
 
 
-def _children(value: object) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        yield from cast("Mapping[str, Any]", value).values()
-    elif isinstance(value, (list, tuple)):
-        yield from cast("list[Any]", value)
+def _children(value: object) -> Iterator[object]:
+    if is_mapping(value):
+        yield from value.values()
+    elif is_list_or_tuple(value):
+        yield from value
 
 
 MAX_TTL_SECONDS = 100 * 365 * 86_400.0
@@ -151,6 +154,34 @@ def _check_limit(name: str, limit: int, asked: int, remedy: str) -> None:
         )
 
 
+class Storage(Protocol):
+    """The storage handle of a call, available to the tool as `ctx.storage`; values are JSON and are copied."""
+
+    async def get(self, key: str, default: JsonValue = None) -> JsonValue:
+        """Return the value at `key`, or `default` if there is none."""
+        ...
+
+    async def set(self, key: str, value: JsonValue, *, ttl_seconds: float | None = None) -> None:
+        """Store `value` at `key`, replacing an earlier value; it expires after `ttl_seconds`."""
+        ...
+
+    async def delete(self, key: str) -> bool:
+        """Remove the value at `key`; return True if it existed."""
+        ...
+
+    async def keys(self, prefix: str = "") -> list[str]:
+        """Return the keys that begin with `prefix`, sorted."""
+        ...
+
+
+class StorageSettings(TypedDict, total=False):
+    """The settings of a `StorageBackend` besides its store."""
+
+    quota: StorageQuota | None
+    ttl_seconds: Mapping[StorageScope, float | None] | None
+    clock: Callable[[], float]
+
+
 class StorageBackend:
     """A backend that gives every tool its own namespace in one store.
 
@@ -171,37 +202,35 @@ class StorageBackend:
         self._clock = clock
 
     @classmethod
-    def memory(cls, **settings: Any) -> "StorageBackend":
+    def memory(cls, **settings: Unpack[StorageSettings]) -> "StorageBackend":
         """Store values in the memory of this process."""
-        from spindle.capabilities.storage.backend_local import MemoryKeyValueStore  # noqa: PLC0415 - a factory of a backend
-
-        return cls(MemoryKeyValueStore(), **settings)
+        return cls(storage.MemoryKeyValueStore(), **settings)
 
     @classmethod
-    def sqlite(cls, path: str | PathLike[str], **settings: Any) -> "StorageBackend":
-        """Store values in a SQLite file, which several processes of one machine may share."""
-        from spindle.capabilities.storage.backend_local import SqliteKeyValueStore  # noqa: PLC0415 - a factory of a backend
+    def sqlite(cls, path: str | PathLike[str], **settings: Unpack[StorageSettings]) -> "StorageBackend":
+        """Store values in a SQLite file, which several processes of one machine may share.
 
-        return cls(SqliteKeyValueStore(path), **settings)
+        Raises:
+            UsageError: The path is a URL.
+        """
+        return cls(storage.SqliteKeyValueStore(path), **settings)
 
     @classmethod
-    def redis(cls, url: str, *, prefix: str = "spindle", **settings: Any) -> "StorageBackend":
+    def redis(cls, url: str, *, prefix: str = "spindle", **settings: Unpack[StorageSettings]) -> "StorageBackend":
         """Store values in a Redis server, which several machines may share.
 
         Raises:
             MissingExtraError: The extra `redis` is not installed.
         """
-        from spindle.capabilities.storage.backend_redis import RedisKeyValueStore  # noqa: PLC0415 - a factory of a backend
+        return cls(storage.RedisKeyValueStore.from_url(url, prefix=prefix), **settings)
 
-        return cls(RedisKeyValueStore.from_url(url, prefix=prefix), **settings)
-
-    def open(self, need: StorageScope, scope: CallScope) -> "Storage":
+    def open(self, need: StorageScope, scope: CallScope) -> "StorageHandle":
         """Return the handle of one call.
 
         Raises:
             CapabilityError: The tool declares storage for a turn, but the call has no turn.
         """
-        return Storage(
+        return StorageHandle(
             self._store,
             namespace_of(need, scope),
             quota=self._quota,
@@ -234,8 +263,8 @@ def namespace_of(need: StorageScope, scope: CallScope) -> str:
     return encode_json(parts).decode("utf-8", "surrogatepass")
 
 
-class Storage:
-    """The storage handle of one call: a key-value store with text keys and JSON values, which are copied."""
+class StorageHandle:
+    """The storage handle of one call on a `Store`: text keys and JSON values, which are copied."""
 
     __slots__ = ("_clock", "_max_ttl_seconds", "_namespace", "_quota", "_store", "_tool")
 
@@ -252,13 +281,13 @@ class Storage:
         self._store, self._namespace, self._quota = store, namespace, quota
         self._max_ttl_seconds, self._clock, self._tool = max_ttl_seconds, clock, tool
 
-    async def get(self, key: str, default: Any = None) -> Any:
+    async def get(self, key: str, default: JsonValue = None) -> JsonValue:
         """Return the value at `key`, or `default` if there is none."""
         with self._with_tool_name():
             data = await self._store.get(self._namespace, self._encode_key(key), self._clock())
         return default if data is None else decode_json(data)
 
-    async def set(self, key: str, value: Any, *, ttl_seconds: float | None = None) -> None:
+    async def set(self, key: str, value: JsonValue, *, ttl_seconds: float | None = None) -> None:
         """Store `value` at `key`, replacing an earlier value; it expires after `ttl_seconds`.
 
         Raises:
@@ -294,7 +323,7 @@ class Storage:
             raise
 
     def _encode_key(self, key: str) -> bytes:
-        if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        if not isinstance(untyped(key), str) or not key:
             raise StorageError(f"expected a non-empty string as the key, got {key!r}", field="key")
         data = _encode(key)
         _check_limit("max_key_bytes", self._quota.max_key_bytes, len(data), "use a shorter key")
@@ -303,7 +332,7 @@ class Storage:
     def _check_ttl(self, asked: float | None) -> float | None:
         if asked is None:
             return self._max_ttl_seconds
-        is_number = isinstance(asked, (int, float)) and not isinstance(asked, bool)  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        is_number = isinstance(untyped(asked), (int, float)) and not isinstance(asked, bool)
         if not is_number or not isfinite(asked) or not 0 < asked <= MAX_TTL_SECONDS:
             raise StorageError(
                 f"ttl_seconds: expected more than 0 and at most {MAX_TTL_SECONDS:.0f} seconds, got {asked!r}; "

@@ -27,11 +27,11 @@ def anyio_backend() -> str:
 
 
 def rooted(root: Path, kind: SandboxKind, **options: Any) -> LocalProcess:
-    """A handle whose commands have a root of their own; skips loudly where that cannot be had."""
+    """A handle whose commands have a root of their own; skips with a reason if that is not available."""
     process = handle(root, kind, **options)
     report = backend(root, kind, **options).enforcement()
     if "root" not in report["enforced"]:
-        pytest.skip(f"{kind}: no root of its own can be had here: {report['missing']}")
+        pytest.skip(f"{kind}: no root of its own is available here: {report['missing']}")
     return process
 
 
@@ -52,7 +52,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.parametrize("kind", WITH_ROOT)
-async def test_what_was_not_granted_is_absent(kind: SandboxKind, root: Path, tmp_path: Path) -> None:
+async def test_ungranted_files_are_absent(kind: SandboxKind, root: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2")
     paths = [str(tmp_path / "secret"), "/etc/shadow", "/etc/gitconfig.d", "/etc/hostname", "/sys/kernel", "/boot"]
     paths += ["/proc/self/root/boot", "/var/log", "/run/user", "/dev/mem", "/dev/kmsg"]
@@ -202,10 +202,10 @@ from spindle.capabilities.declare import CallScope
 def report(root, *lines, **options):
     backend = ProcessBackend(["sh"], root=root, shell=True, sandbox_kinds=("namespaces",), **options)
     process = backend.open(("sh",), CallScope(tool="t", session_id="s"))
-    told = backend.enforcement()
+    report = backend.enforcement()
     outputs = [anyio.run(process.run, line) for line in lines]
-    told["outputs"] = [(done.exit_code, done.stdout, done.stderr) for done in outputs]
-    print(json.dumps(told))
+    report["outputs"] = [(done.exit_code, done.stdout, done.stderr) for done in outputs]
+    print(json.dumps(report))
 """
 
 
@@ -219,8 +219,8 @@ def report_from(code: str, *arguments: object, front: tuple[str, ...] = ()) -> d
     return json.loads(done.stdout)
 
 
-def test_where_mounts_are_refused_landlock_still_holds_and_the_report_says_so(root: Path, tmp_path: Path) -> None:
-    handle(root, "namespaces")  # skips where they cannot be had
+def test_without_mounts_landlock_still_holds_and_the_report_says_so(root: Path, tmp_path: Path) -> None:
+    handle(root, "namespaces")  # skips if they are not available
     (tmp_path / "secret").write_text("hunter2")
     # A process that is under Landlock already may not mount.
     code = (
@@ -229,19 +229,19 @@ def test_where_mounts_are_refused_landlock_still_holds_and_the_report_says_so(ro
         "report(sys.argv[1], 'git init -q . && git status', 'cat ../secret', 'exec cat /proc/self/comm')"
     )
 
-    told = report_from(code, root)
+    reported = report_from(code, root)
 
-    assert "root" not in told["enforced"]
-    assert "files" in told["enforced"]
-    assert {"root", "unix_sockets"} <= set(told["missing"])
-    status, secret, comm = told["outputs"]
+    assert "root" not in reported["enforced"]
+    assert "files" in reported["enforced"]
+    assert {"root", "unix_sockets"} <= set(reported["missing"])
+    status, secret, comm = reported["outputs"]
     assert status[0] == 0, status
     assert secret[:2] == [1, ""]
     assert comm[:2] == [0, "cat\n"]
 
 
 def test_without_landlock_the_root_alone_keeps_files_from_being_reached(root: Path, tmp_path: Path) -> None:
-    handle(root, "namespaces")  # skips where they cannot be had
+    handle(root, "namespaces")  # skips if they are not available
     (tmp_path / "data").mkdir()
     (tmp_path / "secret").write_text("hunter2")
     code = """
@@ -251,54 +251,58 @@ from spindle.capabilities.process.backend_sandbox import DEVICES, VisiblePaths
 root, data, secret = sys.argv[1:]
 view = VisiblePaths.from_grants(root, [data], [], network=True)
 files = {"read": view.read, "write": view.write, "aliases": view.aliases, "devices": DEVICES}
+files |= {"write_only": (), "hidden": (), "pins": ()}
 confine.enter_namespaces(network=True)
 if os.fork():
     sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
-told = {"enforced": private_root.enter_private_root(root, files), "could": []}
+report = {"enforced": private_root.enter_private_root(root, files), "could": []}
 confine.drop_capabilities()
-told["mounts"] = [line.split()[1:4] for line in open("/proc/self/mounts")]
+report["mounts"] = [line.split()[1:4] for line in open("/proc/self/mounts")]
 places = [secret, f"{data}/new", f"{root}/new", "/new", "/dev/new", "/etc/new", "/usr/new"]
 places.append("/proc/sys/kernel/core_pattern")
 for place in places:
-    try: open(place, "a").close(); told["could"].append(place)
+    try: open(place, "a").close(); report["could"].append(place)
     except OSError: pass
-print(json.dumps(told))
+print(json.dumps(report))
 """
 
-    told = report_from(code, root, tmp_path / "data", tmp_path / "secret")
+    reported = report_from(code, root, tmp_path / "data", tmp_path / "secret")
 
-    assert told["enforced"] == ["root", "files", "proc"]
-    assert told["could"] == [f"{root}/new"]
-    writable = {place for place, _, options in told["mounts"] if not options.startswith("ro")}
+    assert reported["enforced"] == ["root", "files", "proc"]
+    assert reported["could"] == [f"{root}/new"]
+    writable = {place for place, _, options in reported["mounts"] if not options.startswith("ro")}
     assert {place for place in writable if not place.startswith("/dev/")} == {str(root)}
-    assert [place for place, *_ in told["mounts"] if place in {"/", "/sys", "/tmp", "/dev", "/proc"}] == ["/", "/proc"]
+    assert [place for place, *_ in reported["mounts"] if place in {"/", "/sys", "/tmp", "/dev", "/proc"}] == [
+        "/",
+        "/proc",
+    ]
 
 
 UNSHARE = ("unshare", "--user", "--map-root-user", "--mount")
 """A namespace where a test may mount without touching the machine."""
 
 
-def test_where_proc_is_masked_the_root_has_the_masked_one(root: Path) -> None:
-    handle(root, "namespaces")  # skips where they cannot be had
+def test_the_root_has_the_masked_proc_if_proc_is_masked(root: Path) -> None:
+    handle(root, "namespaces")  # skips if they are not available
     code = (
         "try: confine.mount('tmpfs', '/proc/tty', 'tmpfs', 0)\n"
         "except OSError as error: sys.exit(print(error, file=sys.stderr) or 77)\n"
         "report(sys.argv[1], 'git init -q . && git status', 'exec cat /proc/self/comm', 'cat /proc/1/cmdline')"
     )
 
-    told = report_from(code, root, front=UNSHARE)
+    reported = report_from(code, root, front=UNSHARE)
 
-    assert "root" in told["enforced"]
-    assert "files" in told["enforced"]
-    assert "proc" not in told["enforced"]
-    status, comm, other = told["outputs"]
+    assert "root" in reported["enforced"]
+    assert "files" in reported["enforced"]
+    assert "proc" not in reported["enforced"]
+    status, comm, other = reported["outputs"]
     assert status[0] == 0, status
     assert comm[:2] == [0, "cat\n"]
     assert other[:2] == [1, ""]
 
 
 def test_mounts_below_a_grant_are_there_with_their_flags_and_only_read(root: Path, tmp_path: Path) -> None:
-    handle(root, "namespaces")  # skips where they cannot be had
+    handle(root, "namespaces")  # skips if they are not available
     (tmp_path / "data" / "nested").mkdir(parents=True)
     code = (
         "flags = confine.MS_NOSUID | confine.MS_NODEV | confine.MS_NOEXEC | 1 << 10\n"  # the last: noatime
@@ -310,18 +314,18 @@ def test_mounts_below_a_grant_are_there_with_their_flags_and_only_read(root: Pat
         "report(sys.argv[1], *lines, read_paths=[sys.argv[2]])"
     )
 
-    told = report_from(code, root, tmp_path / "data", front=UNSHARE)
+    reported = report_from(code, root, tmp_path / "data", front=UNSHARE)
 
-    assert "root" in told["enforced"]
-    content, written, mounts = told["outputs"]
+    assert "root" in reported["enforced"]
+    content, written, mounts = reported["outputs"]
     assert content[:2] == [0, "words"]
     assert written[0] == 1
     assert mounts[1].split()[3].startswith("ro,nosuid,nodev,noexec,noatime"), mounts
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-def test_unix_sockets_are_missing_where_there_is_no_own_root(kind: SandboxKind, root: Path) -> None:
-    handle(root, kind)  # skips where it cannot be had
+def test_unix_sockets_are_missing_where_there_is_not_an_own_root(kind: SandboxKind, root: Path) -> None:
+    handle(root, kind)  # skips if it is not available
     report = backend(root, kind).enforcement()
 
     assert ("root" in report["enforced"]) != ("unix_sockets" in report["missing"])

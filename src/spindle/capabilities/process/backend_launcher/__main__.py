@@ -7,10 +7,12 @@ reads commands from another: `g` to start, `t` to terminate, `k` to kill; a clos
 
 import marshal
 import os
+import select
 import sys
+import time
 
 from spindle.capabilities.process.backend_launcher import confine, private_root
-from spindle.capabilities.process.backend_launcher.supervisor import Supervisor
+from spindle.capabilities.process.backend_launcher.confine import IS_LINUX, SIGKILL, SIGTERM
 
 TYPE_CHECKING = False  # pyright reads it as true; importing typing would cost more than all other imports together
 if TYPE_CHECKING:
@@ -66,16 +68,16 @@ def _read_plan(descriptor: int) -> "Plan":
 
 def _execute_plan(plan: "Plan", report: ReportPipe, control: int) -> None:
     os.umask(plan["umask"])
-    confine.ignore_signals(1, 2, 3, confine.SIGTERM)
+    confine.ignore_signals(1, 2, 3, SIGTERM)
     enforced: list[str] = list(plan["given"])
     if plan["namespaces"]:
         enforced += confine.enter_namespaces(network=plan["network"])
     if "pids" in enforced and plan["namespaces"]:
         _become_first_process(report, control)
         enforced += _enter_private_root(plan, report)
-    elif confine.IS_LINUX:
+    elif IS_LINUX:
         confine.adopt_orphans()
-    if confine.IS_LINUX:
+    if IS_LINUX:
         confine.hide_memory()
     supervisor = Supervisor(control, grace_seconds=plan["grace_seconds"])
     if plan["wait"]:
@@ -106,7 +108,7 @@ def _enter_private_root(plan: "Plan", report: ReportPipe) -> list[str]:
     return ["proc"] if confine.mount_own_proc() else []
 
 
-def _run(plan: "Plan", report: ReportPipe, supervisor: Supervisor, enforced: list[str]) -> "NoReturn":
+def _run(plan: "Plan", report: ReportPipe, supervisor: "Supervisor", enforced: list[str]) -> "NoReturn":
     child = os.fork()
     if child == 0:
         try:
@@ -159,17 +161,22 @@ def _confine(plan: "Plan", report: ReportPipe, enforced: list[str]) -> None:
     # Must come first: counting the user's processes needs access to /proc.
     if processes is not None and confine.limit_processes(processes, own_user_namespace=_has_own_user_namespace(plan)):
         enforced.append("processes")
-    if confine.IS_LINUX:
+    if IS_LINUX:
         confine.forbid_new_privileges()
         enforced.append("no_new_privileges")
-    if plan["confine"] and confine.IS_LINUX:
+    if plan["confine"] and IS_LINUX:
         confine.drop_capabilities()
         enforced.append("capabilities")
     if files is not None:
         try:
+            # Without a root of its own, the command must not be granted folders with hidden files in them.
+            is_hiding = "root" in enforced
+            readable = files["read"] if is_hiding else files["split_read"]
             restricted = confine.restrict_with_landlock(
-                read=[*files["read"], *(("/proc",) if "proc" in enforced else files["own_proc"])],
+                read=[*readable, *(("/proc",) if "proc" in enforced else files["own_proc"])],
                 write=files["write"],
+                write_only=files["write_only"],
+                listed=() if is_hiding else files["between"],
                 devices=files["devices"],
                 network=plan["network"],
             )
@@ -196,6 +203,147 @@ def _release_streams() -> None:
     for descriptor in range(3):
         os.dup2(null, descriptor)
     os.close(null)
+
+
+_POLL_INTERVAL_MS = 10
+_KILL_TIMEOUT_SECONDS = 5.0
+"""How long to wait for killed processes; only one that is stuck in the kernel takes longer."""
+
+
+class Supervisor:
+    """The parent process of one command and of its orphaned descendants."""
+
+    def __init__(self, control: int, *, grace_seconds: float) -> None:
+        self._control = control
+        self._grace = grace_seconds
+        self._kill_at: float | None = None
+        self._poller = select.poll()
+        self._poller.register(control, select.POLLIN)
+        self._child = 0
+        """The command's pid, or 0 once it may have been reaped and the pid reused."""
+
+    def wait_for_go(self) -> bool:
+        """Wait for a control message; return True if it says to start."""
+        return os.read(self._control, 1) == b"g"
+
+    def wait_for(self, child: int) -> tuple[int | None, int | None]:
+        """Wait for the command while handling control messages; return its exit code and the signal that ended it."""
+        self._child = child
+        ended = _ChildExit(child)
+        if ended.descriptor is not None:
+            self._poller.register(ended.descriptor, select.POLLIN)
+        while (status := ended.status()) is None:
+            self._poller.poll(self._get_poll_timeout(ended))
+            self._handle_command()
+            self._kill_when_due()
+        if ended.descriptor is not None:
+            self._poller.unregister(ended.descriptor)
+            os.close(ended.descriptor)
+        return status
+
+    def end_descendants(self) -> bool:
+        """Terminate, then kill, all remaining processes of the command; return True if none is left."""
+        self._signal_all(SIGKILL if self._kill_at is not None or not IS_LINUX else SIGTERM)
+        self._child = 0
+        started = time.monotonic()
+        while not _reap_all():
+            self._handle_command()
+            now = time.monotonic()
+            if now - started > self._grace or self._kill_at is not None:
+                self._signal_all(SIGKILL)
+            if now - started > self._grace + _KILL_TIMEOUT_SECONDS:
+                return False
+            self._poller.poll(_POLL_INTERVAL_MS)
+        return True
+
+    def _get_poll_timeout(self, ended: "_ChildExit") -> float | None:
+        """Return the milliseconds until the next action is due, or None to wait for an event."""
+        if ended.descriptor is None:
+            return _POLL_INTERVAL_MS
+        if self._kill_at is None:
+            return None
+        return max(0.0, self._kill_at - time.monotonic()) * 1000 + 1
+
+    def _handle_command(self) -> None:
+        if not any(descriptor == self._control for descriptor, _ in self._poller.poll(0)):
+            return
+        order = os.read(self._control, 1)
+        if order == b"t":
+            self._signal_all(SIGTERM)
+            self._kill_at = time.monotonic() + self._grace
+            return
+        if not order:
+            self._poller.unregister(self._control)
+        self._kill_at = time.monotonic()
+
+    def _kill_when_due(self) -> None:
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._signal_all(SIGKILL)
+            # Repeated, because a process may have forked at that moment.
+            self._kill_at = time.monotonic() + _POLL_INTERVAL_MS / 1000
+
+    def _signal_all(self, number: int) -> None:
+        """Signal the command's process group, and all other processes of the namespace or adopted children."""
+        if self._child and not _signal_group(self._child, number):
+            _signal(self._child, number)
+        if os.getpid() == 1:
+            _signal(-1, number)
+            return
+        for pid in _children():
+            if pid != self._child:
+                _signal(pid, number)
+
+
+class _ChildExit:
+    """Detects the end of a child without reaping it, so that its pid is not reused while its group is signalled."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        try:
+            self.descriptor: int | None = os.pidfd_open(pid)
+        except (AttributeError, OSError):
+            self.descriptor = None
+
+    def status(self) -> tuple[int | None, int | None] | None:
+        """Return the child's exit code and the signal that ended it, or None while it runs."""
+        info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if info is None:
+            return None
+        return (info.si_status, None) if info.si_code == os.CLD_EXITED else (None, info.si_status)
+
+
+def _reap_all() -> bool:
+    """Reap exited children; return True if none are still running."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _children() -> list[int]:
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children", "rb") as file:  # noqa: PTH123 - importing pathlib would slow down the launcher
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
+def _signal_group(group: int, number: int) -> bool:
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return False
+    return True
+
+
+def _signal(pid: int, number: int) -> None:
+    try:  # noqa: SIM105 - importing contextlib would slow down the launcher
+        os.kill(pid, number)
+    except OSError:
+        pass
 
 
 if __name__ == "__main__":

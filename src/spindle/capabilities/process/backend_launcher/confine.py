@@ -188,7 +188,13 @@ def landlock_version() -> int:
 
 
 def restrict_with_landlock(
-    *, read: "Iterable[str]", write: "Iterable[str]", devices: "Iterable[str]", network: bool
+    *,
+    read: "Iterable[str]",
+    write: "Iterable[str]",
+    devices: "Iterable[str]",
+    network: bool,
+    write_only: "Iterable[str]" = (),
+    listed: "Iterable[str]" = (),
 ) -> list[str]:
     """Restrict this process, irrevocably, to these files; return the names of what is enforced.
 
@@ -199,7 +205,7 @@ def restrict_with_landlock(
     if known < 1:
         raise OSError(0, "the kernel has no Landlock")
     handled = _rights(known)
-    enforced = ["files"]
+    enforced = ["files", "write_only"]
     attributes = _Ruleset(files=handled)
     if known >= 4 and not network:
         attributes.network = _TCP
@@ -211,7 +217,10 @@ def restrict_with_landlock(
     ruleset = syscall(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:
         _allow(ruleset, read, _READING & handled)
-        _allow(ruleset, write, handled & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV))
+        writing = handled & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV)
+        _allow(ruleset, write, writing)
+        _allow(ruleset, write_only, writing & ~_READING)
+        _allow(ruleset, listed, _READ_DIR)
         _allow(ruleset, devices, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled)
         syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:

@@ -43,6 +43,8 @@ def enter_private_root(root: str, files: "Files") -> list[str]:
         os.chdir(root)
         try:
             has_own_proc = _fill(trees, links)
+            _make_folder(root, {""})  # the working directory, also if nothing of it was granted
+            _hide(files["hidden"])
             confine.set_mount_attributes(confine.AT_FDCWD, ".", READ_ONLY)
             confine.pivot_root(".", ".")
         finally:
@@ -61,12 +63,13 @@ def _choose_mounts(files: "Files", links: dict[str, str]) -> dict[str, int]:
     """Map each path to mount, parents first, to its attributes; add the symbolic links that lead there to `links`."""
     for alias in files["aliases"]:
         _resolve(alias, links)
-    write = _outermost({_resolve(path, links) for path in files["write"]})
+    write = _outermost({_resolve(path, links) for path in (*files["write"], *files["write_only"])})
     read = {_resolve(path, links) for path in files["read"]}
     devices = {_resolve(path, links) for path in files["devices"]}
     chosen = dict.fromkeys((path for path in _outermost(read) if not _is_beneath(path, write)), READ_ONLY | NOSUID)
     chosen |= dict.fromkeys(write, NOSUID)
     chosen |= {path: NOSUID | NOEXEC for path in devices if not _is_beneath(path, chosen)}
+    chosen |= dict.fromkeys((path for path in files["pins"] if path == _resolve(path, {})), NOSUID)
     if "/" in chosen:
         raise OSError(EINVAL, "all of / is granted")
     return {
@@ -165,6 +168,36 @@ def _fill(trees: dict[str, int], links: dict[str, str]) -> bool:
         os.close(tree)
         return False
     return True
+
+
+def _hide(paths: "Iterable[str]") -> None:
+    """Mount an empty file or folder without permissions on each path below the working directory.
+
+    Raises:
+        OSError: The kernel refuses.
+    """
+    if not paths:
+        return
+    empty_file, empty_folder = ".spindle-file", ".spindle-folder"
+    os.close(os.open(empty_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
+    os.mkdir(empty_folder, 0)  # noqa: PTH102 - as above
+    for path in paths:
+        try:
+            mode = os.lstat(path[1:]).st_mode
+        except OSError as error:
+            if error.errno in {ENOENT, ENOTDIR}:
+                continue  # removed meanwhile
+            raise
+        if stat.S_ISLNK(mode):
+            continue  # a mount would be on its target, which is hidden itself if it has to be
+        tree = confine.clone_tree(empty_folder if stat.S_ISDIR(mode) else empty_file)
+        try:
+            confine.set_mount_attributes(tree, "", READ_ONLY | NOSUID | NODEV | NOEXEC)
+            confine.move_tree(tree, path[1:])
+        finally:
+            os.close(tree)
+    os.unlink(empty_file)  # noqa: PTH108 - as above
+    os.rmdir(empty_folder)  # noqa: PTH106 - as above
 
 
 def _make_mount_point(path: str, made: set[str], *, is_folder: bool) -> None:

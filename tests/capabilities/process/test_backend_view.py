@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spindle.capabilities.process import backend_configuration
-from spindle.capabilities.process.backend_configuration import add_configuration, skip_configuration
+from spindle.capabilities.process import backend_view
 from spindle.capabilities.process.backend_sandbox import VisiblePaths
+from spindle.capabilities.process.backend_view import add_configuration, skip_configuration
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def view(tmp_path: Path) -> VisiblePaths:
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "gitconfig"
-    monkeypatch.setattr(backend_configuration, "SYSTEM_GIT_CONFIG", str(path))
+    monkeypatch.setattr(backend_view, "SYSTEM_GIT_CONFIG", str(path))
     return path
 
 
