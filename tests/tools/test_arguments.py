@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.errors import InvalidToolArgsError
-from spindle.tools.arguments import read_arguments
+from spindle.tools.arguments import copy_plain, read_arguments
+from spindle.tools.identity import checksum
 
 JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -44,7 +45,7 @@ def is_accepted(data: bytes) -> bool:
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """An object with so many levels, the innermost one holding a number."""
+    """An object nested to a given depth, with a number inside."""
     value: Any = 1
     for _ in range(levels):
         value = {"a": value}
@@ -71,21 +72,74 @@ def test_any_mapping_becomes_a_plain_dict(mapping: object) -> None:
 
 
 @given(st.dictionaries(st.text(), JSON_VALUES))
-def test_what_json_can_say_comes_through_as_it_was(value: dict[str, Any]) -> None:
+def test_json_values_cross_unchanged(value: dict[str, Any]) -> None:
     text = json.dumps(value)
 
     assert read(text) == read(text.encode()) == json.loads(text)
     assert read(value) is value
 
 
+def list_containers(value: Any) -> list[int]:
+    """The ids of all dicts and lists in a value."""
+    if value.__class__ is dict:
+        return [id(value), *(each for part in value.values() for each in list_containers(part))]
+    return [id(value), *(each for part in value for each in list_containers(part))] if value.__class__ is list else []
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=3) | st.integers(),
+        JSON_VALUES | st.floats() | st.tuples(JSON_VALUES) | st.binary(max_size=2) | st.builds(dict, a=st.floats()),
+        max_size=4,
+    )
+)
+def test_a_plain_mapping_is_copied_whole_and_has_a_checksum(value: dict[Any, Any]) -> None:
+    copied = copy_plain(value)
+    if copied is None:
+        return
+    assert copied == value == read(value)
+    assert checksum("search", copied) == checksum("search", value)
+    assert not set(list_containers(copied)) & set(list_containers(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1: 2},
+        {"a": float("nan")},
+        {"a": [float("inf")]},
+        {"a": (1, 2)},
+        {"ä": 1},
+        {"a": {1}},
+        MappingProxyType({"a": 1}),
+        [1],
+        "{}",
+    ],
+)
+def test_values_that_need_inspection_are_not_copied_as_plain(value: object) -> None:
+    assert copy_plain(value) is None
+
+
+def test_a_deep_or_cyclic_mapping_is_not_copied_as_plain() -> None:
+    inner = list[Any]()
+    inner += [inner, inner]
+
+    assert copy_plain({"a": inner}) is None
+    assert copy_plain(nested(100)) is None
+    assert copy_plain(nested(20)) == nested(20)
+
+
 @pytest.mark.parametrize("nothing", [None, "", b"", " \n"])
-def test_nothing_is_an_empty_object_only_for_a_tool_without_parameters(nothing: object) -> None:
+def test_nothing_is_an_empty_object_and_blank_text_only_where_nothing_is_required(nothing: object) -> None:
     assert read(nothing, empty_ok=True) == {}
-    refused(nothing)
+    if nothing is None:
+        assert read(nothing) == {}
+    else:
+        refused(nothing)
 
 
 @pytest.mark.parametrize("other", [[], [1], 1, 1.5, True, object(), Path(), {1}, "null", "[]", b"1", '"text"'])
-def test_what_is_no_object_is_refused(other: object) -> None:
+def test_a_value_that_is_not_an_object_is_refused(other: object) -> None:
     refused(other)
     refused(other, empty_ok=True)
 
@@ -107,7 +161,7 @@ def test_numbers_that_json_cannot_say_are_refused(text: str) -> None:
     refused(text)
 
 
-def test_an_overflow_is_told_with_its_place() -> None:
+def test_an_overflow_is_reported_with_its_location() -> None:
     error = refused('{"a": 1, "rows": [{"b": 1}, {"b": 1e999}]}')
 
     assert error.field == "rows[1].b"

@@ -54,7 +54,7 @@ def test_an_undeclared_handle_raises_when_touched(name: str) -> None:
 
 
 def test_a_granted_handle_is_given() -> None:
-    handle = object()
+    handle: Any = object()
 
     assert ToolContext(handles={"network": handle}).network is handle
 

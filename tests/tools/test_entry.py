@@ -32,7 +32,7 @@ def make(name: str) -> Tool:
         ("mcp__a___b", ("a", "_b")),
     ],
 )
-def test_a_name_tells_its_mcp_server_up_to_the_next_double_underscore(
+def test_the_mcp_server_of_a_name_ends_at_the_next_double_underscore(
     name: str, expected: tuple[str | None, str | None]
 ) -> None:
     assert parse_mcp_name(name) == expected
@@ -43,7 +43,7 @@ def test_provenance_is_data_where_it_was_given() -> None:
     assert (entry.mcp_server, entry.mcp_tool) == ("a__b", "c")
 
 
-def test_provenance_in_words_tells_origin_plugin_and_server() -> None:
+def test_provenance_text_names_origin_plugin_and_server() -> None:
     tool = make("a")
     entry = build_entry(tool, plugin_id="sky", mcp=("shop", "t"))
     assert all(part in entry.provenance for part in (tool.origin, "sky", "shop"))

@@ -84,7 +84,7 @@ def test_a_tool_that_cannot_answer_is_unavailable_and_that_is_reported(ask: Call
 
     assert [tool.name for tool in registry.get_available(events=events)] == ["a", "c"]
     assert [tool.name for tool in registry.get_for_toolset("x", events=events)] == ["a", "c"]
-    assert [told["name"] for told in registry.to_definitions(events=events)] == ["a", "c"]
+    assert [reported["name"] for reported in registry.to_definitions(events=events)] == ["a", "c"]
     registry.definitions_json(events=events)
 
     assert [warned.source for warned in warnings] == ["is_available"] * 4
@@ -97,7 +97,7 @@ def test_the_warning_carries_what_was_raised() -> None:
     assert isinstance(warnings[0].error, ConnectionError)
 
 
-def test_without_an_observer_the_log_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_an_observer_the_log_gets_the_warning(caplog: pytest.LogCaptureFixture) -> None:
     registry = ToolRegistry([make("a", breaks)])
     with caplog.at_level(logging.WARNING, logger="spindle"):
         registry.get_available()
@@ -123,4 +123,4 @@ def test_a_question_may_change_the_registry_while_it_is_being_listed() -> None:
 
     registry.register_all([make("a", leave), make("b")])
     assert [tool.name for tool in registry.get_available()] == ["a", "b"]
-    assert [told["name"] for told in registry.to_definitions()] == ["a", "c"]
+    assert [reported["name"] for reported in registry.to_definitions()] == ["a", "c"]

@@ -4,10 +4,10 @@ import subprocess
 import sys
 from typing import Annotated, Literal
 
-import pytest
 from pydantic import BaseModel, Field
 
 from spindle.errors import InvalidToolError
+from spindle.events import Events, Warned
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
@@ -30,15 +30,15 @@ def make(name: str, description: str = "A tool.") -> Tool:
 
 def test_a_definition_has_name_description_and_parameters_and_nothing_else() -> None:
     tool = make("a", "Says “hello” to\nall.")
-    (told,) = ToolRegistry([tool]).to_definitions()
-    assert list(told) == ["name", "description", "parameters"]
-    assert (told["name"], told["description"]) == ("a", "Says “hello” to\nall.")
-    assert told["parameters"] == tool.describe()["input_schema"]
+    (reported,) = ToolRegistry([tool]).to_definitions()
+    assert list(reported) == ["name", "description", "parameters"]
+    assert (reported["name"], reported["description"]) == ("a", "Says “hello” to\nall.")
+    assert reported["parameters"] == tool.describe()["input_schema"]
 
 
 def test_definitions_come_in_the_order_of_registration() -> None:
     registry = ToolRegistry([make("c"), make("a"), make("b")])
-    assert [told["name"] for told in registry.to_definitions()] == ["c", "a", "b"]
+    assert [reported["name"] for reported in registry.to_definitions()] == ["c", "a", "b"]
 
 
 def test_no_tools_make_an_empty_list() -> None:
@@ -46,13 +46,13 @@ def test_no_tools_make_an_empty_list() -> None:
     assert ToolRegistry().definitions_json() == b"[]"
 
 
-def test_what_a_caller_does_to_definitions_harms_neither_tool_nor_registry() -> None:
+def test_changing_returned_definitions_affects_neither_tool_nor_registry() -> None:
     registry = ToolRegistry([make("a")])
     before = registry.definitions_json()
-    told = registry.to_definitions()
-    told[0]["parameters"]["properties"]["zone"]["enum"].append("west")
-    told[0]["name"] = "b"
-    told.clear()
+    reported = registry.to_definitions()
+    reported[0]["parameters"]["properties"]["zone"]["enum"].append("west")
+    reported[0]["name"] = "b"
+    reported.clear()
     assert registry.definitions_json() == before
     assert registry.to_definitions() == json.loads(before)
 
@@ -87,11 +87,16 @@ class Unwritable(BaseModel):
     limit: float = float("nan")
 
 
-def test_a_schema_that_is_no_json_is_refused_by_name() -> None:
+def test_a_schema_that_is_not_json_is_left_out_and_named() -> None:
     tool = Tool(name="a", description="A tool.", input_schema=Unwritable, handler=answer)
-    with pytest.raises(InvalidToolError) as caught:
-        ToolRegistry([make("fine"), tool]).definitions_json()
-    assert (caught.value.tool, caught.value.field) == ("a", "input_schema")
+    events, warned = Events(), list[Warned]()
+    events.on("warning", warned.append)
+
+    listed = ToolRegistry([make("fine"), tool]).to_definitions(events=events)
+
+    assert [each["name"] for each in listed] == ["fine"]
+    errors = [each.error for each in warned]
+    assert [(e.tool, e.field) for e in errors if isinstance(e, InvalidToolError)] == [("a", "input_schema")]
 
 
 PROGRAM = """

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from spindle.errors import InvalidToolFilterError
+from spindle.tools import filters as filters_module
 from spindle.tools.declaration import Tool
 from spindle.tools.entry import Entry
 from spindle.tools.filters import ToolFilter, find_refusal, intersect_filters, validate_filter
@@ -193,7 +194,7 @@ def test_none_and_empty_are_different_filters() -> None:
     assert len({ToolFilter(), ToolFilter([]), ToolFilter(None, []), ToolFilter(allowed_mcp_tools={})}) == 4
 
 
-def test_what_a_caller_does_to_its_lists_later_does_not_reach_the_filter() -> None:
+def test_changing_a_list_later_does_not_change_the_filter() -> None:
     names, offered = ["a"], {"s": ["x"]}
     wanted = ToolFilter(allowed_tools=names, allowed_mcp_tools=offered)
     names.append("b")
@@ -215,25 +216,51 @@ LIST_FIELDS = ["allowed_tools", "allowed_mcp_servers", "allowed_plugins", "exclu
 
 @pytest.mark.parametrize("field", LIST_FIELDS)
 @pytest.mark.parametrize("bad", ["read", b"read", "", 5, True, ["a", None], [b"a"], {"a": True}])
-def test_what_is_no_list_of_names_is_refused(field: str, bad: object) -> None:
+def test_a_value_that_is_not_a_list_of_names_is_refused(field: str, bad: object) -> None:
     with pytest.raises(InvalidToolFilterError) as caught:
         ToolFilter(**{field: bad})  # pyright: ignore[reportArgumentType]
     assert caught.value.field == field
 
 
 @pytest.mark.parametrize("bad", [["shop"], "shop", {"shop": "find"}, {"shop": None}, {1: ["x"]}, {"s": [1]}])
-def test_what_is_no_mapping_from_servers_to_lists_is_refused(bad: object) -> None:
+def test_a_value_that_is_not_a_mapping_from_servers_to_lists_is_refused(bad: object) -> None:
     with pytest.raises(InvalidToolFilterError) as caught:
         ToolFilter(allowed_mcp_tools=bad)  # pyright: ignore[reportArgumentType]
     assert caught.value.field == "allowed_mcp_tools"
 
 
 @pytest.mark.parametrize("bad", [[], ["read"], {}, {"allowed_tools": []}, False, "read", ToolFilter])
-def test_what_is_no_filter_is_refused_rather_than_ignored(registry: ToolRegistry, bad: object) -> None:
+def test_a_value_that_is_not_a_filter_is_refused_rather_than_ignored(registry: ToolRegistry, bad: object) -> None:
     with pytest.raises(InvalidToolFilterError):
         registry.to_definitions(bad)  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidToolFilterError):
         validate_filter(bad)
+
+
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        (ToolFilter(allowed_tools=["t900", "t5", "gone"], allowed_mcp_servers=[]), ["t5", "t900"]),
+        (ToolFilter(allowed_tools=[], allowed_mcp_servers=["s7"]), ["mcp__s7__x"]),
+        (ToolFilter(allowed_tools=["t1"], allowed_mcp_servers=["s7"], allowed_mcp_tools={"s7": ["y"]}), ["t1"]),
+    ],
+)
+def test_a_filter_of_few_names_is_applied_to_no_other_tool(
+    filter: ToolFilter, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[str] = []
+    find = filters_module.find_refusing_rule
+
+    def count(entry: Entry, filter: ToolFilter) -> filters_module.Rule | None:
+        judged.append(entry.tool.name)
+        return find(entry, filter)
+
+    monkeypatch.setattr(filters_module, "find_refusing_rule", count)
+    registry = ToolRegistry([make(f"t{n}") for n in range(1_000)])
+    registry.register_all([make(f"mcp__s{n}__x") for n in range(100)])
+
+    assert shown(registry, filter) == expected
+    assert judged == expected
 
 
 NAMES = ["read", "help", "mcp__s__x", "mcp__s__x__y", "mcp__t__x", "mcp__s", "mcp__", "mcp_s_x"]

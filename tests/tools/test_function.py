@@ -66,7 +66,7 @@ def test_a_docstring_without_sections_is_kept_as_it_stands() -> None:
     assert parse_docstring(text).parameters == {}
 
 
-def test_what_only_a_programmer_needs_is_left_out() -> None:
+def test_details_for_programmers_are_left_out() -> None:
     read = parse_docstring("Do it.\n\nRaises:\n    ValueError: Never.\n")
 
     assert read.description == "Do it."
@@ -75,5 +75,5 @@ def test_what_only_a_programmer_needs_is_left_out() -> None:
 @pytest.mark.parametrize(
     "text", ["", "   ", "Args:", "Args:\n    x", ":param", "Parameters\n----------", "\0", "Args:\n  x:\n"]
 )
-def test_a_strange_docstring_is_no_crash(text: str) -> None:
+def test_a_strange_docstring_does_not_crash(text: str) -> None:
     parse_docstring(text)

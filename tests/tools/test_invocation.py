@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from pydantic import BaseModel, model_validator
 
 from spindle import Err, Events, Tool, ToolContext, tool
 from spindle.errors import InvalidContextError, InvalidToolArgsError, NotCanonicalError, ToolDownstreamError
@@ -28,7 +29,7 @@ async def double(n: int) -> int:
     return 2 * n
 
 
-async def test_a_handler_that_changes_its_arguments_changes_nobody_elses() -> None:
+async def test_a_handler_that_changes_its_arguments_affects_no_other_call() -> None:
     def spoil(args: Any, _ctx: Any, _meta: Any) -> str:
         args["list"].append("mine")
         args["new"] = 1
@@ -114,6 +115,28 @@ async def test_the_checksum_is_that_of_the_raw_arguments_however_they_arrive() -
     assert {each.checksum for each in seen} == {checksum("double", {"n": 4})}
 
 
+async def test_the_checksum_is_that_of_the_arguments_before_a_validator_changes_them() -> None:
+    class Query(BaseModel):
+        n: int = 0
+
+        @model_validator(mode="before")
+        @classmethod
+        def change(cls, given: dict[str, Any]) -> dict[str, Any]:
+            given["n"] = 7
+            return given
+
+    events, seen = recording("tool_execution_start")
+
+    def answer(args: Any, _ctx: Any, _meta: Any) -> int:
+        return args.n
+
+    ask = Tool(name="ask", description="Asks.", input_schema=Query, handler=answer)
+    given: list[Any] = [{}, "{}"]
+    for args in given:
+        assert await ask.executor(ToolContext(events=events))(args) == 7
+    assert {each.checksum for each in seen} == {checksum("ask", {})}
+
+
 async def test_refused_arguments_run_nothing_and_emit_nothing() -> None:
     events, seen = recording()
     ran: list[int] = []
@@ -137,7 +160,7 @@ async def test_refused_arguments_run_nothing_and_emit_nothing() -> None:
     assert (ran, seen) == ([], [])
 
 
-async def test_what_has_no_canonical_json_is_refused_before_anything_else() -> None:
+async def test_arguments_without_canonical_json_are_refused_first() -> None:
     events, seen = recording()
     cycle: dict[str, Any] = {"n": 1}
     cycle["self"] = cycle
@@ -275,7 +298,7 @@ async def test_a_failing_observer_changes_nothing_and_is_reported() -> None:
 
 
 @pytest.mark.parametrize("ctx", [None, "s1", {"session_id": "s1"}, object()])
-async def test_something_that_is_no_context_is_refused(ctx: Any) -> None:
+async def test_something_that_is_not_a_context_is_refused(ctx: Any) -> None:
     with pytest.raises(InvalidContextError):
         double.executor(ctx)
 
@@ -289,7 +312,7 @@ async def test_a_larger_context_gives_the_light_one() -> None:
 
     @tool
     def who(ctx: ToolContext) -> str:
-        """Say who asks."""
+        """Return the caller."""
         return ctx.session_id
 
     assert await who.executor(Larger())({}) == "s5"

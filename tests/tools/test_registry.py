@@ -157,7 +157,7 @@ def test_only_real_tools_are_accepted(bad: Tool) -> None:
 
 
 @pytest.mark.parametrize("bad", [5, None, make("a")], ids=["int", "None", "a tool"])
-def test_what_is_no_list_of_tools_is_refused(bad: list[Tool]) -> None:
+def test_a_value_that_is_not_a_list_of_tools_is_refused(bad: list[Tool]) -> None:
     with pytest.raises(InvalidToolError):
         ToolRegistry(bad)
 
@@ -216,7 +216,7 @@ def test_a_tool_registered_by_its_own_source_while_being_listed_is_a_clash_not_a
     assert registry.all() == [first]
 
 
-def test_unregistering_forgets_everything_and_an_unknown_name_is_no_error() -> None:
+def test_unregistering_forgets_everything_and_ignores_an_unknown_name() -> None:
     registry = ToolRegistry([make("a"), make("b")])
     registry.hide("a")
     registry.unregister("a")
@@ -290,11 +290,11 @@ def test_a_hidden_tool_is_not_shown_but_may_be_found() -> None:
     registry = ToolRegistry([make("a"), make("b")])
     registry.hide("a")
     registry.hide("a")
-    assert [told["name"] for told in registry.to_definitions()] == ["b"]
+    assert [reported["name"] for reported in registry.to_definitions()] == ["b"]
     assert [tool.name for tool in registry.get_available()] == ["a", "b"]
     registry.show("a")
     registry.show("a")
-    assert [told["name"] for told in registry.to_definitions()] == ["a", "b"]
+    assert [reported["name"] for reported in registry.to_definitions()] == ["a", "b"]
 
 
 @pytest.mark.parametrize("method", ["hide", "show", "is_hidden"])

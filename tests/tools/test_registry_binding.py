@@ -143,7 +143,7 @@ class NotCallable:
 
 
 @pytest.mark.parametrize("bad", [None, 5, {}, object(), Context, NotCallable(), Mute(), AsyncContext()])
-def test_what_is_no_context_is_refused(registry: ToolRegistry, bad: Context) -> None:
+def test_a_value_that_is_not_a_context_is_refused(registry: ToolRegistry, bad: Context) -> None:
     with pytest.raises(InvalidContextError) as caught:
         registry.bind_context(bad)
     assert caught.value.field == "ctx"

@@ -85,7 +85,7 @@ def test_a_replaced_tool_keeps_the_place_of_the_first_occurrence() -> None:
     assert merged.get("b") is right.get("b")
 
 
-def test_three_registries_are_settled_pair_by_pair_against_the_current_holder() -> None:
+def test_three_registries_are_merged_pair_by_pair_against_the_current_holder() -> None:
     first, second, third = make("a"), make("a", on_collision="replace"), make("a", on_collision="keep")
     registries = [ToolRegistry([tool]) for tool in (first, second, third)]
     assert ToolRegistry.merge(registries).get("a") is second

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from spindle.errors import ToolAlreadyRegisteredError, UnknownToolError
 from spindle.tools.declaration import Tool
+from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from tests.fuzzing import examples
 
@@ -103,7 +104,14 @@ class RegistryAgainstAList(RuleBasedStateMachine):
             assert self.registry.get(name) is row.tool
             assert (self.registry.plugin_id(name), self.registry.is_hidden(name)) == (row.plugin_id, row.hidden)
         shown = [row.tool.name for row in self.rows if not row.hidden]
-        assert [told["name"] for told in self.registry.to_definitions()] == shown
+        assert [reported["name"] for reported in self.registry.to_definitions()] == shown
+        only_a = ToolFilter(allowed_tools=["a"])  # it does not restrict the tools of plugins and servers
+        filtered = [
+            row.tool.name
+            for row in self.rows
+            if not row.hidden and (row.plugin_id or row.tool.name in {"a", "mcp__s__t"})
+        ]
+        assert [reported["name"] for reported in self.registry.to_definitions(only_a)] == filtered
 
     @invariant()
     def what_was_copied_from_has_not_changed(self) -> None:

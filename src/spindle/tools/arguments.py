@@ -1,18 +1,27 @@
 """Parsing of a call's raw arguments into one dict, and masking of its secret fields."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from math import isfinite
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from jiter import from_json
 
+from spindle.capabilities.secrets.secret import Redactor
 from spindle.errors import InvalidToolArgsError
-from spindle.tools.schema.problems import Problem, build_refusal, describe_kind, format_location
+from spindle.json_types import JsonObject, JsonValue, is_mapping
+from spindle.text import MASK
+from spindle.tools.schema.base import Problem, build_refusal, describe_kind, format_location
 
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+_Place: TypeAlias = tuple[JsonValue, tuple[object, ...]]
+"""A container and the path to it."""
 _MAX_DEPTH = 200
+_PLAIN_DEPTH = 50
 _ATOMS = frozenset((str, int, bool, type(None)))
 _CONTAINERS = (dict, list, tuple, Mapping)
 
@@ -45,10 +54,10 @@ _BROKEN: dict[str, tuple[str, str]] = {
 _NOT_JSON = ("text that is not valid JSON", "use double quotes, no comments, no NaN or Infinity")
 
 
-def read_arguments(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
+def read_arguments(args: object, *, tool: str, empty_ok: bool) -> JsonObject:
     """Return the arguments as one dict; JSON text of calls is parsed only here.
 
-    A dict is returned unchanged. `None` and blank text mean `{}` if `empty_ok`.
+    A dict is returned unchanged. `None` means `{}`, and so does blank text if `empty_ok`.
 
     Raises:
         InvalidToolArgsError: The arguments are not one JSON object, or contain a value that JSON cannot represent.
@@ -59,34 +68,66 @@ def read_arguments(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
         try:
             data = args.encode()
         except UnicodeEncodeError:
-            raise _refused(tool, *_HALF_PAIR) from None
+            raise _build_error(tool, *_HALF_PAIR) from None
     else:
         return _read_other(args, tool=tool, empty_ok=empty_ok)
     try:
-        value: Any = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True)
+        value: JsonValue = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError as error:
         if empty_ok and not data.strip():
             return {}
         raise _not_parsed(tool, data, str(error)) from None
     if value.__class__ is not dict:
-        raise _refused(tool, describe_kind(value), "wrap it in an object and name each argument")
+        raise _build_error(tool, describe_kind(value), "wrap it in an object and name each argument")
     masked = data.translate(_DIGITS_AS_ZERO)
     if masked.replace(_EXPONENT, b"") != masked or (len(data) > _SHORT and _may_hide(masked)):
-        return _inspected(value, tool)
+        return _inspect(value, tool)
     return value
 
 
-def copy_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+def copy_arguments(arguments: JsonObject) -> JsonObject:
     """Copy parsed arguments, so that a handler that changes its own does not change the caller's."""
-    return {name: value if value.__class__ in _ATOMS else _copied(value) for name, value in arguments.items()}
+    return {name: value if value.__class__ in _ATOMS else _copy(value) for name, value in arguments.items()}
 
 
-def _copied(value: Any) -> Any:
+def copy_plain(given: object) -> JsonObject | None:
+    """Copy a mapping of ordinary JSON values, which always has a checksum; `None` for any other, or a deep one."""
+    if given.__class__ is not dict:
+        return None
+    try:
+        return _copy_plain(given, _PLAIN_DEPTH)
+    except _NotPlainError:
+        return None
+
+
+class _NotPlainError(Exception):
+    """A value that is not plain JSON, or that must be looked at more closely to know."""
+
+
+def _copy_plain(value: JsonValue, depth: int) -> JsonValue:
+    kind = value.__class__
+    if kind is dict and depth:
+        copied: JsonObject = {}
+        for key, part in value.items():
+            if key.__class__ is not str or not key.isascii():
+                raise _NotPlainError
+            copied[key] = part if part.__class__ in _ATOMS else _copy_plain(part, depth - 1)
+        return copied
+    if kind is list and depth:
+        if _ATOMS.issuperset(map(type, value)):
+            return value.copy()
+        return [part if part.__class__ in _ATOMS else _copy_plain(part, depth - 1) for part in value]
+    if kind in _ATOMS or (kind is float and isfinite(value)):
+        return value
+    raise _NotPlainError
+
+
+def _copy(value: JsonValue) -> JsonValue:
     kind = value.__class__
     if kind is dict:
-        return {key: part if part.__class__ in _ATOMS else _copied(part) for key, part in value.items()}
+        return {key: part if part.__class__ in _ATOMS else _copy(part) for key, part in value.items()}
     if kind is list:
-        return [part if part.__class__ in _ATOMS else _copied(part) for part in value]
+        return [part if part.__class__ in _ATOMS else _copy(part) for part in value]
     return value
 
 
@@ -95,24 +136,22 @@ def _may_hide(masked: bytes) -> bool:
     return masked.find(_MANY_DIGITS) >= 0 or masked.count(b"[") + masked.count(b"{") > _MAX_DEPTH
 
 
-def _read_other(args: Any, *, tool: str, empty_ok: bool) -> dict[str, Any]:
+def _read_other(args: Any, *, tool: str, empty_ok: bool) -> JsonObject:
     kind = args.__class__
     if kind is dict:
-        return args if _is_plain(args) else _inspected(args, tool)
+        return args if _is_plain(args) else _inspect(args, tool)
     if args is None:
-        if empty_ok:
-            return {}
-        raise _refused(tool, "nothing", "send the arguments, all in one object")
+        return {}
     if issubclass(kind, Mapping):
-        return _inspected(dict(args), tool)
+        return _inspect(dict(args), tool)
     if issubclass(kind, (bytes, bytearray, memoryview)):
         return read_arguments(bytes(args), tool=tool, empty_ok=empty_ok)
     if issubclass(kind, str):
         return read_arguments(str.__str__(args), tool=tool, empty_ok=empty_ok)
-    raise _refused(tool, describe_kind(args), "pass a mapping, or JSON text or bytes")
+    raise _build_error(tool, describe_kind(args), "pass a mapping, or JSON text or bytes")
 
 
-def _is_plain(given: dict[Any, Any]) -> bool:
+def _is_plain(given: dict[Any, JsonValue]) -> bool:
     """Return whether a mapping holds only scalars and flat lists, and needs no inspection."""
     for key, value in given.items():
         kind = value.__class__
@@ -121,15 +160,15 @@ def _is_plain(given: dict[Any, Any]) -> bool:
     return True
 
 
-def _inspected(root: dict[Any, Any], tool: str) -> dict[str, Any]:
+def _inspect(root: dict[Any, JsonValue], tool: str) -> JsonObject:
     """Reject infinities, NaN and deep nesting, which the parser accepts and mappings were never parsed for."""
     for key in root:
         if not isinstance(key, str):
-            raise _refused(tool, f"{describe_kind(key)} as an argument's name", "name every argument with text")
-    level: dict[int, tuple[Any, tuple[Any, ...]]] = {0: (root, ())}
+            raise _build_error(tool, f"{describe_kind(key)} as an argument's name", "name every argument with text")
+    level: dict[int, _Place] = {0: (root, ())}
     for _ in range(_MAX_DEPTH):
         # Keyed by identity: a value that contains itself twice must not double with every level.
-        inner: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+        inner: dict[int, _Place] = {}
         for container, at in level.values():
             for step, value in _entries(container):
                 kind = value.__class__
@@ -142,68 +181,100 @@ def _inspected(root: dict[Any, Any], tool: str) -> dict[str, Any]:
         if not inner:
             return root
         level = inner
-    raise _refused(tool, *_TOO_DEEP)
+    raise _build_error(tool, *_TOO_DEEP)
 
 
-def _entries(container: Any) -> Iterable[tuple[Any, Any]]:
+def _entries(container: JsonValue) -> Iterable[tuple[object, JsonValue]]:
     if hasattr(container, "items"):
         return container.items()
-    items: Iterable[Any] = container
+    items: Iterable[JsonValue] = container
     return enumerate(items)
 
 
-def _not_finite(at: tuple[Any, ...], tool: str) -> InvalidToolArgsError:
+def _not_finite(at: tuple[object, ...], tool: str) -> InvalidToolArgsError:
     path = format_location([step if isinstance(step, (str, int)) else describe_kind(step) for step in at])
     return build_refusal(tool, [Problem(path=path, expected="a finite number", received="NaN or an infinite number")])
 
 
 def _not_parsed(tool: str, data: bytes, reason: str) -> InvalidToolArgsError:
     if not data.strip():
-        return _refused(tool, "empty text", "send the arguments, all in one object")
+        return _build_error(tool, "empty text", "send the arguments, all in one object")
     if data.startswith(b"\xef\xbb\xbf"):
-        return _refused(tool, "text that starts with a byte order mark", "send the object alone")
+        return _build_error(tool, "text that starts with a byte order mark", "send the object alone")
     received, hint = next((words for start, words in _BROKEN.items() if reason.startswith(start)), _NOT_JSON)
     place = _PLACE.search(reason)
     where = f" (line {place[1]}, column {place[2]})" if place else ""
-    return _refused(tool, received + where, hint)
+    return _build_error(tool, received + where, hint)
 
 
-def _refused(tool: str, received: str, hint: str) -> InvalidToolArgsError:
+def _build_error(tool: str, received: str, hint: str) -> InvalidToolArgsError:
     return build_refusal(tool, [Problem(path="", expected=_EXPECTED, received=received, hint=hint)])
 
 
-MASK = "***"
-
-
-def mask_arguments(value: Any, secret_fields: Collection[str]) -> Any:
+def mask_arguments(value: object, secret_fields: Collection[str]) -> JsonValue:
     """Return the arguments with every secret field masked, or unchanged if there are none.
 
     An object becomes a dict of its fields, because its class might not accept the mask.
     """
     if not secret_fields:
         return value
-    given = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else _fields_of(value)
-    secret = set(secret_fields) | _named_otherwise(type(cast("object", value)), secret_fields)
+    given = dict(value) if is_mapping(value) else _fields_of(value)
+    secret = set(secret_fields) | _find_aliased_secrets(type(value), secret_fields)
     return {name: MASK if name in secret else part for name, part in given.items()}
 
 
-def copy_masked(value: Any, secret_fields: Collection[str]) -> Any:
+def copy_masked(value: object, secret_fields: Collection[str]) -> JsonValue:
     """Return a masked copy of the arguments for observers, so that they cannot change what runs."""
-    told = mask_arguments(value, secret_fields)
+    for_observers = mask_arguments(value, secret_fields)
     try:
-        return deepcopy(told)
+        return deepcopy(for_observers)
     except Exception:  # noqa: BLE001  an object that cannot be copied is passed by reference
-        return told
+        return for_observers
 
 
-def _fields_of(value: object) -> dict[str, Any]:
+def mask_call_arguments(args: object, *, tool: str, secret_fields: Collection[str]) -> JsonValue:
+    """Return a call's arguments, parsed and with every secret field masked; unchanged if there are none.
+
+    Arguments that cannot be parsed become a mask: they may contain part of a secret.
+    """
+    if not secret_fields:
+        return args
+    try:
+        return mask_arguments(read_arguments(args, tool=tool, empty_ok=True), secret_fields)
+    except InvalidToolArgsError:
+        return MASK
+
+
+def _fields_of(value: object) -> Mapping[str, object]:
     if is_dataclass(value):  # with slots it has no `__dict__`
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return vars(value)
 
 
-def _named_otherwise(kind: type, secret_fields: Collection[str]) -> set[str]:
+def _find_aliased_secrets(kind: type, secret_fields: Collection[str]) -> set[str]:
     """Return the attributes of a pydantic model whose alias, the name the language model uses, is a secret field."""
-    told: dict[str, Any] = getattr(kind, "__pydantic_fields__", {})
-    aliases = {name: (field.alias, field.validation_alias) for name, field in told.items()}
+    for_observers: dict[str, FieldInfo] = getattr(kind, "__pydantic_fields__", {})
+    aliases = {name: (field.alias, field.validation_alias) for name, field in for_observers.items()}
     return {name for name, given in aliases.items() if any(isinstance(it, str) and it in secret_fields for it in given)}
+
+
+NO_SECRETS = Redactor()
+"""Redacts nothing."""
+
+
+def build_redactor(arguments: Mapping[str, JsonValue] | None, secret_fields: Collection[str]) -> Redactor:
+    """Return a redactor for the values of secret fields; it redacts nothing if there are none."""
+    if not secret_fields:
+        return NO_SECRETS
+    return Redactor(text for name in secret_fields for text in _iter_texts((arguments or {}).get(name)))
+
+
+def _iter_texts(secret: JsonValue) -> Iterator[str]:
+    """Yield the texts of a secret: itself, or every text and number inside it."""
+    if is_mapping(secret):
+        secret = list(secret.values())
+    if isinstance(secret, Sequence) and not isinstance(secret, (str, bytes)):
+        for part in cast("Sequence[JsonValue]", secret):
+            yield from _iter_texts(part)
+    elif secret is not None and not isinstance(secret, bool) and len(text := str(secret)) > 2:
+        yield text

@@ -1,15 +1,20 @@
-"""The reference implementation of canonical JSON: RFC 8785, plus exact integers and escaped lone surrogates.
+"""Canonical JSON: RFC 8785, plus exact integers and escaped lone surrogates.
 
-It accepts values of any depth; `fast_canonical.py` has a fast path for ordinary values.
+`serialize` is the reference and accepts values of any depth; `serialize_fast` has a compiled library serialize ordinary
+values, with the same bytes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from math import isfinite
-from typing import Any, NoReturn, TypeAlias, cast
+from types import NoneType
+from typing import Any, NoReturn, TypeAlias
 
 from spindle.errors import NotCanonicalError
+from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple, is_mapping
+from spindle.text import shorten_middle
 
 _PIECE_DIGITS = 512  # below 640, the lowest limit that `sys.set_int_max_str_digits` accepts
 _PIECE = 10**_PIECE_DIGITS
@@ -55,13 +60,13 @@ def _all_digits(number: int) -> str:
 
 
 _Step: TypeAlias = str | int
-_Entry: TypeAlias = tuple[str, _Step, Any]
+_Entry: TypeAlias = tuple[str, _Step, object]
 """The text before a child, the child's key or index, the child."""
 
 _SHOWN_PATH_CHARS = 200
 
 
-def serialize(value: Any) -> bytes:
+def serialize(value: object) -> bytes:
     """Serialize `value` as canonical JSON.
 
     Raises:
@@ -89,7 +94,7 @@ class _Rendering:
         self._open: list[_Open] = []
         self._open_ids: set[int] = set()
 
-    def render(self, value: Any) -> str:
+    def render(self, value: object) -> str:
         self._write(value)
         while self._open:
             top = self._open[-1]
@@ -103,20 +108,17 @@ class _Rendering:
         return "".join(self._parts)
 
     def _write(self, value: object) -> None:
-        match value:
-            case None | bool() | int() | float() | str():
-                self._parts.append(self._scalar(value))
-            case list() | tuple():
-                items = cast("Sequence[Any]", value)
-                self._enter(items, "[", "]", _items(self._children(items)))
-            case Mapping():
-                mapping = cast("Mapping[Any, Any]", value)
-                self._enter(mapping, "{", "}", self._members(mapping))
-            case _:
-                self._refuse(
-                    f"{type(value).__name__} is not a JSON value",
-                    "use None, bool, int, float, str, list, tuple or a mapping with str keys",
-                )
+        if value is None or isinstance(value, (bool, int, float, str)):
+            self._parts.append(self._scalar(value))
+        elif is_list_or_tuple(value):
+            self._enter(value, "[", "]", _items(self._children(value)))
+        elif is_mapping(value):
+            self._enter(value, "{", "}", self._members(value))
+        else:
+            self._refuse(
+                f"{type(value).__name__} is not a JSON value",
+                "use None, bool, int, float, str, list, tuple or a mapping with str keys",
+            )
 
     def _enter(self, container: object, opening: str, closing: str, entries: Iterator[_Entry]) -> None:
         if id(container) in self._open_ids:
@@ -143,8 +145,8 @@ class _Rendering:
             self._refuse(f"{float.__repr__(value)} is not a JSON number", "use a finite number or None")
         return format_float(value)
 
-    def _members(self, mapping: Mapping[Any, Any]) -> Iterator[_Entry]:
-        members: dict[str, Any] = {}
+    def _members(self, mapping: Mapping[object, object]) -> Iterator[_Entry]:
+        members: dict[str, object] = {}
         for key, child in self._children(mapping):
             if not isinstance(key, str):
                 self._refuse(f"a key is {type(key).__name__}", "use str for every key")
@@ -152,29 +154,31 @@ class _Rendering:
             if name in members:
                 self._refuse(f"two keys are both {encode_basestring_ascii(name)}", "keep one of them")
             members[name] = child
-        return _named(members)
+        return _iter_members(members)
 
-    def _children(self, container: Mapping[Any, Any] | Sequence[Any]) -> list[Any]:
+    def _children(self, container: Mapping[object, object] | Sequence[object]) -> list[Any]:
         try:
             return list(container.items() if isinstance(container, Mapping) else container)
         except Exception as error:  # a custom mapping may raise anything
             path, kind = self._path(), type(container).__name__
-            raise NotCanonicalError(f"{_shown(path)}: this {kind} cannot be read; use a dict", path=path) from error
+            raise NotCanonicalError(
+                f"{_shorten_path(path)}: this {kind} cannot be read; use a dict", path=path
+            ) from error
 
     def _refuse(self, problem: str, remedy: str) -> NoReturn:
         path = self._path()
-        raise NotCanonicalError(f"{_shown(path)}: {problem}; {remedy}", path=path)
+        raise NotCanonicalError(f"{_shorten_path(path)}: {problem}; {remedy}", path=path)
 
     def _path(self) -> str:
         return "$" + "".join(_step_text(opened.step) for opened in self._open)
 
 
-def _items(children: list[Any]) -> Iterator[_Entry]:
+def _items(children: list[object]) -> Iterator[_Entry]:
     for index, child in enumerate(children):
         yield "," if index else "", index, child
 
 
-def _named(members: dict[str, Any]) -> Iterator[_Entry]:
+def _iter_members(members: dict[str, object]) -> Iterator[_Entry]:
     comma = ""
     for name in sorted(members, key=_utf16_units):
         yield f"{comma}{encode_basestring(name)}:", name, members[name]
@@ -204,8 +208,75 @@ def _step_text(step: _Step) -> str:
     return f".{step}" if step.isidentifier() else f"[{encode_basestring_ascii(step)}]"
 
 
-def _shown(path: str) -> str:
-    if len(path) <= _SHOWN_PATH_CHARS:
-        return path
-    half = _SHOWN_PATH_CHARS // 2
-    return f"{path[:half]}…{path[-half:]}"
+def _shorten_path(path: str) -> str:
+    return shorten_middle(path, _SHOWN_PATH_CHARS)
+
+
+_SMALLEST, _LARGEST = 1e-6, 2.0**53
+_PLAIN = frozenset({str, int, bool, NoneType})
+_BEYOND_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
+_PROBE: JsonObject = {
+    "".join(map(chr, range(0x300))): [None, True, False, "", {}, [], ()],
+    "\u2028\ud7ff\uffff": [0, -1, 2**53 + 1, -(2**63) - 1, 10**40],
+    "b": [0.0, -0.0, 1.0, -2.5, 0.1, 1e-6, 0.00012345, 5e15, 2.0**53 - 1, 4503599627370495.5],
+    "a": "\U0001f600\U0010ffff",
+}
+
+
+def serialize_fast(value: JsonValue) -> bytes | None:
+    """Serialize an ordinary value; return `None` for one that only `serialize` can serialize or reject."""
+    write = _load_fast_writer()
+    if write is None:
+        return None
+    try:
+        # Serialize first: it stops at cycles and great depth, on which the type check would recurse endlessly.
+        data = write(value).encode()
+        return data if _is_ordinary(value) and not _keys_may_be_misplaced(data) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+@cache
+def _load_fast_writer() -> Callable[[JsonValue], str] | None:
+    """Return the compiled serializer, or `None` if it no longer produces the same bytes as `serialize`.
+
+    Checksums outlive the process: a new release of the library must not change them.
+    """
+    from jsonschema_rs import canonical  # noqa: PLC0415 - takes longer to import than all of Spindle
+
+    write = canonical.json.to_string
+    try:
+        return write if write(_PROBE).encode() == serialize(_PROBE) else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_ordinary(value: JsonValue) -> bool:
+    """Return whether `value` holds only types that the fast serializer formats as RFC 8785 does.
+
+    It also accepts decimals, enums and NaN, and formats very small and very large floats differently.
+    """
+    thing: object = value  # otherwise `kind` is untyped
+    kind = type(thing)
+    if kind is dict:
+        # Loops, because `all(…)` over a generator would double the cost of the whole fast path.
+        for key, child in value.items():
+            if type(key) is not str or (type(child) not in _PLAIN and not _is_ordinary(child)):
+                return False
+    elif kind is list or kind is tuple:
+        for child in value:
+            if type(child) not in _PLAIN and not _is_ordinary(child):
+                return False
+    elif kind is float:
+        return _SMALLEST <= value < _LARGEST or -_LARGEST < value <= -_SMALLEST or value == 0
+    else:
+        return kind in _PLAIN
+    return True
+
+
+def _keys_may_be_misplaced(data: bytes) -> bool:
+    """Return whether code point order, which the fast serializer uses, may differ from UTF-16 order.
+
+    That requires a character of U+E000 to U+FFFF and one beyond; these bytes occur in UTF-8 only as their first bytes.
+    """
+    return (b"\xee" in data or b"\xef" in data) and any(lead in data for lead in _BEYOND_BMP)

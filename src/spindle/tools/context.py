@@ -3,19 +3,38 @@
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from spindle.capabilities.declare import CAPABILITY_NAMES
 from spindle.errors import CapabilityError, GateNotSupportedError, InvalidContextError
 from spindle.events import Audience, Events, Logged, ToolProgress
 from spindle.stash import Stash
+from spindle.text import PayloadRedactor
+from spindle.tools.identity import parse_caller, serialize_caller
+
+if TYPE_CHECKING:
+    from spindle.calls import RawArgs
+    from spindle.capabilities import Attachments, Files, Handles, Network, Process, Secrets, Storage
+    from spindle.json_types import JsonObject, JsonValue
 
 GateOpener: TypeAlias = Callable[[Any], Awaitable[Any]]
+
+
+@runtime_checkable
+class CallGateOpener(Protocol):
+    """A gate opener that knows which call waits, because the call may have to be started again."""
+
+    async def open_in_call(self, gate: Any, ctx: "ToolContext") -> Any:
+        """Wait for a gate of the call that `ctx` belongs to."""
+        ...
+
+
+_Identity: TypeAlias = tuple[str | None, str | None]
 Identify: TypeAlias = Callable[[], tuple[str, str]]
 """Returns a call's checksum and idempotency key."""
-Post: TypeAlias = Callable[[Callable[[], None]], None]
+Post: TypeAlias = Callable[[Callable[[], None]], object]
 """Runs a function on the event loop's thread."""
 
 
@@ -27,19 +46,20 @@ class ToolContext:
     """
 
     __slots__ = (
+        "_caller",
         "_cancelled",
         "_handles",
         "_identify",
+        "_identity",
         "_open_gate",
         "_post",
-        "_redact",
+        "_redactor",
+        "_runner",
         "_turn",
-        "checksum",
         "client",
         "deadline",
         "dry_run",
         "events",
-        "idempotency_key",
         "result_budget_chars",
         "session_id",
         "stash",
@@ -68,9 +88,10 @@ class ToolContext:
         idempotency_key: str | None = None,
         deadline: float | None = None,
         open_gate: GateOpener | None = None,
-        handles: Mapping[str, Any] | None = None,
-        client: Any = None,
+        handles: "Handles | None" = None,
+        client: object = None,
         turn: object = None,
+        caller: "Mapping[str, JsonValue] | None" = None,
     ) -> None:
         _check(session_id=session_id, turn_id=turn_id, events=events, result_budget_chars=result_budget_chars)
         self.session_id = session_id
@@ -85,17 +106,18 @@ class ToolContext:
         """Whether untrusted content has entered the turn."""
         self.tool_name = tool_name
         self.tool_call_id = tool_call_id
-        self.checksum = checksum
-        self.idempotency_key = idempotency_key
         self.deadline = deadline
         self.client = client
         """The MCP client that made the call, for `spindle.mcp.client_requests`; `None` outside an MCP server."""
         self._open_gate = open_gate
         self._handles = handles
         self._turn = turn
+        self._caller = None if caller is None else serialize_caller(caller)
+        self._identity: _Identity | None = (checksum, idempotency_key)
         self._identify: Identify | None = None
         self._post: Post | None = None
-        self._redact: Callable[[str], str] | None = None
+        self._redactor: PayloadRedactor | None = None
+        self._runner: ToolRunner | None = None
         self._cancelled = False
 
     def for_call(
@@ -106,7 +128,8 @@ class ToolContext:
         identify: Identify,
         result_budget_chars: int | None,
         deadline: float | None,
-        redact: Callable[[str], str] | None = None,
+        redactor: PayloadRedactor | None = None,
+        runner: "ToolRunner | None" = None,
     ) -> "ToolContext":
         """Build the context of one call; it shares this context's stash, events and turn."""
         own = object.__new__(ToolContext)
@@ -115,19 +138,54 @@ class ToolContext:
         own.tainted = self.tainted
         own.tool_name, own.tool_call_id, own.deadline = tool_name, tool_call_id, deadline
         own.result_budget_chars, own.client = result_budget_chars, self.client
-        own._open_gate, own._handles, own._identify, own._post = self._open_gate, None, identify, None
-        own._turn = self._turn
-        own._redact = redact
+        own._open_gate, own._handles, own._post = self._open_gate, None, None
+        own._identity, own._identify = None, identify
+        own._turn, own._caller = self._turn, self._caller
+        own._redactor, own._runner = redactor, runner
         own._cancelled = False
-        return own  # `checksum` and `idempotency_key` are computed on first access
+        return own
 
-    def grant(self, handles: Mapping[str, Any] | None) -> None:
+    def with_deadline(self, deadline: float) -> "ToolContext":
+        """Return a copy that has at most this deadline, and that can be cancelled by itself."""
+        own = copy(self)
+        own.deadline = deadline if self.deadline is None else min(deadline, self.deadline)
+        return own
+
+    def attach(self, runner: "ToolRunner | None") -> None:
+        """Set what runs the tools that are used in this context; without it the context is bare."""
+        self._runner = runner
+
+    def grant(self, handles: "Handles | None") -> None:
         """Set the handles of the capabilities that the call declared, just before it runs."""
         self._handles = handles
 
     def set_post(self, post: "Post | None") -> None:
         """Set how to reach observers if the handler runs outside the event loop's thread."""
         self._post = post
+
+    @property
+    def caller(self) -> "JsonObject | None":
+        """Who asked for the turn, as passed to `TurnRunner.run`; each access returns a copy."""
+        return parse_caller(self._caller)
+
+    @property
+    def checksum(self) -> str | None:
+        """The checksum of the tool and its arguments; computed on first access."""
+        return self._resolve_identity()[0]
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The same key for each attempt at this call, to pass on to services that accept one."""
+        return self._resolve_identity()[1]
+
+    def set_identity(self, checksum: str, idempotency_key: str) -> None:
+        """Set what the journal has already computed."""
+        self._identity = checksum, idempotency_key
+
+    def _resolve_identity(self) -> _Identity:
+        if self._identity is None:
+            self._identity = self._identify() if self._identify else (None, None)
+        return self._identity
 
     @property
     def cancelled(self) -> bool:
@@ -145,7 +203,7 @@ class ToolContext:
 
     def progress(self, message: str, percent: float | None = None, audience: Audience = "internal") -> None:
         """Emit a `tool_progress` event."""
-        if not self.events.heard("tool_progress"):
+        if not self.events.has_observer("tool_progress"):
             return
         payload = ToolProgress(
             tool_name=self.tool_name,
@@ -155,14 +213,14 @@ class ToolContext:
             percent=percent,
             audience=audience,
         )
-        self._tell("tool_progress", payload)
+        self._notify("tool_progress", payload)
 
-    def log(self, level: str, message: str, **payload: Any) -> None:
+    def log(self, level: str, message: str, **payload: "JsonValue") -> None:
         """Emit a `log` event with a level from `debug` to `emergency` and a payload such as `path=path`.
 
         If an MCP client made the call and subscribed to that level, it receives the line too.
         """
-        if not self.events.heard("log"):
+        if not self.events.has_observer("log"):
             return
         line = Logged(
             level=level,
@@ -175,15 +233,15 @@ class ToolContext:
             tool_name=self.tool_name,
             tool_call_id=self.tool_call_id,
         )
-        self._tell("log", line)
+        self._notify("log", line)
 
-    def _tell(self, name: str, payload: object) -> None:
+    def _notify(self, name: str, payload: object) -> None:
         if self._post is None:
             self.events.notify(name, payload)
         else:
             self._post(lambda: self.events.notify(name, payload))
 
-    def _plain(self, payload: dict[str, Any]) -> dict[str, Any]:
+    def _plain(self, payload: "JsonObject") -> "JsonObject":
         """Return a copy of the payload as plain JSON with every secret masked."""
         try:
             return json.loads(self.redact(json.dumps(payload, default=str)), parse_constant=str)
@@ -192,7 +250,11 @@ class ToolContext:
 
     def redact(self, text: str) -> str:
         """Return a text with every secret masked that a tool has received so far."""
-        return text if self._redact is None else self._redact(text)
+        return text if self._redactor is None else self._redactor.redact(text)
+
+    def redact_value(self, value: Any) -> Any:
+        """Return a JSON value, dataclass or model with every secret masked that a tool has received so far."""
+        return value if self._redactor is None else self._redactor.redact_value(value)
 
     async def wait_for(self, gate: Any) -> Any:
         """Wait until a person or an event resolves `gate`, and return the value it was resolved with.
@@ -205,25 +267,115 @@ class ToolContext:
                 "This context does not support gates. Run the tool inside a turn (TurnRunner).",
                 tool=self.tool_name,
             )
-        return await self._open_gate(gate)
+        self.redact_gate(gate)
+        opener: object = getattr(self._turn, "gate_opener", None)
+        return await (opener.open_in_call(gate, self) if isinstance(opener, CallGateOpener) else self._open_gate(gate))
 
-    def __getattr__(self, name: str) -> Any:
-        # Only called for slots that are still empty and for the capability handles.
-        if name in {"checksum", "idempotency_key"}:
-            identify = self._identify
-            self.checksum, self.idempotency_key = identify() if identify else (None, None)
-            return object.__getattribute__(self, name)
-        if name not in CAPABILITY_NAMES:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        handles = self._handles
-        if handles is None or name not in handles:
-            raise CapabilityError(
-                f"This call has no {name} handle. Declare it with capabilities=Capabilities({name}=…) on the tool, "
-                "and grant it with backends=Backends(…) on the executor.",
-                tool=self.tool_name,
-                field=name,
-            )
-        return handles[name]
+    def redact_gate(self, gate: Any) -> None:
+        """Mask the secrets in the question of a gate: in its reason, its payload and its schema."""
+        for part in ("reason", "payload", "schema"):
+            if (value := getattr(gate, part, None)) is not None:
+                setattr(gate, part, self.redact_value(value))
+
+    @property
+    def network(self) -> "Network":
+        """The HTTP client of this call, limited to the hosts its tool declared.
+
+        Raises:
+            CapabilityError: The tool did not declare `network`, or it is not granted.
+        """
+        if (handles := self._handles) is not None and "network" in handles:
+            return handles["network"]
+        raise self._build_missing_error("network")
+
+    @property
+    def files(self) -> "Files":
+        """The files that its tool declared.
+
+        Raises:
+            CapabilityError: The tool did not declare `files`, or it is not granted.
+        """
+        if (handles := self._handles) is not None and "files" in handles:
+            return handles["files"]
+        raise self._build_missing_error("files")
+
+    @property
+    def process(self) -> "Process":
+        """Runs the commands that its tool declared.
+
+        Raises:
+            CapabilityError: The tool did not declare `process`, or it is not granted.
+        """
+        if (handles := self._handles) is not None and "process" in handles:
+            return handles["process"]
+        raise self._build_missing_error("process")
+
+    @property
+    def secrets(self) -> "Secrets":
+        """The secrets that its tool declared.
+
+        Raises:
+            CapabilityError: The tool did not declare `secrets`, or it is not granted.
+        """
+        if (handles := self._handles) is not None and "secrets" in handles:
+            return handles["secrets"]
+        raise self._build_missing_error("secrets")
+
+    @property
+    def storage(self) -> "Storage":
+        """The key-value store of its tool.
+
+        Raises:
+            CapabilityError: The tool did not declare `storage`, or it is not granted.
+        """
+        if (handles := self._handles) is not None and "storage" in handles:
+            return handles["storage"]
+        raise self._build_missing_error("storage")
+
+    @property
+    def attachments(self) -> "Attachments":
+        """The turn's media of the kinds that its tool declared.
+
+        Raises:
+            CapabilityError: The tool did not declare `attachments`, or it is not granted.
+        """
+        if (handles := self._handles) is not None and "attachments" in handles:
+            return handles["attachments"]
+        raise self._build_missing_error("attachments")
+
+    def _build_missing_error(self, name: str) -> CapabilityError:
+        return CapabilityError(
+            f"This call has no {name} handle. Declare it with capabilities=Capabilities({name}=…) on the tool, "
+            "and grant it with backends=Backends(…) on the executor.",
+            tool=self.tool_name,
+            field=name,
+        )
+
+
+class ToolRunner(Protocol):
+    """Port that runs single tools in a context as its executor promises: filter, approval, deadline, isolation, …"""
+
+    def find_plain_timeout(self, ctx: ToolContext) -> float | None:
+        """Return the seconds, or infinity, that a plain async tool may run without this; `None` if it must not."""
+        ...
+
+    async def run_tool(self, tool: Any, args: "RawArgs", ctx: ToolContext) -> object:
+        """Run one call and return the handler's value.
+
+        Raises:
+            CallError: The call was refused or failed.
+        """
+        ...
+
+
+def get_runner(ctx: ToolContext) -> ToolRunner | None:
+    """Return what runs the tools that are used in this context; `None` for a bare one."""
+    return ctx._runner  # pyright: ignore[reportPrivateUsage]  not an attribute for handlers
+
+
+def get_handles(ctx: ToolContext) -> "Handles | None":
+    """Return the capability handles of a context."""
+    return ctx._handles  # pyright: ignore[reportPrivateUsage]  not an attribute for handlers
 
 
 def get_turn(ctx: ToolContext) -> object:
@@ -244,28 +396,3 @@ def _check(*, session_id: object, turn_id: object, events: object, result_budget
 
 def _unfit(field: str, expected: str, given: object) -> InvalidContextError:
     return InvalidContextError(f"ToolContext({field}=…): expected {expected}, got {given!r:.80}.", field=field)
-
-
-@runtime_checkable
-class HasToolContext(Protocol):
-    """A context from which a handler's `ToolContext` can be derived."""
-
-    def tool_context(self) -> ToolContext:
-        """Return a context that shares the stash, the events and the turn id."""
-        ...
-
-
-def to_tool_context(ctx: object) -> ToolContext:
-    """Return `ctx` if it is a `ToolContext`, else the one derived from it.
-
-    Raises:
-        InvalidContextError: `ctx` is not a context.
-    """
-    if isinstance(ctx, ToolContext):
-        return ctx
-    if isinstance(ctx, HasToolContext):
-        return ctx.tool_context()
-    raise InvalidContextError(
-        f"Expected a ToolContext or a DispatchContext, got {type(ctx).__name__}. ToolContext(session_id=…) is enough.",
-        field="ctx",
-    )

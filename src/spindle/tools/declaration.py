@@ -1,50 +1,92 @@
 """The `Tool` class, which combines one schema with a private handler, and the `@tool` decorator."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
-from functools import cached_property
+from dataclasses import FrozenInstanceError
+from functools import cache, cached_property, partial
 from inspect import iscoroutinefunction
-from typing import Any, Literal, TypeAlias, TypeGuard, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    TypeAlias,
+    TypeGuard,
+    Unpack,
+    cast,
+    get_args,
+    overload,
+)
 
 from jiter import from_json
-from pydantic_core import to_json
+from typing_extensions import TypeVar
 
 from spindle.calls import RawArgs
 from spindle.capabilities.declare import NO_CAPABILITIES, Capabilities
 from spindle.errors import InvalidToolError
-from spindle.stash import FrozenStash
+from spindle.json_types import untyped
+from spindle.stash import EMPTY, FrozenStash
+from spindle.text import shorten
 from spindle.tools.arguments import read_arguments
-from spindle.tools.context import to_tool_context
-from spindle.tools.function import Function, read_function
+from spindle.tools.function import AnyFunction, Function, read_function
 from spindle.tools.identity import fingerprint
-from spindle.tools.invocation import Check, Execute, Runnable, build_executor, run_checks
+from spindle.tools.invocation import Check, Execute, Runnable, build_executor, run_checks, to_tool_context
 from spindle.tools.schema.base import Schema, build_schema
-from spindle.tools.tool_fields import MISSING, validate_tool_fields
+from spindle.tools.tool_fields import (
+    MISSING,
+    A_co,
+    ArtifactConstructor,
+    CachePolicy,
+    Collision,
+    Isolation,
+    Missing,
+    RunOptions,
+    ToolOptions,
+    validate_tool_fields,
+)
 
-Collision: TypeAlias = Literal["throw", "replace", "keep"]
-Isolation: TypeAlias = Literal["thread", "process"]
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, TypeAdapter
+    from pydantic_core import CoreSchema
+
 Handler: TypeAlias = Callable[[Any, Any, FrozenStash], Any]
+InputSchema: TypeAlias = type[Any] | Mapping[str, Any]
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Tool:
+class _ToolSchema:
+    """`Tool.schema`: created on first access, because importing pydantic takes long."""
+
+    def __get__(self, instance: object, owner: type["Tool"]) -> "TypeAdapter[Tool]":
+        return _build_adapter(owner)
+
+
+@cache
+def _build_adapter(owner: type["Tool"]) -> "TypeAdapter[Tool]":
+    from pydantic import TypeAdapter  # noqa: PLC0415  takes long to import
+
+    adapter: TypeAdapter[Any] = TypeAdapter(owner)
+    return adapter
+
+
+class Tool(Generic[A_co]):
     """An immutable tool: name, description, schema, handler, and options that control how it runs.
+
+    `Tool[JsonArtifact]` is a tool with that `artifact_constructor`. As a pydantic field type, `Tool` accepts instances
+    and mappings of the constructor's arguments.
 
     Raises:
         InvalidToolError: A value is invalid or missing; the message names all of them.
     """
 
-    name: str = MISSING
+    name: str
     """The key in a registry and the name the model uses."""
-    description: str = MISSING
-    input_schema: Any = MISSING
-    """A pydantic model, a dataclass, a TypedDict, or a JSON Schema dict."""
-    handler: InitVar[Callable[..., Any]] = MISSING
-    """`(args, ctx, meta)`, sync or async; not accessible as an attribute."""
-    artifact_constructor: Any = None
-    """The class that wraps large results, or a function without arguments that returns it."""
-    meta: Any = None
-    """A mapping passed to the handler; stored as a `FrozenStash`."""
+    artifact_constructor: type[A_co] | None = None
+    """The class that wraps results; the constructor also takes a function without arguments that returns it."""
+    meta: FrozenStash = EMPTY
+    """A mapping passed to the handler."""
     ephemeral: bool = False
     """Removed from the registry when its turn is acked."""
     trusted: bool = False
@@ -61,8 +103,8 @@ class Tool:
     requires_approval: bool = False
     return_direct: bool = False
     """Whether its result is the turn's answer."""
-    cache: Any = None
-    """`True` or a `CachePolicy`; stored as a `CachePolicy` or `None`."""
+    cache: CachePolicy | None = None
+    """How its results are cached; the constructor takes `True` for the default policy."""
     timeout_seconds: float | None = None
     strict: bool = False
     """Disables coercion: `"5"` is not accepted as 5."""
@@ -84,42 +126,88 @@ class Tool:
     """`(args, ctx)`: describes what a call would do, for dry runs."""
     reconcile: Callable[[str, Any], Any] | None = None
     """`(key, ctx)`: determines the outcome of an interrupted call."""
-    _function: Function | None = field(init=False)
-    _given_handler: Handler = field(init=False)
+    _description: str | Missing
+    _source: InputSchema | Function
+    _given_handler: Handler
 
-    def __post_init__(self, handler: Callable[..., Any]) -> None:
-        function = self.input_schema if isinstance(self.input_schema, Function) else None
-        kept = validate_tool_fields(self, handler, function) | {"_function": function, "_given_handler": handler}
-        for name, value in kept.items():
-            object.__setattr__(self, name, value)
-        if function is None:
-            if isinstance(self.input_schema, Mapping):
-                self._schema  # noqa: B018  a JSON Schema is external data: validated now, not at the first call
-        else:
-            # Left unset, so that `__getattr__` reads them from the function on first access.
-            object.__delattr__(self, "input_schema")
-            if self.description is MISSING:
-                object.__delattr__(self, "description")
+    is_artifact_reader = False
+    """Whether it was forged to read artifacts; no readers are forged for its own results."""
+    schema = _ToolSchema()
+    """The pydantic `TypeAdapter` of tools: accepts instances and mappings of the constructor's arguments."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "description" and self._function:
-            value: Any = self._function.docstring.description
-        elif name == "input_schema":
-            value = self.describe()["input_schema"]
-        else:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        object.__setattr__(self, name, value)
-        return value
+    @overload
+    def __init__(
+        self,
+        *,
+        name: str,
+        description: str,
+        input_schema: InputSchema,
+        handler: AnyFunction,
+        artifact_constructor: ArtifactConstructor[A_co] = None,
+        **options: Unpack[RunOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(self, *, name: str, input_schema: Function, **options: Unpack[ToolOptions]) -> None: ...
+
+    def __init__(
+        self,
+        *,
+        name: str | Missing = MISSING,
+        description: str | Missing = MISSING,
+        input_schema: InputSchema | Function | Missing = MISSING,
+        handler: AnyFunction | Missing = MISSING,
+        **options: Any,
+    ) -> None:
+        """Take `handler`, sync or async, as `(args, ctx, meta)`; all other options are fields.
+
+        `input_schema` is a pydantic model, a dataclass, a TypedDict, or a JSON Schema dict.
+        """
+        unknown = options.keys() - ToolOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"Tool() got an unexpected keyword argument {min(unknown)!r}")
+        body = {"name": name, "description": description, "input_schema": input_schema, "handler": handler}
+        stored = validate_tool_fields(body, options)
+        # A default is not stored: it is the attribute of the class.
+        vars(self).update(stored, name=name, _description=description, _source=input_schema, _given_handler=handler)
+        if isinstance(input_schema, Mapping):
+            self._schema  # noqa: B018  a JSON Schema is external data: validated now, not at the first call
+
+    # Not a dataclass, because pydantic would validate `Tool[JsonArtifact]` as one.
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    @property
+    def description(self) -> str:
+        """What the model reads about the tool; the function's docstring if not given."""
+        if self._description is not MISSING:
+            return self._description
+        return self._function.docstring.description if self._function else ""
+
+    @property
+    def input_schema(self) -> InputSchema:
+        """The schema as it was given; of a function, its JSON Schema."""
+        return self.describe()["input_schema"] if isinstance(self._source, Function) else self._source
+
+    @property
+    def _function(self) -> Function | None:
+        return self._source if isinstance(self._source, Function) else None
 
     # Built on first use: most tools of a large registry are never used.
 
     @cached_property
     def _schema(self) -> Schema:
-        source, secret = self._function or self.input_schema, frozenset(self.secret_fields)
-        return build_schema(source, tool=self.name, strict=self.strict, secret_fields=secret)
+        secret = frozenset(self.secret_fields)
+        return build_schema(self._source, tool=self.name, strict=self.strict, secret_fields=secret)
 
     @cached_property
     def _schema_json(self) -> bytes:
+        from pydantic_core import to_json  # noqa: PLC0415  takes long to import
+
         return to_json(self._schema.json_schema())
 
     @cached_property
@@ -133,6 +221,11 @@ class Tool:
             is_async=iscoroutinefunction(function.underlying if function else self._given_handler),
             meta=self.meta,
             secret_fields=frozenset(self.secret_fields),
+            timeout_seconds=self.timeout_seconds,
+            requires_approval=self.requires_approval,
+            capabilities=self.capabilities,
+            isolation=self.isolation,
+            has_availability=self.is_available is not None,
         )
 
     @cached_property
@@ -165,7 +258,7 @@ class Tool:
         """
         schema = self._schema
         arguments = read_arguments(args, tool=self.name, empty_ok=schema.can_be_empty())
-        value = schema.validator()(arguments, args)
+        value = schema.validator()(arguments)
         if self.checks:
             await run_checks(self.checks, value, None, tool=self.name)
         return value
@@ -173,15 +266,69 @@ class Tool:
     def executor(self, ctx: object) -> Execute:
         """Return the function that runs one call in `ctx`: checksum, validation, start event, handler, end event.
 
-        That function returns the handler's value unchanged.
+        That function returns the handler's value unchanged. In a context of an executor, which is that of a turn, a
+        dispatch or a call, it keeps what the executor promises, and raises errors such as `ToolTimeoutError`,
+        `ApprovalDeniedError` and `ApprovalRequiredError`. A context made by hand is bare: only the timeout is kept.
 
         Raises:
             InvalidContextError: `ctx` is not a context.
+            UsageError: `ctx` is bare, and the tool requires approval, capabilities or a process.
         """
-        return build_executor(self._runnable, to_tool_context(ctx))
+        return build_executor(self, self._runnable, to_tool_context(ctx))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} from {self.origin}>"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        from pydantic_core import core_schema  # noqa: PLC0415  takes long to import
+
+        read = partial(_read_tool, cls, get_args(source))
+        written = core_schema.plain_serializer_function_ser_schema(cls.describe, when_used="json")
+        return core_schema.no_info_plain_validator_function(read, serialization=written)
+
+
+def _read_tool(cls: type[Tool], artifacts: tuple[object, ...], value: object) -> Tool:
+    """Validate a pydantic field: an instance of `cls`, or a mapping of the arguments of `Tool`."""
+    from pydantic_core import PydanticCustomError  # noqa: PLC0415  takes long to import
+
+    if cls is Tool and isinstance(value, Mapping):
+        given = dict(cast("Mapping[Any, Any]", value))
+        unknown = [name for name in given if name not in _ARGUMENTS]
+        if unknown:
+            raise PydanticCustomError("tool", "Unknown key {key} of a tool", {"key": shorten(repr(unknown[0]), 80)})
+        try:
+            value = Tool(**given)
+        except InvalidToolError as error:
+            raise PydanticCustomError("tool", "{reason}", {"reason": str(error)}) from error
+    if not isinstance(value, cls):
+        raise PydanticCustomError("tool", "Expected a {kind}", {"kind": cls.__name__})
+    made = cast("Tool", value)
+    wanted: object = artifacts[0] if artifacts and cls is Tool else None
+    found = made.artifact_constructor
+    if isinstance(wanted, type) and found is not None and not issubclass(found, wanted):
+        facts = {"wanted": wanted.__name__, "found": found.__name__}
+        raise PydanticCustomError("tool", "Expected a tool with artifacts of {wanted}, got {found}", facts)
+    return made
+
+
+_ARGUMENTS = {"name", "input_schema", "handler", *ToolOptions.__annotations__}
+
+
+class FunctionTool(Tool[Any], Generic[P, R_co]):
+    """A tool made by `@tool`; called, it runs the plain function, without validation, checks or approval."""
+
+    def __init__(self, function: Function, options: ToolOptions) -> None:
+        super().__init__(name=function.name, input_schema=function, **options)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function; a context parameter takes the context that the caller passes."""
+        return self.__wrapped__(*args, **kwargs)
+
+    @property
+    def __wrapped__(self) -> Callable[P, R_co]:
+        """The function; `inspect.signature` reads it."""
+        return cast("Function", self._source).call
 
 
 def get_runnable(tool: Tool) -> Runnable:
@@ -189,22 +336,19 @@ def get_runnable(tool: Tool) -> Runnable:
     return tool._runnable  # pyright: ignore[reportPrivateUsage]
 
 
-# `__init__` has the defaults; as class attributes they would hide `__getattr__` and expose the private handler.
-for _name in ("handler", "description", "input_schema"):
-    delattr(Tool, _name)
+@overload
+def tool(function: Callable[P, R_co], /) -> FunctionTool[P, R_co]: ...
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
-
-
-@overload
-def tool(*, name: str | None = None, **options: Any) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    *, name: str | None = None, **options: Unpack[ToolOptions]
+) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    function: AnyFunction | None = None, /, *, name: str | None = None, **options: Unpack[ToolOptions]
+) -> FunctionTool[..., Any] | Callable[[AnyFunction], FunctionTool[..., Any]]:
     """Create a tool from a function's name, docstring and signature; `options` are those of `Tool`.
 
     Raises:
@@ -213,14 +357,14 @@ def tool(
     if function is not None:
         return _make(function, name, options, depth=2)
 
-    def decorate(function: Callable[..., Any]) -> Tool:
+    def decorate(function: AnyFunction) -> FunctionTool[..., Any]:
         return _make(function, name, options, depth=2)
 
     return decorate
 
 
-def _make(function: Callable[..., Any], name: str | None, options: dict[str, Any], *, depth: int) -> Tool:
-    if isinstance(function, type) or not callable(function):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+def _make(function: AnyFunction, name: str | None, options: ToolOptions, *, depth: int) -> FunctionTool[..., Any]:
+    if isinstance(untyped(function), (type, Tool)) or not callable(function):
         raise InvalidToolError(f"@tool: expected a function, got {function!r}.", tool=name, field="handler")
     taken = {"handler", "input_schema"} & options.keys()
     if taken:
@@ -228,5 +372,4 @@ def _make(function: Callable[..., Any], name: str | None, options: dict[str, Any
         raise InvalidToolError(
             f"@tool takes {field} from the function. To set it, use Tool({field}=…).", tool=name, field=field
         )
-    read = read_function(function, name=name, depth=depth)
-    return Tool(name=read.name, input_schema=read, **options)
+    return FunctionTool(read_function(function, name=name, depth=depth), options)

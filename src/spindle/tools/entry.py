@@ -5,10 +5,11 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from inspect import isroutine
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from spindle.errors import InvalidToolError, UsageError
 from spindle.events import Events
+from spindle.json_types import JsonObject
 from spindle.tools.declaration import Tool
 
 
@@ -17,17 +18,18 @@ class ToolDefinition(TypedDict):
 
     name: str
     description: str
-    parameters: dict[str, Any]
+    parameters: JsonObject
 
 
 class SerializedDefinition:
     """A tool's definition as JSON, serialized on first use and shared by all copies of a registry."""
 
-    __slots__ = ("_json", "_tool")
+    __slots__ = ("_error", "_json", "_tool")
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
         self._json: bytes | None = None
+        self._error: InvalidToolError | None = None
 
     @property
     def json(self) -> bytes:
@@ -35,6 +37,22 @@ class SerializedDefinition:
         if self._json is None:
             self._json = _write(self._tool)
         return self._json
+
+    def find_error(self) -> InvalidToolError | None:
+        """Return why the tool cannot be described, or `None`; the answer is kept."""
+        if self._json is None and self._error is None:
+            try:
+                self._json = _write(self._tool)
+            except InvalidToolError as error:
+                self._error = error
+            except Exception as error:  # noqa: BLE001  building a schema runs the code of its types
+                self._error = InvalidToolError(
+                    f"Tool {self._tool.name!r}: its schema cannot be built: it raised {type(error).__name__}.",
+                    tool=self._tool.name,
+                    field="input_schema",
+                )
+                self._error.__cause__ = error
+        return self._error
 
 
 def join_definitions(listed: Iterable[SerializedDefinition]) -> bytes:
@@ -49,8 +67,8 @@ def load_definitions(listed: Iterable[SerializedDefinition]) -> list[ToolDefinit
 
 
 def _write(tool: Tool) -> bytes:
-    told = tool.describe()
-    definition = {"name": told["name"], "description": told["description"], "parameters": told["input_schema"]}
+    parts = tool.describe()
+    definition = {"name": parts["name"], "description": parts["description"], "parameters": parts["input_schema"]}
     try:
         text = json.dumps(definition, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
@@ -141,6 +159,15 @@ def is_available(tool: Tool, events: Events | None = None) -> bool:
     """Return whether a tool is available; if its check fails it is not, and a warning is emitted."""
     ask = tool.is_available
     return ask is None or _answer(tool.name, ask, events or _UNOBSERVED)
+
+
+def is_describable(entry: Entry, events: Events | None = None) -> bool:
+    """Return whether a definition of the tool can be written; otherwise a warning is emitted."""
+    error = entry.definition.find_error()
+    if error is not None:
+        message = f"the tool {entry.tool.name!r} is left out of the definitions: {error}"
+        (events or _UNOBSERVED).warn(message, source="definitions", error=error)
+    return error is None
 
 
 def _answer(name: str, ask: Callable[[], object], events: Events) -> bool:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from spindle.errors import InvalidToolFilterError
-from spindle.tools.entry import Entry
+from spindle.events import Events
+from spindle.json_types import is_iterable, is_mapping
+from spindle.tools.entry import Entry, is_available
 
 Rule: TypeAlias = Literal[
     "exclude_tools", "allowed_tools", "allowed_mcp_servers", "allowed_mcp_tools", "allowed_plugins"
@@ -84,19 +86,19 @@ def intersect_filters(one: ToolFilter | None, other: ToolFilter | None) -> ToolF
     if one is None or other is None or one == other:
         return one if other is None else other
     return ToolFilter(
-        allowed_tools=_shared(one.allowed_tools, other.allowed_tools),
-        allowed_mcp_servers=_shared(one.allowed_mcp_servers, other.allowed_mcp_servers),
-        allowed_plugins=_shared(one.allowed_plugins, other.allowed_plugins),
-        allowed_mcp_tools=_shared_by_server(one.allowed_mcp_tools or {}, other.allowed_mcp_tools or {}),
+        allowed_tools=_intersect(one.allowed_tools, other.allowed_tools),
+        allowed_mcp_servers=_intersect(one.allowed_mcp_servers, other.allowed_mcp_servers),
+        allowed_plugins=_intersect(one.allowed_plugins, other.allowed_plugins),
+        allowed_mcp_tools=_intersect_servers(one.allowed_mcp_tools or {}, other.allowed_mcp_tools or {}),
         exclude_tools=one.exclude_tools | other.exclude_tools,
     )
 
 
-def _shared(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
+def _intersect(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
     return some if others is None else others if some is None else some & others
 
 
-def _shared_by_server(
+def _intersect_servers(
     some: Mapping[str, frozenset[str]], others: Mapping[str, frozenset[str]]
 ) -> dict[str, frozenset[str]] | None:
     both_ways = {**some, **others} | {server: some[server] & others[server] for server in some.keys() & others.keys()}
@@ -133,6 +135,55 @@ def find_refusal(entry: Entry, filter: ToolFilter | None) -> FilterRefusal | Non
     )
 
 
+def is_visible(entry: Entry, filter: ToolFilter | None, events: Events | None = None) -> bool:
+    """Return whether a model may see a tool: it is not hidden, available, and allowed by the filter."""
+    return (
+        not entry.hidden
+        and is_available(entry.tool, events)
+        and (filter is None or find_refusing_rule(entry, filter) is None)
+    )
+
+
+class FilterIndex:
+    """The names of a registry by what filters ask about, so that a filter of few names need not walk them all."""
+
+    __slots__ = ("_always", "_asked", "_built_in", "_of_plugins", "_of_servers", "_positions")
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self._positions = {name: position for position, name in enumerate(entries)}
+        self._asked = [name for name, entry in entries.items() if entry.tool.is_available is not None]
+        """Tools that are asked whether they are available, before any filter."""
+        self._built_in: list[str] = []
+        self._always: list[str] = []
+        self._of_servers: dict[str, list[tuple[str | None, str]]] = {}
+        self._of_plugins: dict[str, list[str]] = {}
+        for name, entry in entries.items():
+            if entry.mcp_server is not None:
+                self._of_servers.setdefault(entry.mcp_server, []).append((entry.mcp_tool, name))
+            elif entry.plugin_id is not None:
+                self._of_plugins.setdefault(entry.plugin_id, []).append(name)
+            else:
+                self._built_in.append(name)
+                if entry.tool.always_include:
+                    self._always.append(name)
+
+    def find_candidates(self, filter: ToolFilter) -> list[str]:
+        """Return, in order, a list of names that holds every name the filter allows; it may hold others."""
+        found = {*self._asked, *(self._built_in if filter.allowed_tools is None else self._always)}
+        if filter.allowed_tools is not None:
+            found |= self._positions.keys() & filter.allowed_tools
+        for server in _pick(self._of_servers, filter.allowed_mcp_servers):
+            offered = None if filter.allowed_mcp_tools is None else filter.allowed_mcp_tools.get(server)
+            found.update(name for bare, name in self._of_servers[server] if offered is None or bare in offered)
+        for plugin_id in _pick(self._of_plugins, filter.allowed_plugins):
+            found.update(self._of_plugins[plugin_id])
+        return sorted(found, key=self._positions.__getitem__)
+
+
+def _pick(known: Mapping[str, object], allowed: frozenset[str] | None) -> Iterable[str]:
+    return known if allowed is None else known.keys() & allowed
+
+
 def find_refusing_rule(entry: Entry, filter: ToolFilter) -> Rule | None:
     """Return the field of `filter` that rejects the tool, or `None`; `exclude_tools` is checked first."""
     name, server, plugin_id = entry.tool.name, entry.mcp_server, entry.plugin_id
@@ -154,28 +205,24 @@ def _mcp_rule(server: str, bare_name: str | None, filter: ToolFilter) -> Rule | 
     return "allowed_mcp_tools" if offered and server in offered and bare_name not in offered[server] else None
 
 
-_SLIPS = (str, bytes, bytearray, Mapping)
-
-
 def _optional_names(field: str, names: object) -> frozenset[str] | None:
     return None if names is None else _names(field, names)
 
 
 def _names(field: str, names: object) -> frozenset[str]:
     # A str would be split into characters, and a mapping's values would be lost: both are mistakes.
-    if not isinstance(names, Iterable) or isinstance(names, _SLIPS):
-        raise _wrong(field, "a list of names", cast("object", names))
-    return frozenset(_text(field, name) for name in cast("Iterable[object]", names))
+    if isinstance(names, (str, bytes, bytearray)) or is_mapping(names) or not is_iterable(names):
+        raise _wrong(field, "a list of names", names)
+    return frozenset(_text(field, name) for name in names)
 
 
 def _names_by_server(offered: object) -> NamesByServer | None:
     if offered is None:
         return None
     field = "allowed_mcp_tools"
-    if not isinstance(offered, Mapping):
+    if not is_mapping(offered):
         raise _wrong(field, "a mapping from each server to a list of its tools", offered)
-    rows = cast("Mapping[object, object]", offered).items()
-    return NamesByServer({_text(field, server): _names(field, names) for server, names in rows})
+    return NamesByServer({_text(field, server): _names(field, names) for server, names in offered.items()})
 
 
 def _text(field: str, name: object) -> str:

@@ -13,6 +13,7 @@ from inspect import Parameter
 from typing import Any, cast
 
 from spindle.errors import InvalidToolError
+from spindle.text import to_line
 from spindle.tools.context import ToolContext
 
 _SPHINX = re.compile(r"^\s*:(param|parameter|arg|argument|key|keyword)\b", re.MULTILINE)
@@ -59,9 +60,7 @@ def _parse(text: str) -> Docstring:
         return Docstring(description=text)
     return Docstring(
         description=(parsed.description or "").strip(),
-        parameters={
-            each.arg_name.lstrip("*"): " ".join(each.description.split()) for each in parsed.params if each.description
-        },
+        parameters={each.arg_name.lstrip("*"): to_line(each.description) for each in parsed.params if each.description},
     )
 
 

@@ -1,10 +1,9 @@
 """The registry: an ordered collection of tools by name, with merging and binding to a turn's ack."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Protocol, Self, TypeGuard, cast, get_args
+from typing import Protocol, Self, TypeGuard, get_args
 
 from spindle.errors import (
     InvalidContextError,
@@ -14,17 +13,20 @@ from spindle.errors import (
     UsageError,
 )
 from spindle.events import Events
-from spindle.tools.declaration import Collision, Tool
+from spindle.json_types import is_iterable
+from spindle.text import did_you_mean
+from spindle.tools.declaration import Tool
 from spindle.tools.entry import (
     Entry,
-    SerializedDefinition,
     ToolDefinition,
     build_entry,
     is_available,
+    is_describable,
     join_definitions,
     load_definitions,
 )
-from spindle.tools.filters import ToolFilter, find_refusing_rule, validate_filter
+from spindle.tools.filters import FilterIndex, ToolFilter, is_visible, validate_filter
+from spindle.tools.tool_fields import Collision
 
 
 def merge_entries(tables: Iterable[Mapping[str, Entry]], on_collision: Collision) -> dict[str, Entry]:
@@ -38,11 +40,11 @@ def merge_entries(tables: Iterable[Mapping[str, Entry]], on_collision: Collision
         if merged.keys().isdisjoint(table):
             merged.update(table)
         else:
-            merged.update(_settled(merged, table, on_collision))
+            merged.update(_merge_tables(merged, table, on_collision))
     return merged
 
 
-def _settled(merged: Mapping[str, Entry], table: Mapping[str, Entry], on_collision: Collision) -> dict[str, Entry]:
+def _merge_tables(merged: Mapping[str, Entry], table: Mapping[str, Entry], on_collision: Collision) -> dict[str, Entry]:
     return {
         name: _winner(merged[name], entry, on_collision) if name in merged else entry for name, entry in table.items()
     }
@@ -120,12 +122,21 @@ class ToolRegistry:
     """A collection of tools by name, in order of registration; it does not run, authorise or cache calls."""
 
     # One dict of frozen entries, so that copying the registry for a turn is one dict copy.
-    __slots__ = ("__weakref__", "_entries")
+    __slots__ = ("__weakref__", "_entries", "_index", "_version")
 
     def __init__(self, tools: "Iterable[Tool] | ToolRegistry" = ()) -> None:
         self._entries: dict[str, Entry] = {}
+        self._version = object()
+        """Replaced after each change, also by another thread; a copy begins with the same."""
+        self._index: tuple[object, FilterIndex] | None = None
+        """A version and its index, built when a filter is first applied to it."""
         if tools != ():
             self.register_all(tools)
+
+    @property
+    def version(self) -> object:
+        """An object that is replaced by another one whenever the tools change; compare it with `is`."""
+        return self._version
 
     def register(
         self, tool: Tool, *, overwrite: bool = False, plugin_id: str | None = None, mcp: tuple[str, str] | None = None
@@ -145,6 +156,7 @@ class ToolRegistry:
                 raise build_collision_error(existing, incoming, remedy="register with overwrite=True")
             incoming = replace(incoming, hidden=existing.hidden)
         self._entries[incoming.tool.name] = incoming
+        self._version = object()
 
     def register_all(self, tools: "Iterable[Tool] | ToolRegistry", *, plugin_id: str | None = None) -> None:
         """Register tools in order, all or none of them; those of a registry keep their plugin id and hidden flag.
@@ -154,26 +166,28 @@ class ToolRegistry:
             InvalidToolError: One of the values is not a `Tool`.
         """
         staged: dict[str, Entry] = {}
-        for incoming in self._incoming(tools, plugin_id):
+        for incoming in self._build_entries(tools, plugin_id):
             name = incoming.tool.name
             existing = self._entries.get(name) or staged.get(name)
             if existing is not None:
                 raise build_collision_error(existing, incoming, remedy="unregister the first")
             staged[name] = incoming
         self._entries.update(staged)
+        self._version = object()
 
     @staticmethod
-    def _incoming(tools: object, plugin_id: str | None) -> list[Entry]:
+    def _build_entries(tools: object, plugin_id: str | None) -> list[Entry]:
         if isinstance(tools, ToolRegistry):
             kept = list(tools._entries.values())
             return kept if plugin_id is None else [replace(entry, plugin_id=plugin_id) for entry in kept]
-        if not isinstance(tools, Iterable):
+        if not is_iterable(tools):
             raise InvalidToolError(f"Expected a list of tools, got {type(tools).__name__}.", field="tools")
-        return [build_entry(tool, plugin_id=plugin_id) for tool in cast("Iterable[object]", tools)]
+        return [build_entry(tool, plugin_id=plugin_id) for tool in tools]
 
     def unregister(self, name: str) -> None:
         """Unregister a tool; an unknown name is ignored."""
         self._entries.pop(name, None)
+        self._version = object()
 
     def get(self, name: str) -> Tool | None:
         """Return a tool by name, hidden or not."""
@@ -183,6 +197,25 @@ class ToolRegistry:
     def entries(self) -> list[Entry]:
         """Return the entries of all tools, in order."""
         return list(self._entries.values())
+
+    def visible_entries(self, filter: ToolFilter | None = None, *, events: Events | None = None) -> list[Entry]:
+        """Return the entries of the tools that a model may see, in order: available, not hidden, and not filtered.
+
+        A tool whose schema cannot be built is left out, and `events` gets a warning.
+
+        Raises:
+            InvalidToolFilterError: `filter` is not a filter.
+        """
+        wanted = validate_filter(filter)
+        listed = self.entries() if wanted is None else self._list_candidates(wanted)
+        return [entry for entry in listed if is_visible(entry, wanted, events) and is_describable(entry, events)]
+
+    def _list_candidates(self, filter: ToolFilter) -> list[Entry]:
+        """Return the entries of all names that a filter may allow, in order."""
+        version, known = self._version, self._index
+        if known is None or known[0] is not version:
+            known = self._index = version, FilterIndex(self._entries.copy())
+        return [entry for name in known[1].find_candidates(filter) if (entry := self._entries.get(name)) is not None]
 
     def entry(self, name: str) -> Entry | None:
         """Return the entry of a tool by name."""
@@ -243,36 +276,26 @@ class ToolRegistry:
         Raises:
             UnknownToolError: No tool has that name.
         """
-        return self._known(name).hidden
+        return self._require(name).hidden
 
     def _set_hidden(self, name: str, *, hidden: bool) -> None:
-        self._entries[name] = replace(self._known(name), hidden=hidden)
+        self._entries[name] = replace(self._require(name), hidden=hidden)
+        self._version = object()
 
-    def _known(self, name: str) -> Entry:
+    def _require(self, name: str) -> Entry:
         entry = self._entries.get(name)
         if entry is None:
-            near = difflib.get_close_matches(str(name), self._entries, n=3)
-            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Register it first."
-            raise UnknownToolError(f"Unknown tool {name!r}. {hint}", tool=name)
+            hint = did_you_mean(name, self._entries, "register it first", count=3)
+            raise UnknownToolError(f"Unknown tool {name!r}; {hint}", tool=name)
         return entry
 
     def to_definitions(self, filter: ToolFilter | None = None, *, events: Events | None = None) -> list[ToolDefinition]:
         """Return the definitions of the available tools, without hidden and filtered ones, as fresh plain data."""
-        return load_definitions(self._shown(filter, events))
+        return load_definitions(entry.definition for entry in self.visible_entries(filter, events=events))
 
     def definitions_json(self, filter: ToolFilter | None = None, *, events: Events | None = None) -> bytes:
         """Serialize `to_definitions` as JSON; equal registries return the same bytes in every process."""
-        return join_definitions(self._shown(filter, events))
-
-    def _shown(self, filter: ToolFilter | None, events: Events | None) -> list[SerializedDefinition]:
-        wanted = validate_filter(filter)
-        return [
-            entry.definition
-            for entry in list(self._entries.values())
-            if not entry.hidden
-            and is_available(entry.tool, events)
-            and (wanted is None or find_refusing_rule(entry, wanted) is None)
-        ]
+        return join_definitions(entry.definition for entry in self.visible_entries(filter, events=events))
 
     def prune_ephemeral(self) -> list[str]:
         """Unregister every ephemeral tool and return their names."""
@@ -291,7 +314,9 @@ class ToolRegistry:
 
     def copy(self) -> Self:
         """Copy the registry, with plugin ids and hidden flags, but without its bindings."""
-        return self._made_of(self._entries.copy())
+        made = self._from_entries(self._entries.copy())
+        made._version, made._index = self._version, self._index
+        return made
 
     __copy__ = copy
 
@@ -305,10 +330,10 @@ class ToolRegistry:
         if on_collision not in get_args(Collision):
             expected = "'throw', 'replace' or 'keep'"
             raise UsageError(f"Expected on_collision as {expected}, got {on_collision!r:.80}.", field="on_collision")
-        return cls._made_of(merge_entries([cls._table(each) for each in registries], on_collision))
+        return cls._from_entries(merge_entries([cls._table(each) for each in registries], on_collision))
 
     @classmethod
-    def _made_of(cls, entries: dict[str, Entry]) -> Self:
+    def _from_entries(cls, entries: dict[str, Entry]) -> Self:
         made = cls()
         made._entries = entries
         return made

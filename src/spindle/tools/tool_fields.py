@@ -1,19 +1,29 @@
-"""Validation of the fields of a tool, and its cache policy."""
+"""The options of a tool and the validation of its fields."""
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from enum import Enum
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict, Union, get_args, get_origin
 
-from typing_extensions import is_typeddict
+from typing_extensions import TypeVar, is_typeddict
 
+from spindle.calls import ArtifactShape
 from spindle.capabilities.declare import NO_CAPABILITIES, Capabilities
 from spindle.errors import InvalidStashError, InvalidToolError
+from spindle.json_types import is_callback, is_iterable, is_mapping
 from spindle.stash import EMPTY, FrozenStash
+from spindle.text import shorten
 from spindle.tools.function import Function
+from spindle.tools.invocation import Check
 
 CacheScope: TypeAlias = Literal["session", "turn", "global"]
+Collision: TypeAlias = Literal["throw", "replace", "keep"]
+Isolation: TypeAlias = Literal["thread", "process"]
+A_co = TypeVar("A_co", bound=ArtifactShape, covariant=True, default=ArtifactShape)
+ArtifactConstructor: TypeAlias = type[A_co] | Callable[[], type[A_co]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,43 +56,84 @@ def _wrong(rule: str, value: object) -> InvalidToolError:
     return InvalidToolError(f"CachePolicy: {rule}, got {value!r}", field="cache")
 
 
-MISSING: Final[Any] = object()
+class RunOptions(TypedDict, total=False):
+    """The options that control how a tool runs; the fields of `Tool` explain them."""
+
+    meta: Mapping[str, Any] | FrozenStash | None
+    ephemeral: bool
+    trusted: bool
+    on_collision: Collision
+    toolset: str | None
+    max_result_chars: int | None
+    capabilities: Capabilities
+    is_available: Callable[[], object] | None
+    always_include: bool
+    requires_approval: bool
+    return_direct: bool
+    cache: CachePolicy | bool | None
+    timeout_seconds: float | None
+    strict: bool
+    read_only: bool
+    idempotent: bool
+    resources: Callable[[Any], Iterable[str]] | None
+    isolation: Isolation
+    checks: Sequence[Check]
+    expose_errors: bool
+    secret_fields: Collection[str]
+    preview: Callable[[Any, Any], Any] | None
+    reconcile: Callable[[str, Any], Any] | None
+
+
+class ToolOptions(RunOptions, total=False):
+    """The options of `@tool`; the fields of `Tool` explain them."""
+
+    description: str
+    artifact_constructor: ArtifactConstructor[ArtifactShape]
+
+
+class Missing(Enum):
+    """The type of `MISSING`, which stands for an argument that was not given."""
+
+    MISSING = "nothing"
+
+
+MISSING: Final = Missing.MISSING
+
+_NO_OBJECTS = (str, bytes, int, float, complex, list, tuple, set, frozenset, type(None), Enum)
+"""Types that JSON writes as something other than an object."""
 
 FieldProblems: TypeAlias = list[tuple[str, str]]
 """The problems of one tool: pairs of field name and message."""
-
-_ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count", "estimate_tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
     """The rule for one field; its default is not checked, which keeps the creation of many tools cheap."""
 
-    default: Any
-    fits: Callable[[Any], object]
+    default: object
+    fits: Callable[[object], object]
     expected: str
 
 
-def _is_flag(value: Any) -> bool:
+def _is_flag(value: object) -> bool:
     return value is True or value is False
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _is_positive(value: Any) -> bool:
-    return type(value) in {int, float} and value > 0 and math.isfinite(value)
+def _is_positive(value: object) -> bool:
+    return (type(value) is int or type(value) is float) and value > 0 and math.isfinite(value)
 
 
-def _is_sync_function(value: Any) -> bool:
+def _is_sync_function(value: object) -> bool:
     return callable(value) and not inspect.iscoroutinefunction(value)
 
 
-_FLAG, _FUNCTION = _Rule(False, _is_flag, "True or False"), _Rule(None, callable, "a function")  # noqa: FBT003
+_FLAG, _FUNCTION = _Rule(False, _is_flag, "True or False"), _Rule(None, is_callback, "a function")  # noqa: FBT003
 
 _RULES: dict[str, _Rule] = {
-    "name": _Rule(None, _is_text, "a non-empty str"),
     "ephemeral": _FLAG,
     "trusted": _FLAG,
     "always_include": _FLAG,
@@ -92,7 +143,7 @@ _RULES: dict[str, _Rule] = {
     "read_only": _FLAG,
     "idempotent": _FLAG,
     "expose_errors": _FLAG,
-    "resources": _FUNCTION,
+    "resources": _Rule(None, _is_sync_function, "a sync function"),
     "preview": _FUNCTION,
     "reconcile": _FUNCTION,
     "is_available": _Rule(None, _is_sync_function, "a sync function"),
@@ -105,76 +156,87 @@ _RULES: dict[str, _Rule] = {
 }
 
 
-def validate_tool_fields(tool: object, handler: Any, function: Function | None) -> dict[str, Any]:
-    """Validate every field, and return those that are stored in a converted form.
+def validate_tool_fields(body: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Validate the arguments of a tool, and return its options as they are stored; those left out stay left out.
 
     Raises:
         InvalidToolError: Names every invalid or missing value.
     """
-    values = vars(tool)
     complaints: FieldProblems = []
-    for field, rule in _RULES.items():
-        value = values[field]
-        if value is not rule.default or field == "name":
+    _complain_unless(_is_text(body["name"]), "name", "a non-empty str", body["name"], complaints)
+    stored = dict(options)
+    for field, value in options.items():
+        rule = _RULES.get(field)
+        if rule is not None and value is not rule.default:
             _complain_unless(_fits(rule, value), field, rule.expected, value, complaints)
-    _check_body(values, handler, function, complaints)
-    kept = {
-        "meta": _meta(values["meta"], complaints),
-        "cache": _cache(values["cache"], complaints),
-        "checks": _checks(values["checks"], complaints),
-        "secret_fields": _secret_fields(values["secret_fields"], complaints),
-        "artifact_constructor": _artifact_class(values["artifact_constructor"], complaints),
-    }
+        elif convert := _CONVERSIONS.get(field):
+            stored[field] = convert(value, complaints)
+    _check_body(body, options, complaints)
     if complaints:
-        raise _invalid(values["name"], complaints)
-    return kept
+        raise _invalid(body["name"], complaints)
+    return stored
 
 
 def is_argument_type(value: object) -> bool:
     """Return whether `value` is a class that pydantic can validate an object into."""
-    if not isinstance(value, type):
+    if not isinstance(value, type) or _is_never_object(value):
         return False
     return hasattr(value, "__dataclass_fields__") or is_typeddict(value) or hasattr(value, "__pydantic_core_schema__")
 
 
-def _fits(rule: _Rule, value: Any) -> bool:
+def _is_never_object(hint: Any) -> bool:
+    """Return whether a type surely has no JSON object as its form, such as a `RootModel[list]`."""
+    if getattr(hint, "__pydantic_root_model__", False):
+        root: Any = getattr(hint, "__pydantic_fields__", {}).get("root")
+        return root is not None and _is_never_object(root.annotation)
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _is_never_object(get_args(hint)[0])
+    if origin in {Union, types.UnionType}:
+        return all(map(_is_never_object, get_args(hint)))
+    kind = hint if origin is None else origin
+    return kind is None or kind is Literal or (isinstance(kind, type) and issubclass(kind, _NO_OBJECTS))
+
+
+def _fits(rule: _Rule, value: object) -> bool:
     try:
         return bool(rule.fits(value))
     except TypeError:  # an unhashable value cannot be one of the choices
         return False
 
 
-def _check_body(values: dict[str, Any], handler: Any, function: Function | None, complaints: FieldProblems) -> None:
-    description = values["description"]
-    if function is not None:
+def _check_body(body: Mapping[str, Any], options: Mapping[str, Any], complaints: FieldProblems) -> None:
+    description, handler = body["description"], body["handler"]
+    schema: object = body["input_schema"]
+    if isinstance(schema, Function):
         if description is MISSING:
-            description = function.underlying.__doc__ or MISSING
-        expected = "the function's docstring or description=…"
+            description = schema.underlying.__doc__ or MISSING
+        expected, handler = "the function's docstring or description=…", schema.underlying
     else:
         expected = "a non-empty str"
-        fits, schema = "a pydantic model, a dataclass, a TypedDict or a JSON Schema dict", values["input_schema"]
-        _complain_unless(callable(handler), "handler", "a function (args, ctx, meta)", handler, complaints)
+        fine = callable(handler) and not hasattr(handler, "artifact_constructor")  # a FunctionTool is not a handler
+        _complain_unless(fine, "handler", "a function (args, ctx, meta)", handler, complaints)
+        fits = "a pydantic model, a dataclass, a TypedDict or a JSON Schema dict"
         fine = isinstance(schema, Mapping) or is_argument_type(schema)
-        _complain_unless(fine, "input_schema", fits, values["input_schema"], complaints)
+        _complain_unless(fine, "input_schema", fits, body["input_schema"], complaints)
     fine = isinstance(description, str) and description.strip()
     _complain_unless(fine, "description", expected, description, complaints)
-    if values["isolation"] == "process":
-        is_async = inspect.iscoroutinefunction(function.underlying if function else handler)
+    if options.get("isolation") == "process":
+        is_async = inspect.iscoroutinefunction(handler)
         _complain_unless(not is_async, "isolation", "'thread' for an async handler", "process", complaints)
 
 
 def _complain_unless(fine: object, field: str, expected: str, got: object, complaints: FieldProblems) -> None:
     if not fine:
-        shown = "nothing" if got is MISSING else _shown(got)
+        shown = "nothing" if got is MISSING else _format(got)
         complaints.append((field, f"{field} must be {expected}, got {shown}"))
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
+def _format(value: object) -> str:
+    return shorten(repr(value), 80)
 
 
-def _invalid(name: Any, complaints: FieldProblems) -> InvalidToolError:
+def _invalid(name: object, complaints: FieldProblems) -> InvalidToolError:
     name = name if isinstance(name, str) else None
     who = f"Invalid tool {name!r}" if name else "Invalid tool"
     text = "; ".join(words for _, words in complaints)
@@ -186,9 +248,9 @@ def _meta(value: object, complaints: FieldProblems) -> FrozenStash:
         return EMPTY
     if isinstance(value, FrozenStash):
         return value
-    meta = cast("Mapping[Any, Any]", value) if isinstance(value, Mapping) else None
+    meta = value if is_mapping(value) else None
     fine = meta is not None and all(isinstance(key, str) for key in meta)
-    _complain_unless(fine, "meta", "a mapping with str keys", cast("object", value), complaints)
+    _complain_unless(fine, "meta", "a mapping with str keys", value, complaints)
     try:
         return FrozenStash(meta)
     except InvalidStashError as error:
@@ -196,40 +258,42 @@ def _meta(value: object, complaints: FieldProblems) -> FrozenStash:
         return EMPTY
 
 
-def _cache(value: Any, complaints: FieldProblems) -> CachePolicy | None:
+def _cache(value: object, complaints: FieldProblems) -> CachePolicy | None:
     if value is None or value is False:
         return None
     if value is True:
         return CachePolicy()
-    _complain_unless(isinstance(value, CachePolicy), "cache", "True or a CachePolicy", value, complaints)
-    return value
+    if isinstance(value, CachePolicy):
+        return value
+    _complain_unless(False, "cache", "True or a CachePolicy", value, complaints)  # noqa: FBT003
+    return None
 
 
-def _checks(value: Any, complaints: FieldProblems) -> tuple[Any, ...]:
+def _checks(value: object, complaints: FieldProblems) -> tuple[object, ...]:
     if value == ():
         return ()
     checks = _as_tuple(value)
-    fine = checks is not None and all(map(callable, checks))
+    fine = checks is not None and all(map(is_callback, checks))
     _complain_unless(fine, "checks", "a list of functions", value, complaints)
     return checks or ()
 
 
-def _secret_fields(value: Any, complaints: FieldProblems) -> frozenset[str]:
+def _secret_fields(value: object, complaints: FieldProblems) -> frozenset[str]:
     if value == frozenset():
         return frozenset()
     names = _as_tuple(value)
     fine = names is not None and all(map(_is_text, names))
     _complain_unless(fine, "secret_fields", "a list of argument names", value, complaints)
-    return frozenset(names or ()) if fine else frozenset()
+    return frozenset(name for name in names or () if isinstance(name, str)) if fine else frozenset()
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...] | None:
-    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+def _as_tuple(value: object) -> tuple[object, ...] | None:
+    if isinstance(value, (str, bytes, Mapping)) or not is_iterable(value):
         return None
-    return tuple(cast("Iterable[Any]", value))
+    return tuple(value)
 
 
-def _artifact_class(value: Any, complaints: FieldProblems) -> Any:
+def _artifact_class(value: object, complaints: FieldProblems) -> object:
     if value is None or _is_artifact_class(value):
         return value
     found: object = value
@@ -245,4 +309,14 @@ def _artifact_class(value: Any, complaints: FieldProblems) -> Any:
 
 
 def _is_artifact_class(value: object) -> bool:
-    return isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _ARTIFACT_METHODS)
+    return isinstance(value, type) and issubclass(value, ArtifactShape)
+
+
+_CONVERSIONS: dict[str, Callable[[Any, FieldProblems], Any]] = {
+    "meta": _meta,
+    "cache": _cache,
+    "checks": _checks,
+    "secret_fields": _secret_fields,
+    "artifact_constructor": _artifact_class,
+}
+"""The options that are stored in another form than they are given in."""

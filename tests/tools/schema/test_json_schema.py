@@ -10,7 +10,7 @@ import pytest
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.tools.schema.graph import as_list, as_object
 from spindle.tools.schema.json_schema import RawSchema
-from spindle.tools.schema.repair import mend
+from spindle.tools.schema.repair import repair_schema
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
@@ -94,7 +94,7 @@ def test_real_mcp_tools_compile(shared_data: Path) -> None:
             assert made(tool["inputSchema"]).json_schema() == tool["inputSchema"]
         except InvalidToolError:
             not_valid.append(tool["name"])
-            made(mend(tool["inputSchema"])[0])
+            made(repair_schema(tool["inputSchema"])[0])
 
     # It says `exclusiveMinimum: true` under draft 7, where that is a number.
     assert not_valid == ["read_pdf"]
@@ -113,8 +113,8 @@ def jsonl(path: Path) -> list[dict[str, Any]]:
 
 def first_answer(options: list[Any], schema: dict[str, Any], *, required: bool) -> Any:
     """The first acceptable value; an empty text among them means that the argument may be left out."""
-    telling = [option for option in options if option != ""] or (options if required else [])
-    return plain(telling[0], schema) if telling else None
+    texts = [option for option in options if option != ""] or (options if required else [])
+    return plain(texts[0], schema) if texts else None
 
 
 def plain(value: Any, schema: dict[str, Any]) -> Any:
@@ -129,7 +129,7 @@ def plain(value: Any, schema: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(("part", "odd"), [("simple_python", ["simple_python_307"]), ("multiple", [])])
-def test_function_calling_schemas_are_refused_with_a_reason_and_hold_after_mending(
+def test_function_calling_schemas_are_refused_with_a_reason_and_valid_after_repair(
     shared_data: Path, part: str, odd: list[str]
 ) -> None:
     folder = shared_data / "tools" / "bfcl"
@@ -137,9 +137,9 @@ def test_function_calling_schemas_are_refused_with_a_reason_and_hold_after_mendi
     for question in jsonl(folder / f"BFCL_v4_{part}.jsonl"):
         for function in question["function"]:
             assert "'object'" in str(refused(function["parameters"]))
-            mended, changes = mend(function["parameters"])
+            repaired, changes = repair_schema(function["parameters"])
             assert changes
-            schemas[question["id"], function["name"]] = mended
+            schemas[question["id"], function["name"]] = repaired
     misfits: list[str] = []
     for answer in jsonl(folder / f"BFCL_v4_{part}_answers.jsonl"):
         for name, options in ((name, options) for call in answer["ground_truth"] for name, options in call.items()):
@@ -204,11 +204,12 @@ def test_later_changes_of_the_callers_dict_change_nothing() -> None:
     assert fits(tool, {"a": "text"})
 
 
-def test_only_a_schema_without_parameters_takes_nothing() -> None:
+def test_only_a_schema_without_required_parameters_takes_nothing() -> None:
     assert made({"type": "object", "properties": {}, "additionalProperties": False}).can_be_empty()
-    assert not made({"properties": {"a": {}}}).can_be_empty()
+    assert made({"properties": {"a": {}}}).can_be_empty()
+    assert not made({"properties": {"a": {}}, "required": ["a"]}).can_be_empty()
     assert not made({"$ref": "#/$defs/x", "$defs": {"x": {"required": ["a"]}}}).can_be_empty()
-    assert not made({"additionalProperties": {"type": "string"}}).can_be_empty()
+    assert made({"additionalProperties": {"type": "string"}}).can_be_empty()
 
 
 # What arguments must be
@@ -223,7 +224,7 @@ def test_nothing_is_coerced() -> None:
 
 
 @pytest.mark.parametrize("value", [{"a": b"x"}, {"a": {1, 2}}, {"a": "\ud800"}, {"a": {2: 1}}, {"\ud800": 1}])
-def test_what_is_no_json_is_refused(value: dict[str, Any]) -> None:
+def test_a_value_that_is_not_json_is_refused(value: dict[str, Any]) -> None:
     schema = made({"properties": {"a": {"type": "integer"}}, "additionalProperties": False})
 
     with pytest.raises(InvalidToolArgsError) as caught:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from spindle.errors import InvalidToolArgsError
+from spindle.tools.schema.base import Problem
 from spindle.tools.schema.json_schema import RawSchema
-from spindle.tools.schema.problems import Problem
 
 
 def problems(schema: dict[str, Any], value: dict[str, Any]) -> tuple[Problem, ...]:

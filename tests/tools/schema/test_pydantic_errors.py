@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from spindle.tools.schema.problems import Location, Problem, format_problems
+from spindle.tools.schema.base import Location, Problem, format_problems
 from spindle.tools.schema.pydantic_errors import EXPECTED_TEMPLATES, EXPECTED_WORDS, translate_errors
 
 SECRET = "hunter2-and-more"
@@ -127,7 +127,7 @@ def test_the_nearest_name_or_option_is_hinted_at(value: dict[str, Any], path: st
     assert (problem.path, problem.hint) == (path, hint)
 
 
-def test_what_is_missing_and_what_is_unknown_say_so() -> None:
+def test_missing_and_unknown_arguments_are_reported_as_such() -> None:
     missing, unknown = problems({"diameter": 1}, Circle)
 
     assert (missing.path, missing.received) == ("radius", "missing")
@@ -147,7 +147,7 @@ def test_a_missing_tag_points_at_its_key() -> None:
     assert (problem.path, problem.received) == ("tagged.kind", "missing")
 
 
-def test_without_the_arguments_branches_are_told_by_their_looks() -> None:
+def test_without_arguments_branches_are_distinguished_by_their_shape() -> None:
     with pytest.raises(ValidationError) as caught:
         Args.model_validate({"either": [], "words": {"a": "x"}})
 

@@ -99,7 +99,7 @@ async def test_a_decimal_given_as_text_keeps_its_digits() -> None:
 
 
 @pytest.mark.parametrize("args", [{"n": True}, {"x": False}, {"ns": [1, True]}, {"n": 1, "either": True}])
-async def test_a_boolean_is_no_number(args: dict[str, Any]) -> None:
+async def test_a_boolean_is_not_a_number(args: dict[str, Any]) -> None:
     @tool
     def count(n: int = 0, x: float = 0, ns: list[int] = [], either: int | None = None, flag: bool = False) -> Any:  # noqa: B006
         """Count."""
@@ -110,7 +110,7 @@ async def test_a_boolean_is_no_number(args: dict[str, Any]) -> None:
         await call(count, **args, flag=True)
 
 
-async def test_enums_and_literals_are_told_and_held() -> None:
+async def test_enums_and_literals_are_shown_and_enforced() -> None:
     @tool
     def paint(colour: Colour, level: Level = Level.LOW, mode: Literal["matt", "gloss"] = "matt") -> Any:
         """Paint."""
@@ -200,7 +200,7 @@ async def test_open_keywords_are_open_as_the_schema_says() -> None:
         await call(label, name="a", x="one")
 
 
-async def test_defaults_are_told_as_far_as_json_can_say_them() -> None:
+async def test_defaults_are_shown_as_far_as_json_can_express_them() -> None:
     @tool
     def plan(
         when: date = date(2026, 1, 1),
@@ -227,7 +227,7 @@ async def test_a_default_list_is_not_shared_between_calls() -> None:
     assert [await call(grow), await call(grow)] == [[1], [1]]
 
 
-def test_a_type_that_cannot_be_told_is_refused_when_the_tool_is_looked_at() -> None:
+def test_a_type_without_a_schema_is_refused_when_the_tool_is_described() -> None:
     @tool
     def strange(callback: Callable[[int], int]) -> None:
         """Be strange."""

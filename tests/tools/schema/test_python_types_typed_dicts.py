@@ -43,8 +43,8 @@ async def test_its_keys_are_coerced_required_and_closed() -> None:
     for bad in ({}, {"x": 1, "y": 2}, {"x": 1, "label": 5}):
         with pytest.raises(InvalidToolArgsError):
             await it.validate(bad)
-    told = it.describe()["input_schema"]
-    assert (told["required"], told["additionalProperties"], told["title"]) == (["x"], False, "Point")
+    reported = it.describe()["input_schema"]
+    assert (reported["required"], reported["additionalProperties"], reported["title"]) == (["x"], False, "Point")
 
 
 async def test_inherited_keys_keep_what_their_class_said() -> None:

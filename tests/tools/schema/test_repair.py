@@ -1,4 +1,4 @@
-"""Schemas with other languages' words, mended."""
+"""Schemas with other languages' words, repaired."""
 
 import copy
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from spindle.errors import InvalidToolError
 from spindle.tools.schema.json_schema import RawSchema
-from spindle.tools.schema.repair import mend
+from spindle.tools.schema.repair import repair_schema
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,12 @@ from spindle.tools.schema.repair import mend
     ],
 )
 def test_a_wrong_word_becomes_the_type_it_means(word: Any, meant: Any) -> None:
-    mended, changes = mend({"type": "object", "properties": {"a": {"type": word, "description": "kept"}}})
+    repaired, changes = repair_schema({"type": "object", "properties": {"a": {"type": word, "description": "kept"}}})
 
     expected = {"description": "kept"} if meant is None else {"type": meant, "description": "kept"}
-    assert mended["properties"]["a"] == expected
+    assert repaired["properties"]["a"] == expected
     assert [change.partition(":")[0] for change in changes] == ["#/properties/a"]
-    RawSchema(mended, tool="t")
+    RawSchema(repaired, tool="t")
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_wrong_word_becomes_the_type_it_means(word: Any, meant: Any) -> None:
         ),
     ],
 )
-def test_other_slips_are_mended_too(part: dict[str, Any], result: dict[str, Any]) -> None:
-    mended, changes = mend({"properties": {"a": part}})
+def test_other_mistakes_are_repaired_too(part: dict[str, Any], result: dict[str, Any]) -> None:
+    repaired, changes = repair_schema({"properties": {"a": part}})
 
-    assert mended["properties"]["a"] == result
+    assert repaired["properties"]["a"] == result
     assert changes
-    RawSchema(mended, tool="t")
+    RawSchema(repaired, tool="t")
 
 
 def test_names_and_data_that_look_like_types_stay() -> None:
@@ -68,18 +68,18 @@ def test_names_and_data_that_look_like_types_stay() -> None:
         "additionalProperties": False,
     }
 
-    assert mend(schema) == (schema, [])
+    assert repair_schema(schema) == (schema, [])
 
 
 def test_the_input_stays_as_it_was() -> None:
     schema = {"type": "dict", "properties": {"a": {"type": "tuple", "items": {"type": "float"}, "required": True}}}
     before = copy.deepcopy(schema)
 
-    mended, changes = mend(schema)
+    repaired, changes = repair_schema(schema)
 
     assert schema == before
     assert len(changes) == 4
-    assert mend(mended) == (mended, [])
+    assert repair_schema(repaired) == (repaired, [])
 
 
 def test_a_schema_without_end_is_refused() -> None:
@@ -87,4 +87,4 @@ def test_a_schema_without_end_is_refused() -> None:
     schema["properties"] = {"a": schema}
 
     with pytest.raises(InvalidToolError):
-        mend(schema)
+        repair_schema(schema)

@@ -6,18 +6,20 @@ An edge leads from one subschema to another that applies to the same value, or t
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
 from spindle.errors import InvalidToolError
-from spindle.tools.schema.problems import describe_kind, quote_name
+from spindle.json_types import JsonObject, JsonValue, is_array, is_list_or_tuple, is_mapping, is_object
+from spindle.text import extend_pointer, quote_name
+from spindle.tools.schema.base import describe_kind
 
 _MAX_DEPTH = 200
 _MAX_VALUES = 250_000
 _MAX_CHARACTERS = 5_000_000
 
 
-def copy_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def copy_schema(schema: Mapping[Any, JsonValue]) -> JsonObject:
     """Copy a schema, so that later changes by the caller have no effect.
 
     Raises:
@@ -27,18 +29,18 @@ def copy_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def append_pointer(at: str, step: str | int) -> str:
-    """Append one step to a JSON pointer."""
-    return f"{at}/{str(step)[:60].replace('~', '~0').replace('/', '~1')}"
+    """Append one step, shortened, to a JSON pointer for a message."""
+    return extend_pointer(at, str(step)[:60])
 
 
-def as_object(value: object) -> dict[str, Any] | None:
+def as_object(value: object) -> JsonObject | None:
     """Return a JSON value if it is an object, else None."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    return value if is_object(value) else None
 
 
-def as_list(value: object) -> list[Any]:
+def as_list(value: object) -> list[JsonValue]:
     """Return a JSON value if it is a list, else an empty list."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return value if is_array(value) else []
 
 
 def is_encodable(text: str) -> bool:
@@ -53,7 +55,7 @@ class _Copier:
         self._values = _MAX_VALUES
         self._characters = _MAX_CHARACTERS
 
-    def copy(self, value: Any, at: str, levels: int) -> Any:
+    def copy(self, value: object, at: str, levels: int) -> JsonValue:
         self._spend(values=1)
         if isinstance(value, str):
             return self._copy_text(value, at)
@@ -69,11 +71,10 @@ class _Copier:
             raise _invalid_schema(
                 f"is nested deeper than {_MAX_DEPTH} levels at {at[:200]}; use $defs and $ref for inner parts"
             )
-        if isinstance(value, Mapping):
-            return self._copy_object(cast("Mapping[Any, Any]", value), at, levels)
-        if isinstance(value, (list, tuple)):
-            items = cast("list[Any]", value)
-            return [self.copy(item, append_pointer(at, i), levels - 1) for i, item in enumerate(items)]
+        if is_mapping(value):
+            return self._copy_object(value, at, levels)
+        if is_list_or_tuple(value):
+            return [self.copy(item, append_pointer(at, i), levels - 1) for i, item in enumerate(value)]
         raise _invalid_schema(
             f"contains {describe_kind(value)} at {at}; use only JSON: objects, lists, text, numbers, booleans, null"
         )
@@ -93,8 +94,8 @@ class _Copier:
             raise _invalid_schema(f"contains half of a surrogate pair at {at}; use whole characters")
         return str.__str__(text)
 
-    def _copy_object(self, value: Mapping[Any, Any], at: str, levels: int) -> dict[str, Any]:
-        copied: dict[str, Any] = {}
+    def _copy_object(self, value: Mapping[object, object], at: str, levels: int) -> JsonObject:
+        copied: JsonObject = {}
         for key, inner in value.items():
             if not isinstance(key, str):
                 raise _invalid_schema(f"has {describe_kind(key)} as a key at {at}; in JSON every key is text")
@@ -106,7 +107,7 @@ def _invalid_schema(reason: str) -> InvalidToolError:
     return InvalidToolError(reason, field="input_schema")
 
 
-Subschema: TypeAlias = dict[str, Any]
+Subschema: TypeAlias = JsonObject
 
 _HERE = {"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"}
 _SHELVES = {"$defs", "definitions"}
@@ -165,7 +166,7 @@ class SchemaGraph:
         """
         known = self._edges.get(id(node))
         if known is None:
-            known = self._edges[id(node)] = (*self._references(node), *_applied(node))
+            known = self._edges[id(node)] = (*self._references(node), *_iter_applied(node))
         return known
 
     def _inner_first(self) -> list[Subschema]:
@@ -206,12 +207,12 @@ class SchemaGraph:
                 continue
             self._places[id(node)] = at
             _check_draft(node, at)
-            self._bases[id(node)] = base = self._identified(node, base)
+            self._bases[id(node)] = base = self._register_id(node, base)
             for keyword, step, inner in iter_subschemas(node):
                 place = append_pointer(at, keyword)
                 waiting.append((inner, base, place if step is None else append_pointer(place, step)))
 
-    def _identified(self, node: Subschema, base: str) -> str:
+    def _register_id(self, node: Subschema, base: str) -> str:
         """Register the `$id` and anchors of a subschema, and return the base URI inside it."""
         own = node.get("$id")
         if isinstance(own, str) and not (self._legacy and "$ref" in node):
@@ -234,7 +235,7 @@ class SchemaGraph:
             reference = node.get(keyword)
             if not isinstance(reference, str):
                 continue
-            target = self._resolved(reference, node)
+            target = self._resolve(reference, node)
             targets = [target] if target is not None else []
             if keyword == "$dynamicRef":
                 # The target depends on the dynamic scope, so every anchor with that name is possible.
@@ -242,7 +243,7 @@ class SchemaGraph:
                 targets += [each for each in namesakes if each is not target]
             yield from (Edge(keyword, None, each, inside=False) for each in targets)
 
-    def _resolved(self, reference: str, node: Subschema) -> Subschema | None:
+    def _resolve(self, reference: str, node: Subschema) -> Subschema | None:
         address, fragment = urldefrag(_join(self._bases[id(node)], reference))
         resource = self._resources.get(address)
         if resource is None:
@@ -255,7 +256,7 @@ class SchemaGraph:
             )
         found = self._anchors.get(f"{address}#{fragment}")
         if found is None and (not fragment or fragment.startswith("/")):
-            found = self._pointed(resource, address, fragment)
+            found = self._follow_pointer(resource, address, fragment)
         if found is None:
             raise _invalid_schema(
                 f"refers to {quote_name(reference)} at {self.get_pointer(node)}, "
@@ -264,9 +265,9 @@ class SchemaGraph:
             )
         return as_object(found)  # a boolean schema has no subschemas
 
-    def _pointed(self, resource: Subschema, address: str, fragment: str) -> Any:
+    def _follow_pointer(self, resource: Subschema, address: str, fragment: str) -> JsonValue:
         """Follow a JSON pointer, also to locations that no schema keyword covers."""
-        here: Any = resource
+        here: JsonValue = resource
         base, at = address, self.get_pointer(resource)
         for raw in fragment.split("/")[1:]:
             step = unquote(raw).replace("~1", "/").replace("~0", "~")
@@ -296,7 +297,7 @@ def _join(base: str, reference: str) -> str:
     return f"{urldefrag(base)[0]}{reference}" if reference.startswith("#") else urljoin(base, reference)
 
 
-def _applied(node: Subschema) -> Iterator[Edge]:
+def _iter_applied(node: Subschema) -> Iterator[Edge]:
     for keyword, step, inner in iter_subschemas(node):
         if keyword not in _SHELVES:
             name = step if keyword == "properties" else None
@@ -356,15 +357,15 @@ def estimate_work_by_depth(graph: SchemaGraph) -> list[int]:
 def measure_value(value: object) -> tuple[int, int]:
     """Return the number of levels of a value and the number of values in it."""
     levels, values = 0, 0
-    level: list[Any] = [value]
+    level = [value]
     while level and levels <= _MAX_WORK_DEPTH and values <= _MAX_WORK_VALUES:
         values += len(level)
-        inner: list[Any] = []
+        inner: list[object] = []
         for each in level:
-            if isinstance(each, dict):
-                inner.extend(cast("dict[Any, Any]", each).values())
-            elif isinstance(each, (list, tuple)):
-                inner.extend(cast("list[Any]", each))
+            if is_object(each):
+                inner.extend(each.values())
+            elif is_list_or_tuple(each):
+                inner.extend(each)
         level = inner
         levels += bool(inner)
     return levels, values

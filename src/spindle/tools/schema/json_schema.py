@@ -5,11 +5,15 @@ default. References are never fetched, and patterns, references and depth are bo
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from spindle.errors import InvalidToolArgsError, InvalidToolError
+from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple, is_object
+from spindle.text import quote_name, to_printable
+from spindle.tools.schema.base import Problem, build_refusal
 from spindle.tools.schema.graph import (
     SchemaGraph,
     Subschema,
@@ -21,7 +25,6 @@ from spindle.tools.schema.graph import (
     measure_value,
 )
 from spindle.tools.schema.json_schema_errors import JsonSchemaErrorTranslator, describe_expectation, find_non_json
-from spindle.tools.schema.problems import Problem, build_refusal, quote_name, to_printable
 from spindle.tools.schema.repair import is_type, suggest_type
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _Nodes: TypeAlias = tuple[Subschema, ...]
-_NOTHING: Any = object()
+_NOTHING: Final = object()
 _SAME_VALUE = ("$ref", "allOf")  # these always apply; a branch of anyOf, oneOf, not or if may not
 _INNER = frozenset(("properties", "additionalProperties", "items", "prefixItems", "additionalItems"))
 
@@ -60,22 +63,21 @@ class Defaults:
         """Whether the schema has any default that can be filled in."""
         return id(self._graph.root) in self._fruitful
 
-    def apply(self, value: dict[str, Any]) -> dict[str, Any]:
+    def apply(self, value: JsonObject) -> JsonObject:
         """Return a copy of the value with defaults filled in at any depth."""
-        return self._completed(value, (self._graph.root,))
+        return self._complete(value, (self._graph.root,))
 
-    def _completed(self, value: Any, nodes: _Nodes) -> Any:
+    def _complete(self, value: JsonValue, nodes: _Nodes) -> JsonValue:
         shapes = [self._shape(node) for node in _distinct(nodes) if id(node) in self._fruitful]
         if not shapes:
             return value
-        if isinstance(value, dict):
-            return self._completed_object({**cast("dict[str, Any]", value)}, shapes)
-        if isinstance(value, (list, tuple)):
-            items = cast("list[Any]", value)
-            return [self._completed(item, _at(shapes, index)) for index, item in enumerate(items)]
+        if is_object(value):
+            return self._complete_object({**value}, shapes)
+        if is_list_or_tuple(value):
+            return [self._complete(item, _at(shapes, index)) for index, item in enumerate(value)]
         return value
 
-    def _completed_object(self, value: dict[str, Any], shapes: list[_Shape]) -> dict[str, Any]:
+    def _complete_object(self, value: JsonObject, shapes: list[_Shape]) -> JsonObject:
         for shape in shapes:
             for name, nodes in shape.properties.items():
                 if name not in value:
@@ -85,15 +87,15 @@ class Defaults:
         for name, inner in value.items():
             nodes = tuple(node for shape in shapes for node in shape.properties.get(name, shape.others))
             if nodes:
-                value[name] = self._completed(inner, nodes)
+                value[name] = self._complete(inner, nodes)
         return value
 
-    def _default(self, nodes: _Nodes) -> Any:
+    def _default(self, nodes: _Nodes) -> JsonValue:
         return next((self._defaults[id(node)] for node in nodes if id(node) in self._defaults), _NOTHING)
 
-    def _nearest_defaults(self) -> dict[int, Any]:
+    def _nearest_defaults(self) -> dict[int, JsonValue]:
         """Return each subschema's default: its own, or that of a subschema it refers to."""
-        found: dict[int, Any] = {}
+        found: dict[int, JsonValue] = {}
         for node in self._graph.nodes:
             same = (id(edge.target) for edge in self._graph.edges(node) if edge.keyword in _SAME_VALUE)
             if "default" in node:
@@ -183,7 +185,7 @@ _MAX_WORK = 20_000_000
 _MAX_WORDED_WORK = 10_000
 _ASKING = {
     *("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if"),
-    *("properties", "patternProperties", "required", "minProperties", "additionalProperties"),
+    *("required", "minProperties"),
 }
 
 
@@ -194,7 +196,9 @@ class RawSchema:
         InvalidToolError: It is not a valid object schema, refers outside itself, or could make validation too costly.
     """
 
-    def __init__(self, schema: Mapping[str, Any], *, tool: str, secret_fields: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, schema: Mapping[Any, JsonValue], *, tool: str, secret_fields: frozenset[str] = frozenset()
+    ) -> None:
         self._tool = tool
         self._is_guarded = bool(secret_fields)
         try:
@@ -202,14 +206,14 @@ class RawSchema:
             _check_root(self._schema)
             graph = SchemaGraph(self._schema, legacy=str(self._schema.get("$schema")).startswith(_LEGACY))
             self._work = estimate_work_by_depth(graph)
-            self._validator = _compiled(self._schema)
+            self._validator = _compile(self._schema)
         except InvalidToolError as error:
             message = f"Tool {quote_name(tool)}: its input_schema {error}."
             raise InvalidToolError(message, tool=tool, field="input_schema") from error
         self._defaults = Defaults(graph)
         self._problems = JsonSchemaErrorTranslator(self._schema, secret_fields=secret_fields)
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonObject:
         """Return a copy of the schema as written."""
         return deepcopy(self._schema)
 
@@ -217,11 +221,11 @@ class RawSchema:
         """Return whether empty argument text is accepted as an empty object."""
         return not any(self._schema.get(keyword) for keyword in _ASKING)
 
-    def validator(self) -> Callable[[dict[str, Any], object], dict[str, Any]]:
+    def validator(self) -> Callable[[JsonObject], JsonObject]:
         """Return the function that validates a call's arguments."""
         return self.validate
 
-    def validate(self, arguments: dict[str, Any], _given: object = None) -> dict[str, Any]:
+    def validate(self, arguments: JsonObject) -> JsonObject:
         """Validate arguments without coercion, then return them with defaults filled in.
 
         Raises:
@@ -240,13 +244,13 @@ class RawSchema:
             raise self._refusal(arguments)
         return self._defaults.apply(arguments) if self._defaults.has_defaults else arguments
 
-    def _refusal(self, arguments: dict[str, Any]) -> InvalidToolArgsError:
+    def _refusal(self, arguments: JsonObject) -> InvalidToolArgsError:
         # With secret fields the text is built at once, so that the error does not keep their values alive.
         if self._is_guarded:
-            return build_refusal(self._tool, self._explained(arguments))
-        return build_refusal(self._tool, lambda: self._explained(arguments))
+            return build_refusal(self._tool, self._explain(arguments))
+        return build_refusal(self._tool, lambda: self._explain(arguments))
 
-    def _explained(self, arguments: dict[str, Any]) -> list[Problem]:
+    def _explain(self, arguments: JsonObject) -> list[Problem]:
         """Return all problems, or only the first if finding all would take too long."""
         levels, _ = measure_value(arguments)
         found: list[Problem] = []
@@ -265,12 +269,12 @@ class RawSchema:
     def _work_at(self, levels: int) -> int:
         return self._work[min(levels, len(self._work) - 1)]
 
-    def _work_for(self, arguments: dict[str, Any]) -> int:
+    def _work_for(self, arguments: JsonObject) -> int:
         levels, values = measure_value(arguments)
         return self._work_at(levels) * values // max(levels, 1)
 
 
-def _check_root(schema: dict[str, Any]) -> None:
+def _check_root(schema: JsonObject) -> None:
     kind = schema.get("type", "object")
     if kind != "object" and "object" not in as_list(kind):
         remedy = "arguments are one object, so make it a property of one" if is_type(kind) else suggest_type(kind)
@@ -278,7 +282,7 @@ def _check_root(schema: dict[str, Any]) -> None:
         raise InvalidToolError(f"has type {shown} at #/type instead of 'object'; {remedy}")
 
 
-def _compiled(schema: dict[str, Any]) -> "Validator":
+def _compile(schema: JsonObject) -> "Validator":
     import jsonschema_rs  # noqa: PLC0415 - slow to import, and only needed for such tools
 
     bounds = jsonschema_rs.FancyRegexOptions(
@@ -292,11 +296,14 @@ def _compiled(schema: dict[str, Any]) -> "Validator":
         raise InvalidToolError(f"cannot be compiled ({type(error).__name__}); simplify it") from error
 
 
-def _reason(error: "ValidationError", schema: dict[str, Any]) -> str:
+def _reason(error: "ValidationError", schema: JsonObject) -> str:
     """Return what is wrong with the schema itself and how to fix it."""
-    at, wrong = "#", cast("Any", schema)
+    at = "#"
+    wrong: JsonValue = schema
     for step in error.instance_path:
-        at, wrong = append_pointer(at, step), wrong[step]
+        at = append_pointer(at, step)
+        with suppress(KeyError, IndexError, TypeError):  # the path leaves out empty keys
+            wrong = wrong[step]
     if not error.instance_path:
         return f"cannot be used: {to_printable(error.message)}; look at $schema and at every $ref and $id"
     keyword = error.instance_path[-1]
@@ -306,4 +313,5 @@ def _reason(error: "ValidationError", schema: dict[str, Any]) -> str:
         return f"is not valid at {at}: that is not a JSON Schema type; {remedy}"
     if keyword in ("pattern", "patternProperties"):
         return f"is not valid at {at}: a pattern must be a regular expression of moderate size; simplify it"
-    return f"is not valid at {at}: expected {describe_expectation(error)}; spindle.tools.mend fixes common mistakes"
+    expected = describe_expectation(error)
+    return f"is not valid at {at}: expected {expected}; spindle.tools.repair_schema fixes common mistakes"

@@ -2,21 +2,20 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from spindle.tools.schema.graph import as_list, as_object, is_encodable
-from spindle.tools.schema.problems import (
+from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple, is_object, untyped
+from spindle.text import join_options, quote_name, to_printable
+from spindle.tools.schema.base import (
     Location,
     Problem,
     describe_kind,
     format_location,
-    join_options,
     merge_by_path,
-    quote_name,
     suggest_name,
     suggest_option,
-    to_printable,
 )
+from spindle.tools.schema.graph import as_list, as_object, is_encodable
 
 if TYPE_CHECKING:
     # Only for types: importing it takes 25 ms, which only a process with such a tool should spend.
@@ -64,15 +63,15 @@ _TOO_HARD = ("BacktrackLimitExceeded", "RegexEngineFailure")
 class JsonSchemaErrorTranslator:
     """A translator of the validation errors of one schema."""
 
-    def __init__(self, schema: dict[str, Any], *, secret_fields: frozenset[str]) -> None:
+    def __init__(self, schema: JsonObject, *, secret_fields: frozenset[str]) -> None:
         self._schema = schema
         self._secret_fields = secret_fields
 
-    def translate(self, errors: Iterable["ValidationError"], data: dict[str, Any]) -> list[Problem]:
+    def translate(self, errors: Iterable["ValidationError"], data: JsonObject) -> list[Problem]:
         """Return the problems for a validator's errors."""
         return merge_by_path([problem for error in errors for problem in self._problems(error, data)])
 
-    def _problems(self, error: "ValidationError", data: Any) -> list[Problem]:
+    def _problems(self, error: "ValidationError", data: JsonValue) -> list[Problem]:
         at: Location = tuple(error.instance_path)
         if at and at[0] in self._secret_fields:
             return [self._secret(error, at, data)]
@@ -82,26 +81,26 @@ class JsonSchemaErrorTranslator:
         if kind in ("additionalProperties", "unevaluatedProperties"):
             return [self._unknown(error, at, str(name)) for name in value]
         if kind == "required":
-            return [self._missing(error, at, value)]
+            return [self._build_missing(error, at, value)]
         if kind == "falseSchema" and list(error.schema_path)[-1:] == ["additionalProperties"]:
             return [self._unknown(error, at, name) for name in as_object(_at(data, at)) or {}]
         return [self._plain(error, at, data)]
 
-    def _plain(self, error: "ValidationError", at: Location, data: Any) -> Problem:
+    def _plain(self, error: "ValidationError", at: Location, data: JsonValue) -> Problem:
         received = _at(data, at)
         hint = suggest_option(received, _options(error))
         return Problem(
             path=format_location(at), expected=describe_expectation(error), received=describe_kind(received), hint=hint
         )
 
-    def _secret(self, error: "ValidationError", at: Location, data: Any) -> Problem:
+    def _secret(self, error: "ValidationError", at: Location, data: JsonValue) -> Problem:
         """Describe what a secret field accepts without anything derived from its value: no inner path, no hint."""
         is_own = len(at) == 1
         expected = describe_expectation(error) if is_own else _ANY
         received = describe_kind(_at(data, at)) if is_own else "another value"
         return Problem(path=format_location(at[:1]), expected=expected, received=received)
 
-    def _missing(self, error: "ValidationError", at: Location, name: str) -> Problem:
+    def _build_missing(self, error: "ValidationError", at: Location, name: str) -> Problem:
         properties = as_object(self._owner(error).get("properties")) or {}
         words = _type_words((as_object(properties.get(name)) or {}).get("type")) or "a value"
         return Problem(path=format_location((*at, name)), expected=f"{words}, for it is required", received="missing")
@@ -112,11 +111,11 @@ class JsonSchemaErrorTranslator:
         hint = suggest_name(name, names)
         return Problem(path=format_location((*at, name)), expected=expected, received="unknown argument", hint=hint)
 
-    def _owner(self, error: "ValidationError") -> dict[str, Any]:
+    def _owner(self, error: "ValidationError") -> JsonObject:
         """Return the subschema whose keyword failed; empty if it is not part of the tool's schema."""
         return as_object(_at(self._schema, tuple(error.schema_path)[:-1])) or {}
 
-    def _alternatives(self, branches: list[list["ValidationError"]], at: Location, data: Any) -> list[Problem]:
+    def _alternatives(self, branches: list[list["ValidationError"]], at: Location, data: JsonValue) -> list[Problem]:
         """Return the problems of the nearest alternatives: those that accept the value's type, with fewest problems."""
         own = format_location(at)
         if any(not branch for branch in branches):
@@ -143,13 +142,13 @@ def _strange(value: object, at: Location) -> Iterator[Problem]:
             )
     elif len(at) > _MAX_DEPTH:
         yield Problem(path=format_location(at), expected="a flatter value", received=f"more than {_MAX_DEPTH} levels")
-    elif isinstance(value, dict):
-        for name, inner in cast("dict[Any, Any]", value).items():
-            if not isinstance(name, str) or not is_encodable(name):
+    elif is_object(value):
+        for name, inner in value.items():
+            if not isinstance(untyped(name), str) or not is_encodable(name):
                 yield Problem(path=format_location(at), expected="names that are text", received="another name")
             yield from _strange(inner, (*at, name))
-    elif isinstance(value, (list, tuple)):
-        for index, inner in enumerate(cast("list[Any]", value)):
+    elif is_list_or_tuple(value):
+        for index, inner in enumerate(value):
             yield from _strange(inner, (*at, index))
     elif value is not None and not isinstance(value, (int, float)):
         yield Problem(path=format_location(at), expected="a JSON value", received=describe_kind(value))
@@ -161,7 +160,7 @@ def describe_expectation(error: "ValidationError") -> str:
     if kind == "type":
         return _type_words(value) or _ANY
     if kind in ("enum", "const"):
-        return join_options(map(_shown, _options(error))) or "nothing: the schema allows no value"
+        return join_options(map(_format_option, _options(error))) or "nothing: the schema allows no value"
     if kind == "propertyNames":
         return f"every name in it to be {describe_expectation(value)}"
     if type(error.kind).__name__ in _TOO_HARD:
@@ -171,12 +170,12 @@ def describe_expectation(error: "ValidationError") -> str:
     return _FIXED.get(kind, _ANY)
 
 
-def _options(error: "ValidationError") -> list[Any]:
+def _options(error: "ValidationError") -> list[JsonValue]:
     kind, value = error.kind.name, error.kind.value
     return as_list(value) if kind == "enum" else [value] if kind == "const" else []
 
 
-def _shown(option: object) -> str:
+def _format_option(option: object) -> str:
     return quote_name(option) if isinstance(option, str) else to_printable(json.dumps(option, ensure_ascii=False), 100)
 
 
@@ -185,7 +184,7 @@ def _type_words(types: object) -> str:
     return join_options(_TYPES.get(str(name), str(name)) for name in names)
 
 
-def _at(value: Any, location: Location) -> Any:
+def _at(value: JsonValue, location: Location) -> JsonValue:
     """Return the value at a location in JSON, or None."""
     for step in location:
         try:

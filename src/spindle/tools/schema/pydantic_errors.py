@@ -1,22 +1,24 @@
 """Translation of pydantic's validation errors into problems for the model; received values are never included."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spindle.tools.schema.problems import (
+from spindle.json_types import JsonObject, JsonValue
+from spindle.text import join_options, quote_name, to_printable
+from spindle.tools.schema.base import (
     Location,
     Problem,
     describe_kind,
     format_location,
-    join_options,
     merge_by_path,
-    quote_name,
     suggest_name,
     suggest_option,
-    to_printable,
 )
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails  # only for types: programs without such a tool do not load it
 
 _OBJECT = "an object"
 _WHOLE = "a whole number"
@@ -136,38 +138,38 @@ _BRANCH = re.compile(
     r"(int|str|float|bool|none|bytes|date|time|datetime|timedelta|decimal|uuid|url|any|.+\[.*\]|constrained-.+)$"
 )
 _KEY = "[key]"
-_UNKNOWN_GIVEN: Any = object()
-_NOWHERE: Any = object()
+_UNKNOWN_GIVEN: Final = object()
+_NOWHERE: Final = object()
 _ANY = "a valid value"
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _LocatedError:
     """One of pydantic's errors, with the union branch separated from its path."""
 
-    error: Mapping[str, Any]
+    error: "ErrorDetails"
     path: Location
     union: Location | None = None
     branch: str | int | None = None
 
 
 def translate_errors(
-    errors: Iterable[Mapping[str, Any]],
+    errors: Iterable["ErrorDetails"],
     *,
     names_at: NamesAt | None = None,
     secret_fields: frozenset[str] = frozenset(),
-    given: Any = _UNKNOWN_GIVEN,
+    given: object = _UNKNOWN_GIVEN,
 ) -> list[Problem]:
     """Translate the items of `ValidationError.errors()` into problems.
 
     With the arguments in `given`, the names of union branches are removed from paths exactly; otherwise by a heuristic.
     """
     words = _Words(names_at=names_at, secret_fields=secret_fields, given=given)
-    found = [_located(error, given) for error in errors]
+    found = [_locate(error, given) for error in errors]
     return merge_by_path([words.problem(each) for each in _best_branches(found)])
 
 
-def _located(error: Mapping[str, Any], given: Any) -> _Found:
+def _locate(error: "ErrorDetails", given: object) -> _LocatedError:
     """Resolve the path of an error; a step that does not exist in the arguments is the name of a union branch."""
     loc: Location = tuple(error["loc"])
     names_itself = error["type"] in _MISSING or error["type"] in _UNKNOWN
@@ -183,10 +185,10 @@ def _located(error: Mapping[str, Any], given: Any) -> _Found:
             here = inner
         elif union is None:
             union, branch = tuple(path), step
-    return _Found(error, tuple(path), union, branch)
+    return _LocatedError(error, tuple(path), union, branch)
 
 
-def _child(value: Any, step: str | int) -> Any:
+def _child(value: JsonValue, step: str | int) -> object:
     if type(value) not in (dict, list, tuple):
         return _NOWHERE
     try:
@@ -200,9 +202,9 @@ def _looks(step: str | int, before: list[str | int]) -> bool:
     return bool(before) and isinstance(step, str) and _BRANCH.match(step) is not None
 
 
-def _best_branches(found: list[_Found]) -> list[_Found]:
+def _best_branches(found: list[_LocatedError]) -> list[_LocatedError]:
     """Keep the nearest branches of each union: those that accept the value's type, with fewest problems."""
-    unions: dict[Location, dict[str | int | None, list[_Found]]] = {}
+    unions: dict[Location, dict[str | int | None, list[_LocatedError]]] = {}
     for each in found:
         if each.union is not None:
             unions.setdefault(each.union, {}).setdefault(each.branch, []).append(each)
@@ -223,14 +225,14 @@ class _Words:
 
     names_at: NamesAt | None
     secret_fields: frozenset[str]
-    given: Any
+    given: object
 
-    def problem(self, found: _Found) -> Problem:
+    def problem(self, found: _LocatedError) -> Problem:
         path, error = found.path, found.error
         if path and path[0] in self.secret_fields:
             return self._secret(found)
         if path and path[-1] == _KEY:
-            expected = f"every name in it to be {self._expected(error, path)}"
+            expected = f"every name in it to be {self._describe_expected(error, path)}"
             return Problem(path=format_location(path[:-2]), expected=expected, received="another name")
         if error["type"] in _UNKNOWN:
             return self._unknown(path)
@@ -238,16 +240,18 @@ class _Words:
         if special:
             return special(path, error)
         return Problem(
-            path=format_location(path), expected=self._expected(error, path), received=describe_kind(error.get("input"))
+            path=format_location(path),
+            expected=self._describe_expected(error, path),
+            received=describe_kind(error.get("input")),
         )
 
-    def _secret(self, found: _Found) -> Problem:
+    def _secret(self, found: _LocatedError) -> Problem:
         """Describe what a secret field accepts, with nothing derived from its value: no inner path, message or hint."""
         kind = found.error["type"]
         path = format_location(found.path[:1])
         is_own = len(found.path) == 1
         if is_own and kind in _MISSING:
-            return _missing(found.path, found.error)
+            return _build_missing(found.path, found.error)
         if is_own and kind in _UNKNOWN:
             return Problem(path=path, expected="only names that the tool knows", received="unknown argument")
         expected = _by_table(found.error) if is_own else None
@@ -260,10 +264,10 @@ class _Words:
         hint = suggest_name(path[-1], names)
         return Problem(path=format_location(path), expected=expected, received="unknown argument", hint=hint)
 
-    def _expected(self, error: Mapping[str, Any], path: Location) -> str:
+    def _describe_expected(self, error: "ErrorDetails", path: Location) -> str:
         return _by_table(error) or self._message(error, path)
 
-    def _message(self, error: Mapping[str, Any], path: Location) -> str:
+    def _message(self, error: "ErrorDetails", path: Location) -> str:
         """Return the message of a validator written by the tool's author, unless it may contain a secret."""
         message = _OWN_WORDS.sub("", str(error.get("msg", "")))
         if self.secret_fields and (not path or self._reveals(message)):
@@ -277,7 +281,7 @@ class _Words:
         return any(text in message for secret in secrets for text in _texts(secret))
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: JsonValue) -> list[str]:
     """Return every text in which a secret value could appear in a message."""
     texts: list[str] = []
     waiting = [value]
@@ -292,7 +296,7 @@ def _texts(value: Any) -> list[str]:
     return [text for text in texts if text]
 
 
-def _by_table(error: Mapping[str, Any]) -> str | None:
+def _by_table(error: "ErrorDetails") -> str | None:
     kind = error["type"]
     if kind in EXPECTED_WORDS:
         return EXPECTED_WORDS[kind]
@@ -303,11 +307,11 @@ def _by_table(error: Mapping[str, Any]) -> str | None:
         return None
 
 
-def _missing(path: Location, _error: Mapping[str, Any]) -> Problem:
+def _build_missing(path: Location, _error: "ErrorDetails") -> Problem:
     return Problem(path=format_location(path), expected="a value, for it is required", received="missing")
 
 
-def _choice(path: Location, error: Mapping[str, Any]) -> Problem:
+def _choice(path: Location, error: "ErrorDetails") -> Problem:
     allowed = str(_context(error).get(_CHOICES[error["type"]], ""))
     received = error.get("input")
     hint = suggest_option(received, _options(allowed))
@@ -317,7 +321,7 @@ def _choice(path: Location, error: Mapping[str, Any]) -> Problem:
     )
 
 
-def _tag(path: Location, error: Mapping[str, Any]) -> Problem:
+def _tag(path: Location, error: "ErrorDetails") -> Problem:
     """Return the problem of a union's discriminator key."""
     ctx = _context(error)
     allowed = str(ctx.get("expected_tags", ""))
@@ -334,12 +338,12 @@ def _options(allowed: str) -> list[str]:
     return [single or double for single, double in _QUOTED.findall(allowed)]
 
 
-def _context(error: Mapping[str, Any]) -> Mapping[str, Any]:
+def _context(error: "ErrorDetails") -> JsonObject:
     return error.get("ctx", {})
 
 
-_SPECIAL: dict[str, Callable[[Location, Mapping[str, Any]], Problem]] = {
-    **dict.fromkeys(_MISSING, _missing),
+_SPECIAL: dict[str, Callable[[Location, "ErrorDetails"], Problem]] = {
+    **dict.fromkeys(_MISSING, _build_missing),
     **dict.fromkeys(_CHOICES, _choice),
     **dict.fromkeys(("union_tag_invalid", "union_tag_not_found"), _tag),
 }

@@ -1,20 +1,28 @@
 """Arguments described by Python types: pydantic validates them and generates their JSON Schema."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial, reduce
 from types import UnionType
-from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
+from pydantic_core.core_schema import (
+    ArgumentsParameter,
+    CoreSchema,
+    DataclassSchema,
+    ModelSchema,
+    TypedDictSchema,
+)
 from typing_extensions import TypedDict, is_typeddict
 
 from spindle.errors import InvalidToolArgsError, InvalidToolError
+from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.tools.identity import canonical_json
-from spindle.tools.schema.base import Validate
-from spindle.tools.schema.problems import Problem, build_refusal, format_location, format_problems, suggest_name
+from spindle.tools.schema.base import Problem, Validate, build_refusal, format_location, format_problems, suggest_name
+from spindle.tools.schema.booleans import build_boolean_finder, collect_node_kinds, find_booleans_for_numbers
 from spindle.tools.schema.pydantic_errors import translate_errors
 
 _METHOD_NAMES: dict[str, str] = {}
@@ -39,13 +47,15 @@ class _Generator(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
 
-    def kw_arguments_schema(self, arguments: Any, var_kwargs_schema: Any) -> JsonSchemaValue:
+    def kw_arguments_schema(
+        self, arguments: list[ArgumentsParameter], var_kwargs_schema: CoreSchema | None
+    ) -> JsonSchemaValue:
         schema = super().kw_arguments_schema(arguments, var_kwargs_schema)
         if var_kwargs_schema is not None:
             schema.setdefault("additionalProperties", True)  # pydantic omits it if `**rest` accepts anything
         return schema
 
-    def encode_default(self, dft: Any) -> Any:
+    def encode_default(self, dft: JsonValue) -> JsonValue:
         # Pydantic builds an adapter for each default, which most defaults do not need.
         if type(dft) in _PLAIN:
             return dft
@@ -57,115 +67,35 @@ class _Generator(GenerateJsonSchema):
 class _ClosedGenerator(_Generator):
     """A generator for types that reject unknown keys at every level; the schema states it at every level."""
 
-    def model_schema(self, schema: Any) -> JsonSchemaValue:
-        return _closed(super().model_schema(schema))
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
+        return _close(super().model_schema(schema))
 
-    def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
-        return _closed(super().dataclass_schema(schema))
+    def dataclass_schema(self, schema: DataclassSchema) -> JsonSchemaValue:
+        return _close(super().dataclass_schema(schema))
 
-    def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
-        return _closed(super().typed_dict_schema(schema))
+    def typed_dict_schema(self, schema: TypedDictSchema) -> JsonSchemaValue:
+        return _close(super().typed_dict_schema(schema))
 
 
-def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
+def _close(schema: JsonSchemaValue) -> JsonSchemaValue:
     if "properties" in schema or schema.get("type") == "object":
         schema.setdefault("additionalProperties", False)
     return schema
 
 
-def generate_json_schema(adapter: TypeAdapter[Any], *, closed: bool) -> dict[str, Any]:
+def generate_json_schema(adapter: TypeAdapter[object], *, closed: bool) -> JsonObject:
     """Return the JSON Schema of the values that `adapter` accepts."""
     generator = _ClosedGenerator() if closed else _Generator()
     return generator.generate(adapter.core_schema, mode="validation")
 
 
-def collect_node_kinds(core_schema: Any) -> set[str]:
-    """Return every node type in a core schema, and "open" if an object accepts unknown keys."""
-    found: set[str] = set()
-    todo: list[Any] = [core_schema]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, dict):
-            node = cast("dict[str, Any]", node)
-            found.add(str(node.get("type")))
-            if "allow" in (node.get("extra_behavior"), node.get("extra_fields_behavior")):
-                found.add("open")
-            todo.extend(node.values())
-        elif isinstance(node, (list, tuple)):
-            todo.extend(cast("list[Any]", node))
-    return found
-
-
-_NOT_A_NUMBER = {
-    "int_parsing": "a whole number",
-    "float_parsing": "a number",
-    "decimal_parsing": "a number",
-    "complex_str_parsing": "a number",
-}
-
-
-def may_contain_boolean(arguments: dict[str, Any], given: object) -> bool:
-    """Return whether the arguments may contain a boolean; JSON text is searched for the word instead of walked."""
-    if isinstance(given, bytes):
-        return b"true" in given or b"false" in given
-    if isinstance(given, str):
-        return "true" in given or "false" in given
-    return _holds_boolean(arguments.values())
-
-
-def _holds_boolean(values: Iterable[Any]) -> bool:
-    for value in values:
-        if value is True or value is False:
-            return True
-        if isinstance(value, list) and _holds_boolean(cast("list[Any]", value)):
-            return True
-        if isinstance(value, dict) and _holds_boolean(cast("dict[Any, Any]", value).values()):
-            return True
-    return False
-
-
-def find_booleans_for_numbers(arguments: dict[str, Any], validate: Callable[[Any], Any]) -> list[Problem]:
-    """Return a problem for each boolean in place of a number, in arguments that are otherwise valid.
-
-    They are validated again with each boolean as text, which is valid for a boolean but not for a number.
-    """
-    try:
-        validate(_booleans_as_text(arguments))
-    except ValidationError as error:
-        return [
-            Problem(path=format_location(each["loc"]), expected=_NOT_A_NUMBER[each["type"]], received="a boolean")
-            for each in error.errors(include_url=False)
-            if each["type"] in _NOT_A_NUMBER and isinstance(_at(arguments, each["loc"]), bool)
-        ]
-    return []
-
-
-def _booleans_as_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return {key: _booleans_as_text(part) for key, part in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, list):
-        return [_booleans_as_text(part) for part in cast("list[Any]", value)]
-    return value
-
-
-def _at(arguments: Any, loc: tuple[str | int, ...]) -> Any:
-    for step in loc:
-        try:
-            arguments = arguments[step]
-        except (KeyError, IndexError, TypeError):
-            continue  # the label of a union branch is in the location, but not in the arguments
-    return arguments
-
-
-RebuiltClasses = dict[Any, Any]
+RebuiltClasses: TypeAlias = dict[object, object]
 """Rebuilt classes by their original; a recursive class is entered before its keys are read."""
 
 _TRAITS = ("__module__", "__qualname__", "__doc__", "__total__", "__required_keys__", "__optional_keys__")
 
 
-def rebuild_typed_dicts(source: Any) -> Any:
+def rebuild_typed_dicts(source: object) -> Any:
     """Return a class, or a function whose parameters are the arguments, with every TypedDict rebuilt for pydantic."""
     made: RebuiltClasses = {}
     if not inspect.isfunction(source):
@@ -193,7 +123,7 @@ def _again(hint: Any, made: RebuiltClasses) -> Any:
     return hint.copy_with(new) if hasattr(hint, "copy_with") else origin[new]
 
 
-def _new_class(old: Any, made: RebuiltClasses) -> Any:
+def _new_class(old: type, made: RebuiltClasses) -> object:
     new: Any = TypedDict(old.__name__, {})  # pyright: ignore[reportArgumentType]  its name is known only at run time
     made[old] = new
     new.__annotations__ = {name: _again(hint, made) for name, hint in get_type_hints(old, include_extras=True).items()}
@@ -204,7 +134,6 @@ def _new_class(old: Any, made: RebuiltClasses) -> Any:
     return new
 
 
-_NUMBERS = {"int", "float", "decimal", "complex"}
 _OBJECTS = {"model", "dataclass", "typed-dict"}
 _BUILD_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, NameError, TypeError)
 
@@ -214,7 +143,7 @@ class TypedSchema:
 
     def __init__(
         self,
-        types: Callable[[], Any],
+        types: Callable[[], object],
         *,
         texts: Callable[[], Mapping[str, str]],
         tool: str,
@@ -227,16 +156,16 @@ class TypedSchema:
         self._strict = strict
         self._secret_fields = secret_fields
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonObject:
         """Return the JSON Schema sent to the model."""
         return self._json_schema
 
     def can_be_empty(self) -> bool:
         """Return whether empty argument text is accepted as an empty object."""
-        return not self._json_schema["properties"] and self._json_schema["additionalProperties"] is False
+        return not self._json_schema.get("required")
 
     @cached_property
-    def _adapter(self) -> TypeAdapter[Any]:
+    def _adapter(self) -> TypeAdapter[object]:
         try:
             return _adapter_of(self._types())
         except _BUILD_ERRORS as error:
@@ -252,7 +181,7 @@ class TypedSchema:
         return "open" in self._kinds
 
     @cached_property
-    def _json_schema(self) -> dict[str, Any]:
+    def _json_schema(self) -> JsonObject:
         try:
             schema = generate_json_schema(self._adapter, closed=not self._is_open)
         except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
@@ -261,7 +190,7 @@ class TypedSchema:
         if schema.get("type") != "object":
             raise self._cannot("be used as arguments, which must be one JSON object", None)
         schema.setdefault("additionalProperties", False)
-        properties: dict[str, Any] = schema.setdefault("properties", {})
+        properties: JsonObject = schema.setdefault("properties", {})
         for name, text in self._texts().items():
             if name in properties:
                 properties[name].setdefault("description", text)
@@ -275,9 +204,9 @@ class TypedSchema:
     def _validate(self) -> Validate:
         parse, find_problems, tool = self._parser(), self._problems, self._tool
         closed_by_hand = self._is_open and self._json_schema["additionalProperties"] is False
-        guards_numbers = not self._strict and bool(self._kinds & _NUMBERS)
+        find_boolean = None if self._strict else build_boolean_finder(self._adapter.core_schema)
 
-        def validate(arguments: dict[str, Any], given: object) -> Any:
+        def validate(arguments: JsonObject) -> object:
             if closed_by_hand:
                 self._refuse_unknown(arguments)
             try:
@@ -285,15 +214,15 @@ class TypedSchema:
             except ValidationError as error:
                 problems = partial(find_problems, error, arguments)
                 raise InvalidToolArgsError(format_problems, tool=tool, problems=problems) from error
-            if guards_numbers and may_contain_boolean(arguments, given):
+            if find_boolean is not None and find_boolean(arguments):
                 wrong = find_booleans_for_numbers(arguments, parse)
                 if wrong:
                     raise build_refusal(tool, wrong)
             return value
 
-        return _hiding_causes(validate) if self._secret_fields else validate
+        return _hide_causes(validate) if self._secret_fields else validate
 
-    def _parser(self) -> Callable[[dict[str, Any]], Any]:
+    def _parser(self) -> Callable[[JsonObject], object]:
         validator, extra = self._adapter.validator, None if self._is_open else "forbid"
         if self._strict:  # strict in JSON mode: a date may still be text
             return lambda arguments: validator.validate_json(canonical_json(arguments), strict=True, extra=extra)
@@ -301,12 +230,12 @@ class TypedSchema:
             return validator.validate_python
         return partial(validator.validate_python, extra=extra)
 
-    def _problems(self, error: ValidationError, given: dict[str, Any]) -> list[Problem]:
+    def _problems(self, error: ValidationError, given: JsonObject) -> list[Problem]:
         found = error.errors(include_url=False)
         return translate_errors(found, names_at=self._names_at, secret_fields=self._secret_fields, given=given)
 
-    def _refuse_unknown(self, arguments: dict[str, Any]) -> None:
-        known: dict[str, Any] = self._json_schema["properties"]
+    def _refuse_unknown(self, arguments: JsonObject) -> None:
+        known: JsonObject = self._json_schema["properties"]
         unknown = [
             Problem(
                 path=format_location((name,)),
@@ -329,7 +258,7 @@ class TypedSchema:
         return InvalidToolError(message, tool=self._tool, field="input_schema")
 
 
-def _adapter_of(source: Any) -> TypeAdapter[Any]:
+def _adapter_of(source: Any) -> TypeAdapter[object]:
     try:
         return TypeAdapter(source)
     except PydanticUserError as error:
@@ -338,12 +267,12 @@ def _adapter_of(source: Any) -> TypeAdapter[Any]:
     return TypeAdapter(rebuild_typed_dicts(source))
 
 
-def _hiding_causes(validate: Validate) -> Validate:
+def _hide_causes(validate: Validate) -> Validate:
     """Compute the problems of a refusal at once and drop its causes, which would show the values of secret fields."""
 
-    def hidden(arguments: dict[str, Any], given: object) -> Any:
+    def hidden(arguments: JsonObject) -> object:
         try:
-            return validate(arguments, given)
+            return validate(arguments)
         except InvalidToolArgsError as error:
             refused = build_refusal(str(error.tool), error.problems)
         try:
@@ -354,33 +283,32 @@ def _hiding_causes(validate: Validate) -> Validate:
     return hidden
 
 
-def list_names_at(schema: dict[str, Any], loc: tuple[str | int, ...]) -> list[str]:
+def list_names_at(schema: JsonObject, loc: tuple[str | int, ...]) -> list[str]:
     """Return the property names that a JSON Schema has at a location; empty if unknown."""
-    node: Any = schema
+    node: JsonValue = schema
     for step in loc:
-        node = _resolved(schema, node)
+        node = _resolve(schema, node)
         if isinstance(step, int):
             node = node.get("items", {})
         elif step in node.get("properties", {}):
             node = node["properties"][step]
         else:
             continue  # the label of a union branch is in the location, but not in the schema
-    node = _resolved(schema, node)
+    node = _resolve(schema, node)
     return list(node.get("properties", {}))
 
 
-def _resolved(schema: dict[str, Any], node: Any) -> dict[str, Any]:
-    if not isinstance(node, dict):
+def _resolve(schema: JsonObject, node: object) -> JsonObject:
+    if not is_object(node):
         return {}
-    node = cast("dict[str, Any]", node)
     reference = node.get("$ref", "")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
         return schema.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {})
     return node
 
 
-def _with_root_inlined(schema: dict[str, Any]) -> dict[str, Any]:
+def _with_root_inlined(schema: JsonObject) -> JsonObject:
     """Inline the root of a recursive model: arguments are an object, not a reference to one."""
     if "$ref" not in schema:
         return schema
-    return {**_resolved(schema, schema), "$defs": schema["$defs"]}
+    return {**_resolve(schema, schema), "$defs": schema["$defs"]}

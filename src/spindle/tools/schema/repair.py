@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
+from spindle.json_types import JsonObject, JsonValue
+from spindle.text import quote_name, to_printable
 from spindle.tools.schema.graph import append_pointer, as_list, as_object, copy_schema
-from spindle.tools.schema.problems import quote_name, to_printable
 
 _VALID = frozenset(("object", "array", "string", "integer", "number", "boolean", "null"))
 _ANYTHING = frozenset(("any", "mixed", "unknown", "object?", "generic", "variant", "*"))
@@ -51,25 +51,25 @@ def suggest_type(word: object) -> str:
     return f"write one of {', '.join(sorted(_VALID))}, or leave type out to allow any value"
 
 
-def mend(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def repair_schema(schema: Mapping[str, JsonValue]) -> tuple[JsonObject, list[str]]:
     """Replace common invalid type names and shorthand by valid JSON Schema; return the new schema and the changes.
 
     Raises:
         InvalidToolError: The schema is not JSON, or is too large.
     """
-    mended = copy_schema(schema)
+    repaired = copy_schema(schema)
     changes: list[str] = []
-    waiting: list[tuple[dict[str, Any], str]] = [(mended, "#")]
+    waiting: list[tuple[JsonObject, str]] = [(repaired, "#")]
     while waiting:
         node, at = waiting.pop()
-        _Mender(node, at, changes).mend()
+        _Repair(node, at, changes).apply()
         waiting.extend(_inner(node, at))
-    return mended, sorted(changes)
+    return repaired, sorted(changes)
 
 
-def _inner(node: dict[str, Any], at: str) -> list[tuple[dict[str, Any], str]]:
+def _inner(node: JsonObject, at: str) -> list[tuple[JsonObject, str]]:
     """Return the subschemas of a node that may itself be malformed."""
-    places: list[tuple[Any, str]] = [(node.get(keyword), append_pointer(at, keyword)) for keyword in _ONE]
+    places: list[tuple[JsonValue, str]] = [(node.get(keyword), append_pointer(at, keyword)) for keyword in _ONE]
     for keyword in _MANY:
         under = append_pointer(at, keyword)
         places += [(each, append_pointer(under, index)) for index, each in enumerate(as_list(node.get(keyword)))]
@@ -79,30 +79,30 @@ def _inner(node: dict[str, Any], at: str) -> list[tuple[dict[str, Any], str]]:
     return [(inner, place) for value, place in places if (inner := as_object(value)) is not None]
 
 
-class _Mender:
+class _Repair:
     """Repairs one subschema in place; its inner subschemas are repaired separately."""
 
-    def __init__(self, node: dict[str, Any], at: str, changes: list[str]) -> None:
+    def __init__(self, node: JsonObject, at: str, changes: list[str]) -> None:
         self._node = node
         self._at = at
         self._changes = changes
 
-    def mend(self) -> None:
+    def apply(self) -> None:
         """Apply every repair that matches."""
         for keyword in [key for key in _NEVER_NULL if key in self._node and self._node[key] is None]:
             del self._node[keyword]
             self._note(f"removed {keyword}, which was null")
-        self._mend_type()
-        self._mend_shorthand()
-        self._mend_required()
-        self._mend_items()
-        self._mend_bounds()
+        self._repair_type()
+        self._repair_shorthand()
+        self._repair_required()
+        self._repair_items()
+        self._repair_bounds()
 
     def _note(self, change: str) -> None:
         self._changes.append(f"{self._at}: {change}")
 
-    def _mend_type(self) -> None:
-        words: Any = self._node.get("type")
+    def _repair_type(self) -> None:
+        words: JsonValue = self._node.get("type")
         if words is None or is_type(words):
             return
         listed = as_list(words) or [words]
@@ -112,13 +112,13 @@ class _Mender:
             return
         if None in meant or not known:
             del self._node["type"]
-            self._note(f"removed type {_shown(words)}; any value is allowed now")
+            self._note(f"removed type {_format(words)}; any value is allowed now")
             return
         self._node["type"] = known if len(known) > 1 else known[0]
-        self._note(f"type {_shown(words)} became {_shown(self._node['type'])}")
-        self._mend_generic(words)
+        self._note(f"type {_format(words)} became {_format(self._node['type'])}")
+        self._repair_generic(words)
 
-    def _mend_generic(self, word: object) -> None:
+    def _repair_generic(self, word: object) -> None:
         """Add the item or value type of a generic name such as `list[str]`."""
         generic = _GENERIC.match(word) if isinstance(word, str) else None
         inner = parse_type_name(generic[2].rpartition(",")[2]) if generic else None
@@ -127,7 +127,7 @@ class _Mender:
             self._node[keyword] = {"type": inner}
             self._note(f"added {keyword} of type {quote_name(inner)}")
 
-    def _mend_shorthand(self) -> None:
+    def _repair_shorthand(self) -> None:
         """Replace a bare type name by a subschema of that type."""
         for name, each in (as_object(self._node.get("properties")) or {}).items():
             if isinstance(each, str):
@@ -140,7 +140,7 @@ class _Mender:
             self._node["items"] = {} if meant is None else {"type": meant}
             self._note("items became a subschema")
 
-    def _mend_required(self) -> None:
+    def _repair_required(self) -> None:
         """Move `required: true` of properties into the `required` list of their owner."""
         properties = as_object(self._node.get("properties")) or {}
         flags = {name: each.pop("required") for name, each in properties.items() if _has_flag(each)}
@@ -153,7 +153,7 @@ class _Mender:
         elif flags:
             self._note("removed required: false from its properties, which is the default")
 
-    def _mend_items(self) -> None:
+    def _repair_items(self) -> None:
         if isinstance(self._node.get("items"), list) and "$schema" not in self._node:
             rest = self._node.pop("additionalItems", None)
             self._node["prefixItems"] = self._node.pop("items")
@@ -161,7 +161,7 @@ class _Mender:
                 self._node["items"] = rest
             self._note("the list of items became prefixItems")
 
-    def _mend_bounds(self) -> None:
+    def _repair_bounds(self) -> None:
         for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             flag = self._node.get(exclusive)
             if isinstance(flag, bool):
@@ -176,5 +176,5 @@ def _has_flag(value: object) -> bool:
     return node is not None and isinstance(node.get("required"), bool)
 
 
-def _shown(words: object) -> str:
+def _format(words: object) -> str:
     return quote_name(words) if isinstance(words, str) else to_printable(str(words), 100)

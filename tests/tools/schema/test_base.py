@@ -1,4 +1,4 @@
-"""The words in which a refusal reaches a model."""
+"""Problems of arguments and the message that a model receives."""
 
 import copy
 import pickle
@@ -11,16 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.errors import CallError, InvalidToolArgsError
-from spindle.tools.schema.problems import (
+from spindle.tools.schema.base import (
     Problem,
     build_refusal,
     describe_kind,
-    find_nearest,
     format_location,
     format_problems,
-    join_options,
     merge_by_path,
-    to_printable,
 )
 
 Again: TypeAlias = Callable[[InvalidToolArgsError], InvalidToolArgsError]
@@ -46,21 +43,8 @@ def pickled(error: InvalidToolArgsError) -> InvalidToolArgsError:
         (Decimal(1), "a Python Decimal"),
     ],
 )
-def test_a_kind_is_named_without_the_value(value: object, kind: str) -> None:
+def test_describe_kind_names_the_kind_without_the_value(value: object, kind: str) -> None:
     assert describe_kind(value) == kind
-
-
-@pytest.mark.parametrize(
-    ("word", "found"),
-    [("limt", "limit"), ("LIMIT", "limit"), ("customerName", "customer_name"), ("zzz", None), ("", None)],
-)
-def test_the_nearest_option_is_found(word: str, found: str | None) -> None:
-    assert find_nearest(word, ["customer_name", "limit", "offset"]) == found
-
-
-def test_looking_for_the_nearest_is_bounded() -> None:
-    assert find_nearest("x" * 100_000, ["x" * 100_000]) is None
-    assert find_nearest("ab", (f"option{i}" for i in range(10**9))) is None
 
 
 @pytest.mark.parametrize(
@@ -73,16 +57,16 @@ def test_looking_for_the_nearest_is_bounded() -> None:
         (("größe",), "größe"),
     ],
 )
-def test_a_path_reads_like_one(loc: tuple[str | int, ...], path: str) -> None:
+def test_format_location_uses_dots_and_brackets(loc: tuple[str | int, ...], path: str) -> None:
     assert format_location(loc) == path
 
 
 @given(st.lists(st.text() | st.integers(min_value=0)))
-def test_no_path_disturbs_a_screen_or_runs_on(loc: list[str | int]) -> None:
+def test_format_location_is_printable_and_bounded(loc: list[str | int]) -> None:
     path = format_location(loc)
 
     assert path.isprintable()
-    assert len(path) <= 201
+    assert len(path) <= 200
 
 
 def test_hostile_names_are_shortened_and_made_printable() -> None:
@@ -92,22 +76,7 @@ def test_hostile_names_are_shortened_and_made_printable() -> None:
     assert len(path) < 100
 
 
-@given(st.text(), st.integers(min_value=1, max_value=50))
-def test_printable_text_is_printable_and_short(text: str, limit: int) -> None:
-    shown = to_printable(text, limit)
-
-    assert shown.isprintable()
-    assert len(shown) <= limit * 10 + 1
-
-
-def test_options_are_enumerated_up_to_a_limit() -> None:
-    assert join_options([]) == ""
-    assert join_options(["a"]) == "a"
-    assert join_options(["a", "b", "c"]) == "a, b or c"
-    assert join_options(map(str, range(100)), limit=2) == "0, 1 or 98 others"
-
-
-def test_problems_of_one_path_become_one() -> None:
+def test_merge_by_path_joins_problems_of_one_path() -> None:
     other = Problem(path="limit", expected="null", received="text", hint="nearest: 'x'")
     elsewhere = Problem(path="offset", expected="null", received="text")
 
@@ -117,7 +86,7 @@ def test_problems_of_one_path_become_one() -> None:
     ]
 
 
-def test_the_sentence_names_the_tool_each_problem_and_what_to_do() -> None:
+def test_message_names_the_tool_each_problem_and_what_to_do() -> None:
     unknown = Problem(path="lmit", expected="only 'limit'", received="unknown argument", hint="did you mean 'limit'?")
 
     lines = format_problems([PROBLEM, unknown], "search").splitlines()
@@ -129,14 +98,14 @@ def test_the_sentence_names_the_tool_each_problem_and_what_to_do() -> None:
     assert "search" in lines[3]
 
 
-def test_the_sentence_shows_twenty_problems_and_counts_the_rest() -> None:
+def test_message_shows_twenty_problems_and_counts_the_rest() -> None:
     text = format_problems([PROBLEM] * 123, "search")
 
     assert text.count("limit") == 20
     assert "103 more" in text
 
 
-def test_the_sentence_is_bounded_and_printable_whatever_the_names() -> None:
+def test_message_is_bounded_and_printable_for_any_names() -> None:
     hostile = Problem(path="a", expected="x" * 100_000, received="text")
 
     text = format_problems([hostile] * 50, "\x1b" * 10_000)
@@ -145,7 +114,7 @@ def test_the_sentence_is_bounded_and_printable_whatever_the_names() -> None:
     assert text.replace("\n", "").isprintable()
 
 
-def test_a_refusal_works_nothing_out_before_someone_looks() -> None:
+def test_refusal_computes_its_problems_on_first_access() -> None:
     looks: list[int] = []
 
     def problems() -> list[Problem]:
@@ -167,13 +136,13 @@ def test_a_refusal_works_nothing_out_before_someone_looks() -> None:
     assert looks == [1]
 
 
-def test_a_refusal_of_the_whole_has_no_field() -> None:
+def test_refusal_of_the_arguments_as_a_whole_has_no_field() -> None:
     assert build_refusal("search", [Problem(path="", expected="an object", received="text")]).field is None
     assert build_refusal("search", []).field is None
 
 
 @pytest.mark.parametrize("again", [copy.copy, pickled])
-def test_a_refusal_copies_and_pickles_though_its_problems_were_a_function(
+def test_refusal_with_lazy_problems_copies_and_pickles(
     again: Callable[[InvalidToolArgsError], InvalidToolArgsError],
 ) -> None:
     error = build_refusal("search", lambda: [PROBLEM])
@@ -187,11 +156,11 @@ def test_a_refusal_copies_and_pickles_though_its_problems_were_a_function(
     assert twin.__notes__ == ["seen"]
 
 
-def test_a_refusal_has_no_other_attributes() -> None:
+def test_refusal_has_no_unknown_attributes() -> None:
     assert not hasattr(build_refusal("search", [PROBLEM]), "nothing")
 
 
-def test_a_refusal_may_have_a_plain_message() -> None:
+def test_refusal_accepts_a_plain_message() -> None:
     error = InvalidToolArgsError("the dates are the wrong way round", tool="search")
 
     assert (str(error), error.problems, error.field) == ("the dates are the wrong way round", (), None)
