@@ -41,7 +41,7 @@ async def test_a_reader_has_the_shape_that_artifacts_ask_for() -> None:
     assert not isinstance("text", SpoolReader)
 
 
-async def test_chunks_can_be_had_again_and_again() -> None:
+async def test_chunks_can_be_read_repeatedly() -> None:
     reader = BytesReader(b"0123456789")
 
     assert [chunk async for chunk in reader.chunks(4)] == [chunk async for chunk in reader.chunks(4)]

@@ -1,17 +1,20 @@
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
-from spindle import Tool, ToolContext, ToolRegistry
+from spindle import DispatchContext, Tool, ToolCallRecord, ToolContext, ToolRegistry
 from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.forge import ReaderTool, collect_artifacts, forge_all
+from spindle.artifacts.forge import ReaderSession, ReaderTool, collect_artifacts, forge_all
 from spindle.artifacts.json_artifact import JsonArtifact
 from spindle.artifacts.markdown.artifact import MarkdownArtifact
 from spindle.artifacts.queries import Bounds, query
 from spindle.artifacts.table_artifact import TableArtifact
+from spindle.artifacts.tokens import register_counter
 from spindle.errors import (
     ArtifactIdCollisionError,
     ArtifactQueryError,
@@ -77,7 +80,7 @@ PAGE = MarkdownArtifact.from_text("# A\n[l](u)\n```\ncode\n```\n")
 SHEET = TableArtifact.from_text("a,b\n1,x\n2,y\n")
 
 
-def test_without_artifacts_nothing_is_forged() -> None:
+def test_no_tools_are_forged_without_artifacts() -> None:
     for ctx in (turn(), turn(Record("c", "text")), turn(Record("c", TEXT, from_artifact_tool=True))):
         assert len(Artifact.forge_tools(ctx)) == 0
         assert len(forge_all(ctx)) == 0
@@ -97,7 +100,7 @@ def test_with_no_artifact_of_a_class_only_the_tools_of_its_bases_are_forged() ->
     assert listed(JsonArtifact.forge_tools(turn(Record("t", TEXT)))) == BASE
 
 
-def test_each_tool_names_the_calls_it_can_read() -> None:
+def test_tool_forged_by_hand_lists_the_calls_it_can_read() -> None:
     ctx = turn(Record("t", TEXT), Record("j", DATA), Record("r", DATA, from_artifact_tool=True), Record("x", "text"))
     forged = JsonArtifact.forge_tools(ctx)
 
@@ -107,7 +110,7 @@ def test_each_tool_names_the_calls_it_can_read() -> None:
 
 def test_forged_tools_are_ephemeral_untrusted_readers_that_replace() -> None:
     for tool in Artifact.forge_tools(turn(Record("t", TEXT))):
-        assert isinstance(tool, ReaderTool)
+        assert tool.is_artifact_reader
         assert (tool.ephemeral, tool.on_collision, tool.trusted, tool.read_only) == (True, "replace", False, True)
         assert Tool.is_tool(tool)
 
@@ -118,7 +121,7 @@ def test_forged_tools_are_ephemeral_untrusted_readers_that_replace() -> None:
         ("artifact_head", {"n"}, []),
         ("artifact_tail", {"n"}, []),
         ("artifact_grep", {"pattern", "flags", "before", "after", "limit"}, ["pattern"]),
-        ("artifact_cat", {"start", "end"}, []),
+        ("artifact_cat", {"start", "end", "start_char", "end_char"}, []),
         ("artifact_byte_length", set[str](), []),
         ("artifact_line_count", set[str](), []),
         ("artifact_estimate_tokens", {"encoding"}, []),
@@ -146,15 +149,36 @@ def test_forged_tools_are_ephemeral_untrusted_readers_that_replace() -> None:
         ("artifact_table_group_counts", {"column", "limit"}, ["column"]),
     ],
 )
-def test_the_arguments_of_each_tool(name: str, arguments: set[str], required: list[str]) -> None:
-    told = schema(forge_all(turn(Record("j", DATA), Record("m", PAGE), Record("s", SHEET))), name)
+def test_forged_tool_has_the_expected_arguments(name: str, arguments: set[str], required: list[str]) -> None:
+    reported = schema(forge_all(turn(Record("j", DATA), Record("m", PAGE), Record("s", SHEET))), name)
 
-    assert set(told["properties"]) == {"call_id"} | arguments
-    assert told["required"] == ["call_id", *required]
-    assert told["additionalProperties"] is False
+    assert set(reported["properties"]) == {"call_id"} | arguments
+    assert reported["required"] == ["call_id", *required]
+    assert reported["additionalProperties"] is False
 
 
-def test_the_dialect_of_grep_is_told() -> None:
+@pytest.mark.parametrize(
+    ("kind", "max_chars"),
+    # Four characters are about a token: at most 600 tokens for text, and 1,100 with JSON.
+    [(Artifact, 2_400), (JsonArtifact, 4_400), (MarkdownArtifact, 4_800), (TableArtifact, 4_800)],
+)
+def test_the_definitions_of_a_turns_readers_are_short(kind: type[Artifact], max_chars: int) -> None:
+    tools = ToolRegistry(ReaderSession(turn(), kinds=[kind]).tools())
+
+    assert len(json.dumps(tools.to_definitions(), separators=(",", ":"))) <= max_chars
+
+
+async def test_readers_of_a_turn_list_no_encodings_and_refuse_unknown_ones_by_name() -> None:
+    readers = ReaderSession(turn(Record("t", Artifact.from_text("one two")))).extend(ToolRegistry())
+
+    assert schema(readers, "artifact_estimate_tokens")["properties"]["encoding"] == {"type": ["string", "null"]}
+    assert await call(readers, "artifact_estimate_tokens", call_id="t", encoding="o200k_base") == "2"
+    with pytest.raises(ToolDownstreamError) as caught:
+        await call(readers, "artifact_estimate_tokens", call_id="t", encoding="nobody's")
+    assert "o200k_base" in str(caught.value.__cause__)
+
+
+def test_description_of_grep_names_its_dialect() -> None:
     tool = Artifact.forge_tools(turn(Record("t", TEXT))).get("artifact_grep")
 
     assert tool is not None
@@ -197,7 +221,7 @@ def test_the_dialect_of_grep_is_told() -> None:
         ("artifact_table_group_counts", {"call_id": "s", "column": "b", "limit": 1}, '{"value": "x", "count": 1}'),
     ],
 )
-async def test_what_a_model_reads(name: str, args: dict[str, Any], text: str) -> None:
+async def test_forged_tool_returns_the_expected_text(name: str, args: dict[str, Any], text: str) -> None:
     ctx = turn(
         Record("t", TEXT),
         Record("j", DATA),
@@ -235,14 +259,14 @@ async def test_records_of_an_outline_are_read_as_json() -> None:
         ("artifact_table_select", {"call_id": "s", "columns": []}),
     ],
 )
-async def test_arguments_that_do_not_fit_are_refused(name: str, args: dict[str, Any]) -> None:
+async def test_invalid_arguments_are_rejected(name: str, args: dict[str, Any]) -> None:
     forged = forge_all(turn(Record("t", TEXT), Record("j", DATA), Record("m", PAGE), Record("s", SHEET)))
 
     with pytest.raises(InvalidToolArgsError):
         await call(forged, name, **args)
 
 
-async def test_what_cannot_be_answered_is_an_error_and_no_text() -> None:
+async def test_failed_query_is_an_error_and_not_text() -> None:
     broken = JsonArtifact.from_text("not json")
     forged = forge_all(turn(Record("t", TEXT), Record("j", DATA), Record("b", broken), Record("s", SHEET)))
 
@@ -269,7 +293,7 @@ async def test_an_id_is_looked_up_when_the_tool_is_called() -> None:
     assert (await failure(live, "artifact_head", call_id="c")).tool == "artifact_head"
 
 
-async def test_an_artifact_of_another_class_by_then_is_an_error() -> None:
+async def test_artifact_replaced_by_one_of_another_class_is_an_error() -> None:
     ctx = turn(Record("c", DATA))
     forged = JsonArtifact.forge_tools(ctx)
     ctx.tool_calls[0] = Record("c", TEXT)
@@ -286,12 +310,12 @@ async def test_each_of_several_artifacts_of_one_call_can_be_read() -> None:
     assert await call(forged, "artifact_head", call_id="c#0", n=1) == "zero"
 
 
-def test_an_address_that_means_two_things_is_refused() -> None:
+def test_ambiguous_address_is_rejected() -> None:
     with pytest.raises(ArtifactIdCollisionError):
         Artifact.forge_tools(turn(Record("c", (TEXT, DATA)), Record("c#1", TEXT)))
 
 
-async def test_of_two_calls_with_one_id_the_later_is_read() -> None:
+async def test_later_of_two_calls_with_the_same_id_is_read() -> None:
     ctx = turn(Record("c", TEXT), Record("c", Artifact.from_text("later")))
 
     assert list(collect_artifacts(ctx)) == ["c"]
@@ -299,7 +323,7 @@ async def test_of_two_calls_with_one_id_the_later_is_read() -> None:
 
 
 @pytest.mark.parametrize("ctx", [None, object(), 5])
-def test_something_that_is_no_context_is_refused(ctx: Any) -> None:
+def test_invalid_context_is_rejected(ctx: Any) -> None:
     with pytest.raises(InvalidContextError):
         Artifact.forge_tools(ctx)
 
@@ -339,7 +363,7 @@ async def test_a_subclass_adds_queries_by_decorating_methods() -> None:
     assert await call(forged, "artifact_head", call_id="t", n=1) == "zero"
 
 
-async def test_an_unexpected_failure_is_an_error_that_tells_no_secrets() -> None:
+async def test_unexpected_failure_is_an_error_without_its_details() -> None:
     forged = LogArtifact.forge_tools(turn(Record("l", LogArtifact.from_text("x"))))
 
     error = await failure(forged, "log_crash", call_id="l")
@@ -347,7 +371,7 @@ async def test_an_unexpected_failure_is_an_error_that_tells_no_secrets() -> None
     assert isinstance(error.__cause__, OSError)
 
 
-async def test_answers_are_bounded_and_say_how_to_go_on() -> None:
+async def test_answers_are_bounded_and_say_how_to_get_the_rest() -> None:
     lines = Artifact.from_text("\n".join(f"line {n}" for n in range(5000)))
     forged = Artifact.forge_tools(turn(Record("c", lines)), bounds=Bounds(max_items=3))
 
@@ -364,12 +388,90 @@ async def test_answers_are_bounded_and_say_how_to_go_on() -> None:
     assert "start=10" in await call(forged, "artifact_cat", call_id="c", start=7)
 
 
-async def test_an_answer_obeys_the_budget_of_its_call() -> None:
-    forged = Artifact.forge_tools(turn(Record("c", Artifact.from_text("word " * 10_000))))
+async def test_answer_fits_the_budget_of_its_call() -> None:
+    forged = Artifact.forge_tools(turn(Record("c", Artifact.from_text("word\n" * 10_000))))
 
     text = await call(forged, "artifact_cat", ctx=ToolContext(result_budget_chars=1000), call_id="c")
     assert len(text) <= 1000
     assert "more follow" in text
+
+
+@pytest.mark.parametrize("budget", [400, 1_000, 80_000])
+async def test_long_line_fits_the_budget_of_its_call(budget: int) -> None:
+    forged = Artifact.forge_tools(turn(Record("c", Artifact.from_text("word " * 40_000))))
+    ctx = ToolContext(result_budget_chars=budget)
+
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("artifact_cat", {}),
+        ("artifact_head", {}),
+        ("artifact_tail", {}),
+        ("artifact_grep", {"pattern": "d w"}),
+    ]
+    for name, args in asked:
+        assert len(await call(forged, name, ctx=ctx, call_id="c", **args)) <= min(budget, 2_000)
+    page = await call(forged, "artifact_cat", ctx=ctx, call_id="c", start_char=5)
+    assert len(page) <= budget
+    assert "more follow; ask again with start_char=" in page
+
+
+WORDS = " ".join(f"word{n}" for n in range(20_000))
+
+
+async def test_long_line_is_shown_by_its_ends_with_how_to_read_on() -> None:
+    forged = Artifact.forge_tools(turn(Record("c", Artifact.from_text(f"short\n{WORDS}\nlast"))))
+
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("artifact_head", {}),
+        ("artifact_tail", {}),
+        ("artifact_cat", {"start": 1, "end": 2}),
+    ]
+    for name, args in asked:
+        text = await call(forged, name, call_id="c", **args)
+        assert WORDS[:1_000] in text
+        assert WORDS[-500:] in text
+        assert f"{len(WORDS) - 1_500} bytes left out; artifact_cat start=1, start_char=1000" in text
+        assert len(text) < 1_700
+
+
+async def test_page_of_a_long_line_is_read_by_its_characters() -> None:
+    forged = Artifact.forge_tools(turn(Record("c", Artifact.from_text(f"short\n{WORDS}\nlast"))))
+
+    assert (
+        await call(forged, "artifact_cat", call_id="c", start=1, start_char=1_000, end_char=1_050) == WORDS[1_000:1_050]
+    )
+    assert await call(forged, "artifact_cat", call_id="c", start=1, end_char=3) == WORDS[:3]
+    assert await call(forged, "artifact_cat", call_id="c", end=3, start_char=1, end_char=3) == f"ho\n{WORDS[1:3]}\nas"
+    pages: list[str] = []
+    start_char: int | None = 0
+    while start_char is not None:
+        page = await call(forged, "artifact_cat", call_id="c", start=1, start_char=start_char)
+        text, _, note = page.partition("\n")
+        pages.append(text)
+        start_char = int(note.rpartition("start_char=")[2].rstrip("]")) if note else None
+    assert "".join(pages) == WORDS
+
+
+async def test_match_in_a_long_line_is_shown_with_its_column() -> None:
+    forged = Artifact.forge_tools(turn(Record("c", Artifact.from_text(f"word7777\n{WORDS}\nlast"))))
+
+    short, long = (await call(forged, "artifact_grep", call_id="c", pattern="word7777")).split("\n")
+
+    assert short == "0: word7777"
+    place, _, part = long.partition(": ")
+    assert place == f"1, char {WORDS.index('word7777')}"
+    assert part.strip("…") in WORDS
+    assert "word7777" in part
+    assert len(part) <= 502
+    near = await call(forged, "artifact_grep", call_id="c", pattern="last", before=1)
+    assert "bytes left out; artifact_cat start=1, start_char=250 reads on" in near
+    assert len(near) < 520
+
+
+async def test_lines_of_a_method_that_a_class_overrides_are_shown_as_it_returns_them() -> None:
+    log = LogArtifact.from_text("word " * 1_000)
+    forged = LogArtifact.forge_tools(turn(Record("l", log)))
+
+    assert await call(forged, "artifact_head", call_id="l") == "WORD " * 1_000
 
 
 async def test_forge_merge_and_bind_work_together() -> None:
@@ -395,3 +497,56 @@ async def test_forge_merge_and_bind_work_together() -> None:
         handler()
     assert len(merged) == 0
     assert len(main) == 1
+
+
+def turn_with(text: str) -> DispatchContext:
+    kept = Artifact.from_text(text)
+    call = ToolCallRecord(id="c", tool="t", args={}, checksum="x", is_complete=True, is_error=False, results=kept)
+    return DispatchContext(tool_calls=[call])
+
+
+async def test_a_reader_reads_the_turn_it_is_called_in() -> None:
+    one, other = turn_with("one"), turn_with("other")
+    head = Artifact.forge_tools(one).get("artifact_head")
+    assert head is not None
+
+    assert await head.executor(one)({"call_id": "c"}) == "one"
+    assert await head.executor(other)({"call_id": "c"}) == "other"
+    assert await head.executor(ToolContext())({"call_id": "c"}) == "one"
+    with pytest.raises(ToolDownstreamError) as caught:
+        await head.executor(DispatchContext())({"call_id": "c"})
+    assert isinstance(caught.value.__cause__, ArtifactQueryError)
+    assert caught.value.__cause__.field == "call_id"
+
+
+async def test_reader_forged_for_another_holder_reads_that_holder_in_every_turn() -> None:
+    holder: Any = SimpleNamespace(tool_calls=turn_with("held").tool_calls)
+    head = Artifact.forge_tools(holder).get("artifact_head")
+    assert head is not None
+
+    assert await head.executor(turn_with("other"))({"call_id": "c"}) == "held"
+
+
+async def test_truncated_tail_keeps_the_last_line() -> None:
+    turn = turn_with("\n".join(f"{number} {'x' * 200}" for number in range(1_000)))
+    tail = Artifact.forge_tools(turn).get("artifact_tail")
+    assert tail is not None
+
+    *lines, note = (await tail.executor(turn)({"call_id": "c", "n": 900})).split("\n")
+    assert lines[-1].startswith("999 ")
+    assert lines[0].startswith(f"{1_000 - len(lines)} ")
+    assert note.startswith(f"[{len(lines)} items shown, more come before")
+
+
+def test_registered_encoding_is_listed_by_estimate_tokens() -> None:
+    def reported() -> list[str]:
+        tool = Artifact.forge_tools(turn_with("text")).get("artifact_estimate_tokens")
+        assert tool is not None
+        return tool.describe()["input_schema"]["properties"]["encoding"]["anyOf"][0]["enum"]
+
+    undo = register_counter("ours", len)
+    try:
+        assert "ours" in reported()
+    finally:
+        undo()
+    assert "ours" not in reported()

@@ -1,12 +1,18 @@
 import re
-from collections.abc import AsyncIterator, Callable
+import subprocess
+import sys
 
-import anyio
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spindle.artifacts.grep import MAX_LINE_BYTES, OVERLAP_BYTES, LineSearch, merge_context_ranges, search_blocks
+from spindle.artifacts.grep import (
+    DIALECT,
+    MAX_LINE_BYTES,
+    OVERLAP_BYTES,
+    LineSearch,
+    compile_pattern,
+)
 from spindle.artifacts.readers import BLOCK_BYTES, Match, Search, build_line_index
 from spindle.errors import ArtifactQueryError
 from tests.bounds import bounded_cpu
@@ -114,7 +120,7 @@ def test_a_pattern_that_kills_others_answers_at_once() -> None:
 @pytest.mark.parametrize(
     "pattern", ["(?=a)", "(?!a)", "(?<=a)b", "(?<!a)b", r"(a)\1", "[", "(", "*", "a)(b", "a{1001}", "(?P<n"]
 )
-def test_what_the_dialect_has_not_is_refused(pattern: str) -> None:
+def test_features_that_the_dialect_lacks_are_refused(pattern: str) -> None:
     with pytest.raises(ArtifactQueryError) as caught:
         search("abc", pattern)
 
@@ -174,6 +180,76 @@ def test_a_long_line_is_shown_round_its_match() -> None:
     assert first.text.startswith("[… 295904 bytes cut] x")
     assert first.text.endswith("y [138566 bytes cut …]")
     assert len(first.text) < 66_000
+    assert (first.column, second.column) == (300_000, None)
+
+
+def part_of(data: bytes | str, pattern: str, max_line_chars: int) -> Match:
+    content = data.encode() if isinstance(data, str) else data
+    query = Search(pattern=pattern, max_line_chars=max_line_chars)
+    found = LineSearch(query, build_line_index(content), lambda start, end: content[start:end])
+    while not found.is_done:
+        found.advance()
+    (match,) = found.matches
+    return match
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern", "text", "column"),
+    [
+        ("0123456789", "5", "0123456789", None),
+        ("é" * 10, "éé$", "é" * 10, None),
+        ("0123456789ab", "5", "…23456789ab", 5),
+        ("0123456789ab", "0", "0123456789…", 0),
+        ("0123456789ab", "b", "…89ab", 11),
+        ("é" * 20 + "needle", "needle", "…éééneedle", 20),
+        ("é" * 20 + "needle" + "漢" * 9, "n", "…éééneedle漢…", 20),
+        (b"\xff" * 20 + b"needle", "n[e]+dle", "…\ufffd\ufffd\ufffdneedle", 20),
+    ],
+)
+def test_part_of_a_long_line_says_where_the_match_is(
+    line: bytes | str, pattern: str, text: str, column: int | None
+) -> None:
+    match = part_of(line, pattern, 10)
+
+    assert (match.text, match.column) == (text, column)
+
+
+@pytest.mark.parametrize("filler", ["x", "é", "漢"])
+@pytest.mark.parametrize("place", [11, MAX_LINE_BYTES // 3, MAX_LINE_BYTES, 2 * MAX_LINE_BYTES])
+def test_column_of_a_match_is_the_same_in_a_line_searched_in_pieces(filler: str, place: int) -> None:
+    line = filler * place + "needle" + filler * 100
+    long = line + filler * (MAX_LINE_BYTES + 1)
+
+    match = part_of("first\n" + long, "nee[d]le", 30)
+
+    assert (match.line, match.column) == (1, line.index("needle"))
+    assert match.text.startswith("…" + filler * 10 + "needle" + filler)
+    assert len(match.text) == 32
+
+
+@pytest.mark.parametrize("text", ["abab" * 500_000, "ab\n" * 700_000])
+def test_step_of_a_complicated_pattern_searches_fewer_bytes(text: str) -> None:
+    data = text.encode()
+    read: list[int] = []
+
+    def count(pattern: str) -> int:
+        search = LineSearch(
+            Search(pattern=pattern), build_line_index(data), lambda a, b: read.append(b - a) or data[a:b]
+        )
+        read.clear()
+        search.advance()
+        return sum(read)
+
+    assert count("a[ab]c") >= 1_900_000
+    assert count("(?:a[ab]{900}|b[ab]{950})c") <= 600_000
+    assert numbers(data, "(?:a[ab]{900}|b[ab]{950})c") == []
+
+
+def test_pattern_longer_than_a_piece_of_a_line_is_searched_to_the_end() -> None:
+    pattern = "x" * (MAX_LINE_BYTES + 10)
+
+    assert numbers(b"y" * 20 + pattern.encode() * 2, pattern) == [0]
+    assert numbers(b"y" * 3 * MAX_LINE_BYTES, pattern) == []
 
 
 def test_a_cut_never_splits_a_character() -> None:
@@ -231,41 +307,52 @@ def test_a_line_of_100_megabytes_is_searched_in_pieces(place: int, pattern: str,
     assert all(len(match.text) < 66_000 and "needle" in match.text for match in found.matches)
 
 
-def test_windows_merge_and_stay_inside() -> None:
-    assert merge_context_ranges([3, 5, 20, 99], 1, 2, 100) == [(2, 8), (19, 23), (98, 100)]
-    assert merge_context_ranges([0, 1, 2], 0, 0, 3) == [(0, 3)]
-    assert merge_context_ranges([], 5, 5, 10) == []
+@pytest.mark.parametrize(("text", "flags", "is_literal"), [
+    ("plain text", "", True),
+    ("plain text", "msu", True),
+    ("plain text", "i", False),
+    ("a.b", "", False),
+    ("a\nb", "", False),
+    ("\ufffd", "", False),
+    ("", "", True),
+])  # fmt: skip
+def test_plain_text_is_looked_for_as_it_is(text: str, flags: str, is_literal: bool) -> None:
+    assert compile_pattern(text, flags).is_literal is is_literal
 
 
-def in_blocks(lines: list[str], size: int) -> Callable[[], AsyncIterator[tuple[int, list[str]]]]:
-    async def blocks() -> AsyncIterator[tuple[int, list[str]]]:
-        for start in range(0, len(lines), size):
-            yield start, lines[start : start + size]
-
-    return blocks
-
-
-@given(
-    lines=st.lists(st.sampled_from(["a", "b", "", "ab"]), max_size=25),
-    size=st.integers(1, 9),
-    before=st.integers(0, 3),
-    after=st.integers(0, 3),
-    limit=st.one_of(st.none(), st.integers(0, 4)),
-    pattern=st.sampled_from(["a", "^$", "b$", "", "zz"]),
-)
-def test_text_in_blocks_gives_what_python_gives(
-    *, lines: list[str], size: int, before: int, after: int, limit: int | None, pattern: str
-) -> None:
-    found = [number for number, line in enumerate(lines) if re.search(pattern, line)][:limit]
-    shown = {near for number in found for near in range(number - before, number + after + 1) if 0 <= near < len(lines)}
-
-    query = Search(pattern=pattern, before=before, after=after, limit=limit)
-    answer = anyio.run(lambda: search_blocks(query, in_blocks(lines, size)()))
-
-    assert answer == [Match(number, lines[number]) for number in sorted(shown)]
-    assert [match.line for match in answer if not match.is_context] == found
+@pytest.mark.parametrize(("text", "is_line_by_line"), [
+    (r"\Aa", True),
+    (r"a\z", True),
+    (r"\C", True),
+    ("(?-m)^a", True),
+    ("(?i-s:a)", True),
+    ("^a$", False),
+    ("(?i)a", False),
+])  # fmt: skip
+def test_a_pattern_that_speaks_of_the_whole_text_sees_single_lines(text: str, is_line_by_line: bool) -> None:
+    assert compile_pattern(text).is_line_by_line is is_line_by_line
 
 
-def test_a_bad_pattern_is_refused_even_over_nothing() -> None:
-    with pytest.raises(ArtifactQueryError):
-        anyio.run(lambda: search_blocks(Search(pattern="("), in_blocks([], 1)()))
+def test_a_refusal_shows_the_pattern_as_given_and_names_the_dialect() -> None:
+    with pytest.raises(ArtifactQueryError) as caught:
+        compile_pattern("(?=a)")
+
+    assert "(?m)" not in caught.value.message
+    assert DIALECT in caught.value.message
+
+
+def test_the_engine_is_loaded_by_the_first_search_only() -> None:
+    code = "import sys, spindle.artifacts.spool, spindle.artifacts.backends.memory; print('re2' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "False"
+
+
+def test_compiled_patterns_are_not_hoarded() -> None:
+    import re2
+
+    for n in range(50):
+        compile_pattern(f"a{n}+")
+
+    assert re2._Regexp._make.cache_info().currsize == 0  # pyright: ignore - no stubs, and no public count

@@ -1,5 +1,6 @@
 from typing import Any, cast
 
+import jsonpath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,7 +86,7 @@ def test_a_record_that_is_text_is_not_read_as_json() -> None:
         "$.a\x00",
     ],
 )
-def test_what_is_no_path_of_the_rfc_is_refused(path: str) -> None:
+def test_a_value_that_is_not_a_path_of_the_rfc_is_refused(path: str) -> None:
     with pytest.raises(ArtifactQueryError) as caught:
         PathQuery(path).select(SHOP)
 
@@ -98,7 +99,7 @@ def test_a_pattern_outside_the_dialect_is_refused(pattern: str) -> None:
         PathQuery(f"$.items[?search(@.name, '{pattern}')]").select(SHOP)
 
 
-def test_a_path_that_is_no_text_is_refused() -> None:
+def test_a_path_that_is_not_text_is_refused() -> None:
     with pytest.raises(ArtifactQueryError) as caught:
         PathQuery(cast("str", 5))
     assert caught.value.field == "path"
@@ -157,3 +158,56 @@ def test_everything_below_the_root_is_found(value: Any) -> None:
     found = PathQuery("$..*").select(value)
 
     assert sorted(map(repr, found)) == sorted(map(repr, descendants(value)))
+
+
+PATHS = [
+    "$",
+    "$.a",
+    "$[0]",
+    "$[-1]",
+    "$['a', 0, *]",
+    "$[1:]",
+    "$[::-2]",
+    "$[-2:0:-1]",
+    "$.*.*",
+    "$..a",
+    "$..[0, ?@.a]",
+    "$[?@]",
+    "$[?!@.a]",
+    "$[?@.a == 1]",
+    "$[?@.a != @.b]",
+    "$[?@ < 'b' || @ >= 2]",
+    "$[?@.a <= $[0].a && @ != null]",
+    "$[?length(@) > 1]",
+    "$[?count(@.*) == 2]",
+    "$[?value(@..a) == true]",
+    "$[?$..a]",
+    "$[?match(@, 'a.*')]",
+    "$..[?search(@.a, '[ab]')]",
+]
+known_names = st.sampled_from(["a", "b", "c"])
+values_for_paths = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.floats(0, 3) | st.sampled_from(["a", "b", "ab", "é"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(known_names, inner, max_size=3),
+    max_leaves=20,
+)
+
+
+@given(st.sampled_from(PATHS), st.lists(values_for_paths, max_size=4) | st.dictionaries(known_names, values_for_paths))
+def test_values_are_selected_as_by_another_implementation(path: str, value: Any) -> None:
+    other = jsonpath.JSONPathEnvironment(strict=True)
+
+    assert repr(PathQuery(path).select(value)) == repr(other.findall(path, value))
+
+
+def test_a_text_too_long_for_a_pattern_is_refused() -> None:
+    with pytest.raises(ArtifactQueryError):
+        PathQuery("$[?search(@, 'b')]").select(["a" * (5 << 20)])
+
+
+def test_a_query_ends_when_it_is_interrupted() -> None:
+    def interrupt() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        PathQuery("$..x", interrupt=interrupt).select([[0]] * 2000)

@@ -8,12 +8,18 @@ from hypothesis import strategies as st
 
 from spindle.artifacts.readers import (
     BLOCK_BYTES,
+    MAX_TEXT_BYTES,
     LineIndex,
     LineIndexer,
     build_line_index,
+    char_start,
     decode_text,
     encode_text,
+    format_excerpt,
+    is_utf8,
     nth_newline,
+    replace_invalid_utf8,
+    truncate_line,
 )
 
 # Few letters and long runs, so that lines and blocks meet in every way.
@@ -38,7 +44,7 @@ def read_lines(index: LineIndex, data: bytes, start: int, end: int) -> list[byte
 
 
 @given(data=contents, start=st.integers(-2, 700), length=st.integers(0, 700))
-def test_a_range_read_through_the_index_is_the_range_of_the_lines(data: bytes, start: int, length: int) -> None:
+def test_range_read_by_the_index_equals_the_lines(data: bytes, start: int, length: int) -> None:
     expected = lines_of(data)
     index = build_line_index(data)
 
@@ -48,7 +54,7 @@ def test_a_range_read_through_the_index_is_the_range_of_the_lines(data: bytes, s
 
 
 @given(data=contents)
-def test_a_lines_place_is_found_by_looking_at_two_blocks(data: bytes) -> None:
+def test_line_is_found_by_reading_two_blocks(data: bytes) -> None:
     index = build_line_index(data)
     asked: list[int] = []
 
@@ -94,19 +100,19 @@ def test_a_range_reads_only_the_blocks_it_touches() -> None:
     assert first <= 50_000 * 8 < last
 
 
-def test_nothing_has_no_lines() -> None:
+def test_empty_content_has_no_lines() -> None:
     assert build_line_index(b"") == LineIndex(0, array("Q", [0]))
     assert build_line_index(b"").line_count == 0
 
 
-def test_a_newline_that_is_not_there_is_an_error() -> None:
+def test_missing_newline_raises() -> None:
     assert nth_newline(b"a\nb\n", 2) == 3
     with pytest.raises(ValueError, match="not found"):
         nth_newline(b"a\nb\n", 3)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[])))
-def test_no_text_is_lost_in_bytes(text: str) -> None:
+def test_encoding_keeps_all_text(text: str) -> None:
     assert encode_text(text).decode("utf-8", "surrogatepass") == text
 
 
@@ -116,3 +122,49 @@ def test_a_byte_order_mark_is_dropped_at_the_start_only() -> None:
     assert decode_text(marked, at_start=True) == "text"
     assert decode_text(marked) == "\ufefftext"
     assert decode_text(b"\xff\xef\xbb\xbf", at_start=True) == "\ufffd\ufeff"
+
+
+pieces = st.lists(
+    st.sampled_from(
+        [b"a" * 200_000, "é".encode(), "😀".encode() * 65_536, b"\xff", b"\xe2\x82", b"\xed\xa0\x80", b"\n"]
+    ),
+    max_size=6,
+).map(b"".join)
+
+
+@given(data=pieces)
+def test_text_is_repaired_as_python_decodes_it(data: bytes) -> None:
+    assert replace_invalid_utf8(data) == data.decode("utf-8", "replace").encode()
+
+
+def decodes(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@given(data=st.one_of(pieces, st.text().map(str.encode)), rest=st.binary(max_size=3))
+def test_bytes_that_decode_are_utf8_whatever_follows(data: bytes, rest: bytes) -> None:
+    assert is_utf8(data + rest, len(data)) == decodes(data)
+
+
+def test_excerpt_says_what_was_cut_on_each_side() -> None:
+    assert format_excerpt(b"abc") == "abc"
+    assert format_excerpt(b"abc", before=5, after=7) == "[… 5 bytes cut] abc [7 bytes cut …]"
+
+
+def test_a_line_is_whole_up_to_the_limit() -> None:
+    whole = b"x" * MAX_TEXT_BYTES
+
+    assert truncate_line(whole) == whole.decode()
+    assert truncate_line(whole + b"y") == whole.decode() + " [1 bytes cut …]"
+    assert truncate_line(whole, total=10**9) == whole.decode() + f" [{10**9 - MAX_TEXT_BYTES} bytes cut …]"
+
+
+def test_char_start_moves_to_the_next_character() -> None:
+    data = "a😀b".encode()
+
+    assert [char_start(data, place) for place in range(8)] == [0, 1, 5, 5, 5, 5, 6, 6]
+    assert char_start(b"\x80" * 9, 2) == 2

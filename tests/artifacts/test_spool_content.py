@@ -62,6 +62,6 @@ async def test_a_stream_left_early_is_closed() -> None:
 
 
 @pytest.mark.parametrize("content", [None, 7, {"a": 1}, [None], [[b"x"]]])
-async def test_what_is_neither_text_nor_bytes_is_refused(content: Content) -> None:
+async def test_values_other_than_text_and_bytes_are_refused(content: Content) -> None:
     with pytest.raises(UsageError):
         await collect(content)

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.artifacts.table_artifact import TableArtifact
+from spindle.artifacts.table_artifact import (
+    Column,
+    Statement,
+    TableArtifact,
+    count_groups,
+    filter_rows,
+    find_column,
+    quote_identifier,
+    select_rows,
+    sort_rows,
+)
 from spindle.errors import ArtifactQueryError, InvalidArtifactError
 from tests.fuzzing import examples
 
@@ -89,7 +99,7 @@ async def test_select_sort_and_group_counts(orders: TableArtifact) -> None:
     assert await orders.group_counts("paid") == [{"value": True, "count": 3}, {"value": False, "count": 1}]
 
 
-async def test_what_cannot_be_answered_is_a_query_error(orders: TableArtifact) -> None:
+async def test_invalid_queries_raise_query_errors(orders: TableArtifact) -> None:
     with pytest.raises(ArtifactQueryError):
         await orders.sort("nope")
     with pytest.raises(ArtifactQueryError):
@@ -179,7 +189,7 @@ async def test_an_unknown_format_is_an_error() -> None:
         TableArtifact.from_text("", format=unknown)
 
 
-async def test_parquet_is_told_from_its_first_bytes(tmp_path: Path) -> None:
+async def test_parquet_is_detected_from_its_first_bytes(tmp_path: Path) -> None:
     file = tmp_path / "t.parquet"
     with duckdb.connect() as connection:
         connection.execute(
@@ -204,3 +214,60 @@ async def test_cells_survive_quoting(pairs: list[tuple[str, str]]) -> None:
     table = TableArtifact.from_text("\n".join(["left,right", *lines]), format="csv")
 
     assert [(row["left"], row["right"]) for row in await table.rows()] == [("~" + a, "~" + b) for a, b in pairs]
+
+
+KNOWN = [Column("id", "BIGINT"), Column('odd "name', "VARCHAR"), Column("when", "DATE"), Column("ok", "BOOLEAN")]
+
+
+def test_names_are_quoted_and_values_are_parameters() -> None:
+    assert filter_rows('odd "name', "eq", "'; DROP", KNOWN, 5) == Statement(
+        "*", 'WHERE CAST("odd ""name" AS VARCHAR) = ? LIMIT ? OFFSET ?', ("'; DROP", 5, 0)
+    )
+    assert sort_rows("id", KNOWN, None, descending=True).tail == 'ORDER BY "id" DESC NULLS LAST '
+    assert select_rows(["id"], KNOWN, 2, 5) == Statement('"id"', "LIMIT ? OFFSET ?", (3, 2))
+
+
+@given(st.text())
+def test_a_quoted_name_ends_where_it_should(name: str) -> None:
+    inside = quote_identifier(name)[1:-1]
+
+    assert inside.replace('""', "").count('"') == 0
+    assert inside.replace('""', '"') == name
+
+
+@pytest.mark.parametrize("name", ["ID", "id ", "", "nope", 'id"; DROP TABLE x; --'])
+def test_only_columns_that_exist_can_be_named(name: str) -> None:
+    for ask in (
+        lambda: find_column(name, KNOWN),
+        lambda: select_rows([name], KNOWN, 0, None),
+        lambda: filter_rows(name, "eq", 1, KNOWN, None),
+        lambda: sort_rows(name, KNOWN, None, descending=False),
+        lambda: count_groups(name, KNOWN, None),
+    ):
+        with pytest.raises(ArtifactQueryError) as caught:
+            ask()
+        assert caught.value.field == "column"
+
+
+@pytest.mark.parametrize(
+    ("column", "op", "value", "field"),
+    [
+        ("id", "= 1 OR 1", 1, "op"),
+        ("id", "eq", "many", "value"),
+        ("ok", "eq", "maybe", "value"),
+        ("id", "lt", None, "value"),
+        ("id", "matches", "(", "pattern"),
+    ],
+)
+def test_values_that_do_not_fit_their_column_are_refused(
+    column: str, op: str, value: str | int | None, field: str
+) -> None:
+    with pytest.raises(ArtifactQueryError) as caught:
+        filter_rows(column, op, value, KNOWN, None)
+
+    assert caught.value.field == field
+
+
+def test_an_empty_list_of_columns_is_refused() -> None:
+    with pytest.raises(ArtifactQueryError):
+        select_rows([], KNOWN, 0, None)

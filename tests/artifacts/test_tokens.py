@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.artifacts.tokens import KNOWN_ENCODINGS, estimate_from_bytes, find_counter, is_prose, register_counter
+from spindle.artifacts.tokens import (
+    KNOWN_ENCODINGS,
+    estimate_from_bytes,
+    estimate_from_text,
+    find_counter,
+    is_prose,
+    register_counter,
+)
 from spindle.errors import ArtifactQueryError, UsageError
 
 PROSE = "The spindle turns, and the thread is wound upon it. Nobody hurries; the wheel keeps its own time. " * 20
@@ -29,6 +36,22 @@ def test_an_estimate_rounds_up_and_never_falls(size: int, prose: bool) -> None:
     ratio = 3.5 if prose else 2
     assert estimate_from_bytes(size, prose=prose) * ratio >= size
     assert estimate_from_bytes(size + 1, prose=prose) >= estimate_from_bytes(size, prose=prose)
+
+
+@given(st.text(), st.text())
+def test_the_estimate_of_a_longer_text_is_never_lower(text: str, more: str) -> None:
+    whole = (text + more).encode("utf-8", "surrogatepass")
+
+    assert estimate_from_text(whole) >= estimate_from_text(text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("run", ["a", "7", "[", "é", "漢"])
+def test_a_long_run_of_one_character_has_tokens(run: str) -> None:
+    assert estimate_from_text((run * 1_000).encode()) >= 100
+
+
+def test_an_empty_text_has_no_tokens() -> None:
+    assert estimate_from_text(b"") == 0
 
 
 def test_a_registered_counter_answers_for_its_encoding_until_it_is_undone() -> None:

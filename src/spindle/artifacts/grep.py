@@ -1,13 +1,18 @@
 """Line search (`grep`): compiles patterns and finds matching lines with context; reads through a function parameter."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Any, Protocol
 
+from anyio.to_thread import run_sync
+
+from spindle.artifacts.long_lines import count_chars, cut_around, cut_line, has_at_most
 from spindle.artifacts.readers import (
     BLOCK_BYTES,
     BOM,
+    DIALECT,
     MAX_TEXT_BYTES,
     LineIndex,
     Match,
@@ -17,17 +22,12 @@ from spindle.artifacts.readers import (
     decode_text,
     encode_text,
     format_excerpt,
+    is_instance,
     is_utf8,
     replace_invalid_utf8,
-    truncate_line,
 )
 from spindle.errors import ArtifactQueryError
-
-DIALECT = (
-    "RE2 regular expressions, matched line by line in linear time: no look-around, no back-references; "
-    r"\w, \d and \b are ASCII-only, use \pL and \p{Greek} for other scripts; "
-    "flags: i (ignore case), m, s, u (no effect)"
-)
+from spindle.text import shorten
 
 MAX_MEMORY_BYTES = 8 << 20
 
@@ -37,12 +37,15 @@ _META = frozenset("\\.+*?()|[]{}^$")
 _WHOLE_TEXT_SYNTAX = re.compile(r"\\[AzC]|\(\?[a-zA-Z]*-")
 
 
-class _Found(Protocol):
+class _RegexMatch(Protocol):
     def start(self) -> int: ...
 
 
 class _Regex(Protocol):
-    def search(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> _Found | None: ...
+    @property
+    def programsize(self) -> int: ...
+
+    def search(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> _RegexMatch | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,11 @@ class Pattern:
         """Whether the pattern is searched as literal text."""
         return self.regex is None
 
+    @property
+    def size(self) -> int:
+        """The number of states that a byte may be compared with, at worst; 1 for literal text."""
+        return 1 if self.regex is None else max(self.regex.programsize, 1)
+
     def find(self, data: bytes, start: int, end: int) -> int | None:
         """Return the offset of the first match in `data[start:end]`; anchors also see the bytes around the range."""
         if self.regex is None:
@@ -76,7 +84,7 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
     Raises:
         ArtifactQueryError: The pattern or a flag is not supported by the dialect.
     """
-    if not isinstance(cast("object", text), str):
+    if not is_instance(text, str):
         kind = type(text).__name__
         raise ArtifactQueryError(f"pattern must be text, got {kind}. The dialect: {DIALECT}", field="pattern")
     _check_flags(flags)
@@ -95,7 +103,7 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
 
 
 def _check_flags(flags: str) -> None:
-    if not isinstance(cast("object", flags), str):
+    if not is_instance(flags, str):
         raise ArtifactQueryError(f"flags must be text such as 'i', got {type(flags).__name__}", field="flags")
     unknown = sorted(set(flags) - _FLAGS)
     if unknown:
@@ -107,15 +115,14 @@ def _check_flags(flags: str) -> None:
 def _compile(source: str, text: str) -> _Regex:
     import re2  # noqa: PLC0415 - takes 20 ms, which only a search should cost
 
-    module = cast("Any", re2)
+    module: Any = re2
     options = module.Options()
     options.log_errors = False
     options.max_mem = MAX_MEMORY_BYTES
     options.never_capture = True
     options.never_nl = True  # a match never spans lines
-    compile_source = cast("Callable[[str, Any], _Regex]", module.compile)
     try:
-        return compile_source(source, options)
+        return module.compile(source, options)
     except module.error as error:
         raise ArtifactQueryError(_explain(source, text, error), field="pattern") from error
     finally:
@@ -128,8 +135,7 @@ def _explain(source: str, text: str, error: Exception) -> str:
     if isinstance(reason, bytes):
         reason = reason.decode("utf-8", "replace")
     reason = str(reason).replace(source, text)[:200]
-    shown = text if len(text) <= 200 else f"{text[:200]}…"
-    return f"the pattern {shown!r} is invalid: {reason}. The dialect: {DIALECT}"
+    return f"the pattern {shorten(text, 200)!r} is invalid: {reason}. The dialect: {DIALECT}"
 
 
 MAX_LINE_BYTES = 4 << 20
@@ -138,19 +144,23 @@ OVERLAP_BYTES = 1 << 16
 """The overlap of two such pieces: a longer match may be missed."""
 
 _ADVANCE_BYTES = 8 << 20
+_ADVANCE_STATES = 256 << 20
+"""How many states a step may compare with bytes at worst, which takes seconds; most patterns compare few."""
 _LEAD_BYTES = 4096
 
 
-def merge_context_ranges(lines: Iterable[int], before: int, after: int, line_count: int) -> list[tuple[int, int]]:
-    """Merge the half-open context ranges around ascending `lines`, so that no line is repeated."""
-    merged: list[tuple[int, int]] = []
-    for line in lines:
-        start, end = max(line - before, 0), min(line + after + 1, line_count)
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Piece:
+    """A piece of a long line: `data[first:last]` is searched, the other bytes are context for anchors."""
+
+    data: bytes
+    first: int
+    last: int
+    line: int
+    column: int
+    """The number of characters of the line before `first`."""
+    around: tuple[int, int]
+    """The number of bytes of the line before and after `data`."""
 
 
 class LineSearch:
@@ -163,8 +173,10 @@ class LineSearch:
         self.matches: list[Match] = []
         """The matching lines so far, without context."""
         self._pattern = compile_pattern(query.pattern, query.flags)
-        self._limit = query.limit
-        self._index, self._read, self._step_bytes = index, read, max(step_bytes, BLOCK_BYTES)
+        self._limit, self._max_chars = query.limit, query.max_line_chars
+        self._index, self._read = index, read
+        self._advance_bytes = max(min(_ADVANCE_BYTES, _ADVANCE_STATES // self._pattern.size), BLOCK_BYTES)
+        self._step_bytes = max(min(step_bytes, self._advance_bytes), BLOCK_BYTES)
         self._walk = self._regions()
         self._is_over = index.line_count == 0
 
@@ -174,8 +186,8 @@ class LineSearch:
         return self._is_over or (self._limit is not None and len(self.matches) >= self._limit)
 
     def advance(self) -> None:
-        """Search the next few megabytes."""
-        left = _ADVANCE_BYTES
+        """Search the next few megabytes, or fewer bytes if the pattern is complicated."""
+        left = self._advance_bytes
         for looked_at in self._walk:
             left -= looked_at
             if left <= 0 or self.is_done:
@@ -243,44 +255,63 @@ class LineSearch:
                 return
 
     def _long_line(self, begin: int, stop: int, line: int) -> Iterator[int]:
-        """Search one line longer than a step; above `MAX_LINE_BYTES`, in overlapping pieces."""
-        if stop - begin <= MAX_LINE_BYTES:
+        """Search one line longer than a step; above `MAX_LINE_BYTES`, or what a step may search, in pieces."""
+        overlap = max(OVERLAP_BYTES, len(self._pattern.needle))
+        piece_bytes = max(min(MAX_LINE_BYTES, self._advance_bytes), 4 * overlap)
+        if stop - begin <= piece_bytes:
             self._scan(self._read(begin, stop), stop - begin, line)
             yield stop - begin
             return
-        overlap = max(OVERLAP_BYTES, len(self._pattern.needle))
-        place = begin
+        place, column = begin, 0
         while True:
-            end = min(place + MAX_LINE_BYTES, stop)
-            is_found = self._scan_piece(begin, stop, place, end, line)
+            end = min(place + piece_bytes, stop)
+            # Read a few more bytes on either side, so that anchors and word boundaries see the real context.
+            offset = max(begin, place - 4)
+            data = self._read(offset, min(stop, end + 4))
+            piece = _Piece(
+                data=data,
+                first=place - offset,
+                last=end - offset,
+                line=line,
+                column=column,
+                around=(offset - begin, stop - offset - len(data)),
+            )
+            is_found = self._scan_piece(piece)
             yield end - place
             if is_found or end == stop:
                 return
-            place = end - overlap
+            following = char_start(data, end - overlap - offset)
+            column += count_chars(data[place - offset : following])
+            place = offset + following
 
-    def _scan_piece(self, begin: int, stop: int, place: int, end: int, line: int) -> bool:
-        # Read a few more bytes on either side, so that anchors and word boundaries see the real context.
-        offset = max(begin, place - 4)
-        data = self._read(offset, min(stop, end + 4))
-        first = char_start(data, place - offset)
-        last = len(data) if end == stop else char_start(data, end - offset)
+    def _scan_piece(self, piece: "_Piece") -> bool:
+        data, first, last = piece.data, piece.first, char_start(piece.data, piece.last)
         if not self._pattern.is_literal and not is_utf8(data[first:last], last - first):
             head, body, rest = (replace_invalid_utf8(part) for part in (data[:first], data[first:last], data[last:]))
             data, first, last = head + body + rest, len(head), len(head) + len(body)
         found = self._pattern.find(data, first, last)
         if found is None:
             return False
-        self._add(line, data, found, before=offset - begin, after=stop - min(stop, end + 4))
+        self._add_part(piece.line, data, found, piece.column + count_chars(data[first:found]), piece.around)
         return True
 
-    def _add(self, line: int, data: bytes, found: int, *, before: int = 0, after: int = 0) -> None:
-        if before + len(data) + after <= MAX_TEXT_BYTES:
+    def _add(self, line: int, data: bytes, found: int) -> None:
+        """Add a line that matches at offset `found`."""
+        if len(data) <= MAX_TEXT_BYTES and (self._max_chars is None or has_at_most(data, self._max_chars)):
             self.matches.append(Match(line, decode_text(data)))
-            return
-        begin = char_start(data, max(found - _LEAD_BYTES, 0))
-        end = char_start(data, min(begin + MAX_TEXT_BYTES, len(data)))
-        text = format_excerpt(data[begin:end], before=before + begin, after=after + len(data) - end)
-        self.matches.append(Match(line, text))
+        else:
+            self._add_part(line, data, found, count_chars(data[:found]), (0, 0))
+
+    def _add_part(self, line: int, data: bytes, found: int, column: int, around: tuple[int, int]) -> None:
+        """Add the part around a match of a line that has `around` more bytes before and after `data`."""
+        before, after = around
+        if self._max_chars is not None:
+            text = cut_around(data, found, self._max_chars, before=before, after=after)
+        else:
+            begin = char_start(data, max(found - _LEAD_BYTES, 0))
+            end = char_start(data, min(begin + MAX_TEXT_BYTES, len(data)))
+            text = format_excerpt(data[begin:end], before=before + begin, after=after + len(data) - end)
+        self.matches.append(Match(line, text, column=column))
 
 
 def check_counts(query: Search) -> None:
@@ -294,66 +325,68 @@ def check_counts(query: Search) -> None:
             raise ArtifactQueryError(f"{name} counts lines and must not be negative, got {count}", field=name)
 
 
-async def search_blocks(query: Search, blocks: AsyncIterator[tuple[int, list[str]]]) -> list[Match]:
-    """Search lines that arrive in order in blocks, each with the number of its first line.
-
-    For readers without a search of their own; only one block is held in memory.
+async def search_in_steps(
+    start: Callable[[], LineSearch], in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
+) -> list[Match]:
+    """Run a search in threads, from compiling the pattern on; a cancelled caller waits for none of its steps.
 
     Raises:
         ArtifactQueryError: The pattern or a flag is not supported by the dialect.
     """
-    stream = _TextSearch(query)
-    async for start, lines in blocks:
-        if stream.is_done(start):
+    search: LineSearch = await in_thread(start)
+    while not search.is_done:
+        await in_thread(search.advance)
+    return search.matches
+
+
+def merge_context_ranges(lines: Iterable[int], before: int, after: int, line_count: int) -> list[tuple[int, int]]:
+    """Merge the half-open context ranges around ascending `lines`, so that no line is repeated."""
+    merged: list[tuple[int, int]] = []
+    for line in lines:
+        start, end = max(line - before, 0), min(line + after + 1, line_count)
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+async def search_line_ranges(
+    wanted: Search,
+    ranges: Iterable[range],
+    read_lines: Callable[[int, int], Awaitable[list[str]]],
+    line_count: int,
+) -> list[Match]:
+    """Return the matching lines in order, with their context.
+
+    Raises:
+        ArtifactQueryError: The pattern or a flag is not supported by the dialect.
+    """
+    # Search an empty block first, so that an invalid pattern is rejected even if there are no lines.
+    found = await _search_block(wanted, 0, [])
+    for part in ranges:
+        found += await _search_block(wanted, part.start, await read_lines(part.start, part.stop))
+        if wanted.limit is not None and len(found) >= wanted.limit:
+            del found[wanted.limit :]
             break
-        stream.feed(start, lines)
-    return stream.answer
-
-
-class _TextSearch:
-    """A search over consecutive blocks; the context of a match may be in the block before or after it."""
-
-    def __init__(self, query: Search) -> None:
-        check_counts(query)
-        self.answer: list[Match] = []
-        self._query = query
-        self._left = query.limit
-        self._kept: dict[int, str] = {}
-        self._shown_end = self._context_end = 0
-        compile_pattern(query.pattern, query.flags)  # rejects an invalid pattern even if there are no lines
-
-    def is_done(self, start: int) -> bool:
-        return self._left == 0 and self._context_end <= start
-
-    def feed(self, start: int, lines: list[str]) -> None:
-        end = start + len(lines)
-        found = [] if self._left == 0 else self._find(start, lines)
-        texts = self._kept | dict(enumerate(lines, start=start))
-        ranges = [
-            (start, min(self._context_end, end)),
-            *merge_context_ranges(found, self._query.before, self._query.after, end),
-        ]
-        self._show(ranges, texts, set(found))
-        if found:
-            self._context_end = found[-1] + self._query.after + 1
-        if self._query.before:
-            self._kept = {line: texts[line] for line in list(texts)[-self._query.before :]}
-
-    def _find(self, start: int, lines: list[str]) -> list[int]:
-        # The trailing newline makes a single empty line count as one; the extra line it adds is dropped below.
-        data = encode_text("\n".join(lines) + "\n")
-        only_lines = replace(self._query, before=0, after=0, limit=self._left)
-        search = LineSearch(only_lines, build_line_index(data), lambda first, last: data[first:last])
-        while not search.is_done:
-            search.advance()
-        found = [start + match.line for match in search.matches if match.line < len(lines)]
-        if self._left is not None:
-            self._left -= len(found)
+    if not (wanted.before or wanted.after):
         return found
+    matches = {match.line: match for match in found}
+    answer: list[Match] = []
+    for first, last in merge_context_ranges(matches, wanted.before, wanted.after, line_count):
+        texts = await read_lines(first, last)
+        if wanted.max_line_chars is not None:
+            parts = [cut_line(encode_text(text), wanted.max_line_chars) for text in texts]
+            texts = [part.describe(n) for n, part in enumerate(parts, first)]
+        answer += [matches.get(n) or Match(n, text, is_context=True) for n, text in enumerate(texts, first)]
+    return answer
 
-    def _show(self, ranges: list[tuple[int, int]], texts: dict[int, str], found: Collection[int]) -> None:
-        for first, last in ranges:
-            for line in range(max(first, self._shown_end), last):
-                text = truncate_line(encode_text(texts[line]))
-                self.answer.append(Match(line, text, is_context=line not in found))
-            self._shown_end = max(self._shown_end, last)
+
+async def _search_block(wanted: Search, start: int, lines: list[str]) -> list[Match]:
+    # The trailing newline makes a block of one empty line count as one; the extra line it adds is dropped below.
+    data = encode_text("\n".join(lines) + "\n") if lines else b""
+    found = await search_in_steps(
+        lambda: LineSearch(wanted, build_line_index(data), lambda begin, end: data[begin:end]),
+        partial(run_sync, abandon_on_cancel=True),
+    )
+    return [replace(match, line=start + match.line) for match in found if match.line < len(lines)]

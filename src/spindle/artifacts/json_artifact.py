@@ -1,18 +1,36 @@
 """JSON artifacts: parsing of JSON, JSON5 and JSON Lines, and queries by JSONPath."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_args
 
-import jiter
 from annotated_types import MinLen
-from anyio.to_thread import run_sync
 
 from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
+from spindle.artifacts.json_records import (
+    BLOCK_BYTES,
+    Content,
+    JsonLines,
+    Line,
+    collect_keys,
+    count_records,
+    load_beginning,
+    load_items,
+    load_value,
+    parse_json,
+    parse_record,
+    slice_records,
+    take_sample,
+)
+from spindle.artifacts.json_stream import JsonDocument, KnownPlaces, LargeArray, LargeObject, ReadBytes
 from spindle.artifacts.queries import query
-from spindle.artifacts.readers import SpoolReader
+from spindle.artifacts.readers import SpoolReader, decode_text
+from spindle.concurrency import spool_threads
 from spindle.errors import InvalidArtifactError
 from spindle.extras import needs_extra
+from spindle.json_types import JsonValue, is_array
+
+__all__ = ["JsonArtifact", "is_json", "parse_document", "parse_json", "parse_json5", "parse_record"]
 
 if TYPE_CHECKING:
     from spindle.artifacts.json_path import PathLimits, PathQuery
@@ -26,18 +44,6 @@ MAX_JSON5_CHARS: Final = 256 * 1024
 """The JSON5 parser reads about 30 kB per second; longer documents would delay a turn."""
 
 
-def parse_json(text: str) -> Any:
-    """Parse one strict JSON value; integers keep every digit, and the last of duplicate keys wins.
-
-    Raises:
-        ValueError: The text is not strict JSON; NaN and infinities are rejected.
-    """
-    try:
-        return jiter.from_json(text.encode(), allow_inf_nan=False, cache_mode="keys")
-    except UnicodeEncodeError as error:
-        raise ValueError("a lone surrogate is not valid text") from error
-
-
 def is_json(text: str) -> bool:
     """Return whether a text is one strict JSON value."""
     try:
@@ -47,7 +53,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-def parse_document(text: str) -> Any:
+def parse_document(text: str) -> JsonValue:
     """Parse a whole document.
 
     Raises:
@@ -59,19 +65,7 @@ def parse_document(text: str) -> Any:
         raise InvalidArtifactError(f"the content is not one JSON document: {error}") from error
 
 
-def parse_record(text: str, line: int) -> Any:
-    """Parse one line of JSON Lines.
-
-    Raises:
-        InvalidArtifactError: The line, numbered from 0 as in `cat`, is not strict JSON.
-    """
-    try:
-        return parse_json(text)
-    except ValueError as error:
-        raise InvalidArtifactError(f"line {line} is not a JSON record: {error}") from error
-
-
-def parse_json5(text: str) -> Any:
+def parse_json5(text: str) -> JsonValue:
     """Parse a JSON5 document, which may have comments, unquoted keys, single quotes, NaN and infinities.
 
     Raises:
@@ -94,25 +88,24 @@ def parse_json5(text: str) -> Any:
 T = TypeVar("T")
 JsonPathText: TypeAlias = Annotated[str, MinLen(1)]
 
-_SMALL_CHARS = 16_384
-_SMALL_BYTES = 16 << 20
+_INLINE_BYTES = 16_384
 _NARROW = "make the path more specific, for example with a slice such as [100:200]"
-_DIALECT = "The path is a JSONPath of RFC 9535, such as $.items[?@.price > 10].name; match() and search() take RE2."
+_DIALECT = "The path is RFC 9535 JSONPath, such as $.items[?@.price > 10].name."
 
 
 class JsonArtifact(Artifact):
     """JSON as one document (`json`, `json5`) or one record per line (`jsonl`, `ndjson`).
 
     Without a format it is detected from the content: a strict document is `json`, otherwise strict lines are `jsonl`,
-    otherwise `json5`. Lines are read on demand, so their number does not matter; a document is read whole.
+    otherwise `json5`. The records are the lines, the items of a document that is an array, or the one document. Lines
+    and the members of large documents are read as they are needed, so their number does not matter.
 
     Raises:
         InvalidArtifactError: The format is not one of the four.
     """
 
-    machine_text = True
     max_document_bytes: ClassVar[int] = 128 << 20
-    """A larger document is rejected: parsing takes many times its size in memory."""
+    """A larger value is not returned whole: it takes many times its size in memory. Ask for its parts with a path."""
     path_limits: ClassVar["PathLimits | None"] = None
     """The work limits of a path; `None` uses the defaults of `PathLimits`."""
 
@@ -123,14 +116,15 @@ class JsonArtifact(Artifact):
                 f"format must be one of {', '.join(JSON_FORMATS)}, got {format!r}", field="format"
             )
         self._format: JsonFormat | None = format
-        self._root: list[Any] = []
+        self._root: list[object] = []
+        self._known_places = KnownPlaces()
         self._count: int | None = None
 
     def over(self, reader: SpoolReader) -> Self:
         """Return an artifact of the same type and options for another reader."""
         return type(self)(reader, self._format)
 
-    @query("artifact_json_type", "Get the format of a JSON artifact: json, json5, jsonl or ndjson.")
+    @query("artifact_json_type", "Get the format: json, json5, jsonl or ndjson.")
     async def json_type(self) -> JsonFormat:
         """Return the format, as passed or as detected from the content.
 
@@ -138,211 +132,207 @@ class JsonArtifact(Artifact):
             InvalidArtifactError: The content has none of the formats.
         """
         if self._format is None:
-            self._format = await self._detect_format()
+            detected = await self._run(self._detect_strict_format)
+            self._format = await self._detect_json5(detected) if isinstance(detected, Exception) else detected
         return self._format
 
     @query(
         "artifact_json_keys",
-        "List the keys of a JSON artifact's root object, or of all its records together.",
+        "List the keys of the root object, or of all records together.",
         rest="look at single records with artifact_json_slice",
         hidden={"limit": "max_items"},
     )
     async def keys(self, *, limit: int | None = None) -> list[str] | None:
         """Return the keys of the root object, or of all object records in first-seen order; `None` without objects."""
-        seen: dict[str, None] = {}
-        for part in await self._parts():
-            for record in await self._records_of(part):
-                if isinstance(record, dict):
-                    seen.update(dict.fromkeys(cast("dict[str, Any]", record)))
-            if limit is not None and len(seen) >= limit:
-                break
-        if not seen and not (await self._is_document() and isinstance(self._root[0], dict)):
-            return None
-        return list(seen)[:limit]
+        await self.json_type()
+        return await self._run(lambda content: collect_keys(self._open_records(content), limit))
 
-    @query("artifact_json_length", "Count the records of a JSON artifact; a single document counts as 1.")
+    @query(
+        "artifact_json_length",
+        "Count the records: lines of JSON Lines, or items of an array; an object counts as 1.",
+    )
     async def length(self) -> int:
-        """Count the records: 1 for a document, even if its root is an array, otherwise the lines that are not blank."""
-        if await self._is_document():
-            return 1
+        """Count the records: the lines that are not blank, or the items of a document that is an array, otherwise 1."""
+        await self.json_type()
         if self._count is None:
-            count = 0
-            for part in await self._line_ranges():
-                count += len(await self._non_blank_lines(part))
-            self._count = count
+            self._count = await self._run(lambda content: count_records(self._open_records(content)))
         return self._count
 
     @query(
         "artifact_json_get",
-        f"Find all values at a path in a JSON artifact, in each record of JSON Lines. {_DIALECT}",
+        f"Find all values at a path, in each record of JSON Lines. {_DIALECT}",
         rest=_NARROW,
-        hidden={"limit": "max_items"},
+        hidden={"limit": "max_items", "max_chars": "max_chars"},
     )
-    async def get(self, path: JsonPathText, *, limit: int | None = None) -> list[Any]:
-        """Return the values that a JSONPath selects, over all records.
+    async def get(
+        self, path: JsonPathText, *, limit: int | None = None, max_chars: int | None = None
+    ) -> list[JsonValue]:
+        """Return the values that a JSONPath selects in the document, or in all lines.
+
+        With `max_chars`, what follows the first `max_chars` characters of a value is left out.
 
         Raises:
             ArtifactQueryError: The path is not RFC 9535, or exceeds the work limits.
         """
-        return await self._collect(path, lambda record, left, asked: asked.select(record, left), limit)
+        return await self._collect(path, _find_values, limit, max_chars)
 
     @query(
         "artifact_json_filter",
-        f"Find the records of a JSON artifact in which a path finds something. {_DIALECT}",
+        "Find the records with something at a path: lines of JSON Lines, or items of an array ($[?@.price > 10]).",
         rest=_NARROW,
-        hidden={"limit": "max_items"},
+        hidden={"limit": "max_items", "max_chars": "max_chars"},
     )
-    async def filter(self, path: JsonPathText, *, limit: int | None = None) -> list[Any]:
-        """Return the whole records in which a JSONPath selects anything.
+    async def filter(
+        self, path: JsonPathText, *, limit: int | None = None, max_chars: int | None = None
+    ) -> list[JsonValue]:
+        """Return the whole records in which a JSONPath selects anything; a path begins at the line or the document.
+
+        With `max_chars`, what follows the first `max_chars` characters of a record is left out.
 
         Raises:
             ArtifactQueryError: The path is not RFC 9535, or exceeds the work limits.
         """
-        return await self._collect(path, lambda record, _, asked: [record] if asked.select(record, 1) else [], limit)
+        return await self._collect(path, _find_records, limit, max_chars)
 
     @query(
         "artifact_json_pluck",
-        f"Collect one field of every record of a JSON artifact. {_DIALECT}",
+        "Collect one field of every record, by a path as in artifact_json_get.",
         rest=_NARROW,
-        hidden={"limit": "max_items"},
+        hidden={"limit": "max_items", "max_chars": "max_chars"},
     )
-    async def pluck(self, path: JsonPathText, *, limit: int | None = None) -> list[Any]:
+    async def pluck(
+        self, path: JsonPathText, *, limit: int | None = None, max_chars: int | None = None
+    ) -> list[JsonValue]:
         """Return the same values as `get`.
 
         Raises:
             ArtifactQueryError: The path is not RFC 9535, or exceeds the work limits.
         """
-        return await self.get(path, limit=limit)
+        return await self.get(path, limit=limit, max_chars=max_chars)
 
     @query(
         "artifact_json_slice",
-        "Read the records start to end (not included) of JSON Lines, counted from 0; a document is returned whole.",
-        rest="ask again with start={next}; of a single document ask for a part with artifact_json_get",
+        "Read the records start to end (not included), counted from 0; a document that is an object is returned whole.",
+        rest="ask again with start={next}; of a single object ask for a part with artifact_json_get",
         clamp=clamp_range,
+        hidden={"max_chars": "max_chars"},
         none_is_absent=False,
     )
-    async def slice(self, start: LineNumber = None, end: LineNumber = None) -> Any:
-        """Return the records `start` to `end`, as in a list slice; for a document its root, whatever the range."""
-        if await self._is_document():
-            return self._root[0]
-        last = None if end is None else await self._to_start_index(end)
-        return await self._slice_lines(await self._to_start_index(start or 0), last)
+    async def slice(
+        self, start: LineNumber = None, end: LineNumber = None, *, max_chars: int | None = None
+    ) -> JsonValue:
+        """Return the records `start` to `end`, as in a list slice; of any other document, the root.
 
-    async def _to_start_index(self, position: int) -> int:
-        return position if position >= 0 else max(0, await self.length() + position)
+        With `max_chars`, what follows the first `max_chars` characters of the answer is left out.
+        """
+        await self.json_type()
 
-    async def _slice_lines(self, first: int, last: int | None) -> list[Any]:
-        found: list[Any] = []
-        position = 0
-        for part in await self._line_ranges():
-            if last is not None and position >= last:
-                break
-            filled = await self._non_blank_lines(part)
-            stop = None if last is None else last - position
-            found += [parse_record(line, number) for number, line in filled[max(first - position, 0) : stop]]
-            position += len(filled)
-        return found
+        def work(content: Content) -> JsonValue:
+            records = self._open_records(content)
+            part = slice_records(records, start, end)
+            if part is None:
+                return self._load(records, max_chars)
+            return load_items(part, self.max_document_bytes) if max_chars is None else load_beginning(part, max_chars)
+
+        return await self._run(work)
 
     async def _collect(
-        self, path: str, pick: "Callable[[Any, int | None, PathQuery], list[Any]]", limit: int | None
-    ) -> list[Any]:
-        with needs_extra("json"):
-            from spindle.artifacts.json_path import PathQuery  # noqa: PLC0415 - an extra
-        asked, found = PathQuery(path, self.path_limits), list[Any]()
+        self,
+        path: str,
+        find: "Callable[[PathQuery, object], Iterator[object]]",
+        limit: int | None,
+        max_chars: int | None,
+    ) -> list[JsonValue]:
+        await self.json_type()
 
-        def work(records: list[Any]) -> None:
-            for record in records:
-                left = None if limit is None else limit - len(found)
-                if left is not None and left <= 0:
-                    return
-                found.extend(islice(pick(record, left, asked), left))
+        def work(content: Content) -> list[JsonValue]:
+            asked = _build_path_query(path, self.path_limits, content.check)
+            records = self._open_records(content.guarded_by(asked.check))
+            return [self._load(value, max_chars) for value in islice(find(asked, records), limit)]
 
-        for part in await self._parts():
-            await run_sync(work, await self._records_of(part), abandon_on_cancel=True)
-            if limit is not None and len(found) >= limit:
-                break
-        return found
+        return await self._run(work, is_slow=True)
 
-    async def _parts(self) -> Iterable[range | None]:
-        """Return the ranges of lines to read records from; `None` stands for the document."""
-        return [None] if await self._is_document() else await self._line_ranges()
+    def _load(self, value: object, max_chars: int | None) -> JsonValue:
+        return load_value(value, self.max_document_bytes) if max_chars is None else load_beginning(value, max_chars)
 
-    async def _records_of(self, part: range | None) -> list[Any]:
-        if part is None:
-            return self._root
-        return await run_sync(_parse_lines, await self._non_blank_lines(part))
-
-    async def _non_blank_lines(self, part: range) -> list[tuple[int, str]]:
-        lines = await self._lines(part.start, part.stop)
-        return [(number, line) for number, line in enumerate(lines, part.start) if line.strip()]
-
-    async def _is_document(self) -> bool:
-        """Return whether the content is one document rather than lines, and load it if so."""
-        kind = await self.json_type()
-        if kind in ("jsonl", "ndjson"):
-            return False
+    def _open_records(self, content: Content) -> object:
+        """Return the lines, or the root of the document."""
+        if self._format in ("jsonl", "ndjson"):
+            return JsonLines(content.read, content.byte_length)
         if not self._root:
-            text = await self._document_text()
-            self._root = [await _run(parse_document if kind == "json" else parse_json5, text)]
-        return True
+            is_json5 = self._format == "json5"
+            self._root = [parse_json5(content.decode_all()) if is_json5 else self._load_document(content)]
+        root = self._root[0]
+        if isinstance(root, LargeArray | LargeObject):
+            return root.over(JsonDocument(content.read, content.byte_length, self._known_places))
+        return root
 
-    async def _document_text(self) -> str:
-        size = await self.byte_length()
-        if size > self.max_document_bytes:
-            raise InvalidArtifactError(
-                f"this JSON document has {size} bytes, and at most {self.max_document_bytes} are read at once; "
-                "read it with grep and cat, or write it as JSON Lines, which are read record by record"
-            )
-        return await self.as_text()
+    def _load_document(self, content: Content) -> object:
+        if content.byte_length <= BLOCK_BYTES:
+            return parse_document(content.decode_all())
+        return JsonDocument(content.read, content.byte_length, self._known_places).load()
 
-    async def _detect_format(self) -> JsonFormat:
-        sample = [] if await self._has_giant_lines() else await self._first_records()
+    def _detect_strict_format(self, content: Content) -> JsonFormat | InvalidArtifactError:
+        """Return the format, or why the content is neither a strict document nor strict lines."""
+        lines = JsonLines(content.read, content.byte_length)
+        sample = take_sample(lines)
         # A complete value followed by another is never one document, so the first lines are enough to decide.
-        if len(sample) > 1 and is_json(sample[0][1]):
-            bad = next(((number, line) for number, line in sample if not is_json(line)), None)
-            return "jsonl" if bad is None else await self._detect_with_comments(*bad)
-        text = await self._document_text()
+        if len(sample) > 1 and is_json(decode_text(sample[0][2])):
+            return _check_lines(lines, sample)
         try:
-            self._root = [await _run(parse_document, text)]
+            self._root = [self._load_document(content)]
         except InvalidArtifactError as error:
-            await self._try_json5(text, error)
-            return "json5"
+            has_long_lines = len(sample) == 1 and len(sample[0][2]) >= BLOCK_BYTES
+            return _check_lines(lines, list(islice(lines.lines(), 2))) if has_long_lines else error
         return "json"
 
-    async def _has_giant_lines(self) -> bool:
-        return await self.byte_length() > _SMALL_BYTES * max(await self.line_count(), 1)
-
-    async def _first_records(self) -> list[tuple[int, str]]:
-        found: list[tuple[int, str]] = []
-        for part in await self._line_ranges():
-            found += await self._non_blank_lines(part)
-            if len(found) > 1:
-                break
-        return found
-
-    async def _detect_with_comments(self, number: int, line: str) -> JsonFormat:
-        """Decide for content that begins as JSON Lines but has an invalid line: JSON5 may end in comments."""
-        try:
-            parse_record(line, number)
-        except InvalidArtifactError as error:
-            if await self.byte_length() > MAX_JSON5_CHARS:
-                raise
-            await self._try_json5(await self.as_text(), error)
+    async def _detect_json5(self, strict_error: InvalidArtifactError) -> JsonFormat:
+        if await self.byte_length() > MAX_JSON5_CHARS:
+            raise strict_error
+        self._root = [await self._run(lambda content: _try_json5(content, strict_error), is_slow=True)]
         return "json5"
 
-    async def _try_json5(self, text: str, strict_error: InvalidArtifactError) -> None:
+    async def _run(self, work: "Callable[[Content], T]", *, is_slow: bool = False) -> T:
+        """Run blocking work on the content in a thread, which ends soon after a cancellation."""
+        size = await self.byte_length()
+        read: ReadBytes | None = getattr(self.reader, "read_range", None)
+        content = Content(read, size) if read else Content.of_bytes(await self.as_bytes())
+        # Parsing little text takes less time than a thread switch; JSON5 and paths are slow at any size.
+        if size <= _INLINE_BYTES and not is_slow and self._format != "json5":
+            return work(content)
         try:
-            self._root = [await _run(parse_json5, text)]
-        except InvalidArtifactError as error:
-            raise InvalidArtifactError(f"{error}; as strict JSON: {strict_error}") from strict_error
+            return await spool_threads.run_abandonable(work, content)
+        finally:
+            content.is_closed = True
 
 
-async def _run(parse: Callable[[str], T], text: str) -> T:
-    # Parsing a small text takes less time than a thread switch; JSON5 is slow at any size.
-    if len(text) <= _SMALL_CHARS and parse is parse_document:
-        return parse(text)
-    return await run_sync(parse, text)
+def _try_json5(content: Content, strict_error: InvalidArtifactError) -> JsonValue:
+    try:
+        return parse_json5(content.decode_all())
+    except InvalidArtifactError as error:
+        raise InvalidArtifactError(f"{error}; as strict JSON: {strict_error}") from strict_error
 
 
-def _parse_lines(lines: list[tuple[int, str]]) -> list[Any]:
-    return [parse_record(line, number) for number, line in lines]
+def _check_lines(lines: JsonLines, sample: list[Line]) -> JsonFormat | InvalidArtifactError:
+    try:
+        for line in sample:
+            lines.parse(*line)
+    except InvalidArtifactError as error:
+        return error
+    return "jsonl"
+
+
+def _build_path_query(path: str, limits: "PathLimits | None", interrupt: Callable[[], None]) -> "PathQuery":
+    with needs_extra("json"):
+        from spindle.artifacts.json_path import PathQuery  # noqa: PLC0415 - an extra
+    return PathQuery(path, limits, interrupt=interrupt)
+
+
+def _find_values(asked: "PathQuery", records: object) -> Iterator[object]:
+    return asked.find_values(records.records() if isinstance(records, JsonLines) else (records,))
+
+
+def _find_records(asked: "PathQuery", records: object) -> Iterator[object]:
+    if isinstance(records, LargeArray) or is_array(records):
+        return asked.find_items(records)
+    return asked.find_records(records.records() if isinstance(records, JsonLines) else (records,))

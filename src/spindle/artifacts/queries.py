@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast,
 
 from spindle.artifacts.readers import Match
 from spindle.errors import ArtifactQueryError, UsageError
+from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple
+from spindle.text import to_encodable
 
 if TYPE_CHECKING:
     # The import takes 0.1 s, which only a query should cost.
@@ -38,63 +40,70 @@ class Bounds:
 
     max_items: int = 200
     max_chars: int = 20_000
+    max_line_chars: int = 2_000
+    """Of a longer line both ends are shown; of one that `grep` finds, a quarter of this around the match."""
 
 
-def render_result(value: Any) -> str:
+Render: TypeAlias = Callable[[Any], str]
+"""Renders what a query returned."""
+
+
+def render_result(value: object) -> str:
     """Render a query's result as text for a model."""
-    match value:
-        case Undefined():
-            return value.value
-        case str():
-            return value
-        case list() | tuple():
-            return _serialise_list(cast("Sequence[Any]", value))
-        case Match():
-            return f"{value.line}: {value.text}"
-        case _:
-            return _as_json(value)
+    if isinstance(value, Undefined):
+        return value.value
+    if isinstance(value, str):
+        return value
+    if is_list_or_tuple(value):
+        return _serialise_list(value)
+    if isinstance(value, Match):
+        place = "" if value.column is None else f", char {value.column}"
+        return f"{value.line}{place}: {value.text}"
+    return _as_json(value)
 
 
-def render_rows(value: Any) -> str:
+def render_rows(rows: Sequence[object]) -> str:
     """Render records as compact JSON, one per line."""
-    rows = cast("Sequence[Any]", value)
     if not rows:
         return "(empty list)"
     return "\n".join(json.dumps(row, ensure_ascii=False, default=_to_jsonable) for row in rows)
 
 
 def render_answer(
-    value: Any,
+    value: object,
     bounds: Bounds,
     *,
     rest: Callable[[int], str],
-    render: Callable[[Any], str] = render_result,
+    render: Render = render_result,
     from_end: bool = False,
+    read_on: str | None = None,
 ) -> str:
     """Render a result within `bounds`; `rest(shown)` returns the hint on how to get the omitted items.
 
-    The omitted items follow the first `shown` ones or, with `from_end`, precede the last ones.
+    The omitted items follow the first `shown` ones or, with `from_end`, precede the last ones. `read_on` is the hint on
+    how to get the rest of an item that does not fit.
     """
-    if isinstance(value, list | tuple):
-        return _render_list(cast("Sequence[Any]", value), bounds, rest, render, from_end=from_end)
-    return _cut(_replace_lone_surrogates(render(value)), bounds, rest(0), from_end=from_end)
+    if is_list_or_tuple(value):
+        return _render_list(value, bounds, rest, render, from_end=from_end, read_on=read_on)
+    return _cut(to_encodable(render(value)), bounds, rest(0), from_end=from_end)
 
 
 def _render_list(
-    items: Sequence[Any],
+    items: Sequence[object],
     bounds: Bounds,
     rest: Callable[[int], str],
-    render: Callable[[Any], str],
+    render: Render,
     *,
     from_end: bool,
+    read_on: str | None,
 ) -> str:
     shown = _count_fitting(items[::-1] if from_end else items, bounds, render)
     kept = max(shown, 1)
-    text = _replace_lone_surrogates(render(list(items[-kept:] if from_end else items[:kept])))
+    text = to_encodable(render(list(items[-kept:] if from_end else items[:kept])))
     if shown == 0 and items:
         which, others = ("last", "those before it") if from_end else ("first", "the next")
         inside = f"look inside this {which} item with artifact_grep; for {others}, {rest(1)}"
-        return _cut(text, bounds, inside, from_end=from_end)
+        return _cut(text, bounds, read_on or inside, from_end=from_end)
     if shown == len(items):
         return text
     return f"{text}\n[{shown} items shown, {_where(from_end=from_end)}; {rest(shown)}]"
@@ -104,7 +113,7 @@ def _where(*, from_end: bool) -> str:
     return "more come before" if from_end else "more follow"
 
 
-def _count_fitting(items: Sequence[Any], bounds: Bounds, render: Callable[[Any], str]) -> int:
+def _count_fitting(items: Sequence[object], bounds: Bounds, render: Render) -> int:
     used = 0
     for count, item in enumerate(items[: bounds.max_items]):
         used += len(render([item])) + 1
@@ -120,7 +129,7 @@ def _cut(text: str, bounds: Bounds, rest: str, *, from_end: bool) -> str:
     return f"{shown}\n[{bounds.max_chars} characters shown, {_where(from_end=from_end)}; {rest}]"
 
 
-def _serialise_list(items: Sequence[Any]) -> str:
+def _serialise_list(items: Sequence[object]) -> str:
     if not items:
         return "(empty list)"
     if all(isinstance(item, str | Match) for item in items):
@@ -128,11 +137,11 @@ def _serialise_list(items: Sequence[Any]) -> str:
     return _as_json(items)
 
 
-def _as_json(value: Any) -> str:
+def _as_json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=_to_jsonable)
 
 
-def _to_jsonable(value: Any) -> Any:
+def _to_jsonable(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, date | time):
@@ -140,18 +149,17 @@ def _to_jsonable(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "replace")
     if isinstance(value, set | frozenset):
-        return sorted(cast("set[Any]", value), key=str)
+        return sorted(cast("set[object]", value), key=str)
     return str(value)
 
 
-def _replace_lone_surrogates(text: str) -> str:
-    # JSON may contain a lone surrogate, which cannot be encoded as UTF-8.
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
-
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-Clamp: TypeAlias = Callable[[dict[str, Any], Bounds], dict[str, Any]]
+Method = TypeVar("Method", bound=Callable[..., object])
+Clamp: TypeAlias = Callable[[JsonObject, Bounds], JsonObject]
 BoundName: TypeAlias = Literal["max_items", "max_chars"]
+View: TypeAlias = Callable[[Any, Bounds], object]
+"""Returns an object with the query's method that answers for an artifact as a model should see it."""
+ReadOn: TypeAlias = Callable[[Mapping[str, JsonValue], Bounds], str | None]
+"""Returns the hint on how to read on in an item that does not fit, from the model's arguments."""
 
 _MARK = "__spindle_query__"
 
@@ -164,22 +172,24 @@ class Query:
     """The forged tool's name."""
     description: str
     method: str
-    function: Callable[..., Any] = field(repr=False)
+    function: Callable[..., object] = field(repr=False)
     rest: str = "narrow the query"
     """A hint on how to get omitted items; `{next}` is the number of the first one."""
     clamp: Clamp | None = field(default=None, repr=False)
     """Lowers arguments so that no more is fetched than an answer can show."""
     hidden: Mapping[str, BoundName] = field(default_factory=dict[str, BoundName])
     """Parameters hidden from the model: each is set to this bound plus one, so that truncation can be detected."""
-    render: Callable[[Any], str] = field(default=render_result, repr=False)
+    render: Render = field(default=render_result, repr=False)
     from_end: bool = False
     """Whether a truncated answer keeps its last items instead of its first."""
     none_is_absent: bool = True
     """Whether `None` means an absent value rather than JSON's `null`."""
-    extra_schema: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    extra_schema: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict[str, Mapping[str, JsonValue]])
     """Extra JSON Schema for a parameter, beyond what its type expresses."""
     choices: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict[str, Callable[[], Sequence[str]]])
     """The allowed texts of an optional parameter, resolved when a tool is forged."""
+    view: View | None = field(default=None, repr=False)
+    read_on: ReadOn | None = field(default=None, repr=False)
 
     @cached_property
     def arguments(self) -> "type[BaseModel]":
@@ -187,18 +197,15 @@ class Query:
         return _build_arguments_model(self)
 
     @cached_property
-    def schema(self) -> Mapping[str, Any]:
+    def schema(self) -> Mapping[str, JsonValue]:
         """The arguments as JSON Schema: `properties`, `required` and, if types need them, `$defs`."""
         whole = self.arguments.model_json_schema()
         whole.setdefault("properties", {})
-        for name, told in whole["properties"].items():
-            told.pop("title", None)
-            if "default" in told and told["default"] is None:
-                del told["default"]
-            told.update(self.extra_schema.get(name, {}))
+        for name, described in whole["properties"].items():
+            whole["properties"][name] = _shorten_schema(described) | dict(self.extra_schema.get(name, {}))
         return {key: whole[key] for key in ("properties", "required", "$defs") if key in whole}
 
-    def bind(self, args: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+    def bind(self, args: Mapping[str, JsonValue], bounds: Bounds) -> JsonObject:
         """Validate a model's arguments and convert them to the method's, limited to what an answer can show.
 
         Raises:
@@ -215,6 +222,17 @@ class Query:
         bound |= {name: getattr(bounds, which) + 1 for name, which in self.hidden.items()}
         return self.clamp(bound, bounds) if self.clamp else bound
 
+    async def run(self, artifact: object, args: Mapping[str, JsonValue], bounds: Bounds) -> Any:
+        """Run the query on an artifact with a model's arguments.
+
+        Raises:
+            ArtifactQueryError: The arguments do not match the method's signature.
+        """
+        # A subclass that overrides the method decides itself what a model sees.
+        is_overridden = getattr(type(artifact), self.method, None) is not self.function
+        target = artifact if self.view is None or is_overridden else self.view(artifact, bounds)
+        return await getattr(target, self.method)(**self.bind(args, bounds))
+
 
 def query(
     name: str,
@@ -223,11 +241,13 @@ def query(
     rest: str = "narrow the query",
     clamp: Clamp | None = None,
     hidden: Mapping[str, BoundName] | None = None,
-    render: Callable[[Any], str] = render_result,
+    render: Render = render_result,
     from_end: bool = False,
     none_is_absent: bool = True,
-    extra_schema: Mapping[str, Mapping[str, Any]] | None = None,
+    extra_schema: Mapping[str, Mapping[str, JsonValue]] | None = None,
     choices: Mapping[str, Callable[[], Sequence[str]]] | None = None,
+    view: View | None = None,
+    read_on: ReadOn | None = None,
 ) -> Callable[[Method], Method]:
     """Mark an artifact's method as a query that a model can run through the tool `name`."""
     if not name or not description:
@@ -247,6 +267,8 @@ def query(
             none_is_absent=none_is_absent,
             extra_schema=extra_schema or {},
             choices=choices or {},
+            view=view,
+            read_on=read_on,
         )
         setattr(method, _MARK, marked)
         return method
@@ -254,7 +276,7 @@ def query(
     return mark
 
 
-def get_class_queries(cls: type[Any]) -> Mapping[str, Query]:
+def get_class_queries(cls: type) -> Mapping[str, Query]:
     """Return the queries of a class by tool name, those of its bases first; the most derived definition wins."""
     return _collect_queries(cls)
 
@@ -265,7 +287,7 @@ def get_queries(artifact: object) -> Mapping[str, Query]:
 
 
 @lru_cache(maxsize=256)
-def _collect_queries(cls: type[Any]) -> Mapping[str, Query]:
+def _collect_queries(cls: type) -> Mapping[str, Query]:
     found: dict[str, Query] = {}
     for ancestor in reversed(cls.__mro__):
         for member in vars(ancestor).values():
@@ -292,7 +314,20 @@ def _build_arguments_model(asked: Query) -> "type[BaseModel]":
     return create_model(asked.name, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True), **fields)
 
 
-def _parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _shorten_schema(described: JsonObject) -> JsonObject:
+    """Return an equivalent schema that takes fewer tokens: models are shown it on every trip."""
+    short = {key: value for key, value in described.items() if key != "title"}
+    if not short.get("default", True):
+        del short["default"]  # nothing, as a reader of the schema expects
+    match short:
+        case {"anyOf": [{"type": str(kind)} as given, {"type": "null"}]} if "enum" not in given:
+            del short["anyOf"]
+            return {**given, **short, "type": [kind, "null"]}
+        case _:
+            return short
+
+
+def _parameter_hints(function: Callable[..., object]) -> dict[str, Any]:
     # The return type may be imported only for type checkers, so it is not resolved.
     parameters = {name: hint for name, hint in inspect.get_annotations(function).items() if name != "return"}
     return get_type_hints(SimpleNamespace(__annotations__=parameters), function.__globals__, include_extras=True)

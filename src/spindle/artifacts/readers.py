@@ -7,7 +7,20 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import UnionType
 from typing import Protocol, runtime_checkable
+
+
+def is_instance(value: object, kind: type | UnionType) -> bool:
+    """Check a type at run time without narrowing it for type checkers: callers may be untyped."""
+    return isinstance(value, kind)
+
+
+DIALECT = (
+    r"RE2, line by line, without look-around and back-references; \w, \d and \b are ASCII-only, \pL is any letter; "
+    "flags: i (ignore case), m, s, u (no effect)"
+)
+"""The patterns of a `Search`, described for models."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +33,8 @@ class Search:
     after: int = 0
     limit: int | None = None
     """Maximum number of matching lines; context lines are not counted."""
+    max_line_chars: int | None = None
+    """Of a longer line, only the part around the match is returned, or both ends of a context line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +47,25 @@ class Match:
     """Without the terminator; a line over 64 KiB is truncated to the part around the match, with a note."""
     is_context: bool = field(default=False, compare=False)
     """Whether the line is not a match, but included because of `before` or `after`."""
+    column: int | None = field(default=None, compare=False)
+    """If `text` is only a part of the line: the number of characters of the line before the match."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinePart:
+    """A whole line, or both ends of a long one."""
+
+    head: str
+    tail: str = ""
+    cut_bytes: int = 0
+    """The number of bytes between head and tail that are left out; 0 if `head` is the whole line."""
+
+    def describe(self, line: int) -> str:
+        """Return the text, with a note of what is left out and how to read it."""
+        if not self.cut_bytes:
+            return self.head
+        rest = f"artifact_cat start={line}, start_char={len(self.head)}"
+        return f"{self.head} [… {self.cut_bytes} bytes left out; {rest} reads on …] {self.tail}"
 
 
 @runtime_checkable
@@ -62,8 +96,21 @@ class SpoolReader(Protocol):
 class IndexedReader(SpoolReader, Protocol):
     """A reader of a spool, with an index; each method costs what it returns, not what is stored."""
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The number of bytes and of lines, known from the index."""
+        ...
+
     async def read_lines(self, start: int, end: int) -> list[str]:
         """Return lines `start` to `end` (half-open, clamped)."""
+        ...
+
+    async def read_line_ends(self, start: int, end: int, max_chars: int) -> list[LinePart]:
+        """Return lines `start` to `end` (half-open, clamped); of one with more than `max_chars`, both ends."""
+        ...
+
+    async def read_chars(self, line: int, start: int, end: int | None) -> str | None:
+        """Return characters `start` to `end` of a line (half-open, clamped), or `None` if it is out of range."""
         ...
 
     async def search(self, query: Search) -> list[Match]:
@@ -206,10 +253,8 @@ def format_excerpt(part: bytes, *, before: int = 0, after: int = 0) -> str:
     return f"{head}{decode_text(part)}{tail}"
 
 
-def truncate_line(line: bytes, *, total: int | None = None, at_start: bool = False) -> str:
+def truncate_line(line: bytes, *, total: int | None = None) -> str:
     """Decode a line, truncated if it is too long; `total` is its full length if `line` is only a part."""
-    if at_start and line.startswith(BOM):
-        line, total = line[len(BOM) :], None if total is None else total - len(BOM)
     total = len(line) if total is None else total
     if total <= MAX_TEXT_BYTES:
         return decode_text(line)

@@ -4,15 +4,25 @@ import json
 import sys
 import time
 from array import array
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+)
 from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import sha256
 from os import PathLike
 from typing import Any, Protocol, TypeAlias, cast
 
+from spindle import artifacts
 from spindle.artifacts.readers import BLOCK_BYTES, IndexedReader, LineIndex, encode_text
 from spindle.errors import UsageError
+from spindle.json_types import JsonObject, is_buffer, is_iterable, is_mapping
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,16 +59,21 @@ def compute_stats(entries: Iterable[SpoolEntry]) -> SpoolStats:
 
 
 def select_overdue(
-    entries: Iterable[SpoolEntry], *, max_bytes: int | None, max_age_seconds: float | None, now: float
+    entries: Iterable[SpoolEntry],
+    *,
+    max_bytes: int | None,
+    max_age_seconds: float | None,
+    now: float,
+    is_needed: Callable[[SpoolEntry], bool] = lambda _entry: False,
 ) -> list[SpoolEntry]:
-    """Select the entries to prune: all that are too old, then the oldest until the rest fits."""
+    """Select the entries to prune: all that are too old, then the oldest until the rest fits; none that is needed."""
     by_age = sorted(entries, key=lambda entry: entry.created_at)
     left = sum(entry.byte_length for entry in by_age)
     chosen: list[SpoolEntry] = []
     for entry in by_age:
         is_too_old = max_age_seconds is not None and now - entry.created_at > max_age_seconds
         is_too_much = max_bytes is not None and left > max_bytes
-        if is_too_old or is_too_much:
+        if (is_too_old or is_too_much) and not is_needed(entry):
             chosen.append(entry)
             left -= entry.byte_length
     return chosen
@@ -68,8 +83,6 @@ Part: TypeAlias = str | bytes | bytearray | memoryview
 Content: TypeAlias = Part | Iterable[Part] | AsyncIterable[Part]
 
 PIECE_BYTES = 1 << 20
-
-_WHOLE = (str, bytes, bytearray, memoryview)
 
 
 async def iter_pieces(content: Content) -> AsyncGenerator[bytes]:
@@ -96,18 +109,18 @@ async def iter_pieces(content: Content) -> AsyncGenerator[bytes]:
 
 
 async def _close(stream: AsyncIterator[object]) -> None:
-    close: Any = getattr(stream, "aclose", None)
+    close: Callable[[], Awaitable[object]] | None = getattr(stream, "aclose", None)
     if close is not None:
         await close()
 
 
 def _parts(content: object) -> Iterable[object]:
-    if isinstance(content, _WHOLE):
-        return (cast("object", content),)
+    kind = type(content).__name__
+    if isinstance(content, str) or is_buffer(content):
+        return (content,)
     # Iterating over a mapping would silently drop its values.
-    if isinstance(content, Iterable) and not isinstance(content, Mapping):
-        return cast("Iterable[object]", content)
-    kind = type(cast("object", content)).__name__
+    if is_iterable(content) and not is_mapping(content):
+        return content
     raise UsageError(f"Expected text, bytes, or an iterable of them, got {kind}; convert the content first")
 
 
@@ -153,8 +166,8 @@ def _iter_encoded(part: object) -> Generator[bytes]:
     if isinstance(part, str):
         for start in range(0, len(part), PIECE_BYTES):
             yield encode_text(part[start : start + PIECE_BYTES])
-    elif isinstance(part, bytes | bytearray | memoryview):
-        view = memoryview(cast("bytes", part)).cast("B")
+    elif is_buffer(part):
+        view = memoryview(part).cast("B")
         for start in range(0, len(view), PIECE_BYTES):
             yield bytes(view[start : start + PIECE_BYTES])
     else:
@@ -193,16 +206,16 @@ class Spool:
     @classmethod
     def memory(cls, *, clock: Callable[[], float] = time.time) -> "Spool":
         """Create a spool in memory, which lasts as long as the process."""
-        from spindle.artifacts.backends.memory import MemoryStore  # noqa: PLC0415 - a port's factory method
-
-        return cls(MemoryStore(), clock=clock)
+        return cls(artifacts.MemoryStore(), clock=clock)
 
     @classmethod
     def files(cls, path: str | PathLike[str], *, clock: Callable[[], float] = time.time) -> "Spool":
-        """Create a spool in a private folder, which is created if missing."""
-        from spindle.artifacts.backends.files import FileStore  # noqa: PLC0415 - a port's factory method
+        """Create a spool in a private folder, which is created if missing.
 
-        return cls(FileStore(path), clock=clock)
+        Raises:
+            UsageError: The path is a URL.
+        """
+        return cls(artifacts.FileStore(path), clock=clock)
 
     @classmethod
     def objects(cls, url: str, *, clock: Callable[[], float] = time.time, **options: Any) -> "Spool":
@@ -212,9 +225,7 @@ class Spool:
             MissingExtraError: The extra `objects` is not installed.
             UsageError: The url or an option is invalid.
         """
-        from spindle.artifacts.backends.objects import ObjectStore  # noqa: PLC0415 - a port's factory method
-
-        return cls(ObjectStore.from_url(url, **options), clock=clock)
+        return cls(artifacts.ObjectStore.from_url(url, **options), clock=clock)
 
     async def write(self, id: str, content: Content, *, turn_id: str | None = None) -> IndexedReader:
         """Store content under an id and return its reader; an older version is replaced once this one is complete.
@@ -241,12 +252,25 @@ class Spool:
         """Delete all artifacts of a turn; return how many were deleted."""
         return await self._remove([entry for entry in await self._store.entries() if entry.turn_id == turn_id])
 
-    async def prune(self, *, max_bytes: int | None = None, max_age_seconds: float | None = None) -> int:
-        """Delete artifacts that are too old, then the oldest until the rest fits; return how many were deleted."""
-        entries = await self._store.entries()
-        return await self._remove(
-            select_overdue(entries, max_bytes=max_bytes, max_age_seconds=max_age_seconds, now=self._clock())
+    async def prune(
+        self,
+        *,
+        max_bytes: int | None = None,
+        max_age_seconds: float | None = None,
+        is_needed: Callable[[SpoolEntry], bool] = lambda _entry: False,
+    ) -> int:
+        """Delete artifacts that are too old, then the oldest until the rest fits; return how many were deleted.
+
+        An artifact for which `is_needed` returns true is kept, whatever its age and size.
+        """
+        overdue = select_overdue(
+            await self._store.entries(),
+            max_bytes=max_bytes,
+            max_age_seconds=max_age_seconds,
+            now=self._clock(),
+            is_needed=is_needed,
         )
+        return await self._remove(overdue)
 
     async def entries(self) -> list[SpoolEntry]:
         """Return the stored entries."""
@@ -304,7 +328,7 @@ class Manifest:
         if not body.startswith(_MAGIC) or sha256(body).digest() != digest:
             return None
         header, _, counts = body[len(_MAGIC) :].partition(b"\n")
-        facts = cast("dict[str, Any]", json.loads(header))
+        facts: JsonObject = json.loads(header)
         newlines = array("Q")
         newlines.frombytes(counts)
         blocks = -(-facts["byte_length"] // BLOCK_BYTES)

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast, get_args
+from typing import Annotated, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, get_args
 
 from annotated_types import Ge, MinLen
 
+from spindle.artifacts import backends
 from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
 from spindle.artifacts.grep import compile_pattern
 from spindle.artifacts.json_artifact import is_json
@@ -14,10 +14,8 @@ from spindle.artifacts.queries import Bounds, query, render_rows
 from spindle.artifacts.readers import SpoolReader
 from spindle.errors import ArtifactQueryError, InvalidArtifactError
 from spindle.extras import needs_extra
-
-if TYPE_CHECKING:
-    from spindle.artifacts.backends.duckdb import TableSource
-
+from spindle.json_types import JsonObject
+from spindle.text import did_you_mean
 
 Operator: TypeAlias = Literal[
     "eq", "ne", "lt", "le", "gt", "ge", "contains", "starts_with", "ends_with", "matches", "is_null", "not_null"
@@ -54,7 +52,7 @@ class Statement:
 
     select: str = "*"
     tail: str = ""
-    values: tuple[Any, ...] = ()
+    values: tuple[object, ...] = ()
 
 
 def select_rows(columns: Sequence[str] | None, known: Sequence[Column], start: int, end: int | None) -> Statement:
@@ -101,8 +99,7 @@ def find_column(name: str, known: Sequence[Column]) -> Column:
     found = next((column for column in known if column.name == name), None)
     if found is None:
         names = [column.name for column in known]
-        near = get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:50])}"
+        hint = did_you_mean(name, names, f"there are: {', '.join(names[:50])}")
         raise ArtifactQueryError(f"no column is called {name!r}; {hint}", field="column")
     return found
 
@@ -119,7 +116,7 @@ def _range(start: int, end: int | None) -> tuple[str, tuple[int, ...]]:
     return "LIMIT ? OFFSET ?", (max(end - start, 0), start)
 
 
-def _condition(column: Column, op: str, value: CellValue) -> tuple[str, tuple[Any, ...]]:
+def _condition(column: Column, op: str, value: CellValue) -> tuple[str, tuple[object, ...]]:
     name = quote_identifier(column.name)
     if op == "is_null" or (op == "eq" and value is None):
         return f"{name} IS NULL", ()
@@ -137,7 +134,7 @@ def _condition(column: Column, op: str, value: CellValue) -> tuple[str, tuple[An
     return f"{cell} {_COMPARISONS[op]} {placeholder}", (fitting,)
 
 
-def _build_operands(column: Column, value: Comparable) -> tuple[str, str, Any]:
+def _build_operands(column: Column, value: Comparable) -> tuple[str, str, object]:
     """Convert a cell and a value to one type; a text cell is compared with a number as a number."""
     name, kind = quote_identifier(column.name), column.type
     if kind in _INTEGERS or kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL"):
@@ -189,18 +186,18 @@ def _type_mismatch(column: Column, value: object, expected: str) -> ArtifactQuer
 T = TypeVar("T")
 TableFormat: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet"]
 Limit: TypeAlias = Annotated[int | None, Ge(1)]
-TableRow: TypeAlias = dict[str, Any]
+TableRow: TypeAlias = JsonObject
 
 TABLE_FORMATS: Final[tuple[TableFormat, ...]] = get_args(TableFormat)
 
 _MORE = "ask for a narrower filter, fewer columns, or a range of rows with artifact_table_rows"
 
 
-def _clamp_limit(args: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
+def _clamp_limit(args: JsonObject, bounds: Bounds) -> JsonObject:
     return args | {"limit": min(args["limit"] or bounds.max_items + 1, bounds.max_items + 1)}
 
 
-def _render_columns(columns: Any) -> str:
+def _render_columns(columns: Sequence[Column]) -> str:
     return "\n".join(f"{name}: {kind}" for name, kind in columns) or "(empty list)"
 
 
@@ -214,8 +211,6 @@ class TableArtifact(Artifact):
         InvalidArtifactError: The format is not one of the four.
     """
 
-    machine_text = True
-
     def __init__(self, reader: SpoolReader, format: TableFormat | None = None) -> None:
         super().__init__(reader)
         if format is not None and format not in TABLE_FORMATS:
@@ -223,14 +218,14 @@ class TableArtifact(Artifact):
                 f"format must be one of {', '.join(TABLE_FORMATS)}, got {format!r}", field="format"
             )
         self._format: TableFormat | None = format
-        self._known_source: TableSource | None = None
+        self._known_source: backends.TableSource | None = None
         self._known_columns: list[Column] | None = None
 
     def over(self, reader: SpoolReader) -> Self:
         """Return an artifact of the same type and options for another reader."""
         return type(self)(reader, self._format)
 
-    @query("artifact_table_columns", "List the columns of a table artifact with their types.", render=_render_columns)
+    @query("artifact_table_columns", "List the columns with their types.", render=_render_columns)
     async def columns(self) -> list[Column]:
         """Return the columns as pairs of name and type.
 
@@ -241,15 +236,15 @@ class TableArtifact(Artifact):
             self._known_columns = await self._describe() if await self._has_content() else []
         return list(self._known_columns)
 
-    @query("artifact_table_row_count", "Count the rows of a table artifact.")
+    @query("artifact_table_row_count", "Count the rows.")
     async def row_count(self) -> int:
         """Count the rows, without the header."""
         counted = await self._query_rows(lambda _: Statement('count(*) AS "count"'))
-        return cast("int", counted[0]["count"]) if counted else 0
+        return int(counted[0]["count"]) if counted else 0
 
     @query(
         "artifact_table_rows",
-        "Read the rows start to end (not included) of a table artifact, counted from 0.",
+        "Read the rows start to end (not included), counted from 0.",
         rest="ask again with start={next}",
         clamp=clamp_range,
         render=render_rows,
@@ -260,8 +255,8 @@ class TableArtifact(Artifact):
 
     @query(
         "artifact_table_filter",
-        "Find the rows of a table artifact by comparing a column with a value. matches takes an "
-        "RE2 pattern; is_null and not_null need no value.",
+        "Find the rows by comparing a column with a value. matches takes an RE2 pattern; is_null and not_null need no "
+        "value.",
         rest=_MORE,
         clamp=_clamp_limit,
         render=render_rows,
@@ -276,7 +271,7 @@ class TableArtifact(Artifact):
 
     @query(
         "artifact_table_select",
-        "Read some columns of the rows start to end (not included) of a table artifact.",
+        "Read some columns of the rows start to end (not included).",
         rest="ask again with start={next}",
         clamp=clamp_range,
         render=render_rows,
@@ -293,7 +288,7 @@ class TableArtifact(Artifact):
 
     @query(
         "artifact_table_sort",
-        "Read the first rows of a table artifact in the order of a column.",
+        "Read the first rows in the order of a column.",
         rest=_MORE,
         clamp=_clamp_limit,
         render=render_rows,
@@ -308,7 +303,7 @@ class TableArtifact(Artifact):
 
     @query(
         "artifact_table_group_counts",
-        "Count how often each value of a column occurs in a table artifact, most frequent first.",
+        "Count how often each value of a column occurs, most frequent first.",
         rest=_MORE,
         clamp=_clamp_limit,
         render=render_rows,
@@ -323,22 +318,22 @@ class TableArtifact(Artifact):
 
     async def _describe(self) -> list[Column]:
         with needs_extra("tables"):
-            from spindle.artifacts.backends import duckdb  # noqa: PLC0415 - an extra
-        return await self._run_with_retry(lambda source: duckdb.columns(self.reader, source))
+            read_columns = backends.read_columns
+        return await self._run_with_retry(lambda source: read_columns(self.reader, source))
 
     async def _query_rows(self, ask: Callable[[list[Column]], Statement]) -> list[TableRow]:
         with needs_extra("tables"):
-            from spindle.artifacts.backends import duckdb  # noqa: PLC0415 - an extra
+            query_rows = backends.query_rows
 
-        async def run(source: "TableSource") -> list[TableRow]:
-            return await duckdb.query(self.reader, source, ask(await self.columns()))
+        async def run(source: "backends.TableSource") -> list[TableRow]:
+            return await query_rows(self.reader, source, ask(await self.columns()))
 
         if await self._has_content():
             return await self._run_with_retry(run)
         ask([])  # so that an unknown column is an error here too
         return []
 
-    async def _run_with_retry(self, run: "Callable[[TableSource], Awaitable[T]]") -> T:
+    async def _run_with_retry(self, run: "Callable[[backends.TableSource], Awaitable[T]]") -> T:
         """Run a query; retry with the types of all rows if those of the first rows were wrong."""
         source = await self._source()
         try:
@@ -353,14 +348,12 @@ class TableArtifact(Artifact):
     async def _has_content(self) -> bool:
         return await self.byte_length() > 0
 
-    async def _source(self) -> "TableSource":
-        from spindle.artifacts.backends.duckdb import TableSource  # noqa: PLC0415 - an extra
-
+    async def _source(self) -> "backends.TableSource":
         if self._known_source is None:
             first = next((line for line in await self._lines(0, 20) if line.strip()), "")
             kind = self._format or _detect_format(first)
             delimiter = "\t" if kind == "tsv" else _delimiter(first)
-            self._known_source = TableSource(format=kind, delimiter=delimiter)
+            self._known_source = backends.TableSource(format=kind, delimiter=delimiter)
         return self._known_source
 
 

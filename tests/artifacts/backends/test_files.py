@@ -43,7 +43,7 @@ async def test_only_the_owner_can_read_what_is_kept(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
 
-async def test_names_on_disk_tell_nothing_and_lead_nowhere(tmp_path: Path) -> None:
+async def test_names_on_disk_reveal_nothing_and_cannot_escape(tmp_path: Path) -> None:
     await Spool.files(tmp_path / "spool").write("../../secret-name", "x")
 
     assert not any("secret" in path.name for path in kept_files(tmp_path))
@@ -266,7 +266,44 @@ async def test_a_system_that_takes_little_at_a_time_gets_everything(
     assert await reader.line_count() == 500_001
 
 
-async def test_a_path_that_is_no_folder_is_an_error_with_advice(tmp_path: Path) -> None:
+async def test_disk_starts_on_a_large_write_before_the_last_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, advised = os.posix_fadvise, list[tuple[int, int]]()
+
+    def record(handle: int, start: int, count: int, advice: int) -> None:
+        advised.append((start, start + count))
+        real(handle, start, count, advice)
+
+    monkeypatch.setattr(os, "posix_fadvise", record)
+    reader = await Spool.files(tmp_path).write("large", (b"x" * 1_000_000 for _ in range(30)))
+    await Spool.files(tmp_path).write("small", b"x" * 1_000_000)
+
+    ends = [end for _, end in advised]
+    assert [start for start, _ in advised] == [0, *ends[:-1]]
+    assert all(8 << 20 <= end - start < 10 << 20 for start, end in advised)
+    assert 30_000_000 - ends[-1] < 10 << 20
+    assert await reader.byte_length() == 30_000_000
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+async def test_system_that_takes_no_advice_gets_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_missing: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EINVAL, "not this kind of file")
+
+    if is_missing:
+        monkeypatch.delattr(os, "posix_fadvise")
+    else:
+        monkeypatch.setattr(os, "posix_fadvise", refuse)
+
+    reader = await Spool.files(tmp_path).write("id", b"x\n" * 10_000_000)
+
+    assert await reader.line_count() == 10_000_001
+
+
+async def test_a_path_that_is_not_a_folder_is_an_error_with_advice(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(SpoolError):
@@ -339,3 +376,12 @@ def test_a_writer_killed_at_any_call_never_leaves_a_torn_artifact(tmp_path: Path
 
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 15
+
+
+@pytest.mark.parametrize("place", ["taken", "taken/spool"])
+async def test_a_spool_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, place: str) -> None:
+    (tmp_path / "taken").write_text("a file")
+
+    with pytest.raises(SpoolError):
+        await Spool.files(tmp_path / place).entries()
+    assert await Spool.files(tmp_path / "new").entries() == []

@@ -43,7 +43,7 @@ async def test_bytes_without_their_note_are_not_there(objects: ObjectClient) -> 
 
 
 @pytest.mark.parametrize("damage", ["torn note", "shorter bytes", "no bytes"])
-async def test_what_does_not_fit_together_is_not_read(objects: ObjectClient, damage: str) -> None:
+async def test_inconsistent_objects_are_not_read(objects: ObjectClient, damage: str) -> None:
     spool = Spool(ObjectStore(objects))
     await spool.write("id", "0123456789")
     data, note = keys(objects)
@@ -91,7 +91,7 @@ async def test_a_deleted_artifact_says_so_to_its_readers(objects: ObjectClient) 
             await reader.read_all()
 
 
-async def test_a_replaced_version_goes_when_nobody_here_reads_it(objects: ObjectClient) -> None:
+async def test_a_replaced_version_is_removed_once_no_reader_has_it(objects: ObjectClient) -> None:
     spool = Spool(ObjectStore(objects, replaced_seconds=-1))
     old = await spool.write("id", "old")
     await spool.write("id", "new")

@@ -35,7 +35,7 @@ def page() -> MarkdownArtifact:
     return MarkdownArtifact.from_text(PAGE)
 
 
-async def test_frontmatter_tells_empty_from_none(page: MarkdownArtifact) -> None:
+async def test_frontmatter_distinguishes_empty_from_missing(page: MarkdownArtifact) -> None:
     assert await page.frontmatter() == {"title": "Wheels"}
     assert await MarkdownArtifact.from_text("---\n---\n# A").frontmatter() == {}
     assert await MarkdownArtifact.from_text("# A").frontmatter() is None
@@ -43,7 +43,7 @@ async def test_frontmatter_tells_empty_from_none(page: MarkdownArtifact) -> None
     assert await MarkdownArtifact.from_text("").frontmatter() is None
 
 
-async def test_frontmatter_that_is_no_yaml_is_an_error_and_the_rest_still_works() -> None:
+async def test_frontmatter_that_is_not_yaml_is_an_error_and_the_rest_still_works() -> None:
     page = MarkdownArtifact.from_text("---\na: [\n---\n# A")
 
     with pytest.raises(InvalidArtifactError):

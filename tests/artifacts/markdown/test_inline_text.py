@@ -16,7 +16,7 @@ def test_an_address_ends_before_the_marks_of_its_sentence(text: str, found: tupl
     assert list(find_bare_urls(text)) == [found]
 
 
-def test_a_million_brackets_are_no_part_of_an_address() -> None:
+def test_a_million_brackets_are_not_part_of_an_address() -> None:
     [(_, written, _)] = find_bare_urls("https://a.example" + ")" * 1_000_000)
 
     assert written == "https://a.example"

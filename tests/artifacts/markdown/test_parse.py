@@ -1,3 +1,4 @@
+import time
 from datetime import date
 
 import pytest
@@ -46,7 +47,7 @@ def test_the_first_definition_of_a_name_counts() -> None:
     assert MarkdownParser("[r]: /first").links("[r]\n\n[r]: /second") == [Link("r", "/first")]
 
 
-def test_what_one_part_defines_does_not_leak_into_the_next() -> None:
+def test_link_definitions_do_not_leak_into_the_next_part() -> None:
     parser = MarkdownParser()
 
     assert parser.links("[x]\n\n[x]: /x") == [Link("x", "/x")]
@@ -118,3 +119,29 @@ LAUGHS = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) or 'x'}]" for n
 def test_yaml_that_is_wrong_or_hostile_is_refused(text: str) -> None:
     with bounded_cpu(), pytest.raises(InvalidArtifactError):
         parse_frontmatter(text)
+
+
+def cpu_seconds(text: str) -> float:
+    parser = MarkdownParser()
+    begun = time.process_time()
+    assert parser.links(text) == []
+    return time.process_time() - begun
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", ["[", "![", "[\n", "[[]"])
+def test_brackets_without_end_take_work_in_proportion_to_the_text(piece: str) -> None:
+    cpu_seconds(piece)  # loads the parser
+    count = 50_000 // len(piece)
+
+    short, long = cpu_seconds(piece * count), min(cpu_seconds(piece * count * 4) for _ in range(2))
+
+    # Four times the text; work that grows with its square would take sixteen times as long.
+    assert long < 9 * max(short, 0.02)
+
+
+def test_links_of_a_usual_text_are_found_beside_open_brackets() -> None:
+    text = "".join(f"A [ and [link {n}](https://x.example/{n}) and [ ] ![i](p{n}.png)\n\n" for n in range(500))
+
+    assert len(MarkdownParser().links(text)) == 500
+    assert len(MarkdownParser().images(text)) == 500

@@ -12,24 +12,28 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
 import duckdb
 from anyio.to_thread import run_sync
 
-from spindle.artifacts.backends.files import temporary_copy
+from spindle.artifacts.backends.temporary_file import temporary_copy
 from spindle.artifacts.json_artifact import parse_json
 from spindle.artifacts.table_artifact import Column, Statement
 from spindle.errors import ArtifactQueryError, InvalidArtifactError
+from spindle.json_types import JsonObject, JsonValue
+from spindle.text import to_line
 
 T = TypeVar("T")
 
 MEMORY_LIMIT: Final = "256MB"
 MAX_SECONDS: Final = 60.0
 _MAX_CELL_BYTES = 16 << 20
+# By default DuckDB reads 16 of the longest lines at once, which alone would be the memory limit.
+_BUFFER_BYTES = 2 * _MAX_CELL_BYTES
 
-_CONFIG: Final = {
+_CONFIG: Final[JsonObject] = {
     "allow_community_extensions": "false",
     "allow_unsigned_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -66,34 +70,35 @@ class TableSource:
         return (
             f"read_csv(?, header = true, delim = '{self.delimiter}', quote = '\"', escape = '\"', null_padding = true, "
             "comment = '', parallel = false, strict_mode = false, compression = 'none', hive_partitioning = false, "
-            f"sample_size = {sample}, max_line_size = {_MAX_CELL_BYTES})"
+            f"sample_size = {sample}, max_line_size = {_MAX_CELL_BYTES}, buffer_size = {_BUFFER_BYTES})"
         )
 
 
 def connect(path: Path) -> duckdb.DuckDBPyConnection:
     """Open a database in memory that can read `path` and nothing else."""
-    connection = duckdb.connect(":memory:", config=cast("dict[str, Any]", _CONFIG))
+    connection = duckdb.connect(":memory:", config=_CONFIG)
     literal = str(path).replace("'", "''")
     connection.execute(f"SET allowed_paths = ['{literal}']")
+    connection.execute("SET enable_progress_bar = false")  # printed to stdout, which may carry a protocol
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
 
 
-async def columns(reader: object, source: TableSource) -> list[Column]:
+async def read_columns(reader: object, source: TableSource) -> list[Column]:
     """Return the columns with their types."""
 
     def work(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Column]:
-        told = connection.execute(f"DESCRIBE SELECT * FROM {source.scan()}", [str(path)]).fetchall()  # noqa: S608
-        return [Column(row[0], row[1]) for row in told]
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {source.scan()}", [str(path)]).fetchall()  # noqa: S608
+        return [Column(row[0], row[1]) for row in rows]
 
     return await _run_in_database(reader, source, work)
 
 
-async def query(reader: object, source: TableSource, statement: Statement) -> list[dict[str, Any]]:
+async def query_rows(reader: object, source: TableSource, statement: Statement) -> list[JsonObject]:
     """Run a statement and return its rows, each a dict by column name."""
 
-    def work(connection: duckdb.DuckDBPyConnection, path: Path) -> list[dict[str, Any]]:
+    def work(connection: duckdb.DuckDBPyConnection, path: Path) -> list[JsonObject]:
         # Every name is quoted and every value is a parameter; a model cannot inject SQL.
         sql = f"SELECT {statement.select} FROM {source.scan()} {statement.tail}"  # noqa: S608
         # The selection has no `?`, so the path is the first parameter.
@@ -107,7 +112,7 @@ async def query(reader: object, source: TableSource, statement: Statement) -> li
     return await _run_in_database(reader, source, work)
 
 
-def _cell(value: str | None) -> Any:
+def _cell(value: str | None) -> JsonValue:
     """Parse a cell of a column with mixed types, which DuckDB returns as JSON text."""
     return None if value is None else parse_json(value)
 
@@ -168,9 +173,9 @@ class _InterruptibleQuery(Generic[T]):
 @asynccontextmanager
 async def _open_local_file(reader: object) -> AsyncGenerator[Path]:
     """Provide a local file with the reader's bytes, under a path without glob characters."""
-    lend = getattr(reader, "local_path", None)
+    lend: Callable[[], AbstractAsyncContextManager[Path]] | None = getattr(reader, "local_path", None)
     if callable(lend):
-        async with cast("AbstractAsyncContextManager[Path]", lend()) as path:
+        async with lend() as path:
             if not _GLOB.intersection(str(path)):
                 yield path
                 return
@@ -191,15 +196,15 @@ def _ranges_of(path: Path) -> Callable[[int, int], bytes]:
     return read
 
 
-async def _read_all(reader: object) -> bytes:
-    whole = cast("Any", reader).read_all()
+async def _read_all(reader: Any) -> bytes:
+    whole = reader.read_all()
     whole = await whole if hasattr(whole, "__await__") else whole
     return whole.encode() if isinstance(whole, str) else bytes(whole)
 
 
 def _translate_error(error: duckdb.Error, source: TableSource, path: Path) -> ArtifactQueryError | InvalidArtifactError:
-    told = re.split(r"\n\s*(?:LINE \d|Possible|The search space)", str(error).replace(str(path), "the artifact"))[0]
-    reason = " ".join(told.split())[:300]
+    first = re.split(r"\n\s*(?:LINE \d|Possible|The search space)", str(error).replace(str(path), "the artifact"))[0]
+    reason = to_line(first)[:300]
     if isinstance(error, duckdb.OutOfMemoryException):
         return ArtifactQueryError(f"the query needs more than {MEMORY_LIMIT} of memory; filter first, or set a limit")
     if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):

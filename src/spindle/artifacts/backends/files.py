@@ -7,8 +7,8 @@ version, the new one or none, but never a part. A replaced version is kept for i
 
 import fcntl
 import os
+import re
 import secrets
-import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -20,12 +20,16 @@ from weakref import WeakSet
 import anyio
 from anyio.lowlevel import checkpoint
 
+from spindle.addresses import parse_local_path
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.readers import LineIndexer
 from spindle.artifacts.spool import Manifest, SpoolEntry, to_file_name
+from spindle.capabilities.withheld import OWN_FILES
 from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactGoneError, SpoolError
+from spindle.text import shorten
 
+_OWN_NAMES = re.compile(r"[0-9a-f]{2}")
 _OWNER_ONLY_FILE = 0o600
 _OWNER_ONLY_FOLDER = 0o700
 
@@ -66,6 +70,15 @@ def write_fully(handle: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(handle, rest) :]
+
+
+def start_writeback(handle: int, start: int, count: int) -> None:
+    """Let the kernel start to write bytes to the disk, without waiting, where it takes such advice."""
+    advise: Callable[[int, int, int, int], None] | None = getattr(os, "posix_fadvise", None)
+    if advise is not None:
+        # Dirty pages are written; they stay cached, because only pages that are clean already are dropped.
+        with suppress(OSError):
+            advise(handle, start, count, os.POSIX_FADV_DONTNEED)
 
 
 def read_range(path: Path, start: int, end: int) -> bytes:
@@ -118,6 +131,9 @@ def remove_abandoned(path: Path) -> None:
         os.close(handle)
 
 
+WRITEBACK_BYTES = 8 << 20
+"""How much is written before the kernel is asked to start on it, so that the last sync has little left to wait for."""
+
 REPLACED_SECONDS = 3600.0
 """How long a replaced version is kept for readers in other processes."""
 
@@ -126,7 +142,8 @@ class FileStore:
     """A spool store in a folder, which several processes may share."""
 
     def __init__(self, path: str | PathLike[str], *, replaced_seconds: float = REPLACED_SECONDS) -> None:
-        self._root = Path(path).absolute()
+        self._root = parse_local_path(path)
+        OWN_FILES.add(self._root, members=_OWN_NAMES)
         self._replaced_seconds = replaced_seconds
         self._open_ranges: WeakSet[_FileRanges] = WeakSet()
         self._has_swept_drafts = False
@@ -152,6 +169,15 @@ class FileStore:
         """Return a reader for the latest version of an id, or `None` if it is missing or incomplete."""
         manifest = await spool_threads.run(self._load, id)
         return None if manifest is None else self._open_reader(manifest)
+
+    @classmethod
+    def reopen(cls, data_file: Path) -> BlockReader | None:
+        """Return a reader for a version by its file (`BlockReader.stored_file`), or `None` if it is gone."""
+        store = cls(data_file.parent.parent)
+        manifest = store._load_note(data_file.with_name(f"{data_file.name.partition('.')[0]}.note"))
+        if manifest is None or store._data_path(manifest) != data_file:
+            return None
+        return store._open_reader(manifest)
 
     async def delete(self, id: str, *, version: str | None = None) -> bool:
         """Delete all versions of an id, or nothing if it no longer has `version`."""
@@ -209,6 +235,8 @@ class FileStore:
 
     def _entries(self) -> list[SpoolEntry]:
         with translate_os_errors(self._root):
+            with suppress(FileNotFoundError):  # nothing was spooled yet
+                os.scandir(self._root).close()  # a search by name does not tell a folder that cannot be read
             self._sweep_drafts()
             self._sweep_replaced()
             notes = [self._load_note(path) for path in self._paths("*.note")]
@@ -270,6 +298,7 @@ class _Draft:
             folder / f"{name}.{version}.{kind}" for kind in ("draft", "note.draft", "data")
         )
         self._is_published = False
+        self._written = self._started = 0
 
     @classmethod
     def create(cls, folder: Path, name: str) -> "_Draft":
@@ -285,6 +314,10 @@ class _Draft:
     def append(self, piece: bytes) -> None:
         with translate_os_errors(self._folder):
             write_fully(self._handle, piece)
+        self._written += len(piece)
+        if self._written - self._started >= WRITEBACK_BYTES:
+            start_writeback(self._handle, self._started, self._written - self._started)
+            self._started = self._written
         self.index.feed(piece)
 
     def publish(self, manifest: Manifest) -> None:
@@ -326,7 +359,7 @@ class _FileRanges:
                 return read_range(self.path, start, end)
         except SpoolError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                raise self._gone() from error.__cause__
+                raise self._build_gone_error() from error.__cause__
             raise
         except EOFError as error:
             raise SpoolError(f"{self.path} is shorter than when it was written; it was modified externally") from error
@@ -335,36 +368,10 @@ class _FileRanges:
     async def local_path(self) -> AsyncGenerator[Path]:
         await checkpoint()
         if not self.path.exists():
-            raise self._gone()
+            raise self._build_gone_error()
         yield self.path
 
-    def _gone(self) -> ArtifactGoneError:
-        shown = self._id if len(self._id) <= 200 else f"{self._id[:200]}…"
-        return ArtifactGoneError(f"artifact {shown!r} was deleted; run the call again to get its output")
-
-
-_CHUNK_BYTES = 8 << 20
-
-
-@asynccontextmanager
-async def temporary_copy(read: Callable[[int, int], bytes], byte_length: int) -> AsyncGenerator[Path]:
-    """Provide a temporary file, readable only by this user, with the bytes that `read(start, end)` returns."""
-    handle, name = await spool_threads.run(tempfile.mkstemp, ".spool", "spindle-")
-    try:
-        for start in range(0, byte_length, _CHUNK_BYTES):
-            await spool_threads.run(_copy_range, read, handle, start, min(start + _CHUNK_BYTES, byte_length))
-        yield Path(name)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await spool_threads.run(_discard, handle, name)
-
-
-def _copy_range(read: Callable[[int, int], bytes], handle: int, start: int, end: int) -> None:
-    data = memoryview(read(start, end))
-    while data:
-        data = data[os.write(handle, data) :]
-
-
-def _discard(handle: int, name: str) -> None:
-    os.close(handle)
-    Path(name).unlink(missing_ok=True)
+    def _build_gone_error(self) -> ArtifactGoneError:
+        return ArtifactGoneError(
+            f"artifact {shorten(self._id, 200)!r} was deleted; run the call again to get its output"
+        )

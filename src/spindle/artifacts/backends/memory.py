@@ -9,7 +9,7 @@ from typing import TypeVar, TypeVarTuple
 
 from anyio.lowlevel import checkpoint
 
-from spindle.artifacts.backends.files import temporary_copy
+from spindle.artifacts.backends.temporary_file import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.readers import build_line_index, encode_text
 from spindle.artifacts.spool import SpoolEntry

@@ -11,12 +11,13 @@ from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import anyio
 
-from spindle.artifacts.backends.files import temporary_copy
+from spindle.addresses import hide_credentials
+from spindle.artifacts.backends.temporary_file import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.readers import LineIndexer
 from spindle.artifacts.spool import Manifest, SpoolEntry, to_file_name
@@ -83,7 +84,7 @@ class ObjectClient:
             return cls(from_url(url, **options))
         except (BaseError, OSError, ValueError, TypeError) as error:
             raise UsageError(
-                f"Invalid object store url {url!r} or options: {_first_line(error)}", field="url"
+                f"Invalid object store url {hide_credentials(url)!r} or options: {_first_line(error)}", field="url"
             ) from error
 
     def open_writer(self, key: str) -> "WritableFile":
@@ -121,9 +122,8 @@ class ObjectClient:
     def list_keys(self, folder: str) -> list[tuple[str, datetime]]:
         """Return the keys in a folder with their modification times."""
         with suppress(FileNotFoundError), translate_store_errors():
-            # An overload refers to a type of an optional package.
-            found_in = self.client.list  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            pages = cast("Iterable[Sequence[ObjectMeta]]", found_in(f"{folder}/"))
+            found_in = self.client.list  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  an overload names a type of an optional package
+            pages: Iterable[Sequence[ObjectMeta]] = found_in(f"{folder}/")
             return [(found["path"], found["last_modified"]) for page in pages for found in page]
         return []
 

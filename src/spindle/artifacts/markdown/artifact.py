@@ -1,7 +1,7 @@
 """The Markdown artifact: queries by document structure."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 from annotated_types import Ge, Le
 from anyio.to_thread import run_sync
@@ -13,6 +13,7 @@ from spindle.artifacts.markdown.model import CodeBlock, Heading, Image, Link, Se
 from spindle.artifacts.queries import query
 from spindle.artifacts.readers import SpoolReader
 from spindle.extras import needs_extra
+from spindle.json_types import JsonValue
 
 if TYPE_CHECKING:
     from spindle.artifacts.markdown.parse import MarkdownParser
@@ -34,8 +35,8 @@ class MarkdownArtifact(Artifact):
         super().__init__(reader)
         self._known_index: MarkdownIndex | None = None
 
-    @query("artifact_md_frontmatter", "Read the YAML frontmatter of a Markdown artifact.")
-    async def frontmatter(self) -> Any:
+    @query("artifact_md_frontmatter", "Read the YAML frontmatter.")
+    async def frontmatter(self) -> JsonValue:
         """Return the parsed frontmatter: `{}` if it is empty, `None` if there is none.
 
         Raises:
@@ -49,7 +50,7 @@ class MarkdownArtifact(Artifact):
             from spindle.artifacts.markdown.parse import parse_frontmatter  # noqa: PLC0415 - an extra
         return await run_sync(parse_frontmatter, "\n".join(lines[1:end]))
 
-    @query("artifact_md_headings", "List the headings of a Markdown artifact with their lines, counted from 0.")
+    @query("artifact_md_headings", "List the headings with their lines, counted from 0.")
     async def headings(self, depth: Depth = None) -> list[Heading]:
         """Return all headings, or those of one depth."""
         index = await self._index()
@@ -57,7 +58,7 @@ class MarkdownArtifact(Artifact):
 
     @query(
         "artifact_md_sections",
-        "List the sections of a Markdown artifact with the lines of their bodies, to be read with artifact_cat.",
+        "List the sections with the lines of their bodies, to be read with artifact_cat.",
     )
     async def sections(self, depth: Depth = None) -> list[Section]:
         """Return all sections, or those under headings of one depth."""
@@ -66,22 +67,21 @@ class MarkdownArtifact(Artifact):
 
     @query(
         "artifact_md_code_blocks",
-        "List the fenced code blocks of a Markdown artifact with their lines; lang keeps one language, and an empty "
-        "lang keeps the blocks without a language.",
+        "List the fenced code blocks with their lines; lang keeps one language, an empty lang those without one.",
     )
     async def code_blocks(self, lang: str | None = None) -> list[CodeBlock]:
         """Return the fenced code blocks; `lang` selects one language, `""` the blocks without one."""
         index = await self._index()
         return [block for block in index.code_blocks if lang is None or (block.lang or "") == lang]
 
-    @query("artifact_md_links", "List the links of a Markdown artifact.", rest=_NARROW, hidden={"limit": "max_items"})
+    @query("artifact_md_links", "List the links.", rest=_NARROW, hidden={"limit": "max_items"})
     async def links(
         self, start_line: LineNumber = None, end_line: LineNumber = None, *, limit: int | None = None
     ) -> list[Link]:
         """Return the links of a half-open range of lines, by default of the whole text."""
         return await self._collect(lambda parser, text: parser.links(text), start_line, end_line, limit)
 
-    @query("artifact_md_images", "List the images of a Markdown artifact.", rest=_NARROW, hidden={"limit": "max_items"})
+    @query("artifact_md_images", "List the images.", rest=_NARROW, hidden={"limit": "max_items"})
     async def images(
         self, start_line: LineNumber = None, end_line: LineNumber = None, *, limit: int | None = None
     ) -> list[Image]:
@@ -90,7 +90,7 @@ class MarkdownArtifact(Artifact):
 
     @query(
         "artifact_md_text",
-        "Read a Markdown artifact as plain text, without its markup.",
+        "Read the Markdown as plain text, without its markup.",
         rest=_NARROW,
         hidden={"max_chars": "max_chars"},
     )
@@ -109,9 +109,8 @@ class MarkdownArtifact(Artifact):
 
     @query(
         "artifact_md_ast",
-        "Read a Markdown artifact as the JSON tree of its nodes (type, children, value, depth, url …), blocks with "
-        "their lines. A root with next_line was cut: ask again with start_line=next_line. A truncated node is read "
-        "whole with artifact_cat.",
+        "Read the Markdown as a JSON tree of nodes, blocks with their lines. A root with next_line was cut: ask again "
+        "with start_line=next_line. A truncated node is read whole with artifact_cat.",
         rest=_NARROW,
         hidden={"max_chars": "max_chars"},
         render=as_compact_json,

@@ -1,12 +1,14 @@
 """Trees of Markdown nodes with a size limit, which record the line where they were truncated."""
 
 import json
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-Node: TypeAlias = dict[str, Any]
+from spindle.json_types import JsonObject, JsonValue
+
+Node: TypeAlias = JsonObject
 
 
-def as_compact_json(value: Any) -> str:
+def as_compact_json(value: JsonValue) -> str:
     """Serialize a tree as JSON on one line, without optional whitespace."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 

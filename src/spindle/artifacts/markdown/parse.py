@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
 import yaml
-from markdown_it import MarkdownIt
+from markdown_it import MarkdownIt, helpers
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from spindle.artifacts.markdown.bounded_tree import Node
@@ -16,11 +17,17 @@ from spindle.artifacts.markdown.inline_text import find_bare_urls, get_text, get
 from spindle.artifacts.markdown.model import Image, Link
 from spindle.artifacts.markdown.tree import build_tree
 from spindle.errors import InvalidArtifactError
+from spindle.json_types import JsonObject, JsonValue, is_array, is_list_or_tuple
+from spindle.text import to_line
 
 MAX_FRONTMATTER_CHARS: Final = 64 * 1024
 MAX_YAML_NODES: Final = 20_000
 """Maximum number of nodes after alias expansion: a small text may expand exponentially."""
 
+_LEFT_TO_SCAN: Final = "spindle_left_to_scan"
+_MIN_SCANNED_CHARS: Final = 100_000
+_MAX_SCANS: Final = 8
+"""How often the characters of a text may be searched for the end of link labels, on average."""
 _TAG = re.compile(r"<[^<>]*>")
 
 
@@ -32,9 +39,10 @@ class MarkdownParser:
         # URLs are returned as written and never followed, so they are neither normalized nor validated.
         self._markdown.normalizeLink = _as_written
         self._markdown.validateLink = cast("Any", _any_link)
-        known: dict[str, Any] = {}
+        self._markdown.helpers = cast("Any", _BoundedHelpers)
+        known: JsonObject = {_LEFT_TO_SCAN: _count_scans(definitions)}
         self._markdown.parse(definitions, known)
-        self._references: dict[str, Any] = known.get("references", {})
+        self._references: JsonObject = known.get("references", {})
 
     def links(self, text: str) -> list[Link]:
         """Return the links of a text."""
@@ -70,10 +78,38 @@ class MarkdownParser:
 
     def _parse(self, text: str) -> list[Token]:
         # A copy, so that definitions in this part do not leak into the next.
-        return self._markdown.parse(text, {"references": dict(self._references)})
+        return self._markdown.parse(text, {"references": dict(self._references), _LEFT_TO_SCAN: _count_scans(text)})
 
     def _inlines(self, text: str) -> Iterator[Sequence[Token]]:
         return (token.children or [] for token in self._parse(text) if token.type == "inline")
+
+
+def _count_scans(text: str) -> int:
+    return _MIN_SCANNED_CHARS + _MAX_SCANS * len(text)
+
+
+class _BoundedHelpers:
+    """The helpers of the parser, with a bound on the search for the end of link labels.
+
+    For every `[` the parser searches the rest of the block, and again for every `[` inside. Each search is charged in
+    advance, and what it did not need is given back. Once nothing is left, a `[` is plain text.
+    """
+
+    # The names are those of the parser.
+    parseLinkDestination = staticmethod(helpers.parseLinkDestination)  # noqa: N815
+    parseLinkTitle = staticmethod(helpers.parseLinkTitle)  # noqa: N815
+
+    @staticmethod
+    def parseLinkLabel(state: StateInline, start: int, disableNested: bool = False) -> int:  # noqa: FBT001, FBT002, N802, N803
+        left = cast("dict[str, int]", state.env)
+        charge = state.posMax - start
+        if left[_LEFT_TO_SCAN] < charge:
+            return -1
+        left[_LEFT_TO_SCAN] -= charge
+        end = helpers.parseLinkLabel(state, start, disableNested)
+        if end >= 0:
+            left[_LEFT_TO_SCAN] += state.posMax - end
+        return end
 
 
 def _as_written(url: str) -> str:
@@ -109,7 +145,7 @@ def _links(tokens: Sequence[Token]) -> Iterator[Link]:
             yield from (Link(written, url) for _, written, url in find_bare_urls(token.content))
 
 
-def parse_frontmatter(text: str) -> Any:
+def parse_frontmatter(text: str) -> JsonValue:
     """Parse the YAML of a frontmatter; an empty one is `{}`.
 
     Raises:
@@ -117,7 +153,7 @@ def parse_frontmatter(text: str) -> Any:
     """
     if len(text) > MAX_FRONTMATTER_CHARS:
         raise InvalidArtifactError(f"the frontmatter has {len(text)} characters; the limit is {MAX_FRONTMATTER_CHARS}")
-    safe = cast("Any", yaml)
+    safe: Any = yaml
     loader = safe.SafeLoader(text)
     try:
         node = loader.get_single_node()
@@ -126,18 +162,18 @@ def parse_frontmatter(text: str) -> Any:
         _check_size(node)
         value = loader.construct_document(node)
     except (safe.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = to_line(str(error)) or type(error).__name__
         raise InvalidArtifactError(f"the frontmatter is not valid YAML of plain values: {reason[:300]}") from error
     finally:
         loader.dispose()
     return {} if value is None else value
 
 
-def _check_size(root: Any) -> None:
+def _check_size(root: object) -> None:
     """Reject a document with too many nodes after alias expansion; each node is visited once."""
     sizes: dict[int, int] = {}
 
-    def size(node: Any, above: frozenset[int]) -> int:
+    def size(node: object, above: frozenset[int]) -> int:
         if id(node) in above:
             raise ValueError("an alias refers to a node that contains it")
         if id(node) not in sizes:
@@ -149,11 +185,8 @@ def _check_size(root: Any) -> None:
         raise ValueError(f"it has more than {MAX_YAML_NODES} values after alias expansion")
 
 
-def _children(node: Any) -> list[Any]:
+def _children(node: Any) -> list[object]:
     inside: object = node.value
-    if not isinstance(inside, list):
+    if not is_array(inside):
         return []
-    flat: list[Any] = []
-    for child in cast("list[Any]", inside):
-        flat.extend(cast("tuple[Any, Any]", child) if isinstance(child, tuple) else [child])
-    return flat
+    return [part for child in inside for part in (child if is_list_or_tuple(child) else (child,))]

@@ -141,14 +141,14 @@ def _split_links(text: str) -> Iterator[Node]:
 
 def _merge_texts(nodes: list[Node], *, in_link: bool) -> None:
     """Merge adjacent text nodes recursively, and convert bare URLs in them to links."""
-    settled: list[Node] = []
+    merged: list[Node] = []
     for is_text, group in groupby(nodes, key=lambda node: node["type"] == "text"):
         if is_text:
             text = "".join(node["value"] for node in group)
-            settled += [_text(text)] if in_link else _split_links(text)
+            merged += [_text(text)] if in_link else _split_links(text)
         else:
-            settled += group
-    nodes[:] = [node for node in settled if node.get("value") != "" or node["type"] != "text"]
+            merged += group
+    nodes[:] = [node for node in merged if node.get("value") != "" or node["type"] != "text"]
     for node in nodes:
         if "children" in node:
             _merge_texts(node["children"], in_link=in_link or node["type"] == "link")

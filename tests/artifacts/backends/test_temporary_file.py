@@ -1,8 +1,8 @@
 import anyio
 import pytest
 
-from spindle.artifacts.backends.files import temporary_copy
 from spindle.artifacts.backends.memory import BytesReader
+from spindle.artifacts.backends.temporary_file import temporary_copy
 
 pytestmark = pytest.mark.anyio
 
