@@ -45,7 +45,7 @@ def seaweedfs_bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucke
             weed, "server", "-s3", "-filer", "-ip", "127.0.0.1", "-ip.bind", "127.0.0.1",
             "-dir", str(tmp_path_factory.mktemp("weed")), "-master.port", str(master), "-volume.port", str(volume),
             "-filer.port", str(filer), "-s3.port", str(s3), "-volume.max", "50", "-master.volumeSizeLimitMB", "64",
-            "-s3.port.iceberg", "0", "-s3.port.lance", "0",  # catalogues nobody asks, on ports that are always the same
+            "-s3.port.iceberg", "0", "-s3.port.lance", "0",  # unused catalogues, on ports that are always the same
         ]  # fmt: skip
 
     with running(command, ports=4) as url:
@@ -53,7 +53,7 @@ def seaweedfs_bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucke
 
 
 def bucket_maker(server_url: str) -> Bucket:
-    """Make a bucket; gives a function that tells a url no other test has, and the options to reach it."""
+    """Make a bucket; return a function that creates a unique url, and the options to reach it."""
     await_writes(f"{server_url}/spools")
     numbers = count()
     options = {"endpoint": server_url, "allow_http": True, **KEYS}
@@ -72,7 +72,7 @@ def running(command: Callable[..., list[str]], *, ports: int) -> Generator[str]:
 
 
 def started(command: Callable[..., list[str]], ports: int) -> "tuple[subprocess.Popen[bytes], str]":
-    """Start a server, on other ports when somebody takes one of them first."""
+    """Start a server, on other ports if one of them is taken first."""
     for attempts_left in (2, 1, 0):
         chosen = free_ports(ports)
         url = f"http://127.0.0.1:{chosen[0]}"
@@ -114,7 +114,7 @@ def await_answer(url: str, server: "subprocess.Popen[bytes]") -> None:
             answer.close()
             return
         except OSError:
-            time.sleep(0.05)  # a process that is starting tells nobody when it is ready
+            time.sleep(0.05)  # a starting process does not announce when it is ready
         else:
             return
     raise RuntimeError(f"the server did not answer at {url}")
@@ -123,7 +123,7 @@ def await_answer(url: str, server: "subprocess.Popen[bytes]") -> None:
 def free_ports(wanted: int) -> list[int]:
     """Choose ports that are free, and whose neighbours 10,000 further up are too: SeaweedFS takes both.
 
-    None of them is among those that the system gives to whoever asks for any, as many other tests do.
+    None of them is among those that the system assigns as free ports, which many other tests use.
     """
     found: list[int] = []
     while len(found) < wanted:

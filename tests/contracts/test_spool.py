@@ -118,7 +118,7 @@ async def test_lines_end_at_newlines_only(
     assert await reader.line(len(lines)) is None
 
 
-async def test_what_was_written_can_be_opened_again(spool: Spool) -> None:
+async def test_written_content_can_be_opened_again(spool: Spool) -> None:
     await spool.write("id", "one\ntwo")
 
     reader = await spool.read("id")
@@ -216,7 +216,7 @@ async def test_writers_of_one_id_at_once_leave_one_whole_version(spool: Spool) -
     assert (await reader.read_all()).decode() in versions
 
 
-async def test_deleting_tells_whether_it_was_there(spool: Spool) -> None:
+async def test_delete_returns_whether_it_existed(spool: Spool) -> None:
     await spool.write("id", "x")
     await spool.write("id", "y")
 
@@ -237,7 +237,7 @@ async def test_any_text_is_an_id_and_none_clash(spool: Spool) -> None:
     assert [await spool.delete(name) for name in NASTY_IDS] == [True] * len(NASTY_IDS)
 
 
-async def test_an_id_that_is_no_text_is_refused(spool: Spool) -> None:
+async def test_an_id_that_is_not_text_is_refused(spool: Spool) -> None:
     for act in (spool.read, spool.delete):
         with pytest.raises(UsageError):
             await act(5)  # pyright: ignore[reportArgumentType] - that is the point

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from spindle.journal.backends.memory import MemoryStore
+from spindle.journal.backends import sqlite_writer
+from spindle.journal.backends.memory import MemoryJournalStore
 from spindle.journal.backends.postgres import PostgresJournalStore
 from spindle.journal.backends.postgres_worker import end_all
-from spindle.journal.backends.sqlite import SqliteJournalStore
 from spindle.journal.journal import Journal
 
 
@@ -29,17 +28,22 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "postgres":
         return postgres_place(request.getfixturevalue("postgres_dsn"))
     if request.param == "memory":
-        store = MemoryStore()
+        store = MemoryJournalStore()
 
         def restarted() -> Journal:
             store.mark_process_lost()
             return Journal(store)
 
         return Place(lambda: Journal(store), restarted)
-    path, runs = tmp_path / "journal.db", count(2)
-    return Place(
-        lambda: Journal(SqliteJournalStore(path)), lambda: Journal(SqliteJournalStore(path, run_id=f"run {next(runs)}"))
-    )
+    return sqlite_place(tmp_path / "journal.db")
+
+
+def sqlite_place(path: Path) -> Place:
+    def restarted() -> Journal:
+        sqlite_writer.end_all()
+        return Journal.sqlite(path)
+
+    return Place(lambda: Journal.sqlite(path), restarted)
 
 
 def postgres_place(dsn: str) -> Place:

@@ -44,7 +44,7 @@ class Server:
         self._run("initdb", "--pgdata", str(self._folder / "data"), "--encoding", "UTF8", "--locale", "C", *options)
 
     def start_somewhere(self) -> None:
-        """Start on a free port, or on another when somebody takes it first."""
+        """Start on a free port, or on another one if it is taken first."""
         for _ in range(4):
             try:
                 return self.start()
@@ -85,7 +85,7 @@ class Server:
         while time.monotonic() < deadline and process.poll() is None:
             if subprocess.run(ready, check=False, timeout=30).returncode == 0:
                 return
-            time.sleep(0.02)  # a process that is starting tells nobody when it is ready
+            time.sleep(0.02)  # a starting process does not announce when it is ready
         raise RuntimeError("the PostgreSQL server did not start")
 
     def _run(self, program: str, *arguments: str) -> None:

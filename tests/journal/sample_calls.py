@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spindle.journal.entries import Finished, Intent, JournalEntry, idempotency_key
+from spindle.journal import idempotency_key
+from spindle.journal.entries import FinishedCall, Intent, JournalEntry
 
 NOON = datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -23,7 +24,7 @@ def intent(name: str, **changes: Any) -> Intent:
     return Intent(**(facts | changes))
 
 
-def finished(name: str, **changes: Any) -> Finished:
+def finished(name: str, **changes: Any) -> FinishedCall:
     """A call that went well after a second."""
     facts: dict[str, Any] = {
         "idempotency_key": intent(name).idempotency_key,
@@ -31,9 +32,9 @@ def finished(name: str, **changes: Any) -> Finished:
         "result": {"value": name},
         "result_chars": 1,
     }
-    return Finished(**(facts | changes))
+    return FinishedCall(**(facts | changes))
 
 
 def states(entries: list[JournalEntry]) -> list[tuple[str, str]]:
-    """What is told of each call, in short."""
+    """A short description of each call."""
     return [(entry.tool_call_id, entry.state) for entry in entries]

@@ -1,7 +1,6 @@
 """What every backend of the journal must do: one suite, run over all of them."""
 
-import math
-from datetime import datetime, timedelta, timezone
+from threading import get_ident
 from typing import Any
 
 import anyio
@@ -10,20 +9,9 @@ import pytest
 from spindle.errors import JournalError, UsageError
 from spindle.journal.journal import Journal
 from tests.journal.conftest import Place
-from tests.journal.sample_calls import NOON, finished, intent, states
+from tests.journal.sample_calls import finished, intent, states
 
 pytestmark = pytest.mark.anyio
-
-NASTY_TEXTS = [
-    "",
-    " ",
-    "a\x00b",
-    "line\nbreak",
-    "\U0001f600",
-    "lone \ud800 surrogate",
-    "'; DROP TABLE calls; --",
-    "x" * 70_000,
-]
 
 
 async def test_a_call_is_started_until_it_is_finished(place: Place) -> None:
@@ -37,51 +25,6 @@ async def test_a_call_is_started_until_it_is_finished(place: Place) -> None:
     assert states(ended) == [("a", "finished")]
 
 
-async def test_an_entry_tells_all_that_was_written(place: Place) -> None:
-    args = {"query": "café \ud800", "deep": [{"n": None}, 2**70, 1.5, True]}
-    result = {"ok": False, "error": "no", "structured": {"rows": [1, 2]}}
-    async with place.journal() as journal:
-        await journal.begin([intent("a", args=args, fingerprint="print")])
-        await journal.finish(
-            [
-                finished(
-                    "a",
-                    code="timed_out",
-                    error="too slow",
-                    attempts=3,
-                    result=result,
-                    result_chars=12,
-                    cost_usd=0.25,
-                    trusted=True,
-                    artifact_id="spooled",
-                )
-            ]
-        )
-        entry = await journal.get("a")
-
-    assert entry is not None
-    assert (entry.tool_call_id, entry.tool, entry.checksum) == ("a", "search", "sum")
-    assert entry.idempotency_key == intent("a").idempotency_key
-    assert (entry.session_id, entry.turn_id, entry.fingerprint) == ("session", "turn", "print")
-    assert (entry.state, entry.code, entry.error, entry.attempts) == ("finished", "timed_out", "too slow", 3)
-    assert (entry.args, entry.result, entry.result_chars) == (args, result, 12)
-    assert (entry.cost_usd, entry.trusted, entry.artifact_id) == (0.25, True, "spooled")
-    assert (entry.started_at, entry.ended_at) == (NOON, NOON + timedelta(seconds=1))
-
-
-async def test_times_are_exact_and_in_utc_whatever_zone_they_came_from(place: Place) -> None:
-    there = timezone(timedelta(hours=5, minutes=30))
-    early = datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=there)
-    async with place.journal() as journal:
-        await journal.begin([intent("a", started_at=early)])
-        await journal.finish([finished("a", ended_at=NOON.astimezone(there))])
-        entry = await journal.get("a")
-
-    assert entry is not None
-    assert (entry.started_at, entry.ended_at) == (early, NOON)
-    assert entry.started_at.utcoffset() == timedelta(0)
-
-
 async def test_nothing_is_known_of_a_call_that_was_never_begun(place: Place) -> None:
     async with place.journal() as journal:
         assert await journal.find("no such key") is None
@@ -91,7 +34,7 @@ async def test_nothing_is_known_of_a_call_that_was_never_begun(place: Place) -> 
         assert await journal.interrupted() == []
 
 
-async def test_an_empty_batch_is_no_work(place: Place) -> None:
+async def test_empty_batches_are_accepted(place: Place) -> None:
     async with place.journal() as journal:
         assert await journal.begin([]) == []
         await journal.finish([])
@@ -126,7 +69,7 @@ async def test_the_list_is_newest_first_by_state_and_bounded(place: Place) -> No
         assert len(await journal.list(limit=10**30)) == 4
 
 
-async def test_the_list_holds_a_hundred_unless_told_otherwise(place: Place) -> None:
+async def test_list_returns_a_hundred_entries_by_default(place: Place) -> None:
     async with place.journal() as journal:
         await journal.begin([intent(f"{number}") for number in range(120)])
 
@@ -135,7 +78,7 @@ async def test_the_list_holds_a_hundred_unless_told_otherwise(place: Place) -> N
 
 
 @pytest.mark.parametrize("wrong", [{"state": "done"}, {"limit": -1}, {"limit": "3"}, {"limit": True}])
-async def test_a_list_that_cannot_be_is_refused(place: Place, wrong: dict[str, Any]) -> None:
+async def test_list_rejects_unknown_states_and_invalid_limits(place: Place, wrong: dict[str, Any]) -> None:
     async with place.journal() as journal:
         with pytest.raises(UsageError) as caught:
             await journal.list(**wrong)
@@ -152,7 +95,7 @@ async def test_an_id_that_was_used_twice_gives_the_newest_call(place: Place) -> 
     assert entry.idempotency_key == "second"
 
 
-async def test_a_key_that_stands_is_not_begun_again(place: Place) -> None:
+async def test_known_key_is_not_begun_again(place: Place) -> None:
     async with place.journal() as journal:
         await journal.begin([intent("a")])
         while_running = await journal.begin([intent("a", tool="other"), intent("b")])
@@ -167,7 +110,7 @@ async def test_a_key_that_stands_is_not_begun_again(place: Place) -> None:
     assert states(listed) == [("b", "started"), ("a", "finished")]
 
 
-async def test_of_many_who_begin_one_key_only_one_may_run_it(place: Place) -> None:
+async def test_one_of_many_concurrent_callers_may_run_a_key(place: Place) -> None:
     won: list[int] = []
 
     async def begin(journal: Journal, number: int) -> None:
@@ -182,14 +125,14 @@ async def test_of_many_who_begin_one_key_only_one_may_run_it(place: Place) -> No
     assert len(won) == 1
 
 
-async def test_of_two_in_one_batch_with_one_key_only_the_first_may_run(place: Place) -> None:
+async def test_first_of_two_intents_with_one_key_in_a_batch_may_run(place: Place) -> None:
     async with place.journal() as journal:
         standing = await journal.begin([intent("a"), intent("a")])
 
     assert [entry and entry.state for entry in standing] == [None, "started"]
 
 
-async def test_a_harmless_call_may_be_repeated_and_its_attempts_add_up(place: Place) -> None:
+async def test_repeatable_call_runs_again_and_its_attempts_add_up(place: Place) -> None:
     async with place.journal() as journal:
         await journal.begin([intent("a"), intent("b")])
         await journal.finish([finished("a", attempts=2, code="timed_out")])
@@ -215,7 +158,7 @@ async def test_the_first_outcome_of_a_call_stays(place: Place) -> None:
     assert (entry.result, entry.code) == ({"value": "first"}, None)
 
 
-async def test_an_outcome_that_belongs_to_no_call_is_refused_and_its_siblings_are_kept(place: Place) -> None:
+async def test_outcome_of_unknown_key_raises_and_the_others_are_written(place: Place) -> None:
     async with place.journal() as journal:
         await journal.begin([intent("a")])
         with pytest.raises(JournalError) as caught:
@@ -226,7 +169,7 @@ async def test_an_outcome_that_belongs_to_no_call_is_refused_and_its_siblings_ar
     assert states(listed) == [("a", "finished")]
 
 
-async def test_calls_of_a_process_that_is_gone_are_interrupted_until_someone_finishes_them(place: Place) -> None:
+async def test_calls_of_a_dead_process_are_interrupted_until_they_are_finished(place: Place) -> None:
     async with place.journal() as journal:
         await journal.begin([intent("a"), intent("b"), intent("c")])
         await journal.finish([finished("b")])
@@ -246,7 +189,7 @@ async def test_calls_of_a_process_that_is_gone_are_interrupted_until_someone_fin
     assert states(later) == [("d", "interrupted"), ("c", "interrupted")]
 
 
-async def test_an_interrupted_call_stands_unless_it_may_be_repeated(place: Place) -> None:
+async def test_interrupted_call_is_begun_again_only_if_it_may_be_repeated(place: Place) -> None:
     async with place.journal() as journal:
         await journal.begin([intent("a")])
     async with place.restarted() as journal:
@@ -305,58 +248,161 @@ async def test_closing_what_was_never_opened_does_nothing(place: Place) -> None:
     await place.journal().aclose()
 
 
-@pytest.mark.parametrize("args", [{"when": NOON}, {"self": None}, {(1, 2): 3}, 5, {"x": object()}])
-async def test_what_is_no_json_is_refused_and_nothing_is_begun(place: Place, args: Any) -> None:
-    if isinstance(args, dict) and "self" in args:
-        args["self"] = args
+async def test_a_noted_call_is_finished_without_ever_having_been_started(place: Place) -> None:
     async with place.journal() as journal:
-        with pytest.raises(UsageError) as caught:
-            await journal.begin([intent("a"), intent("b", args=args)])
+        await journal.note([(intent("a"), finished("a", code="denied", error="no", result=None))])
+        entry = await journal.get("a")
+        listed = await journal.list()
+    async with place.restarted() as journal:
+        lost = await journal.interrupted()
+
+    assert entry is not None
+    assert (entry.state, entry.code, entry.error, entry.attempts) == ("finished", "denied", "no", 0)
+    assert (entry.args, entry.tool, entry.started_at) == (intent("a").args, "search", intent("a").started_at)
+    assert states(listed) == [("a", "finished")]
+    assert lost == []
+
+
+async def test_a_noted_call_may_be_begun_later(place: Place) -> None:
+    async with place.journal() as journal:
+        await journal.note([(intent("a"), finished("a", code="needs_approval"))])
+        assert await journal.begin([intent("a"), intent("b")]) == [None, None]
+        begun = await journal.list()
+        await journal.finish([finished("a")])
+        entry = await journal.get("a")
+
+    assert states(begun) == [("b", "started"), ("a", "started")]
+    assert entry is not None
+    assert (entry.state, entry.code, entry.attempts) == ("finished", None, 1)
+
+
+async def test_a_call_whose_body_was_never_started_may_be_begun_again(place: Place) -> None:
+    async with place.journal() as journal:
+        await journal.begin([intent("a"), intent("b")])
+        await journal.finish([finished("a", code="cancelled", attempts=0), finished("b", code="cancelled")])
+        standing = await journal.begin([intent("a"), intent("b")])
+
+    assert [entry and entry.code for entry in standing] == [None, "cancelled"]
+
+
+async def test_note_does_not_change_a_call_that_may_have_run(place: Place) -> None:
+    async with place.journal() as journal:
+        await journal.begin([intent("lost")])
+    async with place.restarted() as journal:
+        await journal.begin([intent("ran"), intent("runs")])
+        await journal.finish([finished("ran")])
+        before = await journal.list()
+        await journal.note([(intent(name), finished(name, code="denied")) for name in ("lost", "ran", "runs")])
+
+        assert await journal.list() == before
+
+
+async def test_newer_note_replaces_an_older_one(place: Place) -> None:
+    async with place.journal() as journal:
+        await journal.note([(intent("a"), finished("a", code="needs_approval"))])
+        await journal.note([(intent("b"), finished("b", code="denied")), (intent("a"), finished("a", code="denied"))])
         listed = await journal.list()
 
-    assert (caught.value.field, caught.value.tool) == ("args", "search")
-    assert listed == []
+    assert [(entry.tool_call_id, entry.code) for entry in listed] == [("a", "denied"), ("b", "denied")]
 
 
-async def test_a_time_without_a_zone_is_refused(place: Place) -> None:
+async def test_note_accepts_an_empty_batch_and_rejects_values_that_are_not_json(place: Place) -> None:
     async with place.journal() as journal:
-        with pytest.raises(UsageError) as caught:
-            await journal.begin([intent("a", started_at=NOON.replace(tzinfo=None))])
+        await journal.note([])
+        with pytest.raises(UsageError):
+            await journal.note([(intent("a"), finished("a")), (intent("b", args={"x": object()}), finished("b"))])
 
-    assert caught.value.field == "started_at"
+        assert await journal.list() == []
 
 
-async def test_what_was_written_does_not_change_with_the_values_it_came_from(place: Place) -> None:
-    args: dict[str, Any] = {"list": [1]}
+async def test_begin_of_a_cancelled_caller_starts_nothing(place: Place) -> None:
     async with place.journal() as journal:
-        await journal.begin([intent("a", args=args)])
-        args["list"].append(2)
-        first = await journal.get("a")
-        assert first is not None
-        first.args["list"].append(3)
-        second = await journal.get("a")
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await journal.begin([intent("a")])
+        await journal.begin([intent("b")])
+        listed = await journal.list()
 
-    assert second is not None
-    assert second.args == {"list": [1]}
+    assert "started" not in [state for name, state in states(listed) if name == "a"]
+    assert ("b", "started") in states(listed)
 
 
-@pytest.mark.parametrize("text", NASTY_TEXTS)
-async def test_any_text_is_kept_as_it_is(place: Place, text: str) -> None:
+async def test_an_outcome_is_written_even_if_its_caller_is_being_cancelled(place: Place) -> None:
     async with place.journal() as journal:
-        await journal.begin([intent(text, tool=text, session_id=text, idempotency_key=text, args={text: text})])
-        await journal.finish([finished(text, idempotency_key=text, error=text, result={"value": text})])
-        by_id, by_key = await journal.get(text), await journal.find(text)
-
-    assert by_id is not None
-    assert by_id == by_key
-    assert (by_id.tool, by_id.session_id, by_id.args, by_id.error) == (text, text, {text: text}, text)
-    assert by_id.result == {"value": text}
-
-
-async def test_numbers_that_json_does_not_know_do_not_cost_the_call(place: Place) -> None:
-    async with place.journal() as journal:
-        await journal.begin([intent("a", args={"x": math.inf})])
+        await journal.begin([intent("a")])
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await journal.finish([finished("a", code="cancelled")])
         entry = await journal.get("a")
 
     assert entry is not None
-    assert entry.args == {"x": math.inf}
+    assert (entry.state, entry.code) == ("finished", "cancelled")
+
+
+async def test_callers_cancelled_at_any_point_leave_no_call_started(place: Place) -> None:
+    async def begin(journal: Journal, number: int) -> None:
+        with anyio.move_on_after(number * 0.0002):
+            if await journal.begin([intent(f"{number}")]) == [None]:
+                with anyio.CancelScope(shield=True):
+                    await journal.finish([finished(f"{number}")])
+
+    with anyio.fail_after(30):
+        async with place.journal() as journal:
+            async with anyio.create_task_group() as tasks:
+                for number in range(60):
+                    tasks.start_soon(begin, journal, number)
+            listed = await journal.list(limit=None)
+            await journal.begin([intent("after")])
+
+    assert {entry.state for entry in listed} <= {"finished"}
+    assert all(entry.code == "cancelled" for entry in listed if entry.result is None)
+
+
+async def test_journal_is_closed_when_its_block_is_cancelled(place: Place) -> None:
+    with anyio.fail_after(30), anyio.CancelScope() as scope:
+        async with place.journal() as journal:
+            await journal.begin([intent("a")])
+            scope.cancel()
+            await anyio.sleep_forever()
+
+    async with place.journal() as journal:
+        assert states(await journal.list()) == [("a", "started")]
+
+
+class NotedArguments(dict[str, Any]):
+    """Arguments that note which threads serialize them."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.threads: set[int] = set()
+
+    def items(self) -> Any:
+        self.threads.add(get_ident())
+        return super().items()
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_large_values_are_serialized_outside_of_the_event_loop(is_large: bool) -> None:
+    args = NotedArguments({"rows": list(range(100_000 if is_large else 3))})
+    result = NotedArguments({"value": "x" * (1_000_000 if is_large else 3)})
+    journal = Journal.memory()
+
+    await journal.begin([intent("a", args=args)])
+    await journal.finish([finished("a", result=result)])
+
+    (entry,) = await journal.list()
+    assert (entry.args, entry.result) == (dict(args), dict(result))
+    for noted in (args, result):
+        assert noted.threads
+        assert (get_ident() in noted.threads) is not is_large
+
+
+async def test_the_outcome_of_a_large_result_is_written_though_its_caller_is_cancelled() -> None:
+    journal = Journal.memory()
+    await journal.begin([intent("a")])
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await journal.finish([finished("a", result={"value": "x" * 1_000_000})])
+
+    assert states(await journal.list()) == [("a", "finished")]

@@ -1,19 +1,20 @@
 """Journal records: intents and outcomes that callers write, entries that they read, and rows that backends store."""
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from hashlib import sha256
-from typing import Any, Literal, NamedTuple, TypeAlias
+from threading import Lock
+from typing import Literal, NamedTuple, TypeAlias
 
-from spindle.errors import UsageError
-from spindle.tools.identity import canonical_json
+from spindle.errors import JournalError, UsageError
+from spindle.json_types import JsonObject, JsonValue
 
 EntryState: TypeAlias = Literal["started", "finished", "interrupted"]
-"""Running in a live process; ended, successfully or not; left by a process that is gone, with an unknown outcome."""
+"""Running in a live process; ended, successfully or not; without an outcome: its process is gone, or a write failed."""
+
+FinishResult: TypeAlias = Literal["ended", "unknown", "elsewhere"]
+"""The call has an outcome; was never begun; or is running in another process."""
 
 OnDamage: TypeAlias = Literal["raise", "set_aside"]
 """What opening does with an unusable file: raise an error, or rename it and start a new one."""
@@ -27,7 +28,7 @@ class Intent:
     tool: str
     checksum: str
     idempotency_key: str
-    args: Mapping[str, Any]
+    args: Mapping[str, JsonValue]
     """JSON, with secret fields already redacted."""
     started_at: datetime
     session_id: str | None = None
@@ -35,10 +36,12 @@ class Intent:
     fingerprint: str | None = None
     repeat: bool = False
     """Run the call even if its key is known, for calls that are safe to repeat; the older outcome is replaced."""
+    caller: Mapping[str, JsonValue] | None = None
+    """Who asked for the turn."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finished:
+class FinishedCall:
     """The outcome of a call that was begun."""
 
     idempotency_key: str
@@ -48,7 +51,7 @@ class Finished:
     error: str | None = None
     attempts: int = 1
     """How often its body was started since it was begun; a call whose body never started may be begun again."""
-    result: Mapping[str, Any] | None = None
+    result: Mapping[str, JsonValue] | None = None
     """The outcome as JSON, complete enough to be returned again."""
     result_chars: int | None = None
     cost_usd: float | None = None
@@ -65,7 +68,7 @@ class JournalEntry:
     checksum: str
     idempotency_key: str
     state: EntryState
-    args: dict[str, Any]
+    args: JsonObject
     started_at: datetime
     attempts: int
     """How often its body was started, as far as known."""
@@ -74,38 +77,24 @@ class JournalEntry:
     ended_at: datetime | None = None
     session_id: str | None = None
     turn_id: str | None = None
-    result: dict[str, Any] | None = None
+    result: JsonObject | None = None
     result_chars: int | None = None
     cost_usd: float | None = None
     trusted: bool = False
     artifact_id: str | None = None
     fingerprint: str | None = None
     error: str | None = None
-
-
-def idempotency_key(session_id: str | None, turn_id: str | None, tool_call_id: str, checksum: str) -> str:
-    """Return the key of one call of one turn: the same for a repeated request of that call, in every process.
-
-    Raises:
-        NotCanonicalError: A part cannot be written as canonical JSON.
-    """
-    # Canonical JSON of the four fields, assembled from cached parts: a turn has many calls.
-    parts = (_canonical(checksum), _cached_canonical(session_id), _canonical(tool_call_id), _cached_canonical(turn_id))
-    return sha256(b'{"checksum":%b,"session_id":%b,"tool_call_id":%b,"turn_id":%b}' % parts).hexdigest()
-
-
-def _canonical(text: str) -> bytes:
-    # A plain name needs no escapes; `type` because a subclass may behave differently.
-    return b'"%b"' % text.encode() if type(text) is str and _is_plain(text) else canonical_json(text)
-
-
-_is_plain = re.compile(r"[\w.:/-]*", re.ASCII).fullmatch
-_cached_canonical = lru_cache(maxsize=64, typed=True)(canonical_json)
+    caller: JsonObject | None = None
+    """Who asked for the turn, as passed to `TurnRunner.run`."""
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+SqlValue: TypeAlias = str | bytes | int | float | None
+"""A value of one field of a row, as a database stores it."""
 
 
 class Row(NamedTuple):
@@ -122,6 +111,7 @@ class Row(NamedTuple):
     args: str
     started_at: int
     attempts: int
+    caller: str | None = None
     ended_at: int | None = None
     code: str | None = None
     error: str | None = None
@@ -167,6 +157,36 @@ class Selection:
     limit: int | None = None
 
 
+class LostCalls:
+    """The keys of calls that ended in this process without a written outcome; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._keys: set[str] = set()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Add calls whose outcomes could not be written."""
+        with self._lock:
+            self._keys.update(keys)
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove calls whose outcomes were written after all."""
+        if self._keys:
+            with self._lock:
+                self._keys.difference_update(keys)
+
+    def take(self) -> list[str]:
+        """Remove and return all calls."""
+        if not self._keys:
+            return []
+        with self._lock:
+            keys, self._keys = list(self._keys), set()
+            return keys
+
+
 def to_claim(intent: Intent) -> Claim:
     """Convert an intent to a claim.
 
@@ -187,11 +207,12 @@ def to_claim(intent: Intent) -> Claim:
         args,
         _microseconds(intent.started_at, field="started_at"),
         1,
+        None if intent.caller is None else _json_text(intent.caller, tool=intent.tool, field="caller"),
     )
     return Claim(row, intent.repeat)
 
 
-def to_outcome(finished: Finished) -> Outcome:
+def to_outcome(finished: FinishedCall) -> Outcome:
     """Convert a finished call to an outcome.
 
     Raises:
@@ -215,7 +236,7 @@ def to_outcome(finished: Finished) -> Outcome:
 def build_withdrawn_outcome(key: str) -> Outcome:
     """Return the outcome of a call whose caller was cancelled while its intent was being written: it never ran."""
     return to_outcome(
-        Finished(
+        FinishedCall(
             idempotency_key=key,
             ended_at=datetime.now(UTC),
             code="cancelled",
@@ -225,7 +246,23 @@ def build_withdrawn_outcome(key: str) -> Outcome:
     )
 
 
-def build_noted_row(intent: Intent, finished: Finished) -> Row:
+def check_endings(outcomes: Sequence[Outcome], endings: Sequence[FinishResult]) -> list[bool]:
+    """Return whether each call was ever begun.
+
+    Raises:
+        JournalError: Another process is running one of the calls; the others were ended.
+    """
+    elsewhere = [outcome for outcome, ending in zip(outcomes, endings, strict=True) if ending == "elsewhere"]
+    if elsewhere:
+        raise JournalError(
+            f"{len(elsewhere)} of {len(outcomes)} outcomes belong to calls that another process is running, "
+            f"such as {elsewhere[0].idempotency_key!r}; only that process can end them while it is alive",
+            field="idempotency_key",
+        )
+    return [ending == "ended" for ending in endings]
+
+
+def build_noted_row(intent: Intent, finished: FinishedCall) -> Row:
     """Return the row of a call that ended without having run.
 
     Raises:
@@ -279,13 +316,14 @@ def to_entry(row: Row) -> JournalEntry:
         artifact_id=row.artifact_id,
         fingerprint=row.fingerprint,
         error=row.error,
+        caller=None if row.caller is None else json.loads(row.caller),
     )
 
 
-def _json_text(value: Mapping[str, Any], *, tool: str | None, field: str) -> str:
+def _json_text(value: Mapping[str, JsonValue], *, tool: str | None, field: str) -> str:
     try:
         return _encode(value if isinstance(value, dict) else dict(value))
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # nested too deeply, or changed by its handler meanwhile
         raise UsageError(
             f"Journal field {field} is not JSON: {error}; pass a mapping of JSON values", tool=tool, field=field
         ) from error

@@ -1,19 +1,25 @@
 """The `Journal` class, and the protocol of its backends."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from sys import maxsize
 from types import TracebackType
-from typing import Protocol, TypeAlias, cast, get_args
+from typing import Protocol, TypeAlias, TypeVar, get_args
 
+from anyio import CancelScope
+
+from spindle.concurrency import spool_threads
 from spindle.errors import JournalError, UsageError
 from spindle.extras import needs_extra
+from spindle.journal import backends
 from spindle.journal.entries import (
     Claim,
     EntryState,
-    Finished,
+    FinishedCall,
     Intent,
     JournalEntry,
+    LostCalls,
     OnDamage,
     Outcome,
     Row,
@@ -23,9 +29,13 @@ from spindle.journal.entries import (
     to_entry,
     to_outcome,
 )
+from spindle.journal.states import StateStore
+from spindle.json_types import JsonValue, is_large, is_mapping, untyped
 
 Entries: TypeAlias = list[JournalEntry]
 ExistingEntries: TypeAlias = list[JournalEntry | None]
+Given = TypeVar("Given")
+Stored = TypeVar("Stored")
 
 
 class JournalStore(Protocol):
@@ -35,6 +45,16 @@ class JournalStore(Protocol):
     which leaves its call interrupted, so that it is never mistaken for one that was not begun. A cancelled `begin`
     leaves no call started; a cancelled `finish` is still written.
     """
+
+    @property
+    def lost_calls(self) -> LostCalls:
+        """The calls whose outcomes could not be written, shared by all stores of this place in this process."""
+        ...
+
+    @property
+    def states(self) -> StateStore:
+        """Other records in the same place; a store of one's own may lack them."""
+        ...
 
     async def open(self) -> None:
         """Open the store; the other methods open it on first use, unless it was closed."""
@@ -56,6 +76,10 @@ class JournalStore(Protocol):
         """Store each row, replacing one that has never run; a row that has run, or may have, is not changed."""
         ...
 
+    async def interrupt(self, keys: Sequence[str]) -> None:
+        """Mark those calls as interrupted that this process has begun and that have no outcome."""
+        ...
+
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look up each key."""
         ...
@@ -73,17 +97,24 @@ class Journal:
 
     def __init__(self, store: JournalStore) -> None:
         self._store = store
+        # A store of one's own may lack what was added later; then the calls are only shown as interrupted.
+        self._lost: LostCalls = getattr(store, "lost_calls", None) or LostCalls()
+        self._can_interrupt = hasattr(store, "interrupt")
+        self._states: StateStore | None = getattr(store, "states", None)
+
+    @property
+    def states(self) -> StateStore | None:
+        """Other records in the same place, such as pending approvals; `None` if the store has no room for them."""
+        return self._states
 
     @classmethod
     def memory(cls) -> "Journal":
         """Create a journal in memory, which lasts as long as the process."""
-        from spindle.journal.backends.memory import MemoryStore  # noqa: PLC0415 - a port's factory method
-
-        return cls(MemoryStore())
+        return cls(backends.MemoryJournalStore())
 
     @classmethod
     def sqlite(cls, path: str | PathLike[str], *, on_damage: OnDamage = "raise") -> "Journal":
-        """Create a journal in a SQLite file that one process writes; the file is created if missing.
+        """Create a journal in a SQLite file, shared by the processes of one machine; the file is created if missing.
 
         `on_damage` decides what opening does with an unusable file: `"raise"`, or `"set_aside"`, which renames it and
         starts a new one without the earlier calls.
@@ -91,9 +122,7 @@ class Journal:
         Raises:
             UsageError: The path or `on_damage` is invalid.
         """
-        from spindle.journal.backends.sqlite import SqliteJournalStore  # noqa: PLC0415 - a port's factory method
-
-        return cls(SqliteJournalStore(path, on_damage=on_damage))
+        return cls(backends.SqliteJournalStore(path, on_damage=on_damage))
 
     @classmethod
     def postgres(cls, dsn: str) -> "Journal":
@@ -106,15 +135,14 @@ class Journal:
             UsageError: The dsn is invalid.
         """
         with needs_extra("postgres", purpose="a journal in PostgreSQL"):
-            from spindle.journal.backends.postgres import PostgresJournalStore  # noqa: PLC0415 - a port's factory method
-
-        return cls(PostgresJournalStore(dsn))
+            store = backends.PostgresJournalStore
+        return cls(store(dsn))
 
     async def __aenter__(self) -> "Journal":
         """Open the journal.
 
         Raises:
-            JournalLockedError: Another process is writing the journal.
+            JournalLockedError: Another process does not release the file, or this one was forked while it was open.
             JournalDamagedError: The file is damaged.
             JournalError: The file or database cannot be opened.
         """
@@ -128,6 +156,7 @@ class Journal:
 
     async def aclose(self) -> None:
         """Write pending operations and close; closing twice does nothing."""
+        await self._try_interrupt_lost()
         await self._store.aclose()
 
     async def begin(self, intents: Sequence[Intent]) -> ExistingEntries:
@@ -135,7 +164,8 @@ class Journal:
 
         Returns, for each intent, `None` if the caller may run the call, or the existing entry of its key: then nothing
         was written for it, and it must not run. Of two callers that begin the same key, only one gets `None`. A call
-        that ended before its body was started counts as unknown.
+        that ended before its body was started counts as unknown. A call whose outcome could not be written is
+        interrupted, as after a crash.
 
         Raises:
             JournalError: Nothing could be written.
@@ -143,10 +173,16 @@ class Journal:
         """
         if not intents:
             return []
-        standing = await self._store.begin([to_claim(intent) for intent in intents])
-        return [None if row is None else to_entry(row) for row in standing]
+        claims = await _convert(to_claim, intents, [intent.args for intent in intents])
+        await self._interrupt_lost()
+        standing = await self._store.begin(claims)
+        self._lost.remove(claim.row.idempotency_key for claim, row in zip(claims, standing, strict=True) if row is None)
+        entries: dict[str, JournalEntry] = {}
+        with CancelScope(shield=True):  # from here on calls are started, and the caller has to know it
+            entries |= await self._read_entries(standing)
+        return [None if row is None else entries[row.idempotency_key] for row in standing]
 
-    async def finish(self, outcomes: Sequence[Finished]) -> None:
+    async def finish(self, outcomes: Sequence[FinishedCall]) -> None:
         """Write the outcomes of calls that were begun, including interrupted ones; the first outcome of a call is kept.
 
         Raises:
@@ -155,7 +191,14 @@ class Journal:
         """
         if not outcomes:
             return
-        known = await self._store.finish([to_outcome(outcome) for outcome in outcomes])
+        keys = [outcome.idempotency_key for outcome in outcomes]
+        try:
+            converted = await _convert(to_outcome, outcomes, [outcome.result for outcome in outcomes])
+            known = await self._store.finish(converted)
+        except BaseException:
+            self._lost.add(keys)
+            raise
+        self._lost.remove(keys)
         unknown = [outcome.idempotency_key for outcome, is_known in zip(outcomes, known, strict=True) if not is_known]
         if unknown:
             raise JournalError(
@@ -164,7 +207,7 @@ class Journal:
                 field="idempotency_key",
             )
 
-    async def note(self, calls: Sequence[tuple[Intent, Finished]]) -> None:
+    async def note(self, calls: Sequence[tuple[Intent, FinishedCall]]) -> None:
         """Write calls that ended without having run, such as rejected ones; they are never visible as started.
 
         A call that ran, or may have run, under the same key is not changed.
@@ -182,13 +225,17 @@ class Journal:
 
     async def find_many(self, idempotency_keys: Sequence[str]) -> dict[str, JournalEntry]:
         """Return the entries of keys; unknown keys are omitted."""
-        rows = await self._store.find(idempotency_keys) if idempotency_keys else []
-        return {row.idempotency_key: to_entry(row) for row in rows if row is not None}
+        if not idempotency_keys:
+            return {}
+        await self._try_interrupt_lost()
+        rows = await self._store.find(idempotency_keys)
+        return await self._read_entries(rows)
 
     async def get(self, tool_call_id: str) -> JournalEntry | None:
         """Return the newest entry with a tool call id, or `None`."""
+        await self._try_interrupt_lost()
         rows = await self._store.select(Selection(tool_call_id=tool_call_id, limit=1))
-        return to_entry(rows[0]) if rows else None
+        return next(iter((await self._read_entries(rows[:1])).values()), None)
 
     async def list(self, state: EntryState | None = None, limit: int | None = 100) -> Entries:
         """Return entries, newest first; `None` means any state, or no limit.
@@ -198,12 +245,73 @@ class Journal:
         """
         if state is not None and state not in get_args(EntryState):
             raise UsageError(f"Expected state to be one of {get_args(EntryState)}, got {state!r}", field="state")
-        wanted = cast("object", limit)
+        wanted = untyped(limit)
         if wanted is not None and (not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0):
             raise UsageError(f"Expected limit to be an integer of at least 0, or None, got {wanted!r}", field="limit")
         most = None if limit is None else min(limit, maxsize)
-        return [to_entry(row) for row in await self._store.select(Selection(state=state, limit=most))]
+        await self._try_interrupt_lost()
+        rows = await self._store.select(Selection(state=state, limit=most))
+        return list((await self._read_entries(rows)).values())
 
     async def interrupted(self) -> Entries:
         """Return every call without an outcome that was begun by a process that is gone, newest first."""
         return await self.list("interrupted", limit=None)
+
+    async def _interrupt_lost(self) -> None:
+        """Mark calls whose outcomes could not be written as interrupted, now that the store may work again."""
+        keys = self._lost.take() if self._can_interrupt else ()
+        if keys:
+            try:
+                await self._store.interrupt(keys)
+            except BaseException:
+                self._lost.add(keys)
+                raise
+
+    async def _try_interrupt_lost(self) -> None:
+        with suppress(JournalError):  # what cannot be written must not keep others from reading
+            await self._interrupt_lost()
+
+    async def _read_entries(self, rows: Sequence[Row | None]) -> dict[str, JournalEntry]:
+        """Parse rows, in a thread if that takes long; return the entries by key, in the order of the rows."""
+        known = [self._mark_if_lost(row) for row in rows if row is not None]
+        chars = sum(len(row.args) + len(row.result or "") for row in known)
+        if len(known) > _MANY_ROWS or chars > _LARGE_CHARS:
+            return await spool_threads.run(_parse_rows, known)
+        return _parse_rows(known)
+
+    def _mark_if_lost(self, row: Row) -> Row:
+        is_lost = row.state == "started" and row.idempotency_key in self._lost
+        return row._replace(state="interrupted") if is_lost else row
+
+
+_MANY_ROWS = 500
+_LARGE_CHARS = 1 << 18
+
+
+async def _convert(
+    convert: Callable[[Given], Stored], items: Sequence[Given], values: Iterable[Mapping[str, JsonValue] | None]
+) -> list[Stored]:
+    """Convert what callers write to what is stored, in a thread if that takes long: it serializes `values`."""
+    if len(items) > _MANY_ROWS or _has_large_parts(values):
+        with CancelScope(shield=True):  # a cancelled `finish` is still written
+            return await spool_threads.run(_convert_all, convert, items)
+    return _convert_all(convert, items)
+
+
+def _has_large_parts(values: Iterable[object]) -> bool:
+    chars = 0
+    for value in values:
+        for part in value.values() if is_mapping(value) else ():  # others are refused when they are converted
+            if isinstance(part, str):
+                chars += len(part)
+            elif part is not None and not isinstance(part, (int, float)) and is_large(part):
+                return True
+    return chars > _LARGE_CHARS
+
+
+def _convert_all(convert: Callable[[Given], Stored], items: Sequence[Given]) -> list[Stored]:
+    return [convert(each) for each in items]
+
+
+def _parse_rows(rows: list[Row]) -> dict[str, JournalEntry]:
+    return {row.idempotency_key: to_entry(row) for row in rows}

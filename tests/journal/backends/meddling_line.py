@@ -1,4 +1,4 @@
-"""A line between a journal and its server that loses what it is told to lose."""
+"""A proxy between a journal and its server that drops chosen messages."""
 
 import contextlib
 import socket
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 KEY_DATA = b"K\0\0\0\x0c"
-"""How the message begins in which a server tells the number of its process."""
+"""The beginning of the message in which a server sends the number of its process."""
 
 
 class Line:
@@ -20,7 +20,7 @@ class Line:
         self.port: int = self._listener.getsockname()[1]
         self.is_down = False
         self.lose_answer_to: bytes | None = None
-        """Once the journal has said this, the server does it, and the journal hears nothing any more."""
+        """Once the journal has sent this, the server executes it, and the journal receives nothing more."""
         self.goes_down_then = False
         self._lost: socket.socket | None = None
         self.rewrite: Callable[[bytes], bytes] = bytes

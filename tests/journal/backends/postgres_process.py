@@ -22,7 +22,7 @@ from spindle.journal.journal import Journal
 from tests.journal.sample_calls import finished, intent
 
 
-def told(entries: list[JournalEntry | None]) -> list[str | None]:
+def reported(entries: list[JournalEntry | None]) -> list[str | None]:
     return [entry and entry.state for entry in entries]
 
 
@@ -47,7 +47,7 @@ async def race(journal: Journal, count: int) -> list[str]:
 def fork() -> int:
     child = os.fork()
     if child == 0:
-        signal.alarm(60)  # nobody may be left behind
+        signal.alarm(60)  # no process may outlive the test
         for number in range(3):
             os.close(number)
         signal.pause()
@@ -60,7 +60,7 @@ async def answer(journal: Journal, command: str, names: list[str]) -> Any:
         case "open":
             return states_of(await journal.list())
         case "begin" | "repeat":
-            return told(await journal.begin([intent(name, repeat=command == "repeat") for name in names]))
+            return reported(await journal.begin([intent(name, repeat=command == "repeat") for name in names]))
         case "finish":
             await journal.finish([finished(name, result={"by": os.getpid()}) for name in names])
             return "done"
@@ -95,5 +95,5 @@ async def main(dsn: str, grace_seconds: float) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
-    signal.alarm(90)  # nobody may be left behind
+    signal.alarm(90)  # no process may outlive the test
     anyio.run(main, sys.argv[1], float(sys.argv[2]))

@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from spindle import Call, Executor, ToolContext, ToolRegistry, tool
 from spindle.errors import JournalError, MissingExtraError
-from spindle.journal.backends.memory import MemoryStore
+from spindle.journal.backends.memory import MemoryJournalStore
 from spindle.journal.backends.postgres import PostgresJournalStore
 from spindle.journal.backends.postgres_worker import end_all
 from spindle.journal.journal import Journal
+from tests.journal.backends.test_memory import act
 from tests.journal.postgres_fixtures import execute
 from tests.journal.postgres_server import PASSWORD, Server
 from tests.journal.sample_calls import finished, intent, states
-from tests.journal.test_journal_model import act
 
 SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'spindle journal'"
 STEPS = ["begin", "repeat", "finish", "unrun", "note", "restart"]
 
 
 async def all_gone(dsn: str) -> None:
-    """Wait until the server has no session of a journal; it tells nobody when it has noticed."""
+    """Wait until the server has no session of a journal; it does not announce when it has noticed."""
     with anyio.fail_after(30):
         while await run_sync(asyncio.run, execute(dsn, SESSIONS)):
             gc.collect()
@@ -35,13 +35,14 @@ async def all_gone(dsn: str) -> None:
 
 @pytest.fixture
 def without_asyncpg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("spindle.journal.backends.PostgresJournalStore", raising=False)  # kept by the lazy door
     for name in [name for name in sys.modules if name.startswith("spindle.journal.backends.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "asyncpg", None)
 
 
 @pytest.mark.usefixtures("without_asyncpg")
-def test_without_the_extra_one_is_told_what_to_install() -> None:
+def test_missing_extra_is_reported() -> None:
     with pytest.raises(MissingExtraError) as caught:
         Journal.postgres("postgresql://ada:secret@host/db")
 
@@ -49,7 +50,7 @@ def test_without_the_extra_one_is_told_what_to_install() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_server_that_is_not_there_is_told_of_by_name() -> None:
+async def test_unreachable_server_is_named_in_the_error() -> None:
     journal = Journal.postgres("postgresql://ada:secret@127.0.0.1:1/calls")
     with pytest.raises(JournalError) as caught:
         await journal.begin([intent("a")])
@@ -76,9 +77,7 @@ async def test_a_server_that_is_not_there_is_told_of_by_name() -> None:
     ],
     ids=["password", "database", "schema", "setting", "mode", "tls"],
 )
-async def test_a_journal_that_cannot_be_opened_says_where_and_nothing_secret(
-    postgres: Server, wrong: dict[str, str]
-) -> None:
+async def test_open_error_names_the_address_without_the_password(postgres: Server, wrong: dict[str, str]) -> None:
     with pytest.raises(JournalError) as caught:
         async with Journal.postgres(postgres.dsn(**wrong)):
             pass
@@ -89,7 +88,7 @@ async def test_a_journal_that_cannot_be_opened_says_where_and_nothing_secret(
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_value_that_does_not_fit_costs_its_own_call_only(postgres_dsn: str) -> None:
+async def test_value_out_of_range_fails_only_its_own_call(postgres_dsn: str) -> None:
     failures: list[JournalError] = []
 
     async def finish(journal: Journal, name: str, result_chars: int) -> None:
@@ -106,7 +105,7 @@ async def test_a_value_that_does_not_fit_costs_its_own_call_only(postgres_dsn: s
         listed = await journal.list()
 
     assert len(failures) == 1
-    assert states(listed) == [("c", "finished"), ("b", "started"), ("a", "finished")]
+    assert states(listed) == [("c", "finished"), ("b", "interrupted"), ("a", "finished")]
 
 
 @pytest.mark.slow
@@ -133,7 +132,7 @@ async def test_journals_of_one_dsn_share_a_connection_and_the_last_one_closes_it
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_journal_that_is_forgotten_lets_go_of_its_connection(postgres_dsn: str) -> None:
+async def test_garbage_collected_journal_closes_its_connection(postgres_dsn: str) -> None:
     journal = Journal.postgres(postgres_dsn)
     await journal.list()
     del journal
@@ -142,7 +141,7 @@ async def test_a_journal_that_is_forgotten_lets_go_of_its_connection(postgres_ds
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_an_executor_answers_from_the_record_what_another_run_has_done(postgres_dsn: str) -> None:
+async def test_executor_answers_a_call_of_another_run_from_the_journal(postgres_dsn: str) -> None:
     paid: list[int] = []
 
     @tool
@@ -165,20 +164,20 @@ async def test_an_executor_answers_from_the_record_what_another_run_has_done(pos
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from("abc")), max_size=25))
-def test_memory_and_postgres_tell_the_same_story(steps: list[tuple[str, str]], postgres_dsn: str) -> None:
-    async def tell() -> None:
-        memory = MemoryStore()
+def test_memory_and_postgres_give_the_same_answers(steps: list[tuple[str, str]], postgres_dsn: str) -> None:
+    async def report() -> None:
+        memory = MemoryJournalStore()
         journals = [Journal(memory), Journal(PostgresJournalStore(postgres_dsn, grace_seconds=0))]
         for step, name in steps:
             if step == "restart":
                 memory.mark_process_lost()
                 end_all()
                 journals[1] = Journal(PostgresJournalStore(postgres_dsn, grace_seconds=0))
-            told = [await act(journal, step, name) for journal in journals]
-            assert told[0] == told[1]
+            reported = [await act(journal, step, name) for journal in journals]
+            assert reported[0] == reported[1]
             assert await journals[0].list() == await journals[1].list()
         await journals[1].aclose()
         end_all()
 
-    asyncio.run(tell())
-    asyncio.run(execute(postgres_dsn, "DROP TABLE IF EXISTS spindle_calls, spindle_journal"))
+    asyncio.run(report())
+    asyncio.run(execute(postgres_dsn, "DROP TABLE IF EXISTS spindle_calls, spindle_states, spindle_journal"))

@@ -1,4 +1,4 @@
-"""Many processes, one journal: they agree on who runs what, and only the calls of the dead are interrupted."""
+"""Processes that share a PostgreSQL journal: one of them runs each call; only calls of dead ones are interrupted."""
 
 import asyncio
 import json
@@ -100,7 +100,7 @@ def start(postgres_dsn: str) -> Iterator[Start]:
         yield start
 
 
-def test_two_living_processes_leave_each_other_their_calls(start: Start) -> None:
+def test_live_processes_do_not_change_each_others_calls(start: Start) -> None:
     one, other = start(), start()
     assert one.ask("begin", "a", "b") == [None, None]
     assert other.ask("begin", "b", "c") == ["started", None]
@@ -131,7 +131,7 @@ def test_a_killed_process_leaves_its_calls_interrupted_and_no_others(start: Star
     assert living.ask("list")["off"] == "started"
 
 
-def test_a_process_that_ended_well_leaves_what_it_did_not_finish_interrupted(start: Start) -> None:
+def test_unfinished_calls_of_an_exited_process_are_interrupted(start: Start) -> None:
     ended, living = start(), start()
     ended.ask("begin", "a", "b")
     ended.ask("finish", "a")
@@ -140,7 +140,7 @@ def test_a_process_that_ended_well_leaves_what_it_did_not_finish_interrupted(sta
     assert living.ask("list") == {"a": "finished", "b": "interrupted"}
 
 
-def test_a_process_that_closed_its_journal_still_lives(start: Start) -> None:
+def test_calls_stay_started_after_their_process_closed_its_journal(start: Start) -> None:
     closed, living = start(), start()
     closed.ask("begin", "a")
     assert closed.ask("close") == "closed"
@@ -150,7 +150,7 @@ def test_a_process_that_closed_its_journal_still_lives(start: Start) -> None:
     assert living.ask("begin", "a") == ["interrupted"]
 
 
-def test_of_many_processes_that_begin_the_same_calls_at_once_one_may_run_each(start: Start, postgres_dsn: str) -> None:
+def test_one_of_many_processes_may_run_each_call(start: Start, postgres_dsn: str) -> None:
     processes = [start() for _ in range(4)]
     ask_all(processes, "open")
     held = Event()
@@ -175,17 +175,17 @@ def ask_all(processes: Sequence[Process], *words: str) -> list[Any]:
 
 
 async def hold_back(dsn: str, number: int, held: Event) -> None:
-    """Let nobody write until so many are trying to."""
+    """Block all writers until that many are waiting."""
     connection = await cast("Any", asyncpg).connect(dsn, timeout=30)
     async with asyncio.timeout(20), connection.transaction():
         await connection.execute("LOCK TABLE spindle_calls IN EXCLUSIVE MODE")
         held.set()
-        while await connection.fetchval(WAITING) < number:  # noqa: ASYNC110 - a server tells nobody who waits
+        while await connection.fetchval(WAITING) < number:  # noqa: ASYNC110 - the server has no notification of waiting sessions
             await asyncio.sleep(0.01)
     await connection.close()
 
 
-def test_processes_that_open_a_new_journal_at_once_make_it_together(start: Start) -> None:
+def test_processes_create_the_tables_concurrently(start: Start) -> None:
     processes = [start() for _ in range(4)]
     begun = ask_all(processes, "race", "4")
 
@@ -206,7 +206,7 @@ def test_a_forked_child_does_not_keep_its_dead_parent_alive(start: Start) -> Non
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_process_whose_connection_was_cut_comes_back_by_itself(start: Start) -> None:
+def test_process_reconnects_after_its_connection_was_cut(start: Start) -> None:
     cut, other = start(), start()
     cut.ask("begin", "a")
     other.ask("open")
@@ -218,7 +218,7 @@ def test_a_process_whose_connection_was_cut_comes_back_by_itself(start: Start) -
     assert cut.ask("finish", "a") == "done"
 
 
-def test_who_was_taken_for_gone_is_told_and_its_outcomes_are_written(start: Start) -> None:
+def test_process_marked_as_gone_logs_a_warning_and_writes_its_outcomes(start: Start) -> None:
     paused, judge = start(), start()
     paused.ask("begin", "a", "b")
     paused.pause()
@@ -235,7 +235,7 @@ def test_who_was_taken_for_gone_is_told_and_its_outcomes_are_written(start: Star
     assert "interrupted: 1" in paused.warnings()
 
 
-def test_nobody_is_taken_for_gone_while_others_may_be_coming_back(start: Start) -> None:
+def test_no_run_is_marked_as_gone_during_the_grace_period(start: Start) -> None:
     paused, patient, hasty = start(), start(grace_seconds=3600), start()
     paused.ask("begin", "a")
     paused.pause()

@@ -1,4 +1,4 @@
-"""Any text fits, comes back as it was, and is never mistaken for another."""
+"""Escaping of text and rows for PostgreSQL."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ texts = st.text(st.characters(codec=None) | st.sampled_from("\\\0u0\ud800"), max
 
 
 @given(text=texts)
-def test_any_text_comes_back_from_text_that_a_server_takes(text: str) -> None:
+def test_escaped_text_is_storable_and_unescapes_to_the_original(text: str) -> None:
     stored = escape_text(text)
 
     assert unescape_text(stored) == text
@@ -20,7 +20,7 @@ def test_any_text_comes_back_from_text_that_a_server_takes(text: str) -> None:
 
 
 @given(one=texts, other=texts)
-def test_two_texts_are_stored_alike_only_if_they_are_the_same(one: str, other: str) -> None:
+def test_escaped_texts_are_equal_only_for_equal_texts(one: str, other: str) -> None:
     assert (escape_text(one) == escape_text(other)) == (one == other)
     assert (digest(one) == digest(other)) == (one == other)
 

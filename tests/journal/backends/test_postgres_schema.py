@@ -1,4 +1,4 @@
-"""The tables come to a schema whole or not at all, and once."""
+"""Migrations of the tables in PostgreSQL."""
 
 import asyncio
 from typing import Any, cast
@@ -37,7 +37,7 @@ def test_a_step_that_fails_leaves_nothing_of_itself_and_the_ones_before_stay(pos
     assert asyncio.run(execute(postgres_dsn, "SELECT version FROM spindle_journal")) == [(2,)]
 
 
-def test_many_who_migrate_at_once_do_each_step_once(postgres_dsn: str) -> None:
+def test_concurrent_migrations_run_each_step_once(postgres_dsn: str) -> None:
     async def all_at_once() -> None:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(8):
@@ -71,6 +71,6 @@ def test_a_journal_lives_in_the_first_schema_of_the_search_path_alone(postgres_d
     try:
         assert anyio.run(begin, postgres_dsn) == [None]
         assert anyio.run(begin, behind) == [None]
-        assert asyncio.run(execute(behind, TABLES)) == [("spindle_calls",), ("spindle_journal",)]
+        assert asyncio.run(execute(behind, TABLES)) == [("spindle_calls",), ("spindle_journal",), ("spindle_states",)]
     finally:
         asyncio.run(execute(postgres_dsn, 'DROP SCHEMA "Odd ""name""" CASCADE'))

@@ -1,4 +1,4 @@
-"""A dsn is checked before anyone connects, and its password is never told."""
+"""Validation of a dsn, and redaction of its password."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_an_address_names_the_place_and_not_the_password(dsn: str, name: str) ->
         "postgresql://ada:secret@[::1/db",
     ],
 )
-def test_what_is_no_dsn_is_refused_without_repeating_it(wrong: str) -> None:
+def test_invalid_dsn_is_rejected_without_repeating_it(wrong: str) -> None:
     with pytest.raises(UsageError) as caught:
         Journal.postgres(wrong)
 

@@ -1,4 +1,4 @@
-"""A store's share in a worker: borrowed once, again when it has ended, and left by who closes or forgets."""
+"""A store's handle on a worker: acquired once, replaced after its end, released on close or garbage collection."""
 
 import gc
 
@@ -34,7 +34,7 @@ def lent(*hands: Hand) -> SharedWorkerHandle[Hand]:
     return SharedWorkerHandle(lambda: next(row), closed_error=lambda: JournalError("closed"))
 
 
-def test_a_worker_is_borrowed_with_the_first_ticket_and_kept() -> None:
+def test_worker_is_acquired_with_the_first_ticket_and_kept() -> None:
     hand = Hand()
     loan = lent(hand)
     loan.submit("a")
@@ -43,7 +43,7 @@ def test_a_worker_is_borrowed_with_the_first_ticket_and_kept() -> None:
     assert hand.taken == ["a", "b"]
 
 
-def test_one_that_takes_no_more_is_followed_by_another() -> None:
+def test_worker_that_has_ended_is_replaced() -> None:
     first, second = Hand(takes=1), Hand()
     loan = lent(first, second)
     for ticket in "ab":
@@ -52,7 +52,7 @@ def test_one_that_takes_no_more_is_followed_by_another() -> None:
     assert (first.taken, second.taken) == (["a"], ["b"])
 
 
-def test_closed_it_takes_nothing_until_it_is_opened() -> None:
+def test_closed_handle_rejects_tickets_until_it_is_opened() -> None:
     hand, other = Hand(), Hand()
     loan = lent(hand, other)
     loan.submit("a")
@@ -66,7 +66,7 @@ def test_closed_it_takes_nothing_until_it_is_opened() -> None:
     assert other.taken == ["c"]
 
 
-def test_a_worker_of_the_parent_is_not_left_by_a_forked_child() -> None:
+def test_forked_child_does_not_release_the_worker_of_its_parent() -> None:
     hand = Hand()
     loan = lent(hand)
     loan.submit("a")
@@ -75,7 +75,7 @@ def test_a_worker_of_the_parent_is_not_left_by_a_forked_child() -> None:
     assert loan.close() is None
 
 
-def test_what_can_no_longer_be_withdrawn_is_undone() -> None:
+def test_ticket_that_was_already_taken_is_undone() -> None:
     hand = Hand()
     loan = lent(hand)
     loan.withdraw("never asked", undo="undone")
@@ -87,7 +87,7 @@ def test_what_can_no_longer_be_withdrawn_is_undone() -> None:
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_loan_that_is_forgotten_leaves_unless_it_was_closed(is_closed: bool) -> None:
+def test_garbage_collected_handle_releases_its_worker_unless_closed(is_closed: bool) -> None:
     hand = Hand()
     loan = lent(hand)
     loan.submit("a")

@@ -1,4 +1,4 @@
-"""A file comes to the newest version step by step, each step whole or not at all."""
+"""Creation and migration of a SQLite file."""
 
 import sqlite3
 from contextlib import closing
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spindle.journal.backends.sqlite_database import APPLICATION_ID, MIGRATIONS, connect, create, get_version, migrate
+from spindle.journal.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS, connect, create, get_version, migrate
 
 STEPS = [
     *MIGRATIONS,
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
     return place
 
 
-def test_a_new_file_has_our_mark_and_the_newest_version(path: Path) -> None:
+def test_new_file_has_the_application_id_and_the_newest_version(path: Path) -> None:
     with closing(connect(path)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
         assert get_version(connection) == len(MIGRATIONS)
@@ -30,7 +30,7 @@ def test_a_new_file_has_our_mark_and_the_newest_version(path: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_an_older_file_sees_only_the_steps_it_has_not_seen(path: Path) -> None:
+def test_migrations_that_were_applied_are_skipped(path: Path) -> None:
     with closing(connect(path)) as connection:
         migrate(connection, STEPS)
         migrate(connection, STEPS)
@@ -39,7 +39,7 @@ def test_an_older_file_sees_only_the_steps_it_has_not_seen(path: Path) -> None:
         assert connection.execute("SELECT count(colour) FROM calls").fetchone() == (0,)
 
 
-def test_a_step_that_fails_leaves_the_version_before_it(path: Path) -> None:
+def test_failed_migration_leaves_the_version_before_it(path: Path) -> None:
     broken = [*STEPS[:-1], ["CREATE TABLE notes (text)", "CREATE TABLE notes (text)"]]
     with closing(connect(path)) as connection:
         with pytest.raises(sqlite3.OperationalError):
@@ -51,7 +51,7 @@ def test_a_step_that_fails_leaves_the_version_before_it(path: Path) -> None:
         assert get_version(connection) == len(STEPS)
 
 
-def test_a_draft_that_a_crash_left_behind_is_no_hindrance(tmp_path: Path) -> None:
+def test_draft_left_by_a_crash_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     for suffix in ("", "-wal", "-shm"):
         path.with_name(f"journal.db.new{suffix}").write_bytes(b"left behind")

@@ -1,17 +1,19 @@
-"""A file that cannot be used is named as such and kept; going on without it is somebody's choice."""
+"""Opening a SQLite journal: damaged files are reported and kept, and calls of killed processes are interrupted."""
 
 import os
+import random
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from spindle.errors import JournalDamagedError
+from spindle.journal import Journal, JournalEntry
 from spindle.journal.backends import sqlite_recovery
 from spindle.journal.backends.sqlite_recovery import set_aside
-from spindle.journal.journal import Journal
+from tests.journal.backends.programs import Workers, running_workers
 from tests.journal.sample_calls import finished, intent, states
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -126,7 +128,9 @@ async def path(tmp_path: Path) -> Path:
 
 def contents(path: Path) -> set[bytes]:
     """What lies in the folder, whatever it is called; SQLite's index of a log holds nothing of its own."""
-    near = [file for file in path.parent.iterdir() if not file.name.endswith((".lock", "-shm"))]
+    near = [
+        file for file in path.parent.iterdir() if not file.name.endswith((".lock", "-shm")) and ".run-" not in file.name
+    ]
     return {file.read_bytes() for file in near}
 
 
@@ -139,7 +143,7 @@ async def refusal(path: Path) -> JournalDamagedError:
 
 
 @pytest.mark.parametrize("harm", HARMS)
-async def test_a_damaged_file_is_refused_kept_aside_and_never_replaced_unasked(path: Path, harm: Harm) -> None:
+async def test_damaged_file_is_set_aside_and_not_replaced_by_default(path: Path, harm: Harm) -> None:
     harm(path)
     before = contents(path)
 
@@ -153,7 +157,7 @@ async def test_a_damaged_file_is_refused_kept_aside_and_never_replaced_unasked(p
 
 
 @pytest.mark.parametrize("harm", [*HARMS, *READABLE])
-async def test_who_chooses_so_goes_on_with_a_fresh_journal_and_the_old_one_is_kept(path: Path, harm: Harm) -> None:
+async def test_set_aside_starts_a_new_journal_and_keeps_the_damaged_one(path: Path, harm: Harm) -> None:
     harm(path)
     before = contents(path)
 
@@ -166,7 +170,7 @@ async def test_who_chooses_so_goes_on_with_a_fresh_journal_and_the_old_one_is_ke
     assert before <= contents(path)
 
 
-async def test_after_a_refusal_the_choice_can_still_be_made(path: Path) -> None:
+async def test_set_aside_works_after_an_earlier_error(path: Path) -> None:
     garbage(path)
     error = await refusal(path)
 
@@ -178,7 +182,7 @@ async def test_after_a_refusal_the_choice_can_still_be_made(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", READABLE)
-async def test_what_others_can_still_use_is_left_where_it_is(path: Path, harm: Harm) -> None:
+async def test_file_of_another_program_or_version_is_not_moved(path: Path, harm: Harm) -> None:
     harm(path)
     before = contents(path)
 
@@ -188,7 +192,7 @@ async def test_what_others_can_still_use_is_left_where_it_is(path: Path, harm: H
     assert contents(path) == before
 
 
-async def test_a_journal_that_was_put_back_in_its_place_is_used_again(path: Path) -> None:
+async def test_restored_journal_is_used_again(path: Path) -> None:
     sound = contents(path).pop()
     garbage(path)
     await refusal(path)
@@ -202,7 +206,7 @@ def restored(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-async def test_a_journal_that_was_deleted_begins_anew(path: Path) -> None:
+async def test_deleted_journal_is_created_again(path: Path) -> None:
     deleted(path)
 
     async with Journal.sqlite(path) as journal:
@@ -213,7 +217,7 @@ def deleted(path: Path) -> None:
     path.unlink()
 
 
-async def test_damage_that_is_met_later_is_told_as_such(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_damage_found_after_opening_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_recovery, "CHECKED_BYTES", 0)
     overwritten_where(path, intent("25").idempotency_key.encode())
 
@@ -225,7 +229,7 @@ async def test_damage_that_is_met_later_is_told_as_such(path: Path, monkeypatch:
     assert (caught.value.path, caught.value.aside) == (str(path), None)
 
 
-def test_names_that_are_taken_are_never_taken_again(tmp_path: Path) -> None:
+def test_set_aside_never_reuses_a_name(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     asides: list[Path] = []
     for number in range(5):
@@ -235,3 +239,79 @@ def test_names_that_are_taken_are_never_taken_again(tmp_path: Path) -> None:
 
     assert [aside.read_text() for aside in asides] == ["0", "1", "2", "3", "4"]
     assert [aside.with_name(f"{aside.name}-wal").read_text() for aside in asides] == [f"log {n}" for n in range(5)]
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[Workers]:
+    with running_workers(tmp_path / "journal.db") as workers:
+        yield workers
+
+
+def pid_of(entry: JournalEntry) -> int | None:
+    """Return the process that began a call, if its name says so."""
+    first = entry.tool_call_id.partition(".")[0]
+    return int(first) if first.isdigit() else None
+
+
+async def check_while_others_write(workers: Workers) -> None:
+    async with Journal.sqlite(workers.path) as journal:
+        interrupted = await journal.interrupted()
+
+    assert {pid_of(entry) for entry in interrupted} - {None} <= workers.dead, "a call of a live process was interrupted"
+
+
+async def check_all(workers: Workers) -> int:
+    """Compare what the killed processes knew with the journal; return the number of interrupted calls."""
+    said = workers.said()
+    known = {kind: {name for each, name, *_ in said if each == kind} for kind in "ibfx"}
+    winners = [(name, pid) for kind, name, *pid in said if kind == "w"]
+    async with Journal.sqlite(workers.path) as journal:
+        entries = {entry.tool_call_id: entry for entry in await journal.list(limit=None)}
+        interrupted = {entry.tool_call_id for entry in await journal.interrupted()}
+    with closing(sqlite3.connect(workers.path)) as outside:
+        assert outside.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+    done = {name for name, entry in entries.items() if entry.state == "finished"}
+    shared = {name for name in entries if name.startswith("shared.")}
+    assert not known["x"], "a call of a live process was not started"
+    assert known["f"] <= done, "an acknowledged outcome was lost"
+    assert known["b"] <= entries.keys(), "an acknowledged intent was lost"
+    assert entries.keys() - shared <= known["i"], "a call was invented"
+    assert interrupted == entries.keys() - done, "a call has no outcome and is not interrupted"
+    assert all(entries[name].result == {"value": name * 50} for name in done - shared)
+    assert len({name for name, _ in winners}) == len(winners), "two processes ran one call"
+    assert all(entries[name].result in (None, {"value": pid}) for name, [pid] in winners)
+    return len(interrupted)
+
+
+async def kill_and_check(workers: Workers, *, rounds: int) -> int:
+    chance = random.Random("kills")
+    workers.start(3)
+    for number in range(rounds):
+        workers.wait_for_work(lines=chance.randrange(60))
+        workers.wait(chance.random() * 0.02)
+        # Now and then all at once: then several processes find the same calls interrupted when they open the file.
+        workers.kill(3 if number % 5 == 4 else 1)
+        await check_while_others_write(workers)
+        workers.start(3 - len(workers.alive))
+    workers.kill(3)
+    return await check_all(workers)
+
+
+async def test_processes_that_share_a_journal_are_killed_and_nothing_is_lost(workers: Workers) -> None:
+    assert await kill_and_check(workers, rounds=5)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_many_processes_that_share_a_journal_are_killed_and_nothing_is_lost(workers: Workers) -> None:
+    assert await kill_and_check(workers, rounds=60)
+
+
+@pytest.mark.parametrize("number", range(3))
+async def test_process_killed_while_it_creates_a_journal_leaves_one_that_opens(workers: Workers, number: int) -> None:
+    workers.start(2)
+    workers.wait(random.Random(number).random() * 0.05)
+    workers.kill(2)
+
+    await check_all(workers)

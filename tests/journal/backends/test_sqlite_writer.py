@@ -1,4 +1,4 @@
-"""The thread that owns a database: it takes turns, ends when nobody needs it, and tells everyone who waits."""
+"""The thread that owns a SQLite database."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -9,19 +9,21 @@ import anyio
 import pytest
 
 from spindle.errors import JournalError
-from spindle.journal.backends.sqlite_database import Database, connect, create
+from spindle.journal.backends.sqlite_database import Database
+from spindle.journal.backends.sqlite_locks import FileLock, RunLease
 from spindle.journal.backends.sqlite_recovery import open_database
+from spindle.journal.backends.sqlite_schema import connect, create
 from spindle.journal.backends.sqlite_writer import SqliteTicket, SqliteWriter
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> SqliteWriter:
-    return SqliteWriter(lambda: open_database(tmp_path / "journal.db", "run", "raise"))
+def writer(tmp_path: Path) -> SqliteWriter[Database]:
+    return SqliteWriter(lambda: open_database(tmp_path / "journal.db", "raise"))
 
 
-async def done(*tickets: SqliteTicket[int, int]) -> None:
+async def done(*tickets: SqliteTicket[Database, int, int]) -> None:
     with anyio.fail_after(30):
         for ticket in tickets:
             await ticket.done.wait()
@@ -31,7 +33,7 @@ def doubled(_: Database, numbers: Sequence[int]) -> list[int]:
     return [2 * number for number in numbers]
 
 
-async def test_tickets_are_done_in_the_order_they_came(writer: SqliteWriter) -> None:
+async def test_tickets_are_executed_in_order(writer: SqliteWriter[Database]) -> None:
     seen: list[int] = []
 
     def note(_: Database, numbers: Sequence[int]) -> list[int]:
@@ -46,7 +48,7 @@ async def test_tickets_are_done_in_the_order_they_came(writer: SqliteWriter) -> 
     assert seen == list(range(600))
 
 
-async def test_a_ticket_that_fails_costs_no_other(writer: SqliteWriter) -> None:
+async def test_failing_ticket_does_not_fail_others(writer: SqliteWriter[Database]) -> None:
     def fail(_: Database, numbers: Sequence[int]) -> list[int]:
         raise ZeroDivisionError(numbers)
 
@@ -60,7 +62,7 @@ async def test_a_ticket_that_fails_costs_no_other(writer: SqliteWriter) -> None:
     assert isinstance(tickets[5].error, ZeroDivisionError)
 
 
-async def test_when_the_file_cannot_be_opened_everyone_is_told_and_nobody_waits_for_ever() -> None:
+async def test_error_of_opening_is_reported_to_every_caller() -> None:
     go = Event()
 
     def refuse() -> Database:
@@ -82,7 +84,7 @@ async def test_when_the_file_cannot_be_opened_everyone_is_told_and_nobody_waits_
     await done(farewell)
 
 
-async def test_the_last_to_leave_waits_for_all_that_was_asked(writer: SqliteWriter) -> None:
+async def test_last_close_waits_for_all_queued_tickets(writer: SqliteWriter[Database]) -> None:
     assert writer.add_user()
     first, tickets, last = (
         SqliteTicket(doubled, []),
@@ -101,7 +103,7 @@ async def test_the_last_to_leave_waits_for_all_that_was_asked(writer: SqliteWrit
     await done(first)
 
 
-async def test_who_leaves_before_asking_anything_waits_for_nothing(writer: SqliteWriter) -> None:
+async def test_close_before_the_first_ticket_returns_at_once(writer: SqliteWriter[Database]) -> None:
     farewell = SqliteTicket(doubled, [])
     writer.remove_user(farewell)
 
@@ -109,7 +111,7 @@ async def test_who_leaves_before_asking_anything_waits_for_nothing(writer: Sqlit
     writer.join()
 
 
-async def test_a_ticket_can_be_taken_back_until_its_turn_comes(writer: SqliteWriter) -> None:
+async def test_queued_ticket_can_be_withdrawn(writer: SqliteWriter[Database]) -> None:
     hold, held = Event(), Event()
 
     def wait(_: Database, numbers: Sequence[int]) -> list[int]:
@@ -131,7 +133,7 @@ async def test_a_ticket_can_be_taken_back_until_its_turn_comes(writer: SqliteWri
     assert waiting.answers == []
 
 
-def test_a_loop_that_has_ended_does_not_trouble_the_thread(writer: SqliteWriter) -> None:
+def test_ticket_of_a_closed_event_loop_does_not_stop_the_thread(writer: SqliteWriter[Database]) -> None:
     hold = Event()
 
     def wait(_: Database, numbers: Sequence[int]) -> list[int]:
@@ -157,13 +159,14 @@ def test_a_loop_that_has_ended_does_not_trouble_the_thread(writer: SqliteWriter)
     writer.end(timeout_seconds=5)
 
 
-async def test_only_what_must_survive_lost_power_waits_for_the_disk(tmp_path: Path) -> None:
+async def test_only_synced_tickets_wait_for_the_disk(tmp_path: Path) -> None:
     create(tmp_path / "journal.db")
     opened: list[sqlite3.Connection] = []
 
     def open_here() -> Database:
         opened.append(connect(tmp_path / "journal.db"))
-        return Database(opened[0], run_id="run", on_close=lambda: None)
+        path = tmp_path / "journal.db"
+        return Database(opened[0], FileLock(path), RunLease.acquire(path))
 
     def synced(_: Database, numbers: Sequence[int]) -> list[int]:
         return [opened[0].execute("PRAGMA synchronous").fetchone()[0] for _ in numbers]

@@ -7,8 +7,10 @@ from threading import Lock
 from anyio.lowlevel import checkpoint
 
 from spindle.errors import JournalError
+from spindle.journal.backends.memory_states import MemoryStateStore
 from spindle.journal.entries import (
     Claim,
+    LostCalls,
     Outcome,
     Row,
     Selection,
@@ -19,13 +21,15 @@ from spindle.journal.entries import (
 )
 
 
-class MemoryStore:
+class MemoryJournalStore:
     """A journal store in a dict, oldest row first."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
         self._lock = Lock()
         self._is_closed = False
+        self.lost_calls = LostCalls()
+        self.states = MemoryStateStore()
 
     async def open(self) -> None:
         """Reopen a closed store; its rows are kept."""
@@ -60,6 +64,16 @@ class MemoryStore:
                 self._note(row)
         await checkpoint()
 
+    async def interrupt(self, keys: Sequence[str]) -> None:
+        """Mark those calls as interrupted that have no outcome."""
+        self._check_open()
+        with self._lock:
+            for key in keys:
+                row = self._rows.get(key)
+                if row is not None and row.state == "started":
+                    self._rows[key] = row._replace(state="interrupted")
+        await checkpoint()
+
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look up each key."""
         self._check_open()
@@ -71,7 +85,7 @@ class MemoryStore:
         self._check_open()
         await checkpoint()
         with self._lock:
-            return list(islice(_matching(reversed(self._rows.values()), selection), selection.limit))
+            return list(islice(_find_matching(reversed(self._rows.values()), selection), selection.limit))
 
     def mark_process_lost(self) -> None:
         """Mark every started call as interrupted, to simulate the loss of a process in tests."""
@@ -107,7 +121,7 @@ class MemoryStore:
             raise JournalError("The journal is closed; enter it with `async with` to reopen it")
 
 
-def _matching(rows: Iterable[Row], selection: Selection) -> Iterable[Row]:
+def _find_matching(rows: Iterable[Row], selection: Selection) -> Iterable[Row]:
     return (
         row
         for row in rows

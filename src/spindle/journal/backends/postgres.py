@@ -3,19 +3,20 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from secrets import randbits
-from typing import TypeVar
 
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError
 from spindle.journal.backends.postgres_queries import Bid, CallTable
 from spindle.journal.backends.postgres_session import GRACE_SECONDS, parse_address, translate_error
+from spindle.journal.backends.postgres_states import OPERATIONS
 from spindle.journal.backends.postgres_worker import PostgresTicket, acquire_worker
-from spindle.journal.backends.shared_worker import SharedWorkerHandle
-from spindle.journal.entries import Claim, Outcome, Row, Selection
+from spindle.journal.backends.shared_worker import Answer, Item, SharedWorkerHandle
+from spindle.journal.entries import Claim, LostCalls, Outcome, Row, Selection, check_endings
+from spindle.journal.states import WorkerStateStore
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+_lost_calls: dict[str, LostCalls] = {}
+"""The lost calls of each database that this process has used, by dsn."""
 
 
 class PostgresJournalStore:
@@ -23,11 +24,13 @@ class PostgresJournalStore:
 
     def __init__(self, dsn: str, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._address = parse_address(dsn)
+        self.lost_calls = _lost_calls.setdefault(dsn, LostCalls())
         closed = f"The journal in PostgreSQL at {self._address} is closed; enter it with `async with` to reopen it"
         self._worker_handle = SharedWorkerHandle(
             partial(acquire_worker, self._address, grace_seconds=grace_seconds),
             closed_error=partial(JournalError, closed),
         )
+        self.states = WorkerStateStore(self._run_one, OPERATIONS)
 
     async def open(self) -> None:
         """Connect now instead of on first use."""
@@ -39,13 +42,13 @@ class PostgresJournalStore:
 
         The connection stays open while this process has unfinished calls: it proves that they are running.
         """
-        portal = self._worker_handle.close()
-        if portal is None:
+        worker = self._worker_handle.close()
+        if worker is None:
             return
-        farewell = PostgresTicket(CallTable.find, ())
-        portal.remove_user(farewell)
+        close_request = PostgresTicket(CallTable.find, ())
+        worker.remove_user(close_request)
         with CancelScope(shield=True):
-            await farewell.wait()
+            await close_request.done.wait()
 
     async def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
         """Start each call that is unknown, has never run or may be repeated."""
@@ -64,19 +67,15 @@ class PostgresJournalStore:
         Raises:
             JournalError: Another process is running one of the calls; the others were ended.
         """
-        endings = await self._wait_for_answers(self._submit(CallTable.finish, outcomes))
-        elsewhere = [outcome for outcome, ending in zip(outcomes, endings, strict=True) if ending == "elsewhere"]
-        if elsewhere:
-            raise JournalError(
-                f"{len(elsewhere)} of {len(outcomes)} outcomes belong to calls that another process is running, "
-                f"such as {elsewhere[0].idempotency_key!r}; only that process can end them while it is alive",
-                field="idempotency_key",
-            )
-        return [ending == "ended" for ending in endings]
+        return check_endings(outcomes, await self._wait_for_answers(self._submit(CallTable.finish, outcomes)))
 
     async def note(self, rows: Sequence[Row]) -> None:
         """Store each row, unless its call has run."""
         await self._wait_for_answers(self._submit(CallTable.note, rows))
+
+    async def interrupt(self, keys: Sequence[str]) -> None:
+        """Mark those calls of this process as interrupted that have no outcome."""
+        await self._wait_for_answers(self._submit(CallTable.interrupt, keys))
 
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look up each key."""
@@ -86,6 +85,12 @@ class PostgresJournalStore:
         """Return the matching rows, newest first."""
         return (await self._wait_for_answers(self._submit(CallTable.select, [selection])))[0]
 
+    async def _run_one(
+        self, operation: Callable[[CallTable, Sequence[Item]], Awaitable[list[Answer]]], item: Item
+    ) -> Answer:
+        [answer] = await self._wait_for_answers(self._submit(operation, [item]))
+        return answer
+
     def _submit(
         self, operation: Callable[[CallTable, Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]
     ) -> PostgresTicket[Item, Answer]:
@@ -94,7 +99,7 @@ class PostgresJournalStore:
         return ticket
 
     async def _wait_for_answers(self, ticket: PostgresTicket[Item, Answer]) -> list[Answer]:
-        await ticket.wait()
+        await ticket.done.wait()
         if ticket.error is not None:
             raise translate_error(ticket.error, self._address)
         return ticket.answers

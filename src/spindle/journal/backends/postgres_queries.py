@@ -7,11 +7,20 @@ as interrupted.
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from spindle.errors import JournalError
 from spindle.journal.backends.postgres_schema import Connection
-from spindle.journal.entries import STARTED_FIELDS, Claim, Outcome, Row, Selection, build_withdrawn_outcome
+from spindle.journal.entries import (
+    STARTED_FIELDS,
+    Claim,
+    FinishResult,
+    Outcome,
+    Row,
+    Selection,
+    SqlValue,
+    build_withdrawn_outcome,
+)
 
 _TYPES = {
     "started_at": "bigint",
@@ -108,6 +117,11 @@ GONE_RUNS = """
 """
 """Select those of some runs whose process is gone; none of them can reconnect until the transaction ends."""
 
+INTERRUPT_CALLS = """
+    UPDATE spindle_calls SET state = 'interrupted' WHERE key_digest = ANY($2) AND state = 'started' AND run_id = $1
+"""
+"""Mark those of some calls of this run as interrupted that have no outcome."""
+
 INTERRUPT = "UPDATE spindle_calls SET state = 'interrupted' WHERE state = 'started' AND run_id = ANY($1)"
 """Mark the unfinished calls of some runs as interrupted."""
 
@@ -127,7 +141,7 @@ def build_select(*, state: str | None, has_tool_call_id: bool) -> str:
     return f"SELECT {_COLUMNS} FROM spindle_calls {where} ORDER BY seq DESC LIMIT $1"  # noqa: S608 - constant text only
 
 
-_UNESCAPED = frozenset(map(Row._fields.index, ("state", "args", "result")))
+_UNESCAPED = frozenset(map(Row._fields.index, ("state", "args", "caller", "result")))
 """Columns stored without escapes: JSON is ASCII without NUL already, and stays readable in the table."""
 
 _odd = re.compile("[\\\\\0\ud800-\udfff]")
@@ -149,7 +163,7 @@ def digest(key: str) -> bytes:
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
-def escape_values(values: Iterable[Any]) -> list[Any]:
+def escape_values(values: Iterable[SqlValue]) -> list[SqlValue]:
     """Escape the first fields of a row, or all of them, for storage."""
     return [
         escape_text(value) if isinstance(value, str) and place not in _UNESCAPED else value
@@ -164,9 +178,6 @@ def to_row(values: Iterable[Any]) -> Row:
         for place, value in enumerate(values)
     )
 
-
-FinishResult: TypeAlias = Literal["ended", "unknown", "elsewhere"]
-"""The call has an outcome; was never begun; or is running in another process."""
 
 _MAX_VANISHED = 10
 
@@ -194,6 +205,11 @@ class CallTable:
         self._run_id = run_id
         self._can_mark_gone = can_mark_gone
         """Whether runs may be declared gone; False while others may be reconnecting, as after a server restart."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, for operations on other tables in the same transaction."""
+        return self._connection
 
     async def begin(self, bids: Sequence[Bid]) -> list[Row | None]:
         """Start each call that is unknown, has never run or may be repeated; return the known row of the others."""
@@ -229,6 +245,11 @@ class CallTable:
         await self._connection.fetch(NOTE, self._run_id, *_columns(kept))
         return [None] * len(rows)
 
+    async def interrupt(self, keys: Sequence[str]) -> list[None]:
+        """Mark those calls of this run as interrupted that have no outcome."""
+        await self._connection.execute(INTERRUPT_CALLS, self._run_id, list(map(digest, keys)))
+        return [None] * len(keys)
+
     async def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look up each key."""
         known = await self._find_known(dict.fromkeys(map(digest, keys))) if keys else {}
@@ -241,7 +262,7 @@ class CallTable:
 
     async def end_orphaned(self, bids: Sequence[Bid]) -> list[None]:
         """End calls whose callers never received their claim."""
-        rows = [[bid.id, *_ending(build_withdrawn_outcome(bid.claim.row.idempotency_key))] for bid in bids]
+        rows = [[bid.id, *_to_outcome_values(build_withdrawn_outcome(bid.claim.row.idempotency_key))] for bid in bids]
         await self._connection.fetch(END_ORPHANED, *_columns(rows))
         return [None] * len(bids)
 
@@ -264,7 +285,7 @@ class CallTable:
 
     async def _end(self, outcomes: dict[bytes, Outcome]) -> dict[bytes, Outcome]:
         """End calls of this run or of runs that are gone; return the others."""
-        rows = [[each, *_ending(outcome)] for each, outcome in outcomes.items()]
+        rows = [[each, *_to_outcome_values(outcome)] for each, outcome in outcomes.items()]
         ended = {each for (each,) in await self._connection.fetch(FINISH, self._run_id, *_columns(rows))}
         return {each: outcome for each, outcome in outcomes.items() if each not in ended}
 
@@ -310,12 +331,12 @@ def _split_bids(bids: Sequence[Bid]) -> tuple[dict[bytes, Bid], dict[bytes, list
     return first, behind
 
 
-def _ending(outcome: Outcome) -> list[Any]:
+def _to_outcome_values(outcome: Outcome) -> list[SqlValue]:
     _, attempts, ended_at, code, error, result, *facts, artifact_id = outcome
     texts = [None if text is None else escape_text(text) for text in (code, error, artifact_id)]
     return [attempts, ended_at, *texts[:2], result, *facts, texts[2]]
 
 
-def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+def _columns(rows: Sequence[Sequence[SqlValue]]) -> list[list[SqlValue]]:
     """Transpose rows to one list per column, as statements expect."""
     return [list(column) for column in zip(*rows, strict=True)]

@@ -41,6 +41,26 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE INDEX spindle_calls_by_tool_call_id ON spindle_calls USING hash (tool_call_id)",
         "CREATE INDEX spindle_calls_by_claim ON spindle_calls (claim_id) WHERE state <> 'finished'",
     ),
+    ('ALTER TABLE spindle_calls ADD COLUMN caller TEXT COLLATE "C"',),
+    (
+        """
+        CREATE TABLE spindle_states (
+            seq BIGSERIAL PRIMARY KEY,
+            kind TEXT COLLATE "C" NOT NULL,
+            id TEXT COLLATE "C" NOT NULL,
+            status TEXT COLLATE "C" NOT NULL,
+            data TEXT COLLATE "C" NOT NULL,
+            created_at BIGINT NOT NULL,
+            version BIGINT NOT NULL,
+            sealed BYTEA,
+            "group" TEXT COLLATE "C",
+            expires_at BIGINT,
+            UNIQUE (kind, id)
+        )
+        """,
+        "CREATE INDEX spindle_states_by_status ON spindle_states (kind, status, seq)",
+        'CREATE INDEX spindle_states_by_group ON spindle_states (kind, "group", seq)',
+    ),
 )
 """The statements of each migration; a schema's version is the number of migrations applied."""
 

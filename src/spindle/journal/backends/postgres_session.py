@@ -12,14 +12,16 @@ from contextlib import asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, cast
-from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 import asyncpg
 
+from spindle.capabilities.secrets.secret import Redactor
 from spindle.errors import JournalError, SpindleError, UsageError
 from spindle.journal.backends import postgres_queries as sql
 from spindle.journal.backends.postgres_queries import CallTable
 from spindle.journal.backends.postgres_schema import migrate
+from spindle.json_types import untyped
 
 _EXAMPLE = "such as postgresql://user:password@host:5432/database"
 _ENCODED = "percent-encode reserved characters in names and passwords, such as @ as %40"
@@ -32,8 +34,8 @@ class Address:
     dsn: str = field(repr=False)
     hosts: str
     database: str
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    """The password in every encoding in which an error may contain it."""
+    secrets: Redactor = field(default_factory=Redactor, repr=False, compare=False)
+    """Masks the password in errors."""
     application_name: str = "spindle journal"
     """The name of the connection in the server's statistics."""
 
@@ -42,9 +44,7 @@ class Address:
 
     def redact(self, text: str) -> str:
         """Return `text` with the password redacted."""
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
+        return self.secrets.redact(text)
 
 
 def parse_address(dsn: str) -> Address:
@@ -53,7 +53,7 @@ def parse_address(dsn: str) -> Address:
     Raises:
         UsageError: The dsn is invalid; the error never repeats it, because it may contain a password.
     """
-    given = cast("object", dsn)
+    given = untyped(dsn)
     if not isinstance(given, str) or not given.startswith(("postgresql://", "postgres://")):
         raise _invalid_dsn(f"it does not begin with postgresql://; use a url {_EXAMPLE}")
     if not given.isprintable():
@@ -78,7 +78,7 @@ def _address(dsn: str, parts: SplitResult) -> Address:
         dsn=dsn,
         hosts=unquote(hosts) or settings.get("host") or "the default host",
         database=database or unquote(user) or settings.get("user") or "the default database",
-        secrets=tuple(sorted(passwords | {quote(each, safe="") for each in passwords}, key=len, reverse=True)),
+        secrets=Redactor(passwords),
         application_name=settings.get("application_name", "spindle journal"),
     )
 

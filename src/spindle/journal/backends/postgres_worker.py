@@ -5,20 +5,14 @@ operation is idempotent.
 """
 
 import asyncio
-import atexit
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from itertools import groupby
 from secrets import randbits
-from threading import Lock, RLock, Thread
-from typing import Any, Generic, TypeAlias, TypeVar
-from weakref import WeakValueDictionary
+from threading import RLock, Thread
+from typing import Any, TypeAlias
 
-from anyio import Event
-
-from spindle.concurrency import schedule_here
 from spindle.errors import JournalError
 from spindle.journal.backends.postgres_queries import Bid, CallTable
 from spindle.journal.backends.postgres_session import (
@@ -29,32 +23,17 @@ from spindle.journal.backends.postgres_session import (
     PostgresSession,
     is_loss,
 )
-
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+from spindle.journal.backends.shared_worker import Answer, Item, Ticket, WorkerRegistry, wake_callers
 
 
-class PostgresTicket(Generic[Item, Answer]):
-    """One caller's queued operation, and its answers once they are committed."""
+class PostgresTicket(Ticket[Item, Answer]):
+    """A ticket for the table of calls."""
 
     def __init__(
         self, operation: Callable[[CallTable, Sequence[Item]], Awaitable[list[Answer]]], items: Sequence[Item]
     ) -> None:
+        super().__init__(items)
         self.operation = operation
-        self.items = items
-        self.answers: list[Answer] = []
-        self.error: BaseException | None = None
-        self._done = Event()
-        self._schedule = schedule_here()
-
-    async def wait(self) -> None:
-        """Wait until there are answers or an error."""
-        await self._done.wait()
-
-    def wake(self) -> None:
-        """Notify the caller, from any thread, that there are answers or an error."""
-        with suppress(RuntimeError):  # that event loop has ended
-            self._schedule(self._done.set)
 
 
 AnyTicket: TypeAlias = PostgresTicket[Any, Any]
@@ -78,7 +57,7 @@ class PostgresWorker:
     """
 
     def __init__(self, address: Address, *, grace_seconds: float = GRACE_SECONDS) -> None:
-        self._lock = RLock()  # reentrant: the garbage collector may call `leave` in any thread
+        self._lock = RLock()  # reentrant: the garbage collector may call `remove_user` in any thread
         self._queue: deque[AnyTicket] = deque()
         self._close_requests: list[AnyTicket] = []
         self._users = 1
@@ -131,7 +110,7 @@ class PostgresWorker:
             return True
 
     def remove_user(self, close_request: AnyTicket | None = None) -> None:
-        """Remove a user; `farewell` is completed after all queued tickets, once everything possible is closed."""
+        """Remove a user; `close_request` is completed after all queued tickets, once everything possible is closed."""
         if not self.is_own_process:
             return  # the lock may be held by a thread that this process does not have
         with self._lock:
@@ -141,7 +120,7 @@ class PostgresWorker:
                 self._close_requests.append(close_request)
             self._notify()
         if close_request and is_over:
-            close_request.wake()
+            wake_callers([close_request])
 
     def end(self, *, timeout_seconds: float) -> None:
         """End the worker even if it has users and running calls, and wait for it."""
@@ -216,7 +195,7 @@ class PostgresWorker:
         self._session.drop()
         try:
             await self._session.open()
-        except Exception:  # noqa: BLE001 - retried later; `_come_back` reports errors to callers
+        except Exception:  # noqa: BLE001 - retried later; `_reconnect` reports errors to callers
             self._session.drop()
 
     async def _serve(self, tickets: list[AnyTicket]) -> None:
@@ -232,8 +211,7 @@ class PostgresWorker:
                 ticket.error = error
                 if ticket.operation is CallTable.begin:
                     self._orphaned_claims.extend(ticket.items)
-        for ticket in tickets:
-            ticket.wake()
+        wake_callers(tickets)
 
     async def _commit_with_retries(self, tickets: list[AnyTicket]) -> None:
         has_lost = False
@@ -292,9 +270,8 @@ class PostgresWorker:
 
     def _complete_close_requests(self) -> None:
         with self._lock:
-            farewells, self._close_requests = self._close_requests, []
-        for ticket in farewells:
-            ticket.wake()
+            done, self._close_requests = self._close_requests, []
+        wake_callers(done)
 
     def _fail_pending(self, failure: BaseException | None) -> None:
         with self._lock:
@@ -303,41 +280,16 @@ class PostgresWorker:
             self._queue.clear()
         for ticket in left:
             ticket.error = failure or JournalError("The journal was closed")
-            ticket.wake()
+        wake_callers(left)
         self._complete_close_requests()
 
 
-_EXIT_SECONDS = 5.0
-
-_lock = Lock()
-_workers: WeakValueDictionary[str, PostgresWorker] = WeakValueDictionary()
-_inherited: list[PostgresWorker] = []
-"""Workers of the parent of a fork: kept alive, because closing their connections would affect the server."""
+_workers: WorkerRegistry[str, PostgresWorker] = WorkerRegistry(
+    after_fork=lambda _, worker: worker.release_in_child(),
+)
+end_all = _workers.end_all
 
 
 def acquire_worker(address: Address, *, grace_seconds: float) -> PostgresWorker:
-    """Return the worker of a database, to be released with `leave`."""
-    with _lock:
-        portal = _workers.get(address.dsn)
-        if portal is None or not portal.add_user():
-            portal = _workers[address.dsn] = PostgresWorker(address, grace_seconds=grace_seconds)
-        return portal
-
-
-def end_all() -> None:
-    """Write pending operations and close all connections, as at the exit of the process."""
-    for portal in list(_workers.values()):
-        portal.end(timeout_seconds=_EXIT_SECONDS)
-
-
-def _reset_in_child() -> None:
-    global _lock  # noqa: PLW0603 - a child needs its own lock; the parent may hold its lock
-    _lock = Lock()
-    _inherited.extend(_workers.values())
-    _workers.clear()
-    for portal in _inherited:
-        portal.release_in_child()
-
-
-atexit.register(end_all)
-os.register_at_fork(after_in_child=_reset_in_child)
+    """Return the worker of a database, to be released with `remove_user`."""
+    return _workers.acquire(address.dsn, lambda _: PostgresWorker(address, grace_seconds=grace_seconds))

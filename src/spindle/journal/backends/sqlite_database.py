@@ -1,20 +1,26 @@
-"""The schema, statements and error translation of a SQLite journal; all runs in the thread that owns the connection."""
+"""The schema, statements and error translation of a SQLite journal; all runs in the thread that owns the connection.
 
-import os
+An unfinished call of another run is checked when it is read: a run whose lease is free has ended, and its calls are
+marked as interrupted.
+"""
+
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
 from typing import Any
 
-from spindle.errors import JournalDamagedError, JournalError
+from spindle.errors import JournalDamagedError, JournalError, JournalLockedError
+from spindle.journal.backends.sqlite_locks import FileLock, RunLease
 from spindle.journal.entries import (
     STARTED_FIELDS,
     Claim,
+    FinishResult,
     Outcome,
     Row,
     Selection,
+    SqlValue,
     build_repeated_row,
     build_withdrawn_outcome,
     can_begin,
@@ -27,50 +33,78 @@ _PLACES = ", ".join("?" * (len(STARTED_FIELDS) + 1))
 _INSERT_NEW = f"INSERT INTO calls ({_STARTED}) VALUES ({_PLACES})"  # noqa: S608
 _INSERT = f"{_INSERT_NEW} ON CONFLICT (idempotency_key) DO NOTHING"
 _REPLACE = f"INSERT OR REPLACE INTO calls ({_STARTED}) VALUES ({_PLACES})"  # noqa: S608
-_FIND = f"SELECT {_COLUMNS} FROM calls WHERE idempotency_key = ?"  # noqa: S608
+_FIND = f"SELECT run_id, {_COLUMNS} FROM calls WHERE idempotency_key = ?"  # noqa: S608
 _FINISH = """
     UPDATE calls
     SET state = 'finished', attempts = attempts - 1 + ?, ended_at = ?, code = ?, error = ?, result = ?,
         result_chars = ?, cost_usd = ?, trusted = ?, artifact_id = ?
-    WHERE idempotency_key = ? AND ended_at IS NULL
+    WHERE idempotency_key = ? AND ended_at IS NULL AND (run_id = ? OR state = 'interrupted')
 """
 _DELETE_UNRUN = "DELETE FROM calls WHERE idempotency_key = ? AND ended_at IS NOT NULL AND attempts = 0"
 _NOTE = f"""
     INSERT INTO calls (run_id, {_COLUMNS}) VALUES ({", ".join("?" * (len(Row._fields) + 1))})
     ON CONFLICT (idempotency_key) DO NOTHING
 """  # noqa: S608
-_INTERRUPT = "UPDATE calls SET state = 'interrupted' WHERE ended_at IS NULL AND state = 'started' AND run_id <> ?"
+_STARTED_RUNS = "SELECT DISTINCT run_id FROM calls WHERE ended_at IS NULL AND state = 'started'"
+_HAS_STARTED = "SELECT EXISTS (SELECT 1 FROM calls WHERE ended_at IS NULL AND state = 'started' AND run_id = ?)"
+_INTERRUPT_CALL = """
+    UPDATE calls SET state = 'interrupted'
+    WHERE idempotency_key = ? AND ended_at IS NULL AND state = 'started' AND run_id = ?
+"""
+_INTERRUPT = "UPDATE calls SET state = 'interrupted' WHERE ended_at IS NULL AND state = 'started' AND run_id = ?"
 
 
-def mark_interrupted(connection: sqlite3.Connection, run_id: str) -> None:
-    """Mark each unfinished call of another run as interrupted; the process lock proves that those runs are gone."""
-    connection.execute(_INTERRUPT, (run_id,))
+class LockedDatabase:
+    """An open database whose transactions and close hold the file's lock."""
 
-
-class Database:
-    """An open journal database; methods return one answer per item, in order."""
-
-    def __init__(self, connection: sqlite3.Connection, *, run_id: str, on_close: Callable[[], None]) -> None:
+    def __init__(self, connection: sqlite3.Connection, lock: FileLock) -> None:
         self._connection = connection
-        self._run_id = run_id
-        self._on_close = on_close
+        self._lock = lock
         self._is_synced = True
 
     @contextmanager
     def transaction(self, *, is_synced: bool = True) -> Generator[None]:
         """Run the block in a transaction that survives a killed process and, if synced, power loss."""
-        if is_synced != self._is_synced:
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
-            self._is_synced = is_synced
-        self._connection.execute("BEGIN IMMEDIATE")
+        with self._lock.hold():
+            if is_synced != self._is_synced:
+                self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+                self._is_synced = is_synced
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # SQLite rolls back by itself after some failures, such as a full disk.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close the file; the last of all processes also writes the log back to the database."""
         try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            # SQLite rolls back by itself after some failures, such as a full disk.
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+            # A process that does not release the lock has the file open too, so this is not the last close.
+            with suppress(JournalLockedError):
+                self._lock.acquire()
+            self._release()
+        finally:
+            self._connection.close()
+            self._lock.close()
+
+    def _release(self) -> None:
+        """Release what else belongs to the file, before it is closed."""
+
+
+class Database(LockedDatabase):
+    """An open journal database; methods return one answer per item, in order."""
+
+    def __init__(self, connection: sqlite3.Connection, lock: FileLock, lease: RunLease) -> None:
+        super().__init__(connection, lock)
+        self._lease = lease
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection, for operations on other tables of the file."""
+        return self._connection
 
     def begin(self, claims: Sequence[Claim]) -> list[Row | None]:
         """Start each call that is unknown, has never run or may be repeated; return the known row of the others."""
@@ -78,19 +112,24 @@ class Database:
             return [None] * len(claims)
         return [self._claim(claim) for claim in claims]
 
-    def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
-        """End each call unless it has ended already; return whether each was ever begun."""
-        rows = [_to_bindable([*facts, key]) for key, *facts in outcomes]
+    def finish(self, outcomes: Sequence[Outcome]) -> list[FinishResult]:
+        """End each call unless it has ended already or another process is running it."""
+        rows = [_to_bindable([*facts, key, self._lease.run_id]) for key, *facts in outcomes]
         if self._connection.executemany(_FINISH, rows).rowcount == len(rows):
-            return [True] * len(rows)
-        return [self._row(outcome.idempotency_key) is not None for outcome in outcomes]
+            return ["ended"] * len(rows)
+        return [self._end(outcome.idempotency_key, row) for outcome, row in zip(outcomes, rows, strict=True)]
 
     def note(self, rows: Sequence[Row]) -> list[None]:
         """Store each row, replacing one that has never run; a row that has run, or may have, is not changed."""
         for row in rows:
             self._connection.execute(_DELETE_UNRUN, _to_bindable([row.idempotency_key]))
-            self._connection.execute(_NOTE, _to_bindable([self._run_id, *row]))
+            self._connection.execute(_NOTE, _to_bindable([self._lease.run_id, *row]))
         return [None] * len(rows)
+
+    def interrupt(self, keys: Sequence[str]) -> list[None]:
+        """Mark those calls of this run as interrupted that have no outcome."""
+        self._connection.executemany(_INTERRUPT_CALL, [_to_bindable([key, self._lease.run_id]) for key in keys])
+        return [None] * len(keys)
 
     def find(self, keys: Sequence[str]) -> list[Row | None]:
         """Look up each key."""
@@ -98,24 +137,28 @@ class Database:
 
     def select(self, selections: Sequence[Selection]) -> list[list[Row]]:
         """Return the matching rows of each selection, newest first."""
+        self.recover()
         return [self._select(selection) for selection in selections]
 
-    def abandon(self, keys: Sequence[str]) -> list[bool]:
+    def abandon(self, keys: Sequence[str]) -> list[FinishResult]:
         """End calls whose callers were cancelled before running them."""
         return self.finish([build_withdrawn_outcome(key) for key in keys])
 
-    def close(self) -> None:
-        """Close the file and release the process lock."""
-        try:
-            self._connection.close()
-        finally:
-            self._on_close()
+    def recover(self) -> None:
+        """Mark the unfinished calls of all runs that have ended as interrupted."""
+        self._mark_ended_runs([run_id for (run_id,) in self._connection.execute(_STARTED_RUNS).fetchall()])
+
+    def _release(self) -> None:
+        # Unfinished calls are still running while this process lives, although it has closed its journal.
+        [has_calls] = self._connection.execute(_HAS_STARTED, (self._lease.run_id,)).fetchone()
+        if not has_calls:
+            self._lease.release()
 
     def _try_start_all(self, claims: Sequence[Claim]) -> bool:
         """Start all calls with one statement, the common case; start none and return False if a key is known."""
         self._connection.execute("SAVEPOINT claims")
         try:
-            self._connection.executemany(_INSERT_NEW, [self._stored(claim.row) for claim in claims])
+            self._connection.executemany(_INSERT_NEW, [self._to_row_values(claim.row) for claim in claims])
             are_new = True
         except sqlite3.IntegrityError:
             self._connection.execute("ROLLBACK TO claims")
@@ -124,21 +167,38 @@ class Database:
         return are_new
 
     def _claim(self, claim: Claim) -> Row | None:
-        if self._connection.execute(_INSERT, self._stored(claim.row)).rowcount == 1:
+        if self._connection.execute(_INSERT, self._to_row_values(claim.row)).rowcount == 1:
             return None
         known = self._row(claim.row.idempotency_key)
         if known is None or not can_begin(claim, known):
             return known
-        self._connection.execute(_REPLACE, self._stored(build_repeated_row(claim, known)))
+        self._connection.execute(_REPLACE, self._to_row_values(build_repeated_row(claim, known)))
         return None
 
     def _row(self, key: str) -> Row | None:
         found = self._connection.execute(_FIND, _to_bindable([key])).fetchone()
-        return None if found is None else _to_row(found)
+        if found is None:
+            return None
+        run_id, *values = found
+        row = _to_row(values)
+        return row._replace(state="interrupted") if row.state == "started" and self._mark_ended_runs([run_id]) else row
+
+    def _end(self, key: str, values: Sequence[SqlValue]) -> FinishResult:
+        known = self._row(key)
+        if known is None:
+            return "unknown"
+        is_over = known.ended_at is not None or self._connection.execute(_FINISH, values).rowcount == 1
+        return "ended" if is_over else "elsewhere"
+
+    def _mark_ended_runs(self, run_ids: Iterable[str]) -> bool:
+        """Mark the unfinished calls of those runs that have ended as interrupted; return whether there were any."""
+        ended = [run_id for run_id in run_ids if self._lease.has_ended(run_id)]
+        self._connection.executemany(_INTERRUPT, [(run_id,) for run_id in ended])
+        return bool(ended)
 
     def _select(self, selection: Selection) -> list[Row]:
         terms: list[str] = []
-        values: list[Any] = []
+        values: list[SqlValue] = []
         if selection.state is not None:
             terms.append("state = ?" if selection.state == "finished" else "ended_at IS NULL AND state = ?")
             values.append(selection.state)
@@ -150,11 +210,11 @@ class Database:
         limit = -1 if selection.limit is None else selection.limit
         return [_to_row(found) for found in self._connection.execute(query, _to_bindable([*values, limit]))]
 
-    def _stored(self, row: Row) -> list[Any]:
-        return _to_bindable([self._run_id, *row[: len(STARTED_FIELDS)]])
+    def _to_row_values(self, row: Row) -> list[SqlValue]:
+        return _to_bindable([self._lease.run_id, *row[: len(STARTED_FIELDS)]])
 
 
-def _to_bindable(values: Iterable[Any]) -> list[Any]:
+def _to_bindable(values: Iterable[SqlValue]) -> list[SqlValue]:
     """Convert values to types that SQLite accepts; text with lone surrogates is stored as bytes."""
     return [_text(value) if isinstance(value, str) and not value.isascii() else value for value in values]
 
@@ -169,110 +229,6 @@ def _text(value: str) -> str | bytes:
 
 def _to_row(values: Iterable[Any]) -> Row:
     return Row._make(value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value for value in values)
-
-
-APPLICATION_ID = 0x53504A4C
-"""Identifies a Spindle journal in the header of a SQLite file."""
-
-BUSY_SECONDS = 5.0
-"""How long to wait for other programs that have locked the file."""
-
-MIGRATIONS: Sequence[Sequence[str]] = (
-    (
-        """
-        CREATE TABLE calls (
-            seq INTEGER PRIMARY KEY,
-            run_id TEXT NOT NULL,
-            idempotency_key TEXT NOT NULL UNIQUE,
-            tool_call_id TEXT NOT NULL,
-            tool TEXT NOT NULL,
-            checksum TEXT NOT NULL,
-            state TEXT NOT NULL,
-            session_id TEXT,
-            turn_id TEXT,
-            fingerprint TEXT,
-            args TEXT NOT NULL,
-            started_at INTEGER NOT NULL,
-            attempts INTEGER NOT NULL,
-            ended_at INTEGER,
-            code TEXT,
-            error TEXT,
-            result TEXT,
-            result_chars INTEGER,
-            cost_usd REAL,
-            trusted INTEGER,
-            artifact_id TEXT
-        )
-        """,
-        "CREATE INDEX calls_unfinished ON calls (seq) WHERE ended_at IS NULL",
-        "CREATE INDEX calls_by_tool_call_id ON calls (tool_call_id)",
-    ),
-)
-"""The statements of each migration; a file's version is the number of migrations applied."""
-
-_SETTINGS = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",  # a commit survives power loss, unless a transaction lowers this
-    "PRAGMA trusted_schema = OFF",
-    "PRAGMA cell_size_check = ON",
-    "PRAGMA cache_size = -16000",
-    "PRAGMA journal_size_limit = 16777216",
-)
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection in autocommit mode, for use in the calling thread only."""
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-    try:
-        for setting in _SETTINGS:
-            connection.execute(setting)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def get_version(connection: sqlite3.Connection) -> int:
-    """Return the number of migrations applied to the file."""
-    return connection.execute("PRAGMA user_version").fetchone()[0]
-
-
-def migrate(connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Migrate the file to the newest version, each step atomically."""
-    for number in range(get_version(connection), len(migrations)):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in migrations[number]:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {number + 1}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-
-
-def create(path: Path) -> None:
-    """Create an empty journal that only its owner may read; it gets its name when it is complete."""
-    draft = path.with_name(f"{path.name}.new")
-    for leftover in ("", "-wal", "-shm", "-journal"):
-        path.with_name(f"{draft.name}{leftover}").unlink(missing_ok=True)
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-    with closing(connect(draft)) as connection:
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        migrate(connection)
-    sync(draft)
-    draft.replace(path)
-    sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Flush a file's content, or a folder's entries, so that they survive power loss."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 _ADVICE = {

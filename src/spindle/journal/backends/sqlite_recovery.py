@@ -1,25 +1,21 @@
-"""Opening of a SQLite journal: process lock, damage checks, migration, and marking of interrupted calls."""
+"""Opening of a SQLite journal under its lock: damage checks, migration, and marking of interrupted calls."""
 
-import fcntl
 import logging
-import os
 import sqlite3
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from spindle.errors import JournalDamagedError, JournalError, JournalLockedError
-from spindle.journal.backends.sqlite_database import (
+from spindle.errors import JournalDamagedError, JournalError
+from spindle.journal.backends.sqlite_database import Database, is_damage
+from spindle.journal.backends.sqlite_locks import FileLock, RunLease, has_no_locks
+from spindle.journal.backends.sqlite_schema import (
     APPLICATION_ID,
     MIGRATIONS,
-    Database,
     connect,
     create,
     get_version,
-    is_damage,
-    mark_interrupted,
     migrate,
     sync,
 )
@@ -68,11 +64,11 @@ def _check_header(header: bytes, log: bytes, size: int) -> Damage | None:
     return _check_version(int.from_bytes(header[60:64], "big"))
 
 
-def check_content(connection: sqlite3.Connection, size: int) -> Damage | None:
-    """Check the schema version and the integrity of an open database."""
+def check_content(connection: sqlite3.Connection, *, is_complete: bool) -> Damage | None:
+    """Check the schema version of an open database and, if `is_complete`, its integrity."""
     if newer := _check_version(get_version(connection)):
         return newer
-    if size <= CHECKED_BYTES:
+    if is_complete:
         found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             return Damage(f"the integrity check failed ({found})")
@@ -127,153 +123,125 @@ def _read_header(path: Path) -> bytes | None:
         return None
 
 
-_held: set[int] = set()
-"""Descriptors of the locks that this process holds."""
-
-
-class ProcessLock:
-    """The exclusive lock of this process on one journal."""
-
-    def __init__(self, handle: int, *, is_first: bool) -> None:
-        self._handle = handle
-        self.is_first = is_first
-        """Whether the journal was never locked before."""
-
-    @classmethod
-    def acquire(cls, journal: Path) -> "ProcessLock":
-        """Acquire a lock on `<journal>.lock`, which is never removed: otherwise two processes could hold the lock.
-
-        Raises:
-            JournalLockedError: A live process holds the lock.
-            OSError: The lock file cannot be opened.
-        """
-        handle = os.open(f"{journal}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        _held.add(handle)
-        try:
-            lock = cls(handle, is_first=not os.pread(handle, 1, 0))
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        except BlockingIOError:
-            holder = _holder(handle)
-            _close(handle)
-            raise _locked_error(journal, holder) from None
-        except BaseException:
-            _close(handle)
-            raise
-        return lock
-
-    def release(self) -> None:
-        """Release the lock."""
-        if self._handle in _held:
-            _close(self._handle)
-
-
-def _close(handle: int) -> None:
-    _held.discard(handle)
-    os.close(handle)
-
-
-def _holder(handle: int) -> int | None:
-    text = os.pread(handle, 32, 0).strip()
-    return int(text) if text.isdigit() else None
-
-
-def _locked_error(journal: Path, holder: int | None) -> JournalLockedError:
-    who = "another process" if holder is None else f"process {holder}"
-    if holder == os.getpid():
-        who = f"this process ({holder}) under another name of the file"
-    return JournalLockedError(
-        f"The journal {journal} is locked by {who}, and a SQLite journal has only one writer; "
-        "end that process, or use another file here",
-        path=str(journal),
-        holder_pid=holder,
-    )
-
-
-def _release_locks_in_child() -> None:
-    # A forked child shares the lock while it holds the descriptor, so the lock would outlive the parent.
-    for handle in list(_held):
-        with suppress(OSError):
-            _close(handle)
-
-
-os.register_at_fork(after_in_child=_release_locks_in_child)
-
-
 _log = logging.getLogger(__name__)
 
 
-def open_database(path: Path, run_id: str, on_damage: OnDamage) -> Database:
-    """Open a journal's file for this process exclusively; the file and its folder are created if missing.
+def open_database(path: Path, on_damage: OnDamage) -> Database:
+    """Open a journal's file, which other processes may have open; the file and its folder are created if missing.
 
     Raises:
-        JournalLockedError: Another process holds the lock.
+        JournalLockedError: Another process does not release the file's lock.
         JournalDamagedError: The file is unusable, and `on_damage` is `"raise"`.
         JournalError: The path cannot be opened.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = ProcessLock.acquire(path)
+        lock = FileLock(path)
     except OSError as error:
-        raise _open_error(path, error) from error
+        raise open_error(path, error) from error
     try:
-        connection = _open_checked(path, run_id, on_damage, had_journal=not lock.is_first)
-        return Database(connection, run_id=run_id, on_close=lock.release)
+        with lock.hold():
+            return _open_locked(path, lock, on_damage)
     except OSError as error:
-        lock.release()
-        raise _open_error(path, error) from error
+        lock.close()
+        raise open_error(path, error) from error
     except BaseException:
-        lock.release()
+        lock.close()
         raise
 
 
-def _open_checked(path: Path, run_id: str, on_damage: OnDamage, *, had_journal: bool) -> sqlite3.Connection:
+def _open_locked(path: Path, lock: FileLock, on_damage: OnDamage) -> Database:
     if path.exists() and not path.is_file():
         raise JournalError(f"Expected the journal's path to be a file, but {path} is not a regular file")
-    if on_damage == "raise" and not path.exists() and (aside := find_newest_aside(path)):
-        raise _damaged(path, "it was found damaged when it was opened earlier", aside)
-    damage = check_file(path, had_journal=had_journal)
-    if damage is not None:
-        _set_aside_or_raise(path, damage, on_damage)
-    opened = _connection(path, run_id)
-    if isinstance(opened, Damage):
-        _set_aside_or_raise(path, opened, on_damage)
-        opened = _connection(path, run_id)
-    if isinstance(opened, Damage):
-        raise _damaged(path, opened.reason, None)
-    return opened
-
-
-def _connection(path: Path, run_id: str) -> sqlite3.Connection | Damage:
-    if not path.exists() or not path.stat().st_size:
-        create(path)
+    lease = RunLease.acquire(path)
     try:
-        connection = connect(path)
-    except sqlite3.Error as error:
-        return _as_damage(error)
-    try:
-        damage = _check_and_migrate(connection, run_id, path.stat().st_size)
+        file = JournalFile(path, on_damage, is_shared=bool(lease.find_others()))
+        connection = file.connect(had_journal=lock.was_used)
+        try:
+            database = Database(connection, lock, lease)
+            database.recover()
+        except BaseException:
+            connection.close()
+            raise
     except BaseException:
-        connection.close()
+        if lease.is_new:
+            lease.release()
         raise
-    if damage is None:
-        return connection
-    connection.close()
-    return damage
+    lease.is_new = False
+    return database
 
 
-def _check_and_migrate(connection: sqlite3.Connection, run_id: str, size: int) -> Damage | None:
-    try:
-        damage = check_content(connection, size)
+@dataclass(frozen=True, slots=True)
+class JournalFile:
+    """A journal's file that is being opened, while its lock is held."""
+
+    path: Path
+    on_damage: OnDamage
+    is_shared: bool
+    """Whether another process has it open, so that it was checked already and must not be renamed."""
+
+    def connect(self, *, had_journal: bool) -> sqlite3.Connection:
+        """Check, create or migrate the file, and open a connection.
+
+        Raises:
+            JournalDamagedError: The file is unusable, and `on_damage` is `"raise"`.
+        """
+        if self.on_damage == "raise" and not self.path.exists() and (aside := find_newest_aside(self.path)):
+            raise _build_damaged_error(self.path, "it was found damaged when it was opened earlier", aside)
+        damage = check_file(self.path, had_journal=had_journal)
+        if damage is not None:
+            self._set_aside_or_raise(damage)
+        opened = self._try_connect()
+        if isinstance(opened, Damage):
+            self._set_aside_or_raise(opened)
+            opened = self._try_connect()
+        if isinstance(opened, Damage):
+            raise _build_damaged_error(self.path, opened.reason, None)
+        return opened
+
+    def _try_connect(self) -> sqlite3.Connection | Damage:
+        if not self.path.exists() or not self.path.stat().st_size:
+            create(self.path)
+        try:
+            connection = connect(self.path)
+        except sqlite3.Error as error:
+            return _as_damage(error)
+        try:
+            damage = self._check_and_migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
         if damage is None:
-            migrate(connection)
-            damage = check_tables(connection)
-        if damage is None:
-            mark_interrupted(connection, run_id)
-    except sqlite3.Error as error:
-        return _as_damage(error)
-    return damage
+            return connection
+        connection.close()
+        return damage
+
+    def _check_and_migrate(self, connection: sqlite3.Connection) -> Damage | None:
+        try:
+            is_small = self.path.stat().st_size <= CHECKED_BYTES
+            damage = check_content(connection, is_complete=is_small and not self.is_shared)
+            if damage is None:
+                migrate(connection)
+                damage = check_tables(connection)
+        except sqlite3.Error as error:
+            return _as_damage(error)
+        return damage
+
+    def _set_aside_or_raise(self, damage: Damage) -> None:
+        if self.is_shared or (self.on_damage == "raise" and damage.is_readable):
+            raise _build_damaged_error(self.path, damage.reason, None)
+        try:
+            aside = set_aside(self.path)
+        except OSError as error:
+            raise _build_damaged_error(self.path, damage.reason, None) from error
+        if self.on_damage == "raise":
+            raise _build_damaged_error(self.path, damage.reason, aside)
+        _log.warning(
+            "The journal %s cannot be used: %s; it was renamed to %s, and a new one was started",
+            self.path,
+            damage.reason,
+            aside,
+        )
 
 
 def _as_damage(error: sqlite3.Error) -> Damage:
@@ -282,21 +250,7 @@ def _as_damage(error: sqlite3.Error) -> Damage:
     return Damage(f"SQLite reported: {error}")
 
 
-def _set_aside_or_raise(path: Path, damage: Damage, on_damage: OnDamage) -> None:
-    if on_damage == "raise" and damage.is_readable:
-        raise _damaged(path, damage.reason, None)
-    try:
-        aside = set_aside(path)
-    except OSError as error:
-        raise _damaged(path, damage.reason, None) from error
-    if on_damage == "raise":
-        raise _damaged(path, damage.reason, aside)
-    _log.warning(
-        "The journal %s cannot be used: %s; it was renamed to %s, and a new one was started", path, damage.reason, aside
-    )
-
-
-def _damaged(path: Path, reason: str, aside: Path | None) -> JournalDamagedError:
+def _build_damaged_error(path: Path, reason: str, aside: Path | None) -> JournalDamagedError:
     where = "It was not moved" if aside is None else f"It was renamed to {aside}"
     return JournalDamagedError(
         f"The journal {path} cannot be used: {reason}. {where}. Restore a valid copy, or set "
@@ -306,8 +260,9 @@ def _damaged(path: Path, reason: str, aside: Path | None) -> JournalDamagedError
     )
 
 
-def _open_error(path: Path, error: OSError) -> JournalError:
-    return JournalError(
-        f"The journal {path} cannot be opened: {error.strerror or error}; "
-        "check that its folder exists and belongs to this user"
-    )
+def open_error(path: Path, error: OSError) -> JournalError:
+    """Convert an error of opening a file to a `JournalError` that says what to check."""
+    advice = "check that its folder exists and belongs to this user"
+    if has_no_locks(error):
+        advice = "its file system does not support file locks or shared memory, which SQLite needs; use a local disk"
+    return JournalError(f"The journal {path} cannot be opened: {error.strerror or error}; {advice}")

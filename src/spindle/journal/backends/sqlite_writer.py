@@ -3,76 +3,73 @@
 import atexit
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from threading import Condition, Lock, Thread
+from threading import Condition, Thread
 from typing import Any, Generic, TypeAlias, TypeVar
-from uuid import uuid4
-from weakref import WeakValueDictionary
 
-from anyio import Event
+from spindle.errors import JournalError, JournalLockedError
+from spindle.journal.backends.shared_worker import Answer, Item, Ticket, WorkerRegistry, wake_callers
+from spindle.journal.backends.sqlite_database import LockedDatabase
+from spindle.journal.backends.sqlite_locks import release_leases
 
-from spindle.concurrency import Schedule, schedule_here
-from spindle.errors import JournalError
-from spindle.journal.backends.sqlite_database import Database
-
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Target = TypeVar("Target", bound=LockedDatabase)
 
 MAX_GROUP = 256
 """The maximum number of tickets per commit, so that no caller waits for a long queue."""
 
 
-class SqliteTicket(Generic[Item, Answer]):
-    """One caller's queued operation, and its answers once they are committed."""
+class SqliteTicket(Ticket[Item, Answer], Generic[Target, Item, Answer]):
+    """A ticket for a SQLite database."""
 
     def __init__(
         self,
-        operation: Callable[[Database, Sequence[Item]], list[Answer]],
+        operation: Callable[[Target, Sequence[Item]], list[Answer]],
         items: Sequence[Item],
         *,
         is_synced: bool = True,
     ) -> None:
+        super().__init__(items)
         self._operation = operation
-        self.items = items
         self.is_synced = is_synced
         """Whether the operation must survive power loss before its caller continues."""
-        self.answers: list[Answer] = []
-        self.error: BaseException | None = None
-        self.done = Event()
-        self.schedule = schedule_here()
 
-    def perform(self, database: Database) -> None:
+    def perform(self, database: Target) -> None:
         """Execute the operation inside a transaction."""
         self.answers = self._operation(database, self.items)
 
 
-AnyTicket: TypeAlias = SqliteTicket[Any, Any]
+AnyTicket: TypeAlias = SqliteTicket[Target, Any, Any]
 
 
-class SqliteWriter:
+class SqliteWriter(Generic[Target]):
     """A thread that executes tickets until its last user leaves; users may run in any event loop.
 
     The first ticket starts the thread, and the thread opens the database. If that fails, all waiting callers get the
     error and the writer ends.
     """
 
-    def __init__(self, open_database: Callable[[], Database], *, after: "SqliteWriter | None" = None) -> None:
+    def __init__(self, open_database: Callable[[], Target], *, after: "SqliteWriter[Target] | None" = None) -> None:
         self._changed = Condition()
-        self._queue: deque[AnyTicket] = deque()
+        self._queue: deque[AnyTicket[Target]] = deque()
         self._users = 1
         self._is_ending = False
         self._has_ended = False
-        self._close_requests: list[AnyTicket] = []
-        self._pid = os.getpid()
+        self._close_requests: list[AnyTicket[Target]] = []
+        self.pid = os.getpid()
+        """The process that started the writer."""
         self._thread = Thread(target=self._run, args=(open_database, after), name="spindle-journal", daemon=True)
 
     @property
     def is_own_process(self) -> bool:
         """Whether this process started the writer: a forked child has its memory, but not its thread."""
-        return self._pid == os.getpid()
+        return self.pid == os.getpid()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its thread was started and has not closed the database yet."""
+        return self._thread.ident is not None and not self._has_ended
 
     def add_user(self) -> bool:
         """Add a user; return False if the writer is ending."""
@@ -80,7 +77,7 @@ class SqliteWriter:
             self._users += not self._is_ending
             return not self._is_ending
 
-    def submit(self, ticket: AnyTicket) -> bool:
+    def submit(self, ticket: AnyTicket[Target]) -> bool:
         """Queue a ticket; return False if the writer no longer accepts any."""
         if not self.is_own_process:
             return False
@@ -93,7 +90,7 @@ class SqliteWriter:
             self._changed.notify()
             return True
 
-    def withdraw(self, ticket: AnyTicket) -> bool:
+    def withdraw(self, ticket: AnyTicket[Target]) -> bool:
         """Remove a ticket from the queue; return False if it was already taken."""
         with self._changed:
             try:
@@ -102,8 +99,8 @@ class SqliteWriter:
                 return False
             return True
 
-    def remove_user(self, close_request: AnyTicket | None = None) -> None:
-        """Remove a user; `farewell` is completed after all queued tickets, and for the last user after closing."""
+    def remove_user(self, close_request: AnyTicket[Target] | None = None) -> None:
+        """Remove a user; `close_request` is completed after all queued tickets, and for the last user after closing."""
         if not self.is_own_process:
             return  # the lock may be held by a thread that this process does not have
         with self._changed:
@@ -114,9 +111,9 @@ class SqliteWriter:
                 (self._close_requests if self._is_ending else self._queue).append(close_request)
             self._changed.notify()
         if close_request and is_over:
-            _wake([close_request])
+            wake_callers([close_request])
 
-    def end(self, *, timeout_seconds: float | None = None) -> None:
+    def end(self, *, timeout_seconds: float | None) -> None:
         """End the writer even if it has users, and wait for it."""
         with self._changed:
             self._is_ending = True
@@ -134,7 +131,7 @@ class SqliteWriter:
         except RuntimeError as error:
             raise JournalError(f"Cannot start the journal's thread: {error}; reduce the number of threads") from error
 
-    def _run(self, open_database: Callable[[], Database], after: "SqliteWriter | None") -> None:
+    def _run(self, open_database: Callable[[], Target], after: "SqliteWriter[Target] | None") -> None:
         failure: BaseException | None = None
         try:
             if after is not None:
@@ -146,7 +143,7 @@ class SqliteWriter:
             failure = error
         self._fail_pending(failure)
 
-    def _take(self) -> list[AnyTicket]:
+    def _take(self) -> list[AnyTicket[Target]]:
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_ending)
             return [self._queue.popleft() for _ in range(min(len(self._queue), MAX_GROUP))]
@@ -158,74 +155,59 @@ class SqliteWriter:
             self._queue.clear()
         for ticket in left:
             ticket.error = failure or JournalError("The journal was closed")
-        _wake([*left, *self._close_requests])
+        wake_callers([*left, *self._close_requests])
 
 
-def _commit(database: Database, tickets: list[AnyTicket]) -> None:
+def _commit(database: Target, tickets: Sequence[AnyTicket[Target]]) -> None:
     try:
         with database.transaction(is_synced=any(ticket.is_synced for ticket in tickets)):
             for ticket in tickets:
                 ticket.perform(database)
     except Exception as error:  # noqa: BLE001 - a failing ticket must not end the thread
-        if len(tickets) > 1:
+        if len(tickets) > 1 and not isinstance(error, JournalLockedError):
             # Retried one by one, so that a failing ticket does not fail the others.
             for ticket in tickets:
                 _commit(database, [ticket])
             return
-        tickets[0].error = error
-    _wake(tickets)
+        for ticket in tickets:
+            ticket.error = error
+    wake_callers(tickets)
 
 
-def _wake(tickets: Iterable[AnyTicket]) -> None:
-    by_loop: dict[Schedule, list[Event]] = {}
-    for ticket in tickets:
-        by_loop.setdefault(ticket.schedule, []).append(ticket.done)
-    for schedule, events in by_loop.items():
-        with suppress(RuntimeError):  # that event loop has ended
-            schedule(partial(_set_all, events))
+def acquire_writer(path: Path, open_database: Callable[[], Target], *, kind: str = "journal") -> SqliteWriter[Target]:
+    """Return the writer of a file, to be released with `remove_user`; a new one waits for one that is ending.
+
+    Raises:
+        JournalLockedError: The parent of this process had the file open when it forked.
+    """
+    if (parent := _inherited_files.get(path)) is not None:
+        raise _forked_error(path, parent)
+    return _writers.acquire((kind, path), lambda ending: SqliteWriter(open_database, after=ending))
 
 
-def _set_all(events: list[Event]) -> None:
-    for event in events:
-        event.set()
+def _forked_error(path: Path, pid: int) -> JournalLockedError:
+    # SQLite keeps its locks on a file per process and takes inherited ones for its own: in a forked child it would
+    # write to a log that the parent may have deleted.
+    return JournalLockedError(
+        f"The file {path} was open in process {pid} when it forked this one, and SQLite cannot use it here again; "
+        "open it after the fork, or start processes with the method spawn or forkserver",
+        path=str(path),
+        holder_pid=pid,
+    )
 
 
-_EXIT_SECONDS = 5.0
-
-_lock = Lock()
-_writers: WeakValueDictionary[Path, SqliteWriter] = WeakValueDictionary()
-_inherited: list[SqliteWriter] = []
-"""Writers of the parent of a fork: kept alive, because closing their connections would affect its files."""
-
-_run_id = uuid4().hex
+def end_all() -> None:
+    """Write pending operations, close all files and end all runs, as at the exit of the process."""
+    _writers.end_all()
+    release_leases()
 
 
-def process_run_id() -> str:
-    """Return the id of this process, unique among all writers of a journal."""
-    return _run_id
+def _remember_open_file(key: tuple[str, Path], writer: SqliteWriter[Any]) -> None:
+    if writer.is_open:
+        _inherited_files[key[1]] = writer.pid
 
 
-def acquire_writer(path: Path, open_database: Callable[[], Database]) -> SqliteWriter:
-    """Return the writer of a file, to be released with `leave`; a new writer's thread waits for one that is ending."""
-    with _lock:
-        writer = _writers.get(path)
-        if writer is None or not writer.add_user():
-            writer = _writers[path] = SqliteWriter(open_database, after=writer)
-        return writer
-
-
-def _end_all() -> None:
-    for writer in list(_writers.values()):
-        writer.end(timeout_seconds=_EXIT_SECONDS)
-
-
-def _reset_in_child() -> None:
-    global _lock, _run_id  # noqa: PLW0603 - a child needs its own id and lock; the parent may hold its lock
-    _lock = Lock()
-    _run_id = uuid4().hex
-    _inherited.extend(_writers.values())
-    _writers.clear()
-
-
-atexit.register(_end_all)
-os.register_at_fork(after_in_child=_reset_in_child)
+atexit.register(release_leases)  # runs after what is registered later: the end of the writers
+_writers: WorkerRegistry[tuple[str, Path], SqliteWriter[Any]] = WorkerRegistry(after_fork=_remember_open_file)
+_inherited_files: dict[Path, int] = {}
+"""The files that were open in the parent of a fork, with its process id."""

@@ -1,4 +1,4 @@
-"""A connection that is lost, at the worst instant too, loses no outcome and does no call twice."""
+"""Lost connections: no outcome is lost, and no call runs twice."""
 
 import asyncio
 import signal
@@ -44,9 +44,7 @@ async def test_a_restart_of_the_server_interrupts_no_call_of_a_living_process(
             assert {state for _, state in states(await one.list())} == {"finished"}
 
 
-async def test_what_is_asked_while_the_server_is_away_is_done_when_it_is_back(
-    postgres: Server, postgres_dsn: str
-) -> None:
+async def test_operations_during_a_restart_complete_after_it(postgres: Server, postgres_dsn: str) -> None:
     answers: list[object] = []
 
     async def begin(journal: Journal) -> None:
@@ -65,7 +63,7 @@ async def test_what_is_asked_while_the_server_is_away_is_done_when_it_is_back(
             assert states(await journal.list()) == [("b", "started"), ("a", "finished")]
 
 
-async def test_a_call_is_refused_while_the_server_stays_away(
+async def test_begin_fails_while_the_server_is_down(
     postgres: Server, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_worker, "RECONNECT_SECONDS", 0.1)
@@ -119,7 +117,7 @@ async def test_a_begin_that_was_written_but_never_answered_ends_as_cancelled(
     assert [(entry.state, entry.code, entry.attempts) for entry in listed] == [("finished", "cancelled", 0)]
 
 
-async def test_who_comes_back_takes_its_place_from_a_connection_that_the_server_still_holds(postgres_dsn: str) -> None:
+async def test_reconnect_ends_the_previous_connection_of_the_run(postgres_dsn: str) -> None:
     with anyio.fail_after(30), meddling_line(postgres_dsn) as (line, dsn):
         async with at_once(dsn) as journal, at_once(postgres_dsn) as other:
             await journal.begin([intent("a")])

@@ -1,15 +1,14 @@
-"""One story, told to both backends: they answer alike."""
+"""The memory store and the SQLite store give the same answers."""
 
 import asyncio
-from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spindle.errors import JournalError
-from spindle.journal.backends.memory import MemoryStore
-from spindle.journal.backends.sqlite import SqliteJournalStore
+from spindle.journal.backends.memory import MemoryJournalStore
+from spindle.journal.backends.sqlite_writer import end_all
 from spindle.journal.journal import Journal
 from tests.fuzzing import examples
 from tests.journal.sample_calls import finished, intent
@@ -22,25 +21,25 @@ from tests.journal.sample_calls import finished, intent
         max_size=25,
     )
 )
-def test_both_backends_tell_the_same_story(
+def test_memory_and_sqlite_give_the_same_answers(
     steps: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("story") / "journal.db"
 
-    async def tell() -> None:
-        memory, runs = MemoryStore(), count()
-        journals = [Journal(memory), Journal(SqliteJournalStore(path, run_id=f"{next(runs)}"))]
+    async def report() -> None:
+        memory = MemoryJournalStore()
+        journals = [Journal(memory), Journal.sqlite(path)]
         for step, name in steps:
             if step == "restart":
                 memory.mark_process_lost()
-                await journals[1].aclose()
-                journals[1] = Journal(SqliteJournalStore(path, run_id=f"{next(runs)}"))
-            told = [await act(journal, step, name) for journal in journals]
-            assert told[0] == told[1]
+                end_all()
+                journals[1] = Journal.sqlite(path)
+            reported = [await act(journal, step, name) for journal in journals]
+            assert reported[0] == reported[1]
             assert await journals[0].list() == await journals[1].list()
         await journals[1].aclose()
 
-    asyncio.run(tell())
+    asyncio.run(report())
 
 
 async def act(journal: Journal, step: str, name: str) -> object:

@@ -1,0 +1,71 @@
+"""Records in the PostgreSQL database of a journal."""
+
+from collections.abc import Sequence
+
+from spindle.journal.backends.memory_states import missing_record
+from spindle.journal.backends.postgres_queries import CallTable
+from spindle.journal.states import Key, StateOperations, StateQuery, StateRecord
+
+_NAMES = [f'"{name}"' for name in StateRecord._fields]
+_COLUMNS = ", ".join(_NAMES)
+_PLACES = ", ".join(f"${place}" for place in range(1, len(_NAMES) + 1))
+_INSERT = f"""
+    INSERT INTO spindle_states ({_COLUMNS}) VALUES ({_PLACES}) ON CONFLICT (kind, id) DO NOTHING RETURNING id
+"""  # noqa: S608
+_REPLACE = f"""
+    UPDATE spindle_states SET ({_COLUMNS}) = ROW ({_PLACES})
+    WHERE kind = $1 AND id = $2 AND version = ${StateRecord._fields.index("version") + 1}::bigint - 1 RETURNING id
+"""  # noqa: S608
+_GET = f"SELECT {_COLUMNS} FROM spindle_states WHERE kind = $1 AND id = $2"  # noqa: S608
+_SELECT = f"""
+    SELECT {_COLUMNS} FROM spindle_states
+    WHERE kind = $1 AND ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR "group" = $3)
+    AND ($5::bigint IS NULL OR expires_at <= $5)
+    ORDER BY seq DESC LIMIT $4::bigint
+"""  # noqa: S608
+_DELETE = "DELETE FROM spindle_states WHERE kind = $1 AND id = $2 RETURNING id"
+
+
+async def insert(table: CallTable, records: Sequence[StateRecord]) -> list[StateRecord | None]:
+    """Add each record, or return the existing one; an equal one was written before a connection was lost."""
+    answers: list[StateRecord | None] = []
+    for record in records:
+        is_new = bool(await table.connection.fetch(_INSERT, *record))
+        known = None if is_new else await _get(table, record.kind, record.id)
+        answers.append(None if known == record else known)
+    return answers
+
+
+async def replace(table: CallTable, records: Sequence[StateRecord]) -> list[StateRecord | None]:
+    """Replace each record that has the version before, or return it as it is; an equal one was written before."""
+    answers: list[StateRecord | None] = []
+    for record in records:
+        is_replaced = bool(await table.connection.fetch(_REPLACE, *record))
+        known = None if is_replaced else await _get(table, record.kind, record.id)
+        if not is_replaced and known is None:
+            raise missing_record(record)
+        answers.append(None if known == record else known)
+    return answers
+
+
+async def get(table: CallTable, keys: Sequence[Key]) -> list[StateRecord | None]:
+    """Look up each record."""
+    return [await _get(table, *key) for key in keys]
+
+
+async def select(table: CallTable, queries: Sequence[StateQuery]) -> list[list[StateRecord]]:
+    """Return the matching records of each query."""
+    return [[StateRecord._make(found) for found in await table.connection.fetch(_SELECT, *query)] for query in queries]
+
+
+async def delete(table: CallTable, keys: Sequence[Key]) -> list[bool]:
+    """Delete each record."""
+    return [bool(await table.connection.fetch(_DELETE, *key)) for key in keys]
+
+
+async def _get(table: CallTable, kind: str, id: str) -> StateRecord | None:
+    found = await table.connection.fetchrow(_GET, kind, id)
+    return None if found is None else StateRecord._make(found)
+
+
+OPERATIONS = StateOperations(insert, replace, get, select, delete)
