@@ -1,10 +1,12 @@
 """What the tests of the executor share: a tool in one line, a call in one line, a batch in one line."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from spindle import Call, CallOutcome, Err, Events, Executor, Ok, Tool, ToolContext, ToolFilter, ToolRegistry
+from spindle import Artifact, Call, CallOutcome, Err, Events, Executor, Ok, Tool, ToolContext, ToolFilter, ToolRegistry
 from spindle.events import Warned
+
+Kind = TypeVar("Kind", bound=Artifact)
 
 ANYTHING: dict[str, Any] = {"type": "object"}
 
@@ -74,6 +76,12 @@ def ok(outcome: CallOutcome) -> Ok:
     return outcome.result
 
 
+def artifact_of(result: Ok, kind: type[Kind]) -> Kind:
+    """The artifact of a result, which has one of that kind."""
+    assert isinstance(result.artifact, kind)
+    return result.artifact
+
+
 def err(outcome: CallOutcome) -> Err:
     """The failed result; a good one is shown."""
     assert isinstance(outcome.result, Err), outcome.result
@@ -81,7 +89,7 @@ def err(outcome: CallOutcome) -> Err:
 
 
 def hearing() -> tuple[ToolContext, list[Warned]]:
-    """A context, and the warnings that are told there."""
+    """A context and the warnings that it emits."""
     warnings: list[Warned] = []
     events = Events()
     events.on("warning", warnings.append)

@@ -97,7 +97,7 @@ def main() -> None:
         backend, folder = line.rstrip("\n").split(" ", 1)
         child = os.fork()
         if child == 0:
-            signal.alarm(90)  # nobody may be left behind
+            signal.alarm(90)  # no process may outlive the test
             anyio.run(run_batches, Path(folder), backend=backend)
         print("pid", child, flush=True)  # noqa: T201 - this is how it answers
         os.waitpid(child, 0)

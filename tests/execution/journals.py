@@ -6,11 +6,11 @@ import anyio
 
 from spindle import Journal
 from spindle.errors import JournalError
-from spindle.journal import Claim, MemoryStore, Outcome, Row
+from spindle.journal import Claim, MemoryJournalStore, Outcome, Row
 
 
-class WatchedStore(MemoryStore):
-    """Notes how many rows each write had, and may be told to wait or to fail."""
+class WatchedStore(MemoryJournalStore):
+    """Notes how many rows each write had, and waits or fails on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class WatchedStore(MemoryStore):
         return Journal(self)
 
     async def wait_for(self, outcomes: int) -> None:
-        """Wait until so many outcomes are written."""
+        """Wait until that many outcomes are written."""
         while sum(self.finished) < outcomes:
             self.has_finished = anyio.Event()
             await self.has_finished.wait()
@@ -53,4 +53,4 @@ class WatchedStore(MemoryStore):
 
     def _fail(self, step: str) -> None:
         if step in self.fails_on:
-            raise JournalError(f"told to fail on {step}") if step != "begin" else OSError("told to fail")
+            raise JournalError(f"failed on request in {step}") if step != "begin" else OSError("failed on request")

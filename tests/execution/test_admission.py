@@ -45,11 +45,12 @@ async def refusal(tool: Tool, args: Any = None, **settings: Any) -> Any:
     return err(await execute_one(tool, args, **settings))
 
 
-async def test_the_first_rule_that_refuses_is_the_one_that_is_told() -> None:
+async def test_the_first_check_that_refuses_is_reported() -> None:
     excluded = ToolFilter(exclude_tools=["give"], allowed_tools=[])
     not_allowed = ToolFilter(allowed_tools=[])
-    served: dict[str, Any] = {"backends": Backends(network=object())}
-    told = [
+    network: Any = object()
+    served = {"backends": Backends(network=network)}
+    reported = [
         (await execute([all_wrong()], [call("gone")]))[0],
         await execute_one(all_wrong(), filter=excluded),
         await execute_one(all_wrong(), filter=not_allowed),
@@ -60,12 +61,12 @@ async def test_the_first_rule_that_refuses_is_the_one_that_is_told() -> None:
         await execute_one(all_wrong(is_available=None, requires_approval=False), {"n": 1}, **served),
     ]
 
-    codes = [None if each.ok else err(each).code for each in told]
+    codes = [None if each.ok else err(each).code for each in reported]
     assert codes == [*["not_available"] * 5, "input_invalid", "needs_approval", None]
     words = ["no tool 'gone'", "switched off", "not among", "not available at the moment", "requires network"]
-    for outcome, word in zip(told, words, strict=False):
+    for outcome, word in zip(reported, words, strict=False):
         assert word in err(outcome).error
-    assert [each.attempts for each in told] == [0] * 7 + [1]
+    assert [each.attempts for each in reported] == [0] * 7 + [1]
 
 
 async def test_an_unavailable_tool_may_be_asked_for_again_later() -> None:
@@ -73,7 +74,7 @@ async def test_an_unavailable_tool_may_be_asked_for_again_later() -> None:
     assert (await refusal(giving("x"), filter=ToolFilter(allowed_tools=[]))).retryable is False
 
 
-async def test_an_unknown_name_is_told_the_closest_names() -> None:
+async def test_the_refusal_of_an_unknown_name_suggests_the_closest_names() -> None:
     tools = [giving("x", name) for name in ("search_orders", "search_order_items", "send_mail", "weather")]
 
     refused = err((await execute(tools, [call("serch_orders")]))[0])
@@ -91,7 +92,7 @@ async def test_another_spelling_finds_the_name(name: str) -> None:
     assert "'search_orders'" in err((await execute(tools, [call(name)]))[0]).error
 
 
-async def test_a_name_like_no_other_is_told_what_there_is() -> None:
+async def test_the_refusal_of_an_unrelated_name_lists_the_tools() -> None:
     refused = err((await execute([giving("x", "weather"), giving("x", "mail")], [call("zzz")]))[0])
 
     assert "'weather'" in refused.error
@@ -109,7 +110,7 @@ async def test_any_text_is_a_name_that_may_be_unknown(name: str) -> None:
     assert len(outcome.checksum) == 64
 
 
-async def test_an_unknown_name_is_never_told_what_the_caller_may_not_see() -> None:
+async def test_the_refusal_of_an_unknown_name_reveals_no_hidden_tool() -> None:
     def broken() -> bool:
         raise RuntimeError("ask later")
 
@@ -158,7 +159,7 @@ async def test_always_include_needs_no_allowance_but_exclusion_beats_it() -> Non
     assert err(refused).code == "not_available"
 
 
-async def test_without_a_list_there_is_no_filter_and_an_empty_one_allows_none() -> None:
+async def test_without_a_list_there_is_not_a_filter_and_an_empty_one_allows_none() -> None:
     tool, runs = counting()
 
     assert (await execute_one(tool, filter=ToolFilter(allowed_tools=None))).ok
@@ -192,7 +193,7 @@ def zoo(away: set[str]) -> ToolRegistry:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(filter=FILTERS, away=st.sets(st.sampled_from(KINDS), max_size=2))
-async def test_what_is_shown_is_exactly_what_may_run(filter: ToolFilter, away: set[str]) -> None:
+async def test_exactly_the_shown_tools_may_run(filter: ToolFilter, away: set[str]) -> None:
     registry = zoo(away)
     shown = [definition["name"] for definition in registry.to_definitions(filter)]
 
@@ -202,7 +203,7 @@ async def test_what_is_shown_is_exactly_what_may_run(filter: ToolFilter, away: s
     assert {err(each).code for each in outcomes if not each.ok} <= {"not_available"}
 
 
-async def test_who_provides_an_mcp_tool_is_data_where_it_is_known_and_its_name_otherwise() -> None:
+async def test_the_server_of_an_mcp_tool_comes_from_its_entry_or_else_its_name() -> None:
     registry = ToolRegistry([giving("named", "mcp__a__b__x")])
     registry.register(giving("known", "mcp__a__b__y"), mcp=("a__b", "y"))
     registry.register(giving("plain", "renamed"), mcp=("c", "z"))
@@ -247,7 +248,8 @@ async def test_is_available_is_asked_anew_for_each_call() -> None:
 @pytest.mark.parametrize("need", NEEDS)
 async def test_a_declared_need_without_its_own_backend_is_refused_and_named(need: str) -> None:
     tool, runs = counting(capabilities=Capabilities(**{need: NEEDS[need]}))
-    others = Backends(**{name: object() for name in NEEDS if name != need})
+    given: dict[str, Any] = {name: object() for name in NEEDS if name != need}
+    others = Backends(**given)
 
     for backends in (Backends(), others):
         refused = await refusal(tool, backends=backends)
@@ -275,10 +277,10 @@ async def test_every_missing_backend_is_named_and_a_served_tool_gets_exactly_its
         return ",".join(found)
 
     tool = make("reach", reach, capabilities=Capabilities(network=["a.example"], process=["git"]))
-    served = Backends(network="net", process="proc", files="files", secrets="secrets")
+    handles: dict[str, Any] = {"network": "net", "process": "proc", "files": "files", "secrets": "secrets"}
 
-    missing = await refusal(tool, backends=Backends(files=object()))
-    outcome = await execute_one(tool, backends=served)
+    missing = await refusal(tool, backends=Backends(files=handles["files"]))
+    outcome = await execute_one(tool, backends=Backends(**handles))
 
     assert "network" in missing.error
     assert "process" in missing.error
@@ -318,7 +320,7 @@ async def test_a_check_that_raises_a_value_error_says_what_is_wrong_with_the_arg
     assert len(runs) == 1
 
 
-async def test_resources_that_cannot_be_told_refuse_the_call() -> None:
+async def test_resources_that_cannot_be_computed_refuse_the_call() -> None:
     def resources(_args: Any) -> Any:
         raise RuntimeError("no idea")
 

@@ -1,5 +1,6 @@
 """A tool that wants a person's word does not run without it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,8 +8,8 @@ import anyio
 import pytest
 from pydantic import BaseModel, Field
 
-from spindle import Call, Executor, ToolContext, ToolRegistry, tool
-from spindle.errors import SpindleError
+from spindle import Call, CallOutcome, Executor, Ok, ToolContext, ToolRegistry, tool
+from spindle.errors import SpindleError, UsageError
 from spindle.execution.approval import ApprovalRequest
 from tests.execution.calling import call, counting, err, execute, execute_one, giving, hearing, make, ok
 
@@ -75,11 +76,36 @@ async def test_asking_that_fails_is_a_no(raised: BaseException) -> None:
     assert [each.error for each in warnings] == [raised]
 
 
-async def test_an_approver_that_does_not_wait_is_a_no() -> None:
-    def approve(_request: ApprovalRequest) -> Any:
-        return True
+async def test_an_approver_may_be_sync() -> None:
+    def approve(request: ApprovalRequest) -> bool | str:
+        return request.args == {} or "not with arguments"
 
-    assert err(await execute_one(giving("x", requires_approval=True), approve=approve)).code == "denied"
+    tool = giving("x", requires_approval=True)
+    assert ok(await execute_one(tool, approve=approve)).value == "x"
+    assert "not with arguments" in err(await execute_one(tool, {"a": 1}, approve=approve)).error
+
+
+def _yield_answer(_request: ApprovalRequest) -> Iterator[bool]:
+    yield True
+
+
+@pytest.mark.parametrize("wrong", ["yes", True, 5, [print], bool, _yield_answer])
+def test_an_approver_that_can_never_answer_is_refused_at_wiring(wrong: Any) -> None:
+    with pytest.raises(UsageError) as caught:
+        Executor(ToolRegistry(), approve=wrong)
+
+    assert caught.value.field == "approve"
+
+
+async def test_an_interceptor_may_be_sync() -> None:
+    def answer(call: Call, _ctx: ToolContext, _next: Any) -> CallOutcome:
+        return CallOutcome(call.tool_call_id, call.name, "", Ok("from the interceptor"))
+
+    def go_on(_call: Call, _ctx: ToolContext, next: Any) -> Any:
+        return next()
+
+    assert ok(await execute_one(giving("x"), interceptors=[go_on, answer])).value == "from the interceptor"
+    assert ok(await execute_one(giving("x"), interceptors=[go_on])).value == "x"
 
 
 async def test_asking_that_is_cancelled_by_itself_is_a_no() -> None:
@@ -165,7 +191,7 @@ async def test_a_secret_with_another_name_inside_is_masked_too() -> None:
     assert asked[0].args == {"hidden_pin": "***", "to": "a"}
 
 
-async def test_nobody_is_asked_about_a_call_that_is_refused_anyway() -> None:
+async def test_no_approval_is_requested_for_a_call_that_is_refused_anyway() -> None:
     asked: list[ApprovalRequest] = []
 
     async def approve(request: ApprovalRequest) -> bool:
@@ -187,7 +213,7 @@ async def test_nobody_is_asked_about_a_call_that_is_refused_anyway() -> None:
     assert asked == []
 
 
-async def test_a_call_that_waits_for_a_person_holds_up_nobody() -> None:
+async def test_a_call_that_waits_for_a_person_delays_no_other_call() -> None:
     answered, ran = anyio.Event(), anyio.Event()
 
     async def approve(_request: ApprovalRequest) -> bool:
@@ -239,7 +265,7 @@ async def test_cancelling_passes_through_a_person_who_thinks() -> None:
     assert runs == []
 
 
-async def test_whoever_is_asked_cannot_change_what_runs() -> None:
+async def test_an_approver_cannot_change_the_arguments() -> None:
     tool_, runs = counting(requires_approval=True)
 
     async def approve(request: ApprovalRequest) -> bool:

@@ -30,7 +30,7 @@ def dry() -> ToolContext:
     return ToolContext("s1", dry_run=True)
 
 
-async def test_a_dry_run_tells_the_call_and_runs_nothing() -> None:
+async def test_a_dry_run_describes_the_call_and_runs_nothing() -> None:
     tool, runs = counting()
 
     outcome = await execute_one(tool, '{"b": [1, {"c": null}], "a": "ü"}', ctx=dry())
@@ -40,7 +40,7 @@ async def test_a_dry_run_tells_the_call_and_runs_nothing() -> None:
     assert runs == []
 
 
-async def test_a_call_without_arguments_is_told_with_none() -> None:
+async def test_a_dry_run_describes_a_call_without_arguments() -> None:
     tool, _ = counting()
 
     (outcome,) = await execute([tool], [Call("c1", "count", None)], ctx=dry())
@@ -83,45 +83,51 @@ async def test_every_other_gate_comes_before_a_dry_run() -> None:
         giving("x", "away", is_available=lambda: False),
         giving("x", "needy", capabilities=Capabilities(network=["a.example"])),
         giving("x", "checked", checks=[check]),
-        giving("x", "asking", requires_approval=True),
     ]
 
-    outcomes = await execute(tools, [call(name) for name in ("gone", "away", "needy", "checked", "asking")], ctx=dry())
+    outcomes = await execute(tools, [call(name) for name in ("gone", "away", "needy", "checked")], ctx=dry())
 
-    codes = ["not_available", "not_available", "not_available", "input_invalid", "needs_approval"]
+    codes = ["not_available", "not_available", "not_available", "input_invalid"]
     assert [err(each).code for each in outcomes] == codes
 
 
-async def test_a_dry_run_asks_for_approval() -> None:
+def _preview(_args: Any, _ctx: Any) -> str:
+    return "would count"
+
+
+@pytest.mark.parametrize("has_approver", [True, False])
+@pytest.mark.parametrize("preview", [None, _preview])
+async def test_a_dry_run_never_asks_for_approval_but_mentions_it(preview: Any, *, has_approver: bool) -> None:
     asked: list[ApprovalRequest] = []
 
     async def approve(request: ApprovalRequest) -> bool:
         asked.append(request)
-        return len(asked) == 1
+        return True
 
-    tool, runs = counting(requires_approval=True)
-    executor = Executor(ToolRegistry([tool]), approve=approve)
+    tool, runs = counting(requires_approval=True, preview=preview)
 
-    (agreed,) = await executor.execute_parallel([call("count")], dry())
-    (denied,) = await executor.execute_parallel([call("count")], dry())
+    outcome = await execute_one(tool, ctx=dry(), approve=approve if has_approver else None)
 
-    assert ok(agreed).value.startswith("[dry-run]")
-    assert err(denied).code == "denied"
-    assert runs == []
+    assert ok(outcome).value.startswith("[dry-run]")
+    assert "Approval would be needed" in ok(outcome).value
+    assert "Approval" not in ok(await execute_one(counting()[0], ctx=dry())).value
+    assert (asked, runs) == ([], [])
 
 
 async def test_a_tools_own_preview_speaks_for_it() -> None:
     def preview(args: Any, ctx: ToolContext) -> str:
         assert ctx.dry_run
-        return f"would delete {args['n']} rows of {ctx.storage['table']}"
+        storage: Any = ctx.storage
+        return f"would delete {args['n']} rows of {storage['table']}"
 
     async def late(args: Any, ctx: ToolContext) -> str:
         await anyio.lowlevel.checkpoint()
         return preview(args, ctx)
 
+    storage: Any = {"table": "orders"}
     for each in (preview, late):
         tool, runs = counting(preview=each, input_schema=NUMBER, capabilities=Capabilities(storage="tool"))
-        outcome = await execute_one(tool, {"n": 3}, ctx=dry(), backends=Backends(storage={"table": "orders"}))
+        outcome = await execute_one(tool, {"n": 3}, ctx=dry(), backends=Backends(storage=storage))
         assert ok(outcome).value == "[dry-run] would delete 3 rows of orders"
         assert runs == []
 

@@ -14,7 +14,22 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from spindle import Call, Events, Executor, Tool, ToolContext, ToolRegistry, tool
+from spindle import (
+    Call,
+    Err,
+    Events,
+    Executor,
+    Journal,
+    Ok,
+    Reducer,
+    ReducerRegistry,
+    Tool,
+    ToolContext,
+    ToolRegistry,
+    tool,
+)
+from spindle.execution import ReduceInfo
+from spindle.tools.identity import checksum
 from tests.execution.calling import counting, err, execute, execute_one, make, ok
 from tests.fuzzing import examples
 
@@ -57,7 +72,8 @@ async def test_every_text_of_the_json_test_suite_runs_a_tool_only_if_it_is_one_o
     ran = {each.tool_call_id for each in outcomes if each.ok}
     objects = {file.name for file in files if file.name.startswith("y_") and _is_object(file)} - DUPLICATES_REFUSED
     assert objects <= ran
-    assert not {name for name in ran if name.startswith("n_")}
+    blank = {file.name for file in files if not file.read_bytes().strip()}  # no arguments, and none is required
+    assert {name for name in ran if name.startswith("n_")} == blank
     assert all(isinstance(args, dict) for args in runs)
     assert len(runs) == len(ran)
     assert {err(each).code for each in outcomes if not each.ok} == {"input_invalid"}
@@ -193,7 +209,7 @@ async def test_values_are_coerced_unless_the_tool_is_strict() -> None:
         ({"customer": ["a"]}, "customer"),
     ],
 )
-async def test_what_does_not_fit_the_schema_is_refused_and_named(args: dict[str, Any], field: str) -> None:
+async def test_arguments_that_violate_the_schema_are_refused_and_named(args: dict[str, Any], field: str) -> None:
     counted, runs = counting(input_schema=Order)
 
     for sent in (args, json.dumps(args), json.dumps(args).encode()):
@@ -311,7 +327,7 @@ async def test_a_handler_that_changes_its_arguments_changes_neither_the_call_nor
     assert [outcome.to_record().args for outcome in outcomes] == [{"list": [1]}] * 3
 
 
-async def test_what_the_caller_changes_later_is_not_what_was_asked() -> None:
+async def test_later_changes_by_the_caller_do_not_change_the_call() -> None:
     tool_, _runs = counting()
     args: dict[str, Any] = {"list": [1]}
 
@@ -324,8 +340,47 @@ async def test_what_the_caller_changes_later_is_not_what_was_asked() -> None:
 async def test_an_observer_cannot_change_what_runs() -> None:
     tool_, runs = counting()
     events = Events()
-    events.on("tool_execution_start", lambda told: told.args.update(n=99))
+    events.on("tool_execution_start", lambda reported: reported.args.update(n=99))
 
     await execute_one(tool_, {"n": 1}, ctx=ToolContext(events=events))
 
     assert runs == [{"n": 1}]
+
+
+class CountedBytes(bytes):
+    """JSON text that counts how often it is read."""
+
+    reads = 0
+
+    def __bytes__(self) -> bytes:
+        self.reads += 1
+        return super().__bytes__()
+
+
+async def test_the_text_of_a_call_is_parsed_once_also_for_its_checksum() -> None:
+    seen: list[str | None] = []
+
+    async def look(_args: Any, ctx: ToolContext, _meta: Any) -> str:
+        seen.append(ctx.checksum)
+        return ""
+
+    text = CountedBytes(b'{"list": [1]}')
+    outcome = await execute_one(make("look", look), text, journal=Journal.memory())
+
+    assert outcome.args == {"list": [1]}
+    assert seen == [outcome.checksum] == [checksum("look", {"list": [1]})]
+    assert text.reads == 1
+
+
+async def test_a_reducer_that_changes_the_arguments_changes_neither_outcome_nor_checksum() -> None:
+    def spoil(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
+        info.args["list"].append(2)
+        return result
+
+    tool_, _runs = counting()
+    reducers = ReducerRegistry()
+    reducers.register(Reducer("count", spoil))
+    outcome = await execute_one(tool_, '{"list": [1]}', reducers=reducers)
+
+    assert outcome.args == {"list": [1]}
+    assert outcome.checksum == checksum("count", {"list": [1]})

@@ -39,7 +39,7 @@ def test_a_budget_is_a_value() -> None:
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, False, "80000", float("nan"), [1]])
-@pytest.mark.parametrize("unit", ["chars", "tokens"])
+@pytest.mark.parametrize("unit", ["chars", "tokens", "preview_chars"])
 def test_a_budget_without_room_is_refused_by_name(bad: Any, unit: str) -> None:
     with pytest.raises(InvalidBudgetError) as caught:
         Budget(**{unit: bad})
@@ -58,6 +58,11 @@ def test_another_total_keeps_the_unit() -> None:
     assert Budget(tokens=5).with_total(7) == Budget(tokens=7)
 
 
+def test_another_total_keeps_the_preview() -> None:
+    assert Budget(5, preview_chars=2).with_total(7) == Budget(7, preview_chars=2)
+    assert Budget(tokens=5, preview_chars=2).with_total(7) == Budget(tokens=7, preview_chars=2)
+
+
 @pytest.mark.parametrize("bad", [0, -3, None, 2.0])
 def test_a_bad_new_total_is_refused_in_the_unit_it_is_for(bad: Any) -> None:
     with pytest.raises(InvalidBudgetError) as caught:
@@ -72,7 +77,7 @@ def test_characters_are_code_points() -> None:
 
 @given(st.text(), st.integers(-2, 400))
 @settings(deadline=None)
-def test_plain_text_is_cut_after_exactly_so_many_characters(text: str, size: int) -> None:
+def test_plain_text_is_truncated_at_exactly_the_limit(text: str, size: int) -> None:
     assert Budget().cut(text, size) == text[: max(size, 0)]
 
 
@@ -153,7 +158,7 @@ def test_a_fair_share_is_the_total_divided_by_the_calls(total: int, calls: int, 
         (-5, [5, 0], [0, 0]),
     ],
 )
-def test_what_small_results_leave_goes_to_the_large_ones(total: int, wants: list[int], shares: list[int]) -> None:
+def test_the_unused_share_of_small_results_goes_to_large_ones(total: int, wants: list[int], shares: list[int]) -> None:
     assert allot(total, wants) == shares
 
 
@@ -162,7 +167,7 @@ batches = st.lists(st.integers(0, 60) | st.integers(0, 10**7), max_size=40)
 
 @given(st.integers(0, 200) | st.integers(0, 10**7), batches)
 @settings(deadline=None)
-def test_nobody_gets_more_than_it_wants_and_all_together_no_more_than_there_is(total: int, wants: list[int]) -> None:
+def test_no_share_exceeds_its_need_and_the_sum_stays_within_the_total(total: int, wants: list[int]) -> None:
     shares = allot(total, wants)
 
     assert len(shares) == len(wants)
@@ -173,9 +178,7 @@ def test_nobody_gets_more_than_it_wants_and_all_together_no_more_than_there_is(t
 
 @given(st.integers(0, 200) | st.integers(0, 10**7), batches)
 @settings(deadline=None)
-def test_nobody_who_is_cut_has_less_than_another_and_no_more_could_be_given_evenly(
-    total: int, wants: list[int]
-) -> None:
+def test_truncated_shares_are_equal_and_maximal(total: int, wants: list[int]) -> None:
     shares = allot(total, wants)
     cut = [share for share, want in zip(shares, wants, strict=True) if share < want]
 

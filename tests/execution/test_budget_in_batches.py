@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from spindle import Artifact, Budget, Call, Err, Media, Ok, Spool, ToolContext
+from spindle import Artifact, Budget, Call, Err, JsonArtifact, Media, Ok, Spool, ToolContext, TurnContext
 from spindle.errors import InvalidBudgetError
-from tests.execution.calling import call, err, execute, execute_one, giving, make, ok, raising
+from tests.execution.calling import artifact_of, call, err, execute, execute_one, giving, make, ok, raising
 
 pytestmark = pytest.mark.anyio
 
@@ -26,16 +26,16 @@ def calls_of(*names: str) -> list[Call]:
     return [call(name, call_id=f"c{place}") for place, name in enumerate(names)]
 
 
-def telling_share(name: str = "share", **options: Any) -> Any:
-    async def tell(_args: Any, ctx: ToolContext, _meta: Any) -> str:
+def reporting_share(name: str = "share", **options: Any) -> Any:
+    async def report(_args: Any, ctx: ToolContext, _meta: Any) -> str:
         return str(ctx.result_budget_chars)
 
-    return make(name, tell, **options)
+    return make(name, report, **options)
 
 
 @pytest.mark.parametrize(("calls", "share"), [(1, 80_000), (3, 26_666), (5, 16_000), (7, 11_428)])
-async def test_each_call_is_told_its_fair_share_of_eighty_thousand(calls: int, share: int) -> None:
-    outcomes = await execute([telling_share()], calls_of(*["share"] * calls))
+async def test_each_call_sees_its_fair_share_of_eighty_thousand(calls: int, share: int) -> None:
+    outcomes = await execute([reporting_share()], calls_of(*["share"] * calls))
 
     assert [ok(outcome).value for outcome in outcomes] == [str(share)] * calls
 
@@ -43,14 +43,14 @@ async def test_each_call_is_told_its_fair_share_of_eighty_thousand(calls: int, s
 async def test_refused_calls_count_in_the_split() -> None:
     calls = [call("share", call_id="a"), call("nobody", call_id="b"), call("share", "{", call_id="c")]
 
-    first, *refused = await execute([telling_share()], calls, budget=Budget(chars=3_000))
+    first, *refused = await execute([reporting_share()], calls, budget=Budget(chars=3_000))
 
     assert ok(first).value == "1000"
     assert [err(each).code for each in refused] == ["not_available", "input_invalid"]
 
 
 async def test_a_tools_own_cap_only_lowers_its_share() -> None:
-    tools = [telling_share("low", max_result_chars=70), telling_share("high", max_result_chars=10_000)]
+    tools = [reporting_share("low", max_result_chars=70), reporting_share("high", max_result_chars=10_000)]
 
     low, high = await execute(tools, calls_of("low", "high"), budget=Budget(chars=2_000))
 
@@ -59,7 +59,7 @@ async def test_a_tools_own_cap_only_lowers_its_share() -> None:
 
 async def test_the_contexts_budget_replaces_the_executors_for_that_batch() -> None:
     ctx = ToolContext("s1", result_budget_chars=50)
-    tools = [telling_share(), giving("x" * 200, "long")]
+    tools = [reporting_share(), giving("x" * 200, "long")]
 
     share, long = await execute(tools, calls_of("share", "long"), ctx=ctx, spool=None)
 
@@ -75,7 +75,7 @@ async def test_a_context_without_any_room_shows_nothing_but_the_marker() -> None
 
 
 @pytest.mark.parametrize("bad", [-1, "many", 1.5])
-async def test_a_contexts_budget_that_is_no_number_is_refused_before_anything_runs(bad: Any) -> None:
+async def test_a_contexts_budget_that_is_not_a_number_is_refused_before_anything_runs(bad: Any) -> None:
     ctx = ToolContext("s1")
     ctx.result_budget_chars = bad
 
@@ -103,10 +103,85 @@ async def test_a_spooled_result_says_in_a_second_line_how_to_read_the_rest() -> 
 
     assert ok(outcome).value == cut("word " * 1_000, 100) + kept("c1")
     assert isinstance(ok(outcome).artifact, Artifact)
-    assert await ok(outcome).artifact.as_text() == "word " * 1_000
+    assert await artifact_of(ok(outcome), Artifact).as_text() == "word " * 1_000
 
 
-async def test_what_small_results_leave_is_shared_equally_by_the_large_ones() -> None:
+async def test_a_spooled_result_that_does_not_fit_is_shown_in_preview_chars() -> None:
+    budget = Budget(chars=1_000, preview_chars=100)
+
+    fits = await execute_one(giving("a" * 1_000), budget=budget)
+    too_long = await execute_one(giving("word " * 1_000), budget=budget)
+
+    assert ok(fits) == Ok("a" * 1_000)
+    assert ok(too_long).value == cut("word " * 1_000, 100) + kept("c1")
+    assert await artifact_of(ok(too_long), Artifact).as_text() == "word " * 1_000
+
+
+async def test_the_whole_share_is_shown_of_what_is_not_spooled() -> None:
+    budget = Budget(chars=1_000, preview_chars=100)
+
+    unspooled = await execute_one(giving("word " * 1_000), budget=budget, spool=None)
+    failed = await execute_one(giving(Err("denied", "word " * 1_000)), budget=budget)
+
+    assert ok(unspooled).value == cut("word " * 1_000, 1_000)
+    assert err(failed).error == cut("word " * 1_000, 1_000)
+
+
+async def test_a_reader_of_a_spooled_result_may_use_its_whole_share() -> None:
+    budget = Budget(chars=1_000, preview_chars=100)
+    outcomes = await execute([giving("word " * 1_000)], [call("give")], budget=budget)
+    readers = Artifact.forge_tools(TurnContext(tool_calls=[outcomes[0].to_record()]))
+
+    (read,) = await execute(readers, [call("artifact_cat", {"call_id": "c1"}, call_id="r1")], budget=budget)
+
+    assert len(ok(read).value) > 500
+
+
+async def test_a_preview_is_never_larger_than_the_share() -> None:
+    large, other = await execute(
+        [giving("a" * 500, "large"), giving("b" * 500, "capped", max_result_chars=20)],
+        calls_of("large", "capped"),
+        budget=Budget(chars=70, preview_chars=100),
+    )
+
+    assert ok(large).value == cut("a" * 500, 50) + kept("c0")
+    assert ok(other).value == cut("b" * 500, 20) + kept("c1")
+
+
+async def test_a_returned_artifact_that_does_not_fit_is_shown_in_preview_chars() -> None:
+    outcome = await execute_one(
+        giving(Artifact.from_text("word " * 1_000)), budget=Budget(chars=1_000, preview_chars=100)
+    )
+
+    assert ok(outcome).value == cut("word " * 1_000, 100) + kept("c1")
+
+
+async def test_structured_previews_keep_to_preview_chars() -> None:
+    rows = json.dumps([{"id": n, "note": "[truncated by hand]"} for n in range(1_000)])
+    table = "id,name\n" + "".join(f"{n},item {n}\n" for n in range(1_000))
+
+    for text in (rows, table):
+        for budget in (Budget(1_000, preview_chars=200), Budget(tokens=1_000, preview_chars=200)):
+            shown = ok(await execute_one(giving(text), budget=budget)).value.partition("\n[truncated — ")[0]
+            assert 100 < len(shown) <= 200
+            assert " more of 1000" in shown
+
+
+async def test_the_contexts_budget_keeps_the_preview() -> None:
+    ctx = ToolContext("s1", result_budget_chars=500)
+
+    outcome = await execute_one(giving("word " * 1_000), ctx=ctx, budget=Budget(preview_chars=100))
+
+    assert ok(outcome).value == cut("word " * 1_000, 100) + kept("c1")
+
+
+async def test_a_preview_in_characters_holds_under_a_budget_of_tokens() -> None:
+    outcome = await execute_one(giving("word " * 9_000), budget=Budget(tokens=1_000, preview_chars=100))
+
+    assert ok(outcome).value == cut("word " * 9_000, 100) + kept("c1")
+
+
+async def test_the_unused_share_of_small_results_is_split_equally() -> None:
     tools = [giving("s" * 10, "small"), giving("a" * 500, "large"), giving("b" * 600, "larger"), giving("", "none")]
 
     outcomes = await execute(tools, calls_of("small", "large", "larger", "none"), budget=Budget(chars=400), spool=None)
@@ -172,7 +247,7 @@ async def test_a_refusal_before_any_tool_is_known_takes_part_in_the_split() -> N
     assert len(shown) + len(err(unknown).error) == 200
 
 
-async def test_what_a_dry_run_tells_is_told_whole() -> None:
+async def test_a_dry_run_preview_is_shown_whole() -> None:
     ctx = ToolContext("s1", dry_run=True, result_budget_chars=10)
 
     outcome = await execute_one(giving("never", max_result_chars=1), {"a": "b" * 100}, ctx=ctx)
@@ -182,10 +257,10 @@ async def test_what_a_dry_run_tells_is_told_whole() -> None:
 
 
 async def test_a_long_preview_of_a_dry_run_is_cut_as_any_text() -> None:
-    def tell(_args: Any, _ctx: Any) -> str:
+    def report(_args: Any, _ctx: Any) -> str:
         return "p" * 1_000
 
-    tool = giving("never", preview=tell)
+    tool = giving("never", preview=report)
     ctx = ToolContext("s1", dry_run=True, result_budget_chars=100)
 
     assert len(ok(await execute_one(tool, ctx=ctx, spool=None)).value) == len(cut("p" * 1_010, 100))
@@ -219,7 +294,7 @@ async def test_json_text_without_a_structure_is_shown_and_kept_as_json_too() -> 
 
     shown = json.loads(ok(outcome).value.split("\n[truncated — ")[0])
     assert shown["next"] == "page-2"
-    assert await ok(outcome).artifact.get("$.next") == ["page-2"]
+    assert await artifact_of(ok(outcome), JsonArtifact).get("$.next") == ["page-2"]
 
 
 async def test_a_text_beside_a_structure_is_kept_as_the_text_it_is() -> None:
@@ -253,8 +328,8 @@ async def test_a_budget_of_tokens_is_not_overdrawn(tokens: int) -> None:
     assert prose.startswith(shown[0])
 
 
-async def test_under_a_budget_of_tokens_a_call_is_told_characters_that_surely_fit() -> None:
-    outcomes = await execute([telling_share()], calls_of("share", "share"), budget=Budget(tokens=1_000))
+async def test_a_token_budget_gives_a_call_characters_that_surely_fit() -> None:
+    outcomes = await execute([reporting_share()], calls_of("share", "share"), budget=Budget(tokens=1_000))
 
     assert [ok(outcome).value for outcome in outcomes] == ["1000", "1000"]
 
@@ -273,5 +348,5 @@ async def test_ten_megabytes_are_shown_in_part_and_kept_whole(tmp_path: Any) -> 
     outcome = await execute_one(giving(text), spool=Spool.files(tmp_path))
 
     assert ok(outcome).value == cut(text, 80_000) + kept("c1")
-    assert await ok(outcome).artifact.byte_length() == 10_485_760
-    assert await ok(outcome).artifact.tail(2) == ["0123456789abcde", ""]
+    assert await artifact_of(ok(outcome), Artifact).byte_length() == 10_485_760
+    assert await artifact_of(ok(outcome), Artifact).tail(2) == ["0123456789abcde", ""]

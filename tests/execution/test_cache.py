@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spindle import (
+    Artifact,
     Budget,
     CallOutcome,
     Err,
@@ -21,7 +22,7 @@ from spindle import (
 from spindle.execution.cache import MAX_ENTRIES, ResultCache
 from spindle.execution.results import HandlerResult
 from spindle.tools import CachePolicy
-from tests.execution.calling import call, err, giving, hearing, make, ok
+from tests.execution.calling import artifact_of, call, err, giving, hearing, make, ok
 
 pytestmark = pytest.mark.anyio
 
@@ -165,7 +166,7 @@ async def test_a_tool_registered_anew_starts_anew() -> None:
     assert ok(await ask(executor)).value == "run 3"
 
 
-async def test_hiding_a_tool_is_no_new_registration() -> None:
+async def test_hiding_a_tool_keeps_its_cached_results() -> None:
     registry = ToolRegistry([Counted().tool()])
     executor = Executor(registry)
     await ask(executor)
@@ -241,7 +242,7 @@ async def test_two_tools_with_equal_arguments_do_not_share() -> None:
     assert sorted(ok(outcome).value for outcome in outcomes) == ["run 1", "run 2"]
 
 
-async def test_nobody_who_changes_a_structure_changes_what_others_are_given() -> None:
+async def test_changing_a_cached_structure_affects_no_other_caller() -> None:
     executor = Executor(ToolRegistry([giving({"rows": [1, 2]}, "count", cache=True)]))
 
     for _ in range(3):
@@ -250,7 +251,7 @@ async def test_nobody_who_changes_a_structure_changes_what_others_are_given() ->
         structured["rows"].append(3)
 
 
-async def test_what_is_given_again_costs_nothing_again() -> None:
+async def test_a_cached_result_has_no_cost() -> None:
     executor = Executor(ToolRegistry([giving(Ok("dear", structured={"a": 1}, cost_usd=2.5), "count", cache=True)]))
 
     first, second = ok(await ask(executor)), ok(await ask(executor))
@@ -265,14 +266,14 @@ async def test_trust_is_kept_with_the_result() -> None:
     assert [ok(await ask(executor)).trusted for _ in range(2)] == [True, True]
 
 
-async def test_what_is_kept_is_not_reduced_so_that_all_of_it_can_be_read() -> None:
+async def test_the_spooled_result_is_not_reduced() -> None:
     reducers = ReducerRegistry()
     reducers.register(Reducer(tool_name="count", reduce=lambda _result, _info: Ok("short")))
     executor = Executor(ToolRegistry([giving("a long text", "count", cache=True)]), reducers=reducers)
 
     for _ in range(2):
         result = ok(await ask(executor))
-        assert (result.value, await result.artifact.as_text()) == ("short", "a long text")
+        assert (result.value, await artifact_of(result, Artifact).as_text()) == ("short", "a long text")
 
 
 async def test_a_result_whose_time_is_over_is_made_anew() -> None:

@@ -68,8 +68,8 @@ async def test_declared_files_are_reached_and_others_are_not(root: Path) -> None
 
 
 async def test_a_secret_is_masked_wherever_it_turns_up(root: Path) -> None:
-    events, told = Events(), list[Any]()
-    events.on("tool_progress", told.append)
+    events, reported = Events(), list[Any]()
+    events.on("tool_progress", reported.append)
     calls = [Call("1", "leak", {"how": "return"}), Call("2", "leak", {"how": "raise"})]
     given, raised = await executor(root).execute_parallel(calls, ToolContext(events=events))
 
@@ -79,10 +79,10 @@ async def test_a_secret_is_masked_wherever_it_turns_up(root: Path) -> None:
         given.result.value,
         str(given.result.structured),
         raised.result.error,
-        *(each.message for each in told),
+        *(each.message for each in reported),
     ):
         assert KEY not in text
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 async def test_only_attachments_of_the_declared_kinds_are_seen(root: Path) -> None:
@@ -118,7 +118,7 @@ async def test_handles_are_closed_when_the_call_has_ended() -> None:
             closed.append("closed")
 
     class Backend:
-        def open(self, need: Any, scope: Any) -> Handle:
+        def open(self, need: Any, scope: Any) -> Any:
             return Handle()
 
     @tool(capabilities=Capabilities(network=["a.example"]))

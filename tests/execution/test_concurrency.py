@@ -32,12 +32,12 @@ class Doors:
             self.inside.append(who)
             self.order.append(who)
             self.most = max(self.most, len(self.inside))
-            self._tell()
+            self._report()
             try:
                 await self._door(who).wait()
             finally:
                 self.inside.remove(who)
-                self._tell()
+                self._report()
             return who
 
         return make(name, wait, **options)
@@ -58,7 +58,7 @@ class Doors:
     def _door(self, who: str) -> anyio.Event:
         return self._open.setdefault(who, anyio.Event())
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -111,7 +111,7 @@ async def test_sync_handlers_overlap_too() -> None:
     assert [ok(outcome).value for outcome in outcomes] == ["met"] * 12
 
 
-async def test_the_cap_holds_over_all_batches_of_an_executor_and_nobody_is_forgotten() -> None:
+async def test_the_concurrency_limit_holds_over_all_batches_and_every_call_ends() -> None:
     doors = Doors()
     executor = executor_of(doors.tool(), concurrency=3)
     ended: list[str] = []
@@ -263,7 +263,7 @@ async def test_a_call_that_waits_for_a_resource_holds_no_place() -> None:
     assert doors.most == 2
 
 
-async def test_a_call_that_waits_for_a_person_holds_up_nobody() -> None:
+async def test_a_call_that_waits_for_a_person_delays_no_other_call() -> None:
     answer = anyio.Event()
 
     async def approve(_request: Any) -> bool:
@@ -330,10 +330,10 @@ async def test_a_call_that_never_runs_leaves_its_resource_to_others(settings: di
     assert doors.order == ["b"]
 
 
-@pytest.mark.parametrize("junk", [None, 5, ZeroDivisionError()])
+@pytest.mark.parametrize("junk", [None, 5, ZeroDivisionError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit()])
 async def test_a_tool_that_cannot_say_what_it_touches_is_not_run(junk: Any) -> None:
     def name(_args: Any) -> Any:
-        if isinstance(junk, Exception):
+        if isinstance(junk, BaseException):
             raise junk
         return junk
 

@@ -29,21 +29,21 @@ class Killer:
         assert process.stdin is not None
         assert process.stdout is not None
         self._ask: IO[str] = process.stdin
-        self._told: IO[str] = process.stdout
+        self._output: IO[str] = process.stdout
         self._backend = backend
         self._chance = random.Random(backend)
 
     def kill_one(self, folder: Path, *, batches: float) -> None:
-        """Start one and kill it some time after so many batches; half of one is asked for and not yet answered."""
+        """Start one and kill it some time after a number of batches; half of one is requested and not yet answered."""
         said = folder / "said"
         lines = lines_of(said) + int(batches * 2) * len(NAMES)
         self._ask.write(f"{self._backend} {folder}\n")
         self._ask.flush()
-        pid = int(self._told.readline().split()[1])
+        pid = int(self._output.readline().split()[1])
         wait_until(lambda: lines_of(said) >= lines)
         time.sleep(self._chance.random() * 0.04)  # not to wait for something: any instant will do
         os.kill(pid, signal.SIGKILL)
-        assert self._told.readline().split() == ["gone", str(pid)]
+        assert self._output.readline().split() == ["gone", str(pid)]
 
 
 def lines_of(said: Path) -> int:
@@ -57,7 +57,7 @@ def killer(anyio_backend: str) -> Iterator[Killer]:
         yield Killer(process, anyio_backend)
 
 
-def told_in(folder: Path) -> tuple[list[str], dict[str, str], Counter[str]]:
+def read_reports(folder: Path) -> tuple[list[str], dict[str, str], Counter[str]]:
     """Which calls were asked, how those that were answered were answered, and how often each one ran."""
     asked: list[str] = []
     answered: dict[str, str] = {}
@@ -72,14 +72,14 @@ def told_in(folder: Path) -> tuple[list[str], dict[str, str], Counter[str]]:
 
 
 async def check(folder: Path) -> Counter[str]:
-    """Compare what is known with what the journal tells, then ask for every call again; gives how many ended how."""
-    asked, answered, ran = told_in(folder)
+    """Compare what is known with the journal, then repeat every call; return the number of each ending."""
+    asked, answered, ran = read_reports(folder)
     async with Journal.sqlite(folder / "journal.db") as journal:
         entries = {entry.tool_call_id: entry for entry in await journal.list(limit=None)}
         interrupted = {entry.tool_call_id for entry in await journal.interrupted()}
         finished = {call_id for call_id, entry in entries.items() if entry.state == "finished"}
         assert answered.keys() <= finished, "an answer that was given is lost"
-        assert interrupted == entries.keys() - finished, "a call that was cut off is not told of"
+        assert interrupted == entries.keys() - finished, "an interrupted call is not reported"
         assert ran.keys() <= entries.keys() <= set(asked), "a call ran that was not written down"
 
         outcomes = await ask(executor_in(folder, journal), asked)
@@ -88,7 +88,7 @@ async def check(folder: Path) -> Counter[str]:
     assert [each.tool_call_id for each in outcomes] == asked
     assert {call_id: again[call_id] for call_id in answered} == answered, "an answer changed"
 
-    now = told_in(folder)[2]
+    now = read_reports(folder)[2]
     reruns = {call_id for call_id in now if now[call_id] > ran[call_id]}
     may_repeat = {call_id for call_id in interrupted if call_id.endswith(".idempotent")}
     assert (

@@ -131,8 +131,10 @@ def test_a_call_that_waits_for_a_place_or_a_resource_ends_with_its_batch(resourc
     assert simulated(main) == pytest.approx(50)
 
 
-@pytest.mark.parametrize("where", ["approve", "interceptor", "check"])
-def test_whatever_a_call_waits_for_ends_with_its_batch(where: str) -> None:
+@pytest.mark.parametrize(("where", "seconds"), [("approve", 60), ("interceptor", 5), ("check", 5)])
+def test_a_call_waits_for_a_person_until_its_batch_ends_and_for_code_until_its_own_time_is_over(
+    where: str, seconds: float
+) -> None:
     async def forever(*_: Any) -> Any:
         await trio.sleep_forever()
 
@@ -144,7 +146,7 @@ def test_whatever_a_call_waits_for_ends_with_its_batch(where: str) -> None:
         outcome = await execute_one(tool, approve=forever, interceptors=interceptors, batch_timeout_seconds=60)
         assert (err(outcome).code, outcome.attempts, runs) == ("timed_out", 0, [])
 
-    assert simulated(main) == pytest.approx(60)
+    assert simulated(main) == pytest.approx(seconds)
 
 
 async def test_a_sync_handler_past_its_deadline_is_left_behind_and_counted() -> None:
@@ -181,7 +183,7 @@ async def test_a_thread_that_is_left_behind_gives_its_place_back() -> None:
     stuck.release.set()
 
 
-async def test_a_caller_that_leaves_tells_the_sync_handler_to_stop() -> None:
+async def test_a_caller_that_leaves_cancels_the_context_of_the_sync_handler() -> None:
     stuck = Stuck()
     executor = Executor(ToolRegistry([stuck.tool()]))
 
@@ -260,7 +262,7 @@ async def _give_an_error(_args: Any, _ctx: Any, _meta: Any) -> Any:
 
 @pytest.mark.parametrize("handler", [_raise_another, _raise_in_a_group, _give_an_error])
 @pytest.mark.parametrize("limit", ["timeout_seconds", "batch_timeout_seconds"])
-async def test_what_a_handler_raises_while_it_is_stopped_is_no_failure_of_its_own(handler: Any, limit: str) -> None:
+async def test_an_exception_raised_during_cancellation_is_reported_as_the_timeout(handler: Any, limit: str) -> None:
     settings: dict[str, Any] = {limit: SOON}
     tools = [make("work", handler), giving("fine")]
 
@@ -273,7 +275,7 @@ async def test_what_a_handler_raises_while_it_is_stopped_is_no_failure_of_its_ow
     await anyio.lowlevel.checkpoint()  # and nothing of the cancellation is left
 
 
-async def test_what_a_handler_could_still_give_when_its_time_was_over_is_given() -> None:
+async def test_a_result_returned_at_the_deadline_is_used() -> None:
     async def save(_args: Any, _ctx: Any, _meta: Any) -> str:
         try:
             await anyio.sleep_forever()

@@ -4,13 +4,14 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from spindle import Call, CallOutcome, Executor, Tool, ToolContext, ToolRegistry
+from spindle import Call, CallOutcome, Executor, Journal, Spool, Tool, ToolContext, ToolRegistry, tool
 from spindle.errors import InvalidContextError, InvalidToolFilterError
 from tests.execution.calling import call, counting, err, execute, execute_one, giving, make, ok, raising
 
@@ -71,7 +72,7 @@ def sync_raising(error: BaseException, name: str = "fail", **options: Any) -> To
 @pytest.mark.parametrize("expose", [False, True])
 @pytest.mark.parametrize("maker", [raising, sync_raising])
 @pytest.mark.parametrize("kind", RAISED)
-async def test_whatever_a_tool_raises_is_its_own_answer_and_no_siblings(kind: str, maker: Any, expose: bool) -> None:
+async def test_any_exception_of_a_tool_is_its_own_outcome_only(kind: str, maker: Any, expose: bool) -> None:
     bad, good = maker(RAISED[kind], expose_errors=expose), giving("fine")
     calls = [call("give", call_id="1"), call("fail", call_id="2"), call("give", call_id="3")]
 
@@ -142,7 +143,7 @@ def _asyncio_task() -> "asyncio.Task[Any] | None":
     [cancel_itself, await_what_was_cancelled, cancel_a_child, leave_by_a_scope_of_its_own, cancel_its_task],
 )
 @pytest.mark.parametrize("concurrency", [1, 8])
-async def test_a_tool_that_cancels_itself_answers_and_nobody_else_notices(handler: Any, concurrency: int) -> None:
+async def test_a_tool_that_cancels_itself_fails_alone(handler: Any, concurrency: int) -> None:
     tools = [make("leave", handler), giving("fine")]
     calls = [call("give"), call("leave"), call("leave"), call("give")]
 
@@ -269,10 +270,10 @@ class Hostile:
 
 @pytest.mark.parametrize(
     "thing",
-    [None, 5, "give", b"give", [], {"name": "give", "args": {}, "tool_call_id": "c1"}, Call, object(), "hostile"],
+    [None, 5, "give", b"give", [], {"name": "give", "args": {}}, Call, object(), "hostile"],
     ids=lambda thing: type(thing).__name__,
 )
-async def test_what_is_no_call_is_refused_in_its_place(thing: Any) -> None:
+async def test_a_value_that_is_not_a_call_is_refused_in_its_place(thing: Any) -> None:
     given = Hostile() if thing == "hostile" else thing
 
     outcomes = await execute([giving("x")], [call("give", call_id="a"), given, call("give", call_id="b")])
@@ -286,7 +287,7 @@ async def test_what_is_no_call_is_refused_in_its_place(thing: Any) -> None:
 
 
 @pytest.mark.parametrize("make_name", [lambda: None, lambda: 5, lambda: b"give", lambda: ["give"], object, Hostile])
-async def test_a_name_that_is_no_text_is_refused(make_name: Any) -> None:
+async def test_a_name_that_is_not_text_is_refused(make_name: Any) -> None:
     (outcome,) = await execute([giving("x")], [Call("c1", make_name(), {})])
 
     assert err(outcome).code == "input_invalid"
@@ -295,8 +296,8 @@ async def test_a_name_that_is_no_text_is_refused(make_name: Any) -> None:
     assert len(outcome.checksum) == 64
 
 
-@pytest.mark.parametrize("make_id", [lambda: None, lambda: 5, lambda: b"c1", lambda: "\ud800", object, Hostile])
-async def test_an_id_that_is_no_text_is_refused(make_id: Any) -> None:
+@pytest.mark.parametrize("make_id", [lambda: None, lambda: 5, lambda: b"c1", object, Hostile])
+async def test_an_id_that_is_not_text_is_refused(make_id: Any) -> None:
     tool, runs = counting()
 
     (outcome,) = await execute([tool], [Call(make_id(), "count", {})])
@@ -304,6 +305,117 @@ async def test_an_id_that_is_no_text_is_refused(make_id: Any) -> None:
     assert err(outcome).code == "input_invalid"
     assert isinstance(outcome.tool_call_id, str)
     assert runs == []
+
+
+@pytest.mark.parametrize("call_id", ["\ud800", "call_\udfff\n", "escaped:x"])
+async def test_a_call_id_with_a_lone_surrogate_comes_back_unchanged(call_id: str) -> None:
+    journal, spool = Journal.memory(), Spool.memory()
+    calls = [Call(call_id, "count", {}), Call("?", "count", {})]
+    tool, runs = counting()
+
+    first = await execute([tool], calls, ctx=ToolContext("s", turn_id="t"), journal=journal, spool=spool)
+    again = await execute([tool], calls, ctx=ToolContext("s", turn_id="t"), journal=journal, spool=spool)
+
+    assert [each.tool_call_id for each in first] == [each.tool_call_id for each in again] == [call_id, "?"]
+    assert all(each.ok for each in first + again)
+    assert len(runs) == 2
+    entries = await journal.list()
+    assert len({entry.tool_call_id.encode() for entry in entries}) == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tool_call_id": "c1", "name": "count", "args": {"n": 1}},
+        {"id": "c1", "name": "count", "arguments": '{"n": 1}', "index": 0},
+        {"id": "c1", "type": "function", "function": {"name": "count", "arguments": '{"n": 1}'}},
+        MappingProxyType({"id": "c1", "name": "count", "args": b'{"n": 1}'}),
+    ],
+)
+async def test_a_mapping_is_accepted_as_a_call(given: Any) -> None:
+    tool, runs = counting()
+
+    (outcome,) = await execute([tool], [given])
+
+    assert ok(outcome).value == "ran"
+    assert (outcome.tool_call_id, outcome.name, runs) == ("c1", "count", [{"n": 1}])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"id": "c1", "tool_call_id": "c1", "name": "count"},
+        {"id": "c1", "name": "count", "args": {}, "arguments": {}},
+        {"id": "c1", "name": "count", "function": {"name": "count"}},
+        {"id": "c1", "function": {"name": "count", "arguments": {}}, "args": {}},
+        {"id": "c1", "name": 5},
+        {"id": "c1"},
+        SimpleNamespace(id="c1", name="count"),
+        SimpleNamespace(tool_call_id="c1", name="count", args={}),
+    ],
+)
+async def test_a_refused_call_keeps_the_id_it_came_with(given: Any) -> None:
+    tool, runs = counting()
+
+    (outcome,) = await execute([tool], [given])
+
+    assert err(outcome).code == "input_invalid"
+    assert (outcome.tool_call_id, runs) == ("c1", [])
+
+
+async def test_a_refused_call_keeps_a_number_as_its_id() -> None:
+    tool, runs = counting()
+    number: Any = 7
+
+    outcomes = await execute([tool], [{"id": number, "name": "count"}, Call(number, "count")])
+
+    assert [(err(each).code, each.tool_call_id) for each in outcomes] == [("input_invalid", "7")] * 2
+    assert runs == []
+
+
+@pytest.mark.parametrize("field", ["name", "args", "function"])
+async def test_a_value_that_raises_when_it_is_inspected_does_not_cost_a_call_its_id(field: str) -> None:
+    tool, runs = counting()
+
+    (outcome,) = await execute([tool], [{"id": "c1", "name": "count"} | {field: Hostile()}])
+
+    assert not outcome.ok or field == "function"
+    assert outcome.tool_call_id == "c1"
+    assert len(runs) == int(outcome.ok)
+
+
+async def test_a_mapping_without_an_id_is_refused() -> None:
+    (outcome,) = await execute([giving("x")], [{"name": "give"}])
+
+    assert (err(outcome).code, outcome.tool_call_id, outcome.name) == ("input_invalid", "", "give")
+
+
+@tool
+def greet(name: str = "world") -> str:
+    """Greet."""
+    return f"Hello, {name}!"
+
+
+@tool
+def insist(name: str) -> str:
+    """Insist on a name."""
+    return name
+
+
+OPTIONAL: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize("args", [None, "", " ", b""])
+async def test_omitted_arguments_are_an_empty_object(args: Any) -> None:
+    tools = [greet, insist, giving("x", input_schema=OPTIONAL)]
+
+    outcomes = await execute(tools, [Call("c1", "greet", args), Call("c2", "give", args), Call("c3", "insist", args)])
+
+    assert [each.ok for each in outcomes] == [True, True, False]
+    assert (await execute(tools, [Call("c", "greet")]))[0].ok
+    if args is None:
+        assert "name: missing" in err(outcomes[2]).error
+        assert await greet.executor(ToolContext("s"))(args) == "Hello, world!"
 
 
 async def test_an_empty_id_is_an_id() -> None:

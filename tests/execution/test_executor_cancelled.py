@@ -1,4 +1,4 @@
-"""Only the caller's own cancellation passes through the executor, and then every running tool has been told."""
+"""Only the caller's own cancellation passes through the executor, and then every running tool is cancelled."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ from tests.execution.calling import call, counting, err, execute, giving, make, 
 pytestmark = pytest.mark.anyio
 
 
-def hanging(started: list[str], told: list[str], everyone: anyio.Event, count: int) -> Any:
+def hanging(started: list[str], reported: list[str], everyone: anyio.Event, count: int) -> Any:
     async def hang(_args: Any, ctx: ToolContext, _meta: Any) -> None:
         started.append(str(ctx.tool_call_id))
         if len(started) == count:
@@ -21,18 +21,18 @@ def hanging(started: list[str], told: list[str], everyone: anyio.Event, count: i
         try:
             await anyio.sleep_forever()
         finally:
-            told.append(str(ctx.tool_call_id))
+            reported.append(str(ctx.tool_call_id))
 
     return make("hang", hang)
 
 
 @pytest.mark.parametrize("count", [1, 5])
-async def test_every_running_tool_is_told_and_nothing_is_answered(count: int) -> None:
+async def test_cancelling_the_caller_cancels_every_running_tool(count: int) -> None:
     started: list[str] = []
-    told: list[str] = []
+    reported: list[str] = []
     answers: list[Any] = []
     everyone = anyio.Event()
-    tool = hanging(started, told, everyone, count)
+    tool = hanging(started, reported, everyone, count)
 
     async def ask() -> None:
         answers.append(await execute([tool], [call("hang", call_id=str(n)) for n in range(count)]))
@@ -43,12 +43,12 @@ async def test_every_running_tool_is_told_and_nothing_is_answered(count: int) ->
             await everyone.wait()
             group.cancel_scope.cancel()
 
-    assert sorted(told) == [str(n) for n in range(count)]
+    assert sorted(reported) == [str(n) for n in range(count)]
     assert answers == []
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_a_sync_tool_is_told_through_its_context(count: int) -> None:
+async def test_a_sync_tool_sees_the_cancellation_in_its_context(count: int) -> None:
     contexts: list[ToolContext] = []
     everyone, left = threading.Event(), threading.Event()
 
@@ -151,14 +151,14 @@ async def test_a_tool_cannot_swallow_its_callers_cancellation(count: int) -> Non
 @pytest.mark.parametrize("reaction", ["raise", "swallow", "turn"])
 async def test_asyncios_own_cancel_passes_through_whatever_the_tool_does(count: int, reaction: str) -> None:
     started = anyio.Event()
-    told: list[str] = []
+    reported: list[str] = []
 
     async def hang(_args: Any, ctx: ToolContext, _meta: Any) -> str:
         started.set()
         try:
             await anyio.sleep_forever()
         except BaseException as error:
-            told.append(str(ctx.tool_call_id))
+            reported.append(str(ctx.tool_call_id))
             if reaction == "raise":
                 raise
             if reaction == "turn":
@@ -175,7 +175,7 @@ async def test_asyncios_own_cancel_passes_through_whatever_the_tool_does(count: 
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    assert len(told) >= 1
+    assert len(reported) >= 1
     assert task.cancelled()
 
 
@@ -234,6 +234,7 @@ async def test_a_deadline_that_passes_while_the_caller_leaves_is_not_an_answer()
     assert answers == []
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_coroutine_that_is_thrown_away_goes_quietly() -> None:
     async def hang(_args: Any, _ctx: Any, _meta: Any) -> None:
         await Never()

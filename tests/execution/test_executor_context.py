@@ -65,7 +65,7 @@ async def test_the_callers_budget_replaces_the_executors() -> None:
     assert [own.result_budget_chars for own in seen] == [25, 25]
 
 
-async def test_the_idempotency_key_is_stable_and_tells_calls_apart() -> None:
+async def test_the_idempotency_key_is_stable_and_unique_for_each_call() -> None:
     seen: list[ToolContext] = []
     one = [Call("c1", "look", {"a": 1, "b": 2})]
 
@@ -117,16 +117,16 @@ async def test_calls_of_a_batch_share_the_stash() -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_progress_carries_the_id_of_its_call_and_all_of_it_is_told(is_async: bool) -> None:
-    told: list[ToolProgress] = []
-    slowly_told: list[ToolProgress] = []
+async def test_progress_carries_the_id_of_its_call_and_is_emitted_completely(is_async: bool) -> None:
+    reported: list[ToolProgress] = []
+    slowly_reported: list[ToolProgress] = []
     events = Events()
 
     async def hear(progress: ToolProgress) -> None:
         await anyio.lowlevel.checkpoint()
-        slowly_told.append(progress)
+        slowly_reported.append(progress)
 
-    events.on("tool_progress", told.append)
+    events.on("tool_progress", reported.append)
     events.on("tool_progress", hear)
 
     async def late(_args: Any, ctx: ToolContext, _meta: Any) -> None:
@@ -141,12 +141,12 @@ async def test_progress_carries_the_id_of_its_call_and_all_of_it_is_told(is_asyn
     await execute([tool_], [call("work", call_id="a"), call("work", call_id="b")], ctx=ToolContext("s1", events=events))
 
     for call_id in ("a", "b"):
-        mine = [each for each in told if each.tool_call_id == call_id]
+        mine = [each for each in reported if each.tool_call_id == call_id]
         assert [(each.message, each.percent, each.audience) for each in mine] == [
             ("half", 50, "user"),
             ("last words", None, "internal"),
         ]
-    assert len(slowly_told) == 4
+    assert len(slowly_reported) == 4
 
 
 async def test_the_meta_of_a_tool_reaches_its_handler() -> None:

@@ -103,7 +103,7 @@ async def test_an_interceptor_may_change_a_result() -> None:
     assert [ok(each).value for each in outcomes] == ["QUIET", "QUIET"]
 
 
-async def test_what_an_interceptor_left_out_is_not_kept_either() -> None:
+async def test_content_removed_by_an_interceptor_is_not_spooled() -> None:
     async def redact(_call: Call, _ctx: ToolContext, next: Any) -> CallOutcome:
         outcome = await next()
         return replace(outcome, result=Ok(outcome.result.value.replace("secret", "######")))
@@ -146,7 +146,7 @@ async def test_an_interceptor_that_cancels_itself_refuses_the_call() -> None:
 
 @pytest.mark.parametrize("junk", [None, "text", Ok("x"), Err("denied", "x"), {"ok": True}, 5], ids=repr)
 @pytest.mark.parametrize("has_run", [False, True])
-async def test_what_is_no_outcome_refuses_the_call(junk: Any, has_run: bool) -> None:
+async def test_a_value_that_is_not_an_outcome_refuses_the_call(junk: Any, has_run: bool) -> None:
     async def careless(_call: Call, _ctx: ToolContext, next: Any) -> Any:
         if has_run:
             await next()
@@ -259,7 +259,7 @@ async def test_refused_calls_never_reach_an_interceptor() -> None:
     assert seen == ["3"]
 
 
-async def test_an_interceptor_sees_failures_as_outcomes_and_may_mend_them() -> None:
+async def test_an_interceptor_sees_failures_as_outcomes_and_may_replace_them() -> None:
     async def mend(_call: Call, _ctx: ToolContext, next: Any) -> CallOutcome:
         outcome = await next()
         return outcome if outcome.ok else replace(outcome, result=Ok("mended"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spindle import Budget, Call, CallOutcome, Err, Executor, Journal, Ok, Spool, ToolContext, ToolFilter, ToolRegistry
-from spindle.execution.invoke import Retries
+from spindle.execution import Retries
 from spindle.journal import JournalEntry, idempotency_key
 from spindle.tools import checksum
 from tests.execution.calling import call, counting, err, execute, execute_one, giving, hearing, make, ok, raising
@@ -63,7 +63,7 @@ async def test_all_calls_of_a_batch_are_started_before_the_first_one_runs(place:
     assert seen == [5] * 5
 
 
-async def test_an_entry_tells_what_became_of_its_call(place: Place) -> None:
+async def test_an_entry_shows_the_outcome_of_its_call(place: Place) -> None:
     before = datetime.now(UTC)
 
     async def answer(_args: Any, _ctx: Any, _meta: Any) -> Ok:
@@ -172,7 +172,7 @@ async def test_a_filtered_call_is_noted_and_runs_when_it_is_asked_again_and_allo
     assert [(each.state, each.code, each.attempts) for each in entries] == [("finished", None, 1)]
 
 
-async def test_what_is_no_call_is_answered_and_not_written(place: Place) -> None:
+async def test_a_value_that_is_not_a_call_is_answered_and_not_written(place: Place) -> None:
     broken: list[Any] = ["text", Call(None, "count", {}), Call(["id"], "count", {})]  # type: ignore[arg-type]
     tool, runs = counting()
     async with place.journal() as journal:
@@ -255,7 +255,7 @@ async def test_answers_stand_when_they_cannot_be_written_and_a_warning_says_so()
     assert [each.source for each in warnings] == ["journal"]
 
 
-async def test_a_result_that_is_no_json_is_written_as_text_and_costs_no_sibling(place: Place) -> None:
+async def test_a_result_that_is_not_json_is_written_as_text_and_costs_no_sibling(place: Place) -> None:
     ctx, warnings = hearing()
     tools = [giving(Ok("text", structured={"x": object()}), "odd"), giving(Ok("fine", structured=[1]), "even")]
     async with place.journal() as journal:
@@ -274,7 +274,7 @@ async def test_a_cut_result_is_written_as_it_is_shown_with_the_place_of_the_whol
         entry = await entry_of(journal)
 
     shown = ok(outcome).value
-    assert (entry.result, entry.result_chars) == ({"value": shown, "is_json": False}, len(shown))
+    assert (entry.result, entry.result_chars) == ({"value": shown, "is_json": False, "is_partial": True}, len(shown))
     assert entry.artifact_id is not None
     reader = await spool.read(entry.artifact_id)
     assert reader is not None

@@ -1,12 +1,12 @@
-"""When a batch writes to its journal: soon, in groups, holding up nobody, and also while it is being cancelled."""
+"""When a batch writes to its journal: soon, in groups, without delaying calls, and also during cancellation."""
 
 from typing import Any
 
 import anyio
 import pytest
 
-from spindle import Err, Journal, ToolContext
-from spindle.execution.invoke import Retries
+from spindle import Err, Executor, Journal, ToolContext, ToolRegistry
+from spindle.execution import Retries
 from tests.execution.calling import call, counting, err, execute, giving, make, ok, raising
 from tests.execution.journals import WatchedStore
 from tests.journal.conftest import Place, place
@@ -92,7 +92,7 @@ async def test_no_call_waits_for_the_writing_of_another() -> None:
     assert sum(store.finished) == 4
 
 
-async def test_what_could_not_be_written_on_the_way_is_written_at_the_end() -> None:
+async def test_outcomes_that_failed_to_be_written_are_written_at_the_end() -> None:
     store = WatchedStore()
     store.fails_on = {"finish"}
 
@@ -193,7 +193,7 @@ async def test_a_call_that_took_too_long_is_finished_as_such(place: Place) -> No
         await anyio.sleep_forever()
 
     async with place.journal() as journal:
-        await execute([make("hang", hang, timeout_seconds=0.01)], [call("hang")], journal=journal)
+        await execute([make("hang", hang, timeout_seconds=1)], [call("hang")], journal=journal)
         outcomes = await execute(
             [make("late", hang, idempotent=True)],
             [call("late", {}, "c2"), call("late", {"n": 1}, "c3")],
@@ -218,3 +218,35 @@ async def test_a_call_with_an_answer_of_its_own_code_keeps_it() -> None:
     await execute([giving(Err("cancelled", "by the user"))], [call("give")], journal=store.journal)
 
     assert await states_of(store.journal) == {"c1": ("finished", "cancelled", 1)}
+
+
+async def test_a_result_is_given_at_its_deadline_while_the_disk_still_writes_it_down() -> None:
+    store = WatchedStore()
+    warnings: list[Any] = []
+    store.may_finish = anyio.Event()
+    ctx = ToolContext("s1")
+    ctx.events.on("warning", warnings.append)
+    tool = giving("there in time", timeout_seconds=0.1)
+    executor = Executor(ToolRegistry([tool]), journal=store.journal)
+
+    with anyio.fail_after(30):
+        (outcome,) = await executor.execute_parallel([call("give")], ctx)
+        assert ok(outcome).value == "there in time"
+        assert [each.source for each in warnings] == ["journal"]
+        store.may_finish.set()
+        await store.wait_for(1)
+
+
+async def test_a_call_that_the_journal_refuses_is_reported() -> None:
+    store = WatchedStore()
+    warnings: list[Any] = []
+    store.fails_on.add("begin")
+    ctx = ToolContext("s1")
+    ctx.events.on("warning", warnings.append)
+
+    (outcome,) = await Executor(ToolRegistry([giving("x")]), journal=store.journal).execute_parallel(
+        [call("give")], ctx
+    )
+
+    assert not outcome.ok
+    assert "journal" in [each.source for each in warnings]

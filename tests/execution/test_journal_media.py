@@ -52,7 +52,7 @@ async def test_media_is_given_again_also_after_a_restart(tmp_path: Path) -> None
         assert again.value == "drawn"
 
 
-async def test_what_nobody_kept_is_named() -> None:
+async def test_media_that_was_not_kept_is_named() -> None:
     journal = Journal.memory()
     await ask(journal, drawing(picture()), spool=None)
     again = await ask(journal, drawing(picture()), spool=None)
@@ -61,7 +61,7 @@ async def test_what_nobody_kept_is_named() -> None:
     assert again.value == f"drawn\n[media of this answer was not kept: image 'chart.png', image/png, {len(PNG)} bytes]"
 
 
-async def test_what_is_no_longer_in_the_spool_is_named() -> None:
+async def test_a_value_that_is_no_longer_in_the_spool_is_named() -> None:
     journal, spool = Journal.memory(), Spool.memory()
     await ask(journal, drawing(picture()), spool=spool)
     (entry,) = await spool.entries()
@@ -164,7 +164,7 @@ def _ignore(_message: str, _error: BaseException) -> None:
     return None
 
 
-async def test_a_record_that_nobody_understands_is_an_answer_without_media() -> None:
+async def test_a_record_in_an_unknown_format_is_an_answer_without_media() -> None:
     media, lost = await journal_media.restore_media([{"kept": "x", "kind": 5}, 7], Spool.memory(), _ignore)
     assert (media, len(lost)) == ((), 2)
     assert "unnamed" in journal_media.format_lost_media(lost)

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -154,12 +154,16 @@ class Outcomes(RuleBasedStateMachine):
         self.names, self.numbers = count(), count()
         self.kinds: dict[str, Kind] = {}
         self.runs: Counter[int] = Counter()
+        self.requests: Counter[int] = Counter()
         self.asked: list[Call] = []
         self.spans: Counter[tuple[str, str]] = Counter()
         self.registry = ToolRegistry()
 
     def teardown(self) -> None:
-        self.stack.close()
+        try:
+            self.portal.call(self._wait_for_ends)
+        finally:
+            self.stack.close()
 
     @initialize(
         journalled=st.booleans(), concurrency=st.sampled_from([1, 2, 64]), batch_seconds=st.sampled_from([None, 5])
@@ -242,6 +246,8 @@ class Outcomes(RuleBasedStateMachine):
         return Call(f"c{next(self.numbers)}", name, args)
 
     async def _execute(self, calls: Sequence[Call], dry_run: bool, seconds: float | None) -> list[CallOutcome] | None:
+        if not dry_run:
+            self.requests.update(self._numbers(calls))
         events = Events()
         events.on("tool_execution_start", lambda event: self.spans.update([("start", event.tool_call_id)]))
         events.on("tool_execution_end", lambda event: self.spans.update([("end", event.tool_call_id)]))
@@ -273,9 +279,18 @@ class Outcomes(RuleBasedStateMachine):
                 assert result.value.startswith("[dry-run]")
             else:
                 self._check_answer(call, result, was_left=was_left)
-        starts = Counter({call_id: times for (kind, call_id), times in self.spans.items() if kind == "start"})
-        ends = Counter({call_id: times for (kind, call_id), times in self.spans.items() if kind == "end"})
-        assert starts == ends
+        # A call of a batch that was left may still be ending; the end of the story waits for those.
+        ids = {call.tool_call_id for call in calls}
+        assert self._count("start", ids) == self._count("end", ids)
+
+    def _count(self, wanted: str, ids: Collection[str]) -> Counter[str]:
+        return Counter({one: times for (kind, one), times in self.spans.items() if kind == wanted and one in ids})
+
+    async def _wait_for_ends(self) -> None:
+        ids = {one for _, one in self.spans}
+        with anyio.fail_after(30):
+            while self._count("start", ids) != self._count("end", ids):  # noqa: ASYNC110  threads emit events too
+                await anyio.sleep(0.01)
 
     def _check_answer(self, call: Call, result: Ok | Err, *, was_left: bool) -> None:
         assert isinstance(call.args, dict)
@@ -288,15 +303,23 @@ class Outcomes(RuleBasedStateMachine):
             # A tool that does not listen when its caller leaves may fail before its deadline.
             assert result.code == code or (was_left and result.code == "execution_failed"), result
 
+    def _numbers(self, calls: Sequence[Call]) -> list[int]:
+        return [call.args["n"] for call in calls if isinstance(call.args, dict) and self._is_good(call)]
+
     def _check_runs(self, calls: Sequence[Call], ran: Counter[int], *, dry_run: bool) -> None:
-        good = [(call.args["n"], call) for call in calls if isinstance(call.args, dict) and self._is_good(call)]
-        asked, before = Counter(number for number, _ in good), {each.tool_call_id for each in self.asked}
-        assert all(times <= asked[number] for number, times in ran.items()), "a call ran twice"
-        assert not (dry_run and ran)
-        for number, call in good if not dry_run else []:
-            # A call that is late anyway may be told so before its thread has begun.
-            may_not_run = call.tool_call_id in before or self.kinds[call.name].code == "timed_out"
-            assert ran[number] or may_not_run, "a call was answered that never ran"
+        # A thread of an earlier batch that was left, or was late, may begin during this one: count over all batches.
+        assert all(times <= self.requests[number] for number, times in self.runs.items()), "a call ran twice"
+        before = {each.tool_call_id for each in self.asked}
+        for call in calls:
+            # A call that is late anyway may time out before its thread has started.
+            if not self._is_good(call) or self.kinds[call.name].code == "timed_out":
+                continue
+            assert isinstance(call.args, dict)
+            number = call.args["n"]
+            if dry_run:
+                assert not ran[number], "a call ran in a dry run"
+            else:
+                assert ran[number] or call.tool_call_id in before, "a call was answered that never ran"
 
 
 class OutcomesOnTrio(Outcomes):

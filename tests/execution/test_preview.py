@@ -222,7 +222,7 @@ STRANGE: list[Any] = [date(2026, 1, 1), Rude(a=1), {1: "one"}, {2}, b"x", Ordere
 
 @pytest.mark.parametrize("strange", STRANGE)
 @pytest.mark.parametrize("nested", [0, 1, 200])
-def test_what_is_not_plain_json_is_left_alone_and_the_text_is_read_instead(strange: Any, nested: int) -> None:
+def test_a_structure_that_is_not_plain_json_is_ignored_in_favour_of_the_text(strange: Any, nested: int) -> None:
     text = json.dumps(ROWS)
 
     shown = preview(text, 300, structured=[strange] + [0] * nested, kind="json")
@@ -236,7 +236,7 @@ def test_a_value_of_another_shape_than_the_text_is_not_believed(structured: Any)
 
 
 @pytest.mark.parametrize("text", ["[1, 2, " + "3" * 99, "{not json}" * 20, "[1]" * 50, '{"a": NaN}' + " " * 99])
-def test_what_only_looks_like_json_is_cut_as_text(text: str) -> None:
+def test_text_that_only_looks_like_json_is_truncated_as_text(text: str) -> None:
     assert preview(text, 50, kind="json") == text[:50]
 
 
@@ -263,7 +263,7 @@ def test_json_lines_have_no_header() -> None:
     assert json.loads(last) == ROWS[-1]
 
 
-def test_where_cells_may_span_lines_lines_are_counted() -> None:
+def test_lines_are_counted_if_cells_may_span_lines() -> None:
     text = 'id,note\n1,"two\nlines"\n' + "2,x\n" * 200
 
     assert "of 202 lines]" in preview(text, 80, kind="table")

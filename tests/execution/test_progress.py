@@ -1,4 +1,4 @@
-"""How far a call is: told while it runs, with its id, in order, wherever the handler runs."""
+"""Progress of a call: emitted while it runs, with its id, in order, wherever the handler runs."""
 
 import threading
 from typing import Any
@@ -16,10 +16,10 @@ pytestmark = pytest.mark.anyio
 
 
 def listening() -> tuple[ToolContext, list[ToolProgress]]:
-    told: list[ToolProgress] = []
+    reported: list[ToolProgress] = []
     events = Events()
-    events.on("tool_progress", told.append)
-    return ToolContext("s1", turn_id="t1", events=events), told
+    events.on("tool_progress", reported.append)
+    return ToolContext("s1", turn_id="t1", events=events), reported
 
 
 async def _async_steps(args: Any, ctx: ToolContext, _meta: Any) -> str:
@@ -36,36 +36,36 @@ def _sync_steps(args: Any, ctx: ToolContext, _meta: Any) -> str:
 
 
 @pytest.mark.parametrize("handler", [_async_steps, _sync_steps])
-async def test_each_call_tells_its_own_progress_in_order(handler: Any) -> None:
-    ctx, told = listening()
+async def test_each_call_reports_its_own_progress_in_order(handler: Any) -> None:
+    ctx, reported = listening()
     ids = [f"call_{n}" for n in range(8)]
 
     await execute([make("steps", handler)], [call("steps", {"steps": 30}, call_id=each) for each in ids], ctx=ctx)
 
-    assert {(each.tool_name, each.turn_id, each.audience) for each in told} == {("steps", "t1", "user")}
+    assert {(each.tool_name, each.turn_id, each.audience) for each in reported} == {("steps", "t1", "user")}
     for each in ids:
-        assert [event.message for event in told if event.tool_call_id == each] == [f"step {n}" for n in range(30)]
+        assert [event.message for event in reported if event.tool_call_id == each] == [f"step {n}" for n in range(30)]
 
 
 @pytest.mark.parametrize("is_sync", [False, True])
-async def test_progress_is_told_while_the_call_runs(is_sync: bool) -> None:
-    heard, heard_in_thread = anyio.Event(), threading.Event()
+async def test_progress_is_emitted_while_the_call_runs(is_sync: bool) -> None:
+    received, received_in_thread = anyio.Event(), threading.Event()
     events = Events()
 
     def observe(_event: Any) -> None:
-        heard.set()
-        heard_in_thread.set()
+        received.set()
+        received_in_thread.set()
 
     events.on("tool_progress", observe)
 
     async def work(_args: Any, ctx: ToolContext, _meta: Any) -> str:
         ctx.progress("begun")
-        await heard.wait()
+        await received.wait()
         return "heard"
 
     def work_in_a_thread(_args: Any, ctx: ToolContext, _meta: Any) -> str:
         ctx.progress("begun")
-        return "heard" if heard_in_thread.wait(30) else "not heard"
+        return "heard" if received_in_thread.wait(30) else "not heard"
 
     with anyio.fail_after(30):
         tool = make("work", work_in_a_thread if is_sync else work)
@@ -75,19 +75,19 @@ async def test_progress_is_told_while_the_call_runs(is_sync: bool) -> None:
 
 
 @pytest.mark.parametrize("handler", [_async_steps, _sync_steps])
-async def test_async_observers_have_heard_everything_when_the_batch_is_over(handler: Any) -> None:
-    told: list[str] = []
+async def test_async_observers_have_received_everything_when_the_batch_ends(handler: Any) -> None:
+    reported: list[str] = []
     events = Events()
 
     async def observe(event: ToolProgress) -> None:
         await anyio.lowlevel.checkpoint()
-        told.append(event.message)
+        reported.append(event.message)
 
     events.on("tool_progress", observe)
 
     await execute_one(make("steps", handler), {"steps": 5}, ctx=ToolContext(events=events))
 
-    assert told == [f"step {n}" for n in range(5)]
+    assert reported == [f"step {n}" for n in range(5)]
 
 
 async def test_an_observer_that_fails_harms_no_call() -> None:
@@ -102,9 +102,9 @@ async def test_an_observer_that_fails_harms_no_call() -> None:
     assert [warned.source for warned in warnings] == ["observer", "observer"]
 
 
-async def test_a_handler_that_was_left_behind_is_not_heard_any_more() -> None:
+async def test_an_abandoned_handler_emits_no_more_progress() -> None:
     release, ended = threading.Event(), threading.Event()
-    ctx, told = listening()
+    ctx, reported = listening()
 
     def work(_args: Any, ctx: ToolContext, _meta: Any) -> None:
         ctx.progress("in time")
@@ -117,4 +117,4 @@ async def test_a_handler_that_was_left_behind_is_not_heard_any_more() -> None:
     await anyio.to_thread.run_sync(ended.wait, 30)
     await anyio.lowlevel.checkpoint()
 
-    assert [event.message for event in told] == ["in time"]
+    assert [event.message for event in reported] == ["in time"]

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle import Err, Ok
+from spindle import Artifact, Err, Media, Ok
 from spindle.errors import InvalidReducerError, ReducerAlreadyRegisteredError, UsageError
 from spindle.execution.reducers import ReduceInfo, Reducer, ReducerRegistry, safe_reduce
 
 INFO = ReduceInfo({"path": "a"}, 3)
+LOG = Artifact.from_text("a")
+DOT = Media.tool_generated(b"x", kind="image", mime_type="image/png", filename="x.png")
 
 
 Reduce = Callable[[Ok | Err, ReduceInfo], Any]
@@ -27,13 +29,13 @@ def giving(anything: object) -> Reduce:
 
 
 class Warnings:
-    """Collects what `warn` is told."""
+    """Collects the arguments of `warn`."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, BaseException | None]] = []
+        self.reported: list[tuple[str, BaseException | None]] = []
 
     def __call__(self, message: str, error: BaseException | None) -> None:
-        self.told.append((message, error))
+        self.reported.append((message, error))
 
 
 def test_a_reducer_is_made_from_a_function() -> None:
@@ -85,7 +87,7 @@ def test_a_reducer_is_any_object_with_two_members() -> None:
         None,
     ],
 )
-def test_what_is_no_reducer_is_refused(bad: Any) -> None:
+def test_a_value_that_is_not_a_reducer_is_refused(bad: Any) -> None:
     with pytest.raises(InvalidReducerError):
         ReducerRegistry().register(bad)
 
@@ -158,7 +160,7 @@ def test_a_reducer_renamed_later_keeps_the_place_it_was_given() -> None:
     assert len(registry) == 0
 
 
-def test_a_reducer_is_told_the_arguments_and_the_turn() -> None:
+def test_a_reducer_receives_the_arguments_and_the_turn() -> None:
     seen: list[ReduceInfo] = []
 
     def look(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
@@ -170,12 +172,12 @@ def test_a_reducer_is_told_the_arguments_and_the_turn() -> None:
     assert seen == [INFO]
 
 
-def test_what_a_reducer_dropped_is_kept() -> None:
-    whole = Ok("a long text", structured={"exit_code": 0}, media=("m",), artifact="a", cost_usd=0.25, trusted=True)
+def test_text_dropped_by_a_reducer_is_spooled() -> None:
+    whole = Ok("a long text", structured={"exit_code": 0}, media=(DOT,), artifact=LOG, cost_usd=0.25, trusted=True)
 
     reduced = safe_reduce(reducer(lambda r, i: Ok("short")), whole, INFO, warn=Warnings())
 
-    assert reduced == Ok("short", structured={"exit_code": 0}, media=("m",), artifact="a", cost_usd=0.25, trusted=True)
+    assert reduced == Ok("short", structured={"exit_code": 0}, media=(DOT,), artifact=LOG, cost_usd=0.25, trusted=True)
 
 
 def test_a_reducer_may_reduce_what_is_structured_too() -> None:
@@ -210,18 +212,14 @@ def raising(error: BaseException) -> Reduce:
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("x"), RecursionError(), SystemExit(3), asyncio.CancelledError(), GeneratorExit()]
+    "error",
+    [ValueError("x"), RecursionError(), SystemExit(3), asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt()],
 )
 def test_a_reducer_that_raises_leaves_the_result_and_is_reported(error: BaseException) -> None:
     warnings, result = Warnings(), Ok("text")
 
     assert safe_reduce(reducer(raising(error)), result, INFO, warn=warnings) is result
-    assert [told for _, told in warnings.told] == [error]
-
-
-def test_an_interrupt_from_the_keyboard_passes_through() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        safe_reduce(reducer(raising(KeyboardInterrupt())), Ok("text"), INFO, warn=Warnings())
+    assert [reported for _, reported in warnings.reported] == [error]
 
 
 async def late(result: Any, info: Any) -> Any:
@@ -248,14 +246,14 @@ def test_a_reduction_that_cannot_be_used_leaves_the_result_and_is_reported(resul
     warnings = Warnings()
 
     assert safe_reduce(reducer(reduce), result, INFO, warn=warnings) is result
-    assert len(warnings.told) == 1
+    assert len(warnings.reported) == 1
 
 
 def test_a_reduction_of_equal_length_is_used() -> None:
     warnings = Warnings()
 
     assert safe_reduce(reducer(lambda r, i: Ok("TEXT")), Ok("text"), INFO, warn=warnings) == Ok("TEXT")
-    assert not warnings.told
+    assert not warnings.reported
 
 
 results = st.one_of(

@@ -4,12 +4,27 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 
-from spindle import Budget, Call, Err, Executor, Media, Ok, Reducer, ReducerRegistry, Tool, ToolContext, ToolRegistry
+from spindle import (
+    Artifact,
+    Budget,
+    Call,
+    Err,
+    Executor,
+    JsonArtifact,
+    Media,
+    Ok,
+    Reducer,
+    ReducerRegistry,
+    Tool,
+    ToolContext,
+    ToolRegistry,
+)
 from spindle.execution.reducers import ReduceInfo
 from spindle.kit.reducers import default_reducers
-from tests.execution.calling import call, err, execute, execute_one, giving, hearing, make, ok
+from tests.execution.calling import artifact_of, call, err, execute, execute_one, giving, hearing, make, ok
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +79,7 @@ async def test_a_reduced_error_beside_a_result_that_must_be_cut_harms_nothing() 
     assert ok(long).value.startswith("z" * 44 + "\n[truncated")
 
 
-async def test_a_reducer_is_told_the_arguments_and_the_turn() -> None:
+async def test_a_reducer_receives_the_arguments_and_the_turn() -> None:
     seen: list[ReduceInfo] = []
 
     def note(result: Any, info: ReduceInfo) -> Any:
@@ -142,6 +157,29 @@ async def test_structure_cost_media_and_trust_that_a_reducer_dropped_are_kept() 
     assert result.trusted
 
 
+@pytest.mark.parametrize("settings", [{"reducers": reducing(first_word)}, {"budget": Budget(chars=10)}])
+async def test_media_alone_is_recorded_as_it_was_returned_whatever_becomes_of_its_marker(
+    settings: dict[str, Any],
+) -> None:
+    media = Media.tool_generated(b"x", kind="image", mime_type="image/png", filename="a.png")
+
+    one, several = await execute(
+        [giving(media), giving([media, media], "several")], [call("give"), call("several", call_id="c2")], **settings
+    )
+
+    assert one.to_record().results is media
+    assert several.to_record().results == (media, media)
+
+
+async def test_media_beside_a_truncated_text_stays_in_the_record() -> None:
+    media = Media.tool_generated(b"x", kind="image", mime_type="image/png", filename="a.png")
+
+    record = (await execute_one(giving(Ok("long " * 100, media=(media,))), budget=Budget(chars=20))).to_record()
+
+    assert await record.results.as_text() == "long " * 100
+    assert record.media == (media,)
+
+
 async def test_a_reducer_cannot_raise_the_trust_of_a_result() -> None:
     outcome = await execute_one(giving("one two"), reducers=reducing(lambda _r, _i: Ok("one", trusted=True)))
 
@@ -159,7 +197,7 @@ async def test_a_cached_result_is_reduced_each_time_it_is_given() -> None:
     for turn in (1, 2):
         (outcome,) = await executor.execute_parallel([call("give")], ToolContext("s1", turn_count=turn))
         assert ok(outcome).value == f"turn {turn}"
-        assert await ok(outcome).artifact.as_text() == "long text"
+        assert await artifact_of(ok(outcome), Artifact).as_text() == "long text"
     assert turns == [1, 2]
 
 
@@ -206,7 +244,7 @@ async def test_a_file_read_without_a_range_is_shown_as_its_first_lines_and_can_b
     head, *lines = ok(whole).value.split("\n")
     assert "1000 lines" in head
     assert lines == text.split("\n")[:200]
-    assert await ok(whole).artifact.as_text() == text
+    assert await artifact_of(ok(whole), Artifact).as_text() == text
     assert ok(ranged).value == "\n".join(text.split("\n")[200:900])
     assert ok(unsaid).value == ok(whole).value
 
@@ -222,8 +260,8 @@ async def test_a_long_board_is_shown_as_counts_and_kept_as_json() -> None:
     assert "open=20" in ok(outcome).value
     assert "T38" in ok(outcome).value
     assert ok(outcome).structured == board
-    assert json.loads(await ok(outcome).artifact.as_text()) == board
-    assert await ok(outcome).artifact.get("$[39].id") == ["T39"]
+    assert json.loads(await artifact_of(ok(outcome), Artifact).as_text()) == board
+    assert await artifact_of(ok(outcome), JsonArtifact).get("$[39].id") == ["T39"]
 
 
 async def test_a_long_terminal_output_keeps_head_and_tail_and_all_of_it_is_kept() -> None:
@@ -235,4 +273,21 @@ async def test_a_long_terminal_output_keeps_head_and_tail_and_all_of_it_is_kept(
     assert len(shown) < 8_192
     assert shown.startswith("compiling unit 0 ")
     assert "error: unit 1999 is bad" in shown
-    assert await ok(outcome).artifact.as_text() == text
+    assert await artifact_of(ok(outcome), Artifact).as_text() == text
+
+
+async def test_an_artifact_that_only_a_reducer_shows_and_that_cannot_be_read_in_time_is_not_shown() -> None:
+    class HangingArtifact(Artifact):
+        async def byte_length(self) -> int:
+            await anyio.sleep_forever()
+            return 0
+
+    hanging = HangingArtifact(Artifact.from_text("all of it").reader)
+    reducers = reducing(lambda _result, _info: Ok(""))
+    tool = giving(Ok("what it found", artifact=hanging), timeout_seconds=0.2)
+
+    with anyio.fail_after(30):
+        outcome = await execute_one(tool, reducers=reducers)
+
+    assert ok(outcome).value == "what it found"
+    assert ok(outcome).artifact is hanging

@@ -1,4 +1,4 @@
-"""Resources: readers together, writers alone, in the order of joining; nobody is forgotten."""
+"""Resources: readers together, writers alone, in the order of joining; every waiter is served."""
 
 from collections.abc import Iterator
 from threading import Thread
@@ -21,19 +21,19 @@ def conflict(one: LockRequest, other: LockRequest) -> bool:
     return bool(set(one.resources) & set(other.resources)) and not (one.shared and other.shared)
 
 
-class LanesMachine(RuleBasedStateMachine):
+class ResourceLocksMachine(RuleBasedStateMachine):
     """The whole law in one sentence: a ticket is ready when no earlier one that is still here conflicts with it."""
 
     tickets: Bundle[LockRequest] = Bundle("tickets")
 
     def __init__(self) -> None:
         super().__init__()
-        self.lanes = ResourceLocks()
+        self.locks = ResourceLocks()
         self.here: list[LockRequest] = []
 
     @rule(target=tickets, resources=RESOURCES, shared=st.booleans())
     def join(self, resources: list[str], shared: bool) -> LockRequest:
-        ticket = self.lanes.request(resources, shared=shared)
+        ticket = self.locks.request(resources, shared=shared)
         self.here.append(ticket)
         return ticket
 
@@ -54,7 +54,7 @@ class LanesMachine(RuleBasedStateMachine):
             assert ticket.is_ready is not any(conflict(ticket, earlier) for earlier in self.here[:place])
 
     @invariant()
-    def nobody_is_inside_with_a_rival(self) -> None:
+    def rivals_never_hold_a_lock_together(self) -> None:
         inside = [ticket for ticket in self.here if ticket.is_ready]
         assert not any(conflict(one, other) for one in inside for other in inside if one is not other)
 
@@ -64,19 +64,19 @@ class LanesMachine(RuleBasedStateMachine):
 
     @invariant()
     def memory_is_kept_only_for_resources_in_use(self) -> None:
-        assert self.lanes.in_use == len({name for ticket in self.here for name in ticket.resources})
+        assert self.locks.in_use == len({name for ticket in self.here for name in ticket.resources})
 
 
-test_random_joins_and_leaves_keep_the_law = LanesMachine.TestCase
+test_random_joins_and_leaves_keep_the_law = ResourceLocksMachine.TestCase
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @settings(max_examples=examples(30), deadline=None)
 @given(plans=st.lists(st.tuples(RESOURCES, st.booleans(), st.booleans()), max_size=12))
-def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwards(
+def test_every_task_gets_its_lock_in_order_or_leaves_and_no_lock_remains(
     backend: str, plans: list[tuple[list[str], bool, bool]]
 ) -> None:
-    lanes = ResourceLocks()
+    locks = ResourceLocks()
     served: list[int] = []
     inside: list[LockRequest] = []
 
@@ -98,7 +98,7 @@ def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwa
         ticket.release()
 
     async def main() -> None:
-        tickets = [lanes.request(resources, shared=shared) for resources, shared, _ in plans]
+        tickets = [locks.request(resources, shared=shared) for resources, shared, _ in plans]
         with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 for number, (ticket, plan) in enumerate(zip(tickets, plans, strict=True)):
@@ -110,14 +110,14 @@ def test_every_task_is_served_in_order_or_leaves_and_the_lanes_are_empty_afterwa
                 assert early > late or not conflict(tickets[early], tickets[late])
 
     anyio.run(main, backend=backend)
-    assert lanes.in_use == 0
+    assert locks.in_use == 0
 
 
 def test_a_ticket_without_resources_is_always_ready() -> None:
-    lanes = ResourceLocks()
-    lanes.request(["a"], shared=False)
+    locks = ResourceLocks()
+    locks.request(["a"], shared=False)
 
-    assert lanes.request([], shared=False).is_ready
+    assert locks.request([], shared=False).is_ready
 
 
 def test_a_resource_named_twice_is_one_resource() -> None:
@@ -128,14 +128,14 @@ def test_a_resource_named_twice_is_one_resource() -> None:
 
 
 @pytest.mark.parametrize("resources", ["file", b"file", [1], [None], [["a"]]])
-def test_resources_that_are_no_names_are_refused_and_nothing_is_queued(resources: list[str]) -> None:
-    lanes = ResourceLocks()
+def test_resources_that_are_not_names_are_refused_and_nothing_is_queued(resources: list[str]) -> None:
+    locks = ResourceLocks()
 
     with pytest.raises(UsageError) as caught:
-        lanes.request(resources, shared=True)
+        locks.request(resources, shared=True)
 
     assert caught.value.field == "resources"
-    assert lanes.in_use == 0
+    assert locks.in_use == 0
 
 
 def test_an_iterator_of_resources_that_raises_queues_nothing() -> None:
@@ -143,19 +143,19 @@ def test_an_iterator_of_resources_that_raises_queues_nothing() -> None:
         yield "a"
         raise LookupError
 
-    lanes = ResourceLocks()
+    locks = ResourceLocks()
     with pytest.raises(LookupError):
-        lanes.request(broken(), shared=False)
+        locks.request(broken(), shared=False)
 
-    assert lanes.in_use == 0
+    assert locks.in_use == 0
 
 
 @pytest.mark.anyio
 async def test_a_waiting_writer_is_not_overtaken_by_later_readers() -> None:
-    lanes = ResourceLocks()
-    first = lanes.request(["a"], shared=True)
-    writer = lanes.request(["a"], shared=False)
-    late = lanes.request(["a"], shared=True)
+    locks = ResourceLocks()
+    first = locks.request(["a"], shared=True)
+    writer = locks.request(["a"], shared=False)
+    late = locks.request(["a"], shared=True)
 
     assert (first.is_ready, writer.is_ready, late.is_ready) == (True, False, False)
     first.release()
@@ -167,9 +167,9 @@ async def test_a_waiting_writer_is_not_overtaken_by_later_readers() -> None:
 
 @pytest.mark.anyio
 async def test_a_waiting_ticket_is_woken_when_its_turn_comes() -> None:
-    lanes = ResourceLocks()
-    first = lanes.request(["a", "b"], shared=False)
-    second = lanes.request(["b", "c"], shared=False)
+    locks = ResourceLocks()
+    first = locks.request(["a", "b"], shared=False)
+    second = locks.request(["b", "c"], shared=False)
     woken = anyio.Event()
 
     async def wait() -> None:
@@ -186,10 +186,10 @@ async def test_a_waiting_ticket_is_woken_when_its_turn_comes() -> None:
 
 
 @pytest.mark.anyio
-async def test_one_who_waits_with_a_ticket_that_leaves_is_told() -> None:
-    lanes = ResourceLocks()
-    lanes.request(["a"], shared=False)
-    second = lanes.request(["a"], shared=False)
+async def test_waiting_with_a_released_request_raises() -> None:
+    locks = ResourceLocks()
+    locks.request(["a"], shared=False)
+    second = locks.request(["a"], shared=False)
 
     async def wait() -> None:
         with pytest.raises(UsageError):
@@ -206,9 +206,9 @@ async def test_one_who_waits_with_a_ticket_that_leaves_is_told() -> None:
 
 @pytest.mark.anyio
 async def test_a_ticket_left_in_another_thread_wakes_the_one_who_waits_here() -> None:
-    lanes = ResourceLocks()
-    first = lanes.request(["a"], shared=False)
-    second = lanes.request(["a"], shared=False)
+    locks = ResourceLocks()
+    first = locks.request(["a"], shared=False)
+    second = locks.request(["a"], shared=False)
 
     thread = Thread(target=first.release)
 
@@ -222,9 +222,9 @@ async def test_a_ticket_left_in_another_thread_wakes_the_one_who_waits_here() ->
 
 
 def test_a_ticket_of_a_loop_that_is_closed_is_let_in_without_harm(anyio_backend: str) -> None:
-    lanes = ResourceLocks()
-    first = lanes.request(["a"], shared=False)
-    second = lanes.request(["a"], shared=False)
+    locks = ResourceLocks()
+    first = locks.request(["a"], shared=False)
+    second = locks.request(["a"], shared=False)
 
     async def give_up_waiting() -> None:
         with anyio.move_on_after(0):

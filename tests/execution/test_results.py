@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, field_serializer
 
 from spindle import Artifact, Err, JsonArtifact, Media, Ok, Spool, tool
-from tests.execution.calling import err, execute_one, giving, ok
+from tests.execution.calling import artifact_of, err, execute_one, giving, ok
 from tests.fuzzing import examples
 
 pytestmark = pytest.mark.anyio
@@ -73,7 +73,7 @@ async def test_bytes_that_are_cut_are_kept_byte_for_byte() -> None:
     result = ok(await execute_one(giving(data, max_result_chars=10), spool=Spool.memory()))
 
     assert isinstance(result.artifact, Artifact)
-    assert await result.artifact.as_bytes() == data
+    assert await artifact_of(result, Artifact).as_bytes() == data
 
 
 async def test_halves_of_surrogate_pairs_are_replaced_in_what_is_shown_and_kept_in_what_is_kept() -> None:
@@ -84,7 +84,7 @@ async def test_halves_of_surrogate_pairs_are_replaced_in_what_is_shown_and_kept_
 
     assert short.value == "a\ufffdb"
     assert cut.value.startswith("na\ufffd\n[truncated")
-    assert await cut.artifact.as_bytes() == b"na\xefve" + b"y" * 100
+    assert await artifact_of(cut, Artifact).as_bytes() == b"na\xefve" + b"y" * 100
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Order(BaseModel):
         ({1: Path("a/b")}, '{"1":"a/b"}'),
     ],
 )
-async def test_what_json_can_say_becomes_json_with_its_structure(given: Any, text: str) -> None:
+async def test_json_values_become_json_text_with_their_structure(given: Any, text: str) -> None:
     result = await settled(given)
 
     assert result.value == text
@@ -125,14 +125,14 @@ async def test_what_json_can_say_becomes_json_with_its_structure(given: Any, tex
     assert not result.trusted
 
 
-async def test_numbers_that_json_has_not_are_told_as_texts() -> None:
+async def test_numbers_without_a_json_form_are_written_as_text() -> None:
     result = await settled([float("nan"), float("inf"), -float("inf"), 1.0])
 
     assert result.structured == ["NaN", "Infinity", "-Infinity", 1.0]
     assert json.loads(result.value, parse_constant=pytest.fail) == result.structured
 
 
-async def test_json_that_is_nested_deeper_than_anyone_reads_is_still_told() -> None:
+async def test_very_deeply_nested_json_is_still_written() -> None:
     deep: list[Any] = []
     for _ in range(250):
         deep = [deep]
@@ -206,17 +206,17 @@ def very_deep() -> Any:
     return value
 
 
-async def nobody_awaits() -> None:
+async def never_awaited() -> None:
     """Never runs."""
 
 
 @pytest.mark.parametrize(
     "make_value",
     [object, lambda: {"a": object()}, lambda: int, lambda: print, lambda: ValueError("x"), cyclic, very_deep,
-     lambda: iter([1]), lambda: (n for n in iter(int, 1)), lambda: map(int, "12"), nobody_awaits, Unserialisable, Liar,
+     lambda: iter([1]), lambda: (n for n in iter(int, 1)), lambda: map(int, "12"), never_awaited, Unserialisable, Liar,
      lambda: [image(), "beside"], lambda: {"m": image()}, lambda: {"a": b"\xff"}, lambda: {"a": "\ud800"}],
 )  # fmt: skip
-async def test_what_is_no_result_is_an_error(make_value: Any) -> None:
+async def test_a_value_that_is_not_a_result_is_an_error(make_value: Any) -> None:
     failed = await refused(make_value())
 
     assert failed.code == "execution_failed"

@@ -23,7 +23,7 @@ from spindle import (
     ToolRegistry,
 )
 from spindle.errors import HandlerFailedError
-from spindle.execution.results import MAX_ARTIFACT_BYTES
+from spindle.execution.fit_results import MAX_ARTIFACT_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ class Count(BaseModel):
 
 
 class Sealed(Exception):
-    """Keeps what it shows where nobody can change it."""
+    """Keeps its content read-only."""
 
     def __str__(self) -> str:
         return f"no {KEY}"
@@ -62,7 +62,7 @@ def raised(error: Exception) -> Any:
     raise error
 
 
-async def test_what_was_raised_stays_the_cause_with_the_secret_masked(tmp_path: Path) -> None:
+async def test_the_exception_stays_the_cause_with_the_secret_masked(tmp_path: Path) -> None:
     outcome = await outcome_of(tmp_path, lambda key: raised(KeyError(key)))
 
     assert isinstance(outcome.result, Err)

@@ -11,7 +11,7 @@ import trio.testing
 
 from spindle import Err, Events, Executor, Ok, Tool, ToolContext, ToolRegistry
 from spindle.errors import InvalidToolArgsError
-from spindle.execution.invoke import Retries
+from spindle.execution import Retries
 from tests.execution.calling import call, err, execute, execute_one, make, ok
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +58,7 @@ def simulated(main: Callable[[], Awaitable[None]]) -> float:
     return trio.run(timed, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-async def test_an_idempotent_tool_that_fails_is_tried_again_and_the_attempts_are_told() -> None:
+async def test_a_failing_idempotent_tool_is_retried_and_the_attempts_are_counted() -> None:
     flaky = Flaky(ConnectionError(), ConnectionError(), "third time")
 
     outcome = await execute_one(flaky.tool(), retries=AT_ONCE)
@@ -166,7 +166,7 @@ def test_all_tries_together_have_one_deadline() -> None:
     assert simulated(main) == pytest.approx(20)
 
 
-def test_nobody_waits_for_a_try_that_there_is_no_time_for() -> None:
+def test_a_retry_beyond_the_deadline_is_not_waited_for() -> None:
     async def main() -> None:
         flaky = Flaky(OSError(), OSError("last"), "never asked")
         retries = Retries(times=5, first_wait_seconds=6, max_wait_seconds=60)
@@ -188,7 +188,7 @@ async def test_a_call_that_ran_out_of_time_is_not_tried_again() -> None:
     assert (err(outcome).code, outcome.attempts, len(runs)) == ("timed_out", 1, 1)
 
 
-async def test_a_caller_who_leaves_ends_the_waiting_too() -> None:
+async def test_cancelling_the_caller_ends_the_wait_for_a_retry() -> None:
     waiting = anyio.Event()
 
     async def fail(_args: Any, _ctx: Any, _meta: Any) -> None:
@@ -210,10 +210,10 @@ async def test_a_caller_who_leaves_ends_the_waiting_too() -> None:
 
 async def test_every_try_is_the_same_call_to_the_handler_and_to_observers() -> None:
     seen: list[tuple[Any, Any, Any]] = []
-    told: list[str] = []
+    reported: list[str] = []
     events = Events()
-    events.on("tool_execution_start", lambda _event: told.append("start"))
-    events.on("tool_execution_end", lambda event: told.append(f"end {event.is_error}"))
+    events.on("tool_execution_start", lambda _event: reported.append("start"))
+    events.on("tool_execution_end", lambda event: reported.append(f"end {event.is_error}"))
 
     async def work(_args: Any, ctx: ToolContext, _meta: Any) -> Ok:
         seen.append((ctx.tool_call_id, ctx.checksum, ctx.idempotency_key))
@@ -225,7 +225,7 @@ async def test_every_try_is_the_same_call_to_the_handler_and_to_observers() -> N
 
     assert outcome.attempts == 3
     assert len(set(seen)) == 1
-    assert told == ["start", "end False"]
+    assert reported == ["start", "end False"]
 
 
 async def test_a_call_that_is_tried_again_holds_up_no_sibling() -> None:

@@ -1,11 +1,13 @@
 """What an executor is made of: a wrong part is named at once, not in the middle of a batch."""
 
+import inspect
 from typing import Any
 
 import pytest
 
-from spindle import Executor, ToolRegistry
+from spindle import Executor, ToolRegistry, TurnRunner
 from spindle.errors import UsageError
+from spindle.execution import ExecutorOptions
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,7 @@ from spindle.errors import UsageError
         {"approve": True},
         {"interceptors": 5},
         {"interceptors": [5]},
+        {"interceptors": [Executor]},
         {"sinks": ["send_mail"]},
         {"retries": 3},
     ],
@@ -35,3 +38,9 @@ def test_bad_settings_are_refused_when_an_executor_is_made(settings: dict[str, A
         Executor(ToolRegistry(), **settings)
 
     assert caught.value.field in settings
+
+
+def test_a_turn_runner_takes_every_setting_of_an_executor() -> None:
+    settings = set(inspect.signature(Executor).parameters) - {"registry"}
+
+    assert settings - set(inspect.signature(TurnRunner).parameters) == set(ExecutorOptions.__annotations__)

@@ -1,7 +1,8 @@
-"""After strangers' words came in, tools that can do harm ask a person first."""
+"""After untrusted content came in, dangerous tools need approval."""
 
 from typing import Any
 
+import anyio
 import pytest
 
 from spindle import Call, DispatchContext, DispatchRunner, Err, Executor, ToolContext, ToolRegistry, tool
@@ -69,10 +70,58 @@ async def test_a_person_may_agree_to_the_exact_call() -> None:
     assert asked == [("send_mail", {"to": "a"})]
 
 
-async def test_a_turn_that_read_strangers_words_stays_careful() -> None:
+async def test_a_turn_stays_tainted_after_untrusted_content() -> None:
     ctx = DispatchContext(tools=TOOLS)
     executor = Executor(ctx.tools, sinks=POLICY)
     model = ScriptedModel(MAIL, Call("f", "fetch"), Call("m2", "send_mail", {"to": "b"}), "done")
     await DispatchRunner.dispatch(raw=ctx, executor_callback=model, executor=executor)
 
     assert [(call.id, call.is_error) for call in ctx.tool_calls] == [("m", False), ("f", False), ("m2", True)]
+
+
+async def test_a_reused_context_remembers_untrusted_content() -> None:
+    executor, ctx = Executor(ToolRegistry(TOOLS), sinks=POLICY), ToolContext()
+
+    assert await codes(executor, MAIL, ctx=ctx) == ["ok"]
+    assert await codes(executor, Call("f", "fetch"), ctx=ctx) == ["ok"]
+    assert await codes(executor, Call("m2", "send_mail", {"to": "a"}), ctx=ctx) == ["needs_approval"]
+    assert await codes(executor.with_registry(ToolRegistry(TOOLS)), MAIL, ctx=ctx) == ["needs_approval"]
+
+
+async def test_a_refused_call_brings_nothing_in() -> None:
+    executor, ctx = Executor(ToolRegistry(TOOLS), sinks=POLICY), ToolContext()
+
+    assert await codes(executor, Call("f", "fetch", {"nonsense": 1}), Call("u", "unknown"), ctx=ctx) == [
+        "input_invalid",
+        "not_available",
+    ]
+    assert await codes(executor, MAIL, ctx=ctx) == ["ok"]
+
+
+async def test_a_dispatch_remembers_results_that_were_not_stored() -> None:
+    executor, ctx = Executor(ToolRegistry(TOOLS), sinks=POLICY), DispatchContext()
+
+    assert await codes(executor, Call("f", "fetch"), ctx=ctx) == ["ok"]
+    assert await codes(executor, MAIL, ctx=ctx) == ["needs_approval"]
+    ctx.dry_run, ctx.working_dir = False, "elsewhere"
+    assert await codes(executor, MAIL, ctx=ctx) == ["needs_approval"]
+
+
+async def test_a_cancelled_call_has_brought_in_what_it_reported() -> None:
+    started = anyio.Event()
+
+    @tool
+    async def hang() -> str:
+        """Hang."""
+        started.set()
+        await anyio.sleep_forever()
+        return ""
+
+    executor, ctx = Executor(ToolRegistry([*TOOLS, hang]), sinks=POLICY), ToolContext()
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(executor.execute_parallel, [Call("h", "hang")], ctx)
+            await started.wait()
+            tasks.cancel_scope.cancel()
+
+    assert await codes(executor, MAIL, ctx=ctx) == ["needs_approval"]

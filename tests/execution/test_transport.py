@@ -13,8 +13,8 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from spindle import Artifact, Backends, Capabilities, Err, Events, Ok, Tool, ToolContext, ToolRegistry
-from spindle.execution.process_transport import ProcessTransport
-from spindle.execution.transport import CancelSignal, LocalTransport, Request, Transport
+from spindle.capabilities import CallScope, StorageBackend
+from spindle.execution import CancelSignal, LocalTransport, ProcessTransport, Request, Transport
 from tests.execution.calling import call, err, execute, execute_one, giving, make, ok, raising
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ MakeTransport = Callable[[ToolRegistry], Transport]
 
 @dataclass
 class Signal:
-    """A cancel signal that somebody else sets."""
+    """A cancel signal that is set elsewhere."""
 
     cancelled: bool = False
 
@@ -90,7 +90,7 @@ async def test_a_sync_tool_runs_beside_the_event_loop(make_local: MakeTransport)
 @pytest.mark.parametrize(
     "error", [ValueError("x"), SystemExit(1), KeyboardInterrupt(), RecursionError(), BaseException()]
 )
-async def test_what_a_tool_raises_is_an_error_and_never_raised(make_transport: MakeTransport, error: Any) -> None:
+async def test_exceptions_of_a_tool_become_errors(make_transport: MakeTransport, error: Any) -> None:
     result = await carry(make_transport, raising(error))
 
     assert isinstance(result, Err)
@@ -98,7 +98,7 @@ async def test_what_a_tool_raises_is_an_error_and_never_raised(make_transport: M
 
 
 @pytest.mark.parametrize("value", [object(), {1: object()}, (n for n in range(3))], ids=["object", "dict", "generator"])
-async def test_what_is_no_result_is_an_error(make_transport: MakeTransport, value: Any) -> None:
+async def test_a_value_that_is_not_a_result_is_an_error(make_transport: MakeTransport, value: Any) -> None:
     result = await carry(make_transport, giving(value))
 
     assert isinstance(result, Err)
@@ -175,21 +175,21 @@ async def test_the_cancel_signal_reaches_the_handler(make_local: MakeTransport) 
 
 
 async def test_cancelling_the_caller_cancels_the_handler(make_local: MakeTransport) -> None:
-    started, told = anyio.Event(), anyio.Event()
+    started, reported = anyio.Event(), anyio.Event()
 
     async def hang(_args: Any, _ctx: Any, _meta: Any) -> None:
         started.set()
         try:
             await anyio.sleep_forever()
         finally:
-            told.set()
+            reported.set()
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(carry, make_local, make("hang", hang))
             await started.wait()
             group.cancel_scope.cancel()
-    assert told.is_set()
+    assert reported.is_set()
 
 
 async def test_a_request_is_plain_data_and_carries_the_arguments_as_they_were_sent() -> None:
@@ -260,11 +260,13 @@ async def test_a_transport_cannot_make_a_result_trusted() -> None:
 
 async def test_a_local_transport_serves_capabilities_or_refuses() -> None:
     async def read(_args: Any, ctx: ToolContext, _meta: Any) -> str:
-        return ctx.storage["key"]
+        return await ctx.storage.get("key")
 
     tool = make("read", read, capabilities=Capabilities(storage="tool"))
     registry = ToolRegistry([tool])
-    served = LocalTransport(registry, backends=Backends(storage={"key": "kept"}))
+    storage = StorageBackend.memory().open("tool", CallScope(tool="read", session_id="s1"))
+    await storage.set("key", "kept")
+    served = LocalTransport(registry, backends=Backends(storage=storage))
 
     refused = await LocalTransport(registry).execute(request_for(tool), Signal())
 
@@ -273,10 +275,56 @@ async def test_a_local_transport_serves_capabilities_or_refuses() -> None:
     assert refused.code == "not_available"
 
 
-async def test_a_local_transport_tells_progress_to_its_own_events() -> None:
-    told: list[Any] = []
+async def test_a_result_is_masked_where_the_secrets_are_known(make_transport: MakeTransport) -> None:
+    async def show(args: Any, _ctx: Any, _meta: Any) -> Any:
+        return {"password": args["password"], "user": args["user"]}
+
+    result = await carry(
+        make_transport, make("show", show, secret_fields=["password"]), {"password": "correct horse", "user": "ada"}
+    )
+
+    assert isinstance(result, Ok)
+    assert "correct horse" not in result.value
+    assert "ada" in result.value
+
+
+async def test_a_secret_that_the_worker_read_is_masked_in_the_result() -> None:
+    async def show(_args: Any, ctx: ToolContext, _meta: Any) -> str:
+        return f"the key is {(await ctx.secrets.get('KEY')).reveal()}"
+
+    tool = make("show", show, capabilities=Capabilities(secrets=["KEY"]))
+    transport = LocalTransport(ToolRegistry([tool]), backends=Backends.local(".", secrets={"KEY": "sk-very-secret"}))
+
+    result = await transport.execute(request_for(tool), Signal())
+
+    assert isinstance(result, Ok)
+    assert "sk-very-secret" not in result.value
+
+
+async def test_an_error_keeps_its_author() -> None:
+    class Refusing:
+        async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
+            return Err("not_available", "the cluster is full", by="spindle")
+
+    assert err(await execute_one(giving("x"), transport=Refusing())).by == "spindle"
+
+
+async def test_a_selective_transport_leaves_a_tool_to_this_process() -> None:
+    class Picky:
+        def accepts(self, tool: Tool) -> bool:
+            return tool.name == "far"
+
+        async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
+            return Ok("far away")
+
+    assert ok(await execute_one(giving("here", "near"), transport=Picky())).value == "here"
+    assert ok(await execute_one(giving("here", "far"), transport=Picky())).value == "far away"
+
+
+async def test_a_local_transport_emits_progress_to_its_own_events() -> None:
+    reported: list[Any] = []
     events = Events()
-    events.on("tool_progress", told.append)
+    events.on("tool_progress", reported.append)
 
     async def work(_args: Any, ctx: ToolContext, _meta: Any) -> str:
         ctx.progress("half", 50)
@@ -285,7 +333,7 @@ async def test_a_local_transport_tells_progress_to_its_own_events() -> None:
     tool = make("work", work)
     await LocalTransport(ToolRegistry([tool]), events=events).execute(request_for(tool, tool_call_id="c9"), Signal())
 
-    assert [(each.tool_call_id, each.message, each.percent) for each in told] == [("c9", "half", 50)]
+    assert [(each.tool_call_id, each.message, each.percent) for each in reported] == [("c9", "half", 50)]
 
 
 async def test_a_process_is_gone_when_its_caller_leaves(tmp_path: Path) -> None:
@@ -324,7 +372,7 @@ async def test_a_local_transport_closes_the_handles_it_opened() -> None:
             closed.append("closed")
 
     class Backend:
-        def open(self, need: Any, scope: Any) -> Handle:
+        def open(self, need: Any, scope: Any) -> Any:
             return Handle()
 
     async def use(_args: Any, ctx: ToolContext, _meta: Any) -> str:

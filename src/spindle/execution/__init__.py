@@ -4,14 +4,24 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
+    from spindle.execution.approval import ApprovalAnswer as ApprovalAnswer
     from spindle.execution.approval import ApprovalRequest as ApprovalRequest
+    from spindle.execution.approval import ApprovalText as ApprovalText
+    from spindle.execution.approval import render_approval as render_approval
     from spindle.execution.budget import Budget as Budget
     from spindle.execution.executor import Executor as Executor
-    from spindle.execution.invoke import Retries as Retries
+    from spindle.execution.local_transport import LocalTransport as LocalTransport
+    from spindle.execution.local_transport import ProcessTransport as ProcessTransport
+    from spindle.execution.options import ExecutorOptions as ExecutorOptions
     from spindle.execution.reducers import ReduceInfo as ReduceInfo
     from spindle.execution.reducers import Reducer as Reducer
     from spindle.execution.reducers import ReducerRegistry as ReducerRegistry
     from spindle.execution.reducers import safe_reduce as safe_reduce
+    from spindle.execution.settings import Retries as Retries
+    from spindle.execution.state_key import StateKey as StateKey
+    from spindle.execution.ticket_requests import list_approvals as list_approvals
+    from spindle.execution.tickets import Approval as Approval
+    from spindle.execution.transport import CancelSignal as CancelSignal
     from spindle.execution.transport import Request as Request
     from spindle.execution.transport import Transport as Transport
 else:

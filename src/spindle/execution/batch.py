@@ -1,272 +1,400 @@
-"""A batch of calls: duplicates, resource locks, the worker pool that runs it, and its cancellation."""
+"""A batch of calls: duplicates, resource locks, and the supervised tasks that run it."""
 
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias
+import math
+import time
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
-from anyio.abc import TaskGroup
-from anyio.lowlevel import checkpoint_if_cancelled
 
+from spindle.artifacts.spool import Spool
 from spindle.calls import Err
+from spindle.concurrency import (
+    BackgroundTask,
+    absorb_cancel_requests,
+    get_asyncio_task,
+    spawn_background,
+    start_background,
+)
 from spindle.execution.admission import AdmissionContext
-from spindle.execution.budget import Budget, fair_share
-from spindle.execution.call_state import CallState
-from spindle.execution.cancellation import get_asyncio_task, is_scope_cancelled, uncancel_task
-from spindle.execution.journaling import BatchJournal
-from spindle.execution.resource_locks import LockRequest, ResourceLocks
-from spindle.execution.results import HandlerResult, without_cost
-from spindle.tools.context import ToolContext
+from spindle.execution.budget import Budget
+from spindle.execution.call_state import AdmittedCall, CallState, Slots
+from spindle.execution.cancellation import GRACE_SECONDS, build_timeout, find_traces, get_task, is_pause_due, pause
+from spindle.execution.results import HandlerResult, to_err, without_cost
+from spindle.execution.settings import Engine
+
+if TYPE_CHECKING:
+    from spindle.execution.approval import Approve
+    from spindle.execution.interceptors import BatchObserver
+    from spindle.execution.journaling import BatchJournal
 
 
 class Batch:
     """The state shared by all calls of one batch."""
 
     __slots__ = (
-        "_followers",
         "_leaders",
-        "_lock_requests",
         "admission",
+        "approve",
         "attachments",
         "budget",
+        "caller",
+        "clock",
         "context",
         "deadline",
+        "engine",
+        "followers",
+        "has_locks",
         "journal",
-        "share",
+        "observers",
+        "slots",
+        "spool",
+        "watch",
     )
 
     def __init__(
         self,
         calls: int,
         admission: AdmissionContext,
-        context: ToolContext,
+        engine: Engine,
         *,
         budget: Budget,
-        timeout_seconds: float | None,
         attachments: Sequence[Any],
-        journal: BatchJournal | None = None,
+        spool: Spool | None,
+        approve: "Approve | None",
+        journal: "BatchJournal | None",
+        observers: Sequence["BatchObserver"],
+        slots: Slots,
     ) -> None:
         self.admission = admission
-        self.context = context
+        self.context = admission.context
+        self.engine = engine
         self.budget = budget
-        self.share = budget.chars_for(fair_share(budget.total, calls))
-        """Characters that each call is guaranteed."""
-        self.deadline = None if timeout_seconds is None else anyio.current_time() + timeout_seconds
+        self.caller = get_asyncio_task()
+        """The asyncio task that runs the batch; `None` on trio."""
+        self.clock: Callable[[], float] = anyio.current_time if self.caller is None else self.caller.get_loop().time
+        """The clock of the event loop; `anyio.current_time` looks for the loop each time."""
+        seconds = engine.batch_timeout_seconds
+        self.deadline = math.inf if seconds is None else self.clock() + seconds
         self.attachments = attachments
+        self.spool = spool
+        self.approve = approve
         self.journal = journal
-        self._leaders: dict[Any, CallState] | None = None if calls == 1 else {}
-        self._followers: list[tuple[CallState, CallState]] = []
-        self._lock_requests: dict[CallState, LockRequest] = {}
+        self.observers = observers
+        self.slots = slots
+        self.watch: Callable[[float], None] | None = None
+        """Look at the calls again at a time, if not before; `None` while no one waits for them."""
+        self._leaders: dict[Hashable, AdmittedCall] | None = None if calls == 1 else {}
+        self.followers: list[tuple[AdmittedCall, AdmittedCall]] = []
+        """Calls that share the result of another call, each with that call."""
+        self.has_locks = False
 
-    def add(self, job: CallState, locks: ResourceLocks) -> bool:
+    def set_deadline(self, state: AdmittedCall, now: float, deadline: float) -> None:
+        """Set when the time of a call is over, on the clock of the event loop."""
+        state.deadline = deadline
+        if deadline != math.inf:
+            state.ctx.deadline = time.monotonic() + deadline - now
+            if self.watch is not None:
+                self.watch(deadline)
+
+    @contextmanager
+    def stop_clock(self, state: AdmittedCall, *, seconds: float = math.inf) -> Generator[None]:
+        """Stop the clock of a call, for some seconds, while it waits for a person or for others; not of the batch."""
+        now = self.clock()
+        left = state.deadline - now
+        self.set_deadline(state, now, min(now + left + seconds, self.deadline))
+        try:
+            yield
+        finally:
+            now = self.clock()
+            self.set_deadline(state, now, min(now + left, self.deadline))
+
+    def add(self, state: AdmittedCall) -> bool:
         """Add a call to the batch; return `False` if it is finished or shares the result of an equal call."""
-        tool = job.entry.tool
-        if self._leaders is not None and (name := self._sharing_key(job)) is not None:
-            leader = self._leaders.setdefault(name, job)
-            if leader is not job:
-                self._followers.append((job, leader))
+        if self._leaders is not None and (name := self._sharing_key(state)) is not None:
+            leader = self._leaders.setdefault(name, state)
+            if leader is not state:
+                self.followers.append((state, leader))
                 return False
-        if tool.resources is not None:
-            return self._request_locks(job, locks)
+        if state.entry.tool.resources is not None:
+            return self._request_locks(state)
         return True
 
-    def _sharing_key(self, job: CallState) -> Hashable | None:
+    def _sharing_key(self, state: AdmittedCall) -> Hashable | None:
         """Return the key that calls with a shared result have in common; `None` if the call must run by itself."""
-        tool = job.entry.tool
+        tool = state.entry.tool
         if tool.read_only or tool.cache is not None:
-            return (tool, job.checksum)
+            return (tool, state.checksum)
         # With a journal, equal keys mean the same call, which must not run twice.
-        return None if self.journal is None else (str(job.call.tool_call_id), job.checksum)
+        return None if self.journal is None else (str(state.call.tool_call_id), state.checksum)
 
-    def _request_locks(self, job: CallState, locks: ResourceLocks) -> bool:
-        tool = job.entry.tool
+    def _request_locks(self, state: AdmittedCall) -> bool:
+        tool = state.entry.tool
         try:
-            named: Any = tool.resources(job.value) if tool.resources else ()
+            named: Any = tool.resources(state.value) if tool.resources else ()
             # A single string is an iterable of characters, which is never intended.
             names = [named] if isinstance(named, str) else [str(name) for name in named]
-        except Exception as error:  # noqa: BLE001  a callback that raises rejects the call
+        except BaseException as error:  # noqa: BLE001  a callback that raises rejects the call
             self.context.events.warn(f"the resources callback of {tool.name!r} failed", source="resources", error=error)
             text = f"The tool {tool.name!r} cannot be used now: its resources could not be determined."
-            job.finish(HandlerResult(Err("not_available", text, cause=error)))
+            state.finish(HandlerResult(Err("not_available", text, cause=error, by="spindle")))
             return False
         if names:
-            self._lock_requests[job] = locks.request(names, shared=tool.read_only)
+            state.lock_request = self.engine.locks.request(names, shared=tool.read_only)
+            self.has_locks = True
         return True
 
-    def lock_request(self, job: CallState) -> LockRequest | None:
-        """Return the lock request of a call, or `None` if it uses no resources."""
-        return self._lock_requests.get(job) if self._lock_requests else None
-
-    def may_wait_long(self, job: CallState) -> bool:
-        """Return whether a call waits for approval or locks before it runs, not only for a slot."""
-        return job.needs_approval or job in self._lock_requests
-
-    def release_locks(self, jobs: Iterable[CallState] | None = None) -> None:
-        """Release the lock requests of some calls, or all of them, including calls that never ran."""
-        for job in tuple(self._lock_requests) if jobs is None else jobs:
-            if (ticket := self._lock_requests.get(job)) is not None:
-                ticket.release()
+    def release_locks(self, states: Iterable[CallState]) -> None:
+        """Release the lock requests of calls, including calls that never ran."""
+        for state in states:
+            if isinstance(state, AdmittedCall) and state.lock_request is not None:
+                state.lock_request.release()
 
     def share_results(self) -> None:
         """Copy the results of calls that ran to their duplicates."""
-        for job, leader in self._followers:
-            if leader.settled is not None:
-                job.journal_state = None if leader.journal_state is None else leader.journal_state.for_duplicate()
-                job.finish(leader.settled if leader.is_from_record else without_cost(leader.settled))
+        for state, leader in self.followers:
+            if leader.handled is not None:
+                state.journal_state = None if leader.journal_state is None else leader.journal_state.for_duplicate()
+                state.finish(leader.handled if leader.is_from_record else without_cost(leader.handled))
 
 
-Run: TypeAlias = Callable[[CallState, Batch], Coroutine[Any, Any, None]]
+Run: TypeAlias = Callable[[AdmittedCall, Batch], Coroutine[Any, Any, HandlerResult]]
 
 
-async def run_all(batch: Batch, jobs: Sequence[CallState], run: Run, *, workers: int) -> None:
-    """Run every call: a single one in this task, several in at most `workers` worker tasks.
+class _CallWorker:
+    """A task that runs calls one after the other."""
 
-    A call that waits for a lock or an approval runs in its own task, so that it does not block a worker.
+    __slots__ = ("is_cancelled", "state", "task")
+
+    def __init__(self) -> None:
+        self.state: AdmittedCall | None = None
+        self.is_cancelled = False
+        self.task: BackgroundTask | None = None
+
+    def cancel(self) -> None:
+        """Cancel the call and the task."""
+        self.is_cancelled = True
+        if self.state is not None:
+            self.state.ctx.cancel()  # before the task, so that a handler can see why it is cancelled
+        if self.task is not None:
+            self.task.cancel()
+
+
+async def supervise(batch: Batch, states: Sequence[AdmittedCall], run: Run, *, workers: int) -> None:
+    """Run every call in at most `workers` tasks, and wait until all have ended or were abandoned."""
+    if states:
+        supervisor = _Supervisor(batch, states, run, workers)
+        if supervisor.start():
+            await supervisor.wait()
+
+
+class _Supervisor:
+    """Runs the calls of a batch in tasks that outlive it, if a call does not let itself be cancelled.
+
+    A call is cancelled at its deadline. If it has not ended a moment later, it is answered without its task, which
+    goes on and is counted. No call runs in the caller's own task, so none can cancel it or keep it. Short calls need
+    few tasks: each worker starts up to two more while calls wait. A call that waits for a lock or an approval has its
+    own task, so that it does not block a worker.
     """
-    if not jobs:
-        return
-    if len(jobs) == 1:
-        await _run_here(run, jobs[0], batch)
-        return
-    patient = [job for job in jobs if batch.may_wait_long(job)]
-    plain = [job for job in jobs if not batch.may_wait_long(job)] if patient else jobs
-    async with anyio.create_task_group() as group:
-        for job in patient:
-            group.start_soon(_run_in_own_task, run, job, batch)
-        # Not in the caller's task: a tool that cancels its own task must not cancel the caller.
-        group.start_soon(_WorkerPool(group, batch, plain, run, most=workers).work)
 
+    __slots__ = (
+        "_batch",
+        "_changed",
+        "_has_left",
+        "_is_paused",
+        "_left",
+        "_patient",
+        "_queue",
+        "_run",
+        "_scope",
+        "_waiting",
+        "_workers",
+        "_workers_left",
+    )
 
-async def _run_here(run: Run, job: CallState, batch: Batch) -> None:
-    """Run a single call in the caller's task; raise a cancellation that the tool swallowed."""
-    task = get_asyncio_task()
-    before = 0 if task is None else task.cancelling()
-    await run(job, batch)
-    if task is not None and task.cancelling() > before:
-        await checkpoint_if_cancelled()
-        raise anyio.get_cancelled_exc_class()
-
-
-async def _run_in_own_task(run: Run, job: CallState, batch: Batch) -> None:
-    """Run a call in a task of the batch; a tool that cancels this task fails, and the task continues."""
-    try:
-        await run(job, batch)
-    except anyio.get_cancelled_exc_class():
-        if is_scope_cancelled():
-            raise
-        uncancel_task()
-        text = f"The tool {job.call.name!r} failed while running: it cancelled itself."
-        job.finish(HandlerResult(Err("execution_failed", text)))
-
-
-class _WorkerPool:
-    """Workers on one queue; each starts up to two more while calls wait, so short calls need few tasks."""
-
-    def __init__(self, group: TaskGroup, batch: Batch, jobs: Sequence[CallState], run: Run, *, most: int) -> None:
-        self._group = group
+    def __init__(self, batch: Batch, states: Sequence[AdmittedCall], run: Run, workers: int) -> None:
         self._batch = batch
-        self._queue = iter(jobs)
-        self._waiting = len(jobs)
         self._run = run
-        self._workers_left = most - 1
+        self._left = len(states)
+        """The number of calls that have not ended."""
+        self._patient = [state for state in states if _is_patient(state)] if len(states) > 1 else ()
+        plain = [state for state in states if not _is_patient(state)] if self._patient else states
+        self._queue = iter(plain)
+        self._waiting = len(plain)
+        self._workers_left = workers
+        self._workers: dict[_CallWorker, None] = {}  # in the order of their start
+        self._has_left = False
+        self._is_paused = False
+        """Whether a worker of the queue lets the event loop run, and goes on afterwards."""
+        self._changed: anyio.Event | None = None
+        self._scope: anyio.CancelScope | None = None
 
-    async def work(self) -> None:
-        """Run calls from the queue until it is empty."""
-        for _ in range(min(2, self._workers_left, self._waiting - 1)):
+    def start(self) -> bool:
+        """Start the calls; return whether some have not ended."""
+        for state in self._patient:
+            self._spawn(iter((state,)))
+        if self._waiting:
             self._workers_left -= 1
-            self._group.start_soon(self.work)
-        run, batch = self._run, self._batch
-        for job in self._queue:
-            self._waiting -= 1
-            await _run_in_own_task(run, job, batch)
+            worker = _CallWorker()
+            self._workers[worker] = None
+            work = partial(self._work, worker, self._queue)
+            worker.task = start_background(work, caller=self._batch.caller, name="spindle-calls")
+        return self._left > 0
 
+    async def wait(self) -> None:
+        """Wait until all calls have ended or were abandoned; cancel those whose time is over."""
+        self._batch.watch = self._watch
+        try:
+            while self._left:
+                self._changed = anyio.Event()
+                with anyio.CancelScope(deadline=min(map(_next_look, self._workers), default=math.inf)) as self._scope:
+                    await self._changed.wait()
+                self._scope = None
+                if self._left:
+                    now = self._batch.clock()
+                    for worker in [each for each in self._workers if _next_look(each) <= now]:
+                        self._stop(worker, now)
+        except BaseException as error:
+            await self._leave(can_wait=not isinstance(error, GeneratorExit))
+            raise
 
-class Slots:
-    """A FIFO semaphore; acquiring a free slot does not switch tasks."""
+    def _watch(self, deadline: float) -> None:
+        if self._scope is not None and deadline < self._scope.deadline:
+            self._scope.deadline = deadline
 
-    __slots__ = ("_free", "_waiting")
+    def _stop(self, worker: _CallWorker, now: float) -> None:
+        """Cancel a call whose deadline has passed, and abandon it the second time."""
+        state = worker.state
+        if state is None:
+            return
+        if state.overdue_until is None:
+            state.overdue_until = now + GRACE_SECONDS
+            worker.cancel()
+            return
+        if state.is_answered and state.handled is not None:
+            state.close(state.handled)
+        else:
+            state.close(build_timeout(state))
+        self._abandon(worker, state)
+        self._end(worker, state)
 
-    def __init__(self, count: int) -> None:
-        self._free = count
-        self._waiting: deque[anyio.Event] = deque()
+    def _abandon(self, worker: _CallWorker, state: AdmittedCall) -> None:
+        """Go on without a task; give back what its call holds."""
+        self._workers.pop(worker, None)
+        if worker.task is not None:
+            self._batch.engine.abandoned_tasks.add(worker.task)
+        if state.slot is not None:
+            state.slot.close()
+        if state.lock_request is not None:
+            state.lock_request.release()
 
-    def acquire_nowait(self) -> bool:
-        """Acquire a slot if one is free and no task waits; return whether it was acquired."""
-        if not self._free or self._waiting:
+    def _spawn(self, queue: Iterator[AdmittedCall]) -> None:
+        worker = _CallWorker()
+        self._workers[worker] = None
+        worker.task = spawn_background(partial(self._work, worker, queue), name="spindle-calls")
+
+    def _start_more(self, most: int) -> None:
+        for _ in range(min(most, self._workers_left)):
+            self._workers_left -= 1
+            self._spawn(self._queue)
+
+    async def _work(self, worker: _CallWorker, queue: Iterator[AdmittedCall]) -> None:
+        is_shared = queue is self._queue
+        task: Any = get_task() if is_shared and self._waiting > 1 else None
+        try:
+            if is_shared and self._waiting > 1 and not await self._begin_or_pause():
+                return
+            for state in queue:
+                if self._has_left:
+                    return
+                if is_shared:
+                    self._waiting -= 1
+                worker.state = state
+                traces = None if task is None else find_traces(task)
+                try:
+                    await self._run(state, self._batch)
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # noqa: BLE001  whatever happens, every call has a result
+                    if not worker.is_cancelled:
+                        state.finish(_build_escaped(error, state))
+                if not state.is_closed:
+                    worker.state = None
+                    self._end(worker, state)
+                if worker.is_cancelled or task is None or not self._waiting:
+                    return
+                if not await self._can_go_on(is_clean=find_traces(task) == traces):
+                    return
+        finally:
+            self._workers.pop(worker, None)
+
+    async def _can_go_on(self, *, is_clean: bool) -> bool:
+        """Return whether a worker's task may run the next call of the queue, after a pause if one is due."""
+        if not is_clean:  # what the tool left on the task could cancel the next call: another task goes on
+            self._workers_left += 1
+            self._start_more(1)
             return False
-        self._free -= 1
+        await absorb_cancel_requests()  # a tool that cancels this task fails, and the task goes on
+        return not is_pause_due() or await self._begin_or_pause()
+
+    async def _begin_or_pause(self) -> bool:
+        """Let the event loop run if that is due, then start more workers; `False` if another worker does that now."""
+        if is_pause_due():
+            if self._is_paused:  # calls that never wait need no second worker
+                self._workers_left += 1
+                return False
+            self._is_paused = True
+            try:
+                await pause()
+            finally:
+                self._is_paused = False
+        if not self._has_left:
+            self._start_more(min(2, self._waiting - 1))
         return True
 
-    async def acquire(self) -> None:
-        """Acquire a slot, waiting if none is free."""
-        if self.acquire_nowait():
-            return
-        mine = anyio.Event()
-        self._waiting.append(mine)
-        try:
-            await mine.wait()
-        except BaseException:
-            if mine.is_set():
-                self.release()  # the slot was assigned while this task was being cancelled
-            else:
-                self._waiting.remove(mine)
-            raise
+    def _end(self, worker: _CallWorker, state: AdmittedCall) -> None:
+        """Note that a call has ended or was abandoned."""
+        self._left -= 1
+        if worker.is_cancelled and not self._has_left:
+            self._workers_left += 1
+            if self._waiting:
+                self._start_more(1)
+            if self._batch.journal is not None:
+                self._batch.journal.queue_outcome(state)
+        if not self._left and self._changed is not None:
+            self._changed.set()
 
-    def release(self) -> None:
-        """Release the slot, or pass it to the task that has waited longest."""
-        if self._waiting:
-            self._waiting.popleft().set()
-        else:
-            self._free += 1
-
-
-class AbortSignal(Protocol):
-    """A signal that aborts a batch, such as the abort of a turn."""
-
-    @property
-    def aborted(self) -> bool:
-        """Whether it was set."""
-        ...
-
-    def on_abort(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Register a callback and return a function that removes it."""
-        ...
+    async def _leave(self, *, can_wait: bool) -> None:
+        """Cancel every call, because the caller is cancelled; wait a moment for them."""
+        self._has_left = True
+        for worker in self._workers:
+            worker.cancel()
+        if can_wait:
+            with anyio.CancelScope(deadline=self._batch.clock() + GRACE_SECONDS, shield=True):
+                for worker in list(self._workers):
+                    if worker.task is not None:
+                        await worker.task.wait()
+        for worker in list(self._workers):
+            if worker.state is not None:
+                self._abandon(worker, worker.state)
 
 
-async def run_until_aborted(run: Callable[[], Awaitable[None]], jobs: Sequence[CallState], stop: AbortSignal) -> None:
-    """Run calls until they end or `stop` is set; unfinished calls then get a `cancelled` result."""
-    ended: set[CallState] = set()
-    if not stop.aborted:
-        with anyio.CancelScope() as scope:
-
-            def end() -> None:
-                for job in jobs:
-                    if job.settled is None:
-                        job.ctx.cancel()  # before the scope, so that a handler can see why it is cancelled
-                    else:
-                        ended.add(job)
-                scope.cancel()
-
-            forget = stop.on_abort(end)
-            try:
-                await run()
-            finally:
-                forget()
-        if not scope.cancel_called:
-            return
-    for job in jobs:
-        # A call that fails after the abort is reported as cancelled.
-        if job not in ended and (job.settled is None or not job.settled.result.ok):
-            job.ctx.cancel()
-            job.finish(HandlerResult(Err("cancelled", "The call was cancelled: the turn was aborted.")))
+def _is_patient(state: AdmittedCall) -> bool:
+    return state.needs_approval or state.lock_request is not None
 
 
-async def record_cancelled(jobs: Sequence[CallState], batch: Batch) -> None:
-    """Cancel every call and write the outcomes, although the caller itself is being cancelled."""
-    for job in jobs:
-        job.ctx.cancel()
-        if job.settled is None:
-            job.finish(HandlerResult(Err("cancelled", f"The call of {job.call.name!r} was cancelled.")))
-    if batch.journal is not None:
-        with anyio.move_on_after(5, shield=True):
-            await batch.journal.finish(jobs, skip_media=True)
+def _build_escaped(error: BaseException, state: AdmittedCall) -> HandlerResult:
+    """Build the result of a call whose path raised, although it was not cancelled."""
+    if isinstance(error, anyio.get_cancelled_exc_class()):
+        text = f"The tool {state.call.name!r} failed while running: it cancelled itself."
+        return HandlerResult(Err("execution_failed", text, by="spindle"))
+    return HandlerResult(to_err(error, tool=state.call.name))
+
+
+def _next_look(worker: _CallWorker) -> float:
+    state = worker.state
+    if state is None or (worker.is_cancelled and state.overdue_until is None) or state.deadline == -math.inf:
+        return math.inf
+    return state.deadline if state.overdue_until is None else state.overdue_until

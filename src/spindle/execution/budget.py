@@ -1,16 +1,24 @@
 """The size budget of a batch's results, how it is allotted, and the truncation notes. Pure: no clock, no I/O."""
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from spindle.artifacts.tokens import MACHINE_BYTES_PER_TOKEN, PROSE_BYTES_PER_TOKEN, estimate_from_bytes, is_prose
+from spindle.calls import Ok
 from spindle.errors import InvalidBudgetError
+
+if TYPE_CHECKING:
+    from spindle.execution.call_state import CallState
 
 Unit: TypeAlias = Literal["chars", "tokens"]
 
 DEFAULT_CHARS: Final = 80_000
+
+_CHARS_PER_TOKEN: Final = 3
+"""Assumed when a budget in characters is compared with a context window in tokens."""
 
 MAX_SHOWN_ID_CHARS: Final = 120
 """A longer id is shortened in notes; the reader tools list it in full."""
@@ -24,6 +32,8 @@ class Budget:
 
     chars: int | None = None
     tokens: int | None = field(default=None, kw_only=True)
+    preview_chars: int | None = field(default=None, kw_only=True)
+    """How many characters are shown of a result that does not fit its share and is spooled; `None` for the share."""
 
     def __post_init__(self) -> None:
         if self.chars is not None and self.tokens is not None:
@@ -31,6 +41,8 @@ class Budget:
         if self.chars is None and self.tokens is None:
             object.__setattr__(self, "chars", DEFAULT_CHARS)
         _check(self.total, self.unit)
+        if self.preview_chars is not None:
+            _check(self.preview_chars, "preview_chars")
 
     @property
     def unit(self) -> Unit:
@@ -42,18 +54,36 @@ class Budget:
         """The limit for all results of a batch together, in that unit."""
         return (self.chars if self.tokens is None else self.tokens) or 0
 
+    @classmethod
+    def for_context(cls, context_tokens: int) -> "Budget":
+        """Return the default budget for a model with such a context window: at most a quarter of the window."""
+        return cls(max(1, min(DEFAULT_CHARS, context_tokens * _CHARS_PER_TOKEN // 4)))
+
+    def exceeds_context(self, context_tokens: int) -> bool:
+        """Return whether results of this size cannot fit into a context window, even without anything else in it."""
+        most = context_tokens * _CHARS_PER_TOKEN if self.tokens is None else context_tokens
+        return self.total > most
+
     def with_total(self, total: int) -> "Budget":
-        """Return a budget of the same unit with another total.
+        """Return a budget of the same unit and preview with another total.
 
         Raises:
             InvalidBudgetError: `total` is not a positive integer.
         """
         _check(total, self.unit)
-        return Budget(total) if self.tokens is None else Budget(tokens=total)
+        return replace(self, chars=total) if self.tokens is None else replace(self, tokens=total)
+
+    def with_chars(self, total: int) -> "Budget":
+        """Return a budget of `total` characters with the same preview."""
+        return Budget(total, preview_chars=self.preview_chars)
 
     def chars_for(self, size: int) -> int:
         """Return the number of plain characters that always fit into `size`."""
         return size if self.tokens is None else int(size * MACHINE_BYTES_PER_TOKEN)
+
+    def chars_for_each(self, calls: int) -> int:
+        """Return the number of plain characters that each of `calls` results is guaranteed."""
+        return self.chars_for(fair_share(self.total, calls))
 
     @property
     def max_chars(self) -> int:
@@ -65,6 +95,10 @@ class Budget:
         if self.tokens is None:
             return len(text)
         return estimate_from_bytes(_byte_length(text), prose=is_prose(text[:_SAMPLE_CHARS]))
+
+    def cut_preview(self, text: str, size: int) -> str:
+        """Return the longest prefix of `text` that takes at most `size` and `preview_chars`."""
+        return self.cut(text if self.preview_chars is None else first_chars(text, self.preview_chars), size)
 
     def cut(self, text: str, size: int) -> str:
         """Return the longest prefix of `text` that takes at most `size`.
@@ -81,9 +115,9 @@ class Budget:
         return _first_bytes(beginning, int(size * MACHINE_BYTES_PER_TOKEN))
 
 
-def _check(total: object, unit: Unit) -> None:
-    if not isinstance(total, int) or isinstance(total, bool) or total < 1:
-        raise InvalidBudgetError(f"Budget({unit}=…) must be a whole number of at least 1, got {total!r}.", field=unit)
+def _check(size: object, name: str) -> None:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise InvalidBudgetError(f"Budget({name}=…) must be a whole number of at least 1, got {size!r}.", field=name)
 
 
 def first_chars(text: str, count: int) -> str:
@@ -159,3 +193,39 @@ def _escaped(char: str) -> str:
     if char in "[]":
         return f"\\u{ord(char):04x}"
     return json.dumps(char, ensure_ascii=not char.isprintable())[1:-1]
+
+
+_MARKER_HINT: Final = re.compile(r"\[[\s\x00-\x1f\x7f]*t|[\uff3b\ufe47]|\[[^\x00-\x7f]", re.IGNORECASE)
+"""Whether a text may contain a line like those that end a truncated result; a quick test."""
+
+
+def fits_untruncated(state: "CallState", budget: Budget, share: int) -> bool:
+    """Return whether a result fits into its fair share, so that it is not truncated whatever its siblings return."""
+    result = state.reduced
+    if result is None or state.needs_full_copy or (isinstance(result, Ok) and result.artifact is not None):
+        return False
+    text, cap = result.value if isinstance(result, Ok) else result.error, state.max_chars
+    return (cap is None or len(text) <= cap) and budget.size(text) <= share and not _MARKER_HINT.search(text)
+
+
+def all_fit(states: Sequence["CallState"], budget: Budget) -> bool:
+    """Return quickly whether all results fit and none must be spooled, which is the common case."""
+    if budget.tokens is not None:
+        return False
+    chars = 0
+    for state in states:
+        result = state.reduced
+        if isinstance(result, Ok):
+            if result.artifact is not None or state.needs_full_copy:
+                return False
+            text = result.value
+        else:
+            text = "" if result is None else result.error
+        length = len(text)
+        cap = state.max_chars
+        if cap is not None and length > cap:
+            return False
+        chars += length
+        if chars > budget.total or _MARKER_HINT.search(text) is not None:
+            return False
+    return True

@@ -1,55 +1,74 @@
 """The executor: runs a batch of calls and returns exactly one outcome for each.
 
-Read `execute_parallel` first, then `_perform`, which runs one call from checks to result.
+Read `execute_parallel` first, then the list of layers around one call in `call_path.py`.
 """
 
 import math
 import time
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from enum import Enum
 from functools import partial
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
 
-from spindle.artifacts.forge import ReaderTool
 from spindle.artifacts.spool import Spool
-from spindle.calls import Call, CallOutcome, Err
-from spindle.capabilities.declare import NO_CAPABILITIES
+from spindle.calls import Call, CallOutcome, RawArgs
 from spindle.capabilities.resolve import NO_BACKENDS, Backends
 from spindle.capabilities.secrets.secret import Redactor
-from spindle.execution.admission import AdmissionContext, admit, run_tool_checks
-from spindle.execution.approval import Approve, dry_run_preview, request_approval, require_sink_approval
-from spindle.execution.batch import Batch, Slots, record_cancelled, run_all, run_until_aborted
-from spindle.execution.budget import Budget, fair_share
-from spindle.execution.cache import ResultCache
-from spindle.execution.call_state import CallState, compute_identity
-from spindle.execution.cancellation import external_cancellation, reraise
-from spindle.execution.fit_results import all_fit, fit_to_budget, fits_untruncated
-from spindle.execution.interceptors import (
-    BatchObserver,
-    CallObserver,
-    Interceptor,
-    finish_observers,
-    run_interceptors,
-    split_observers,
-    start_observers,
-    with_observers,
-)
-from spindle.execution.invoke import HandlerRunner, Retries, Run, with_capabilities
-from spindle.execution.journaling import BatchJournal, notify_on_end
-from spindle.execution.reducers import ReduceInfo, ReducerRegistry, safe_reduce
-from spindle.execution.resource_locks import ResourceLocks
-from spindle.execution.results import HandlerResult, redact_artifact, redact_result, to_err
-from spindle.execution.settings import check_executor_parts, check_executor_settings
-from spindle.execution.transport import SyncHandlerRunner, Transport
-from spindle.journal.journal import Journal
-from spindle.tools.context import ToolContext, to_tool_context
+from spindle.execution import optional
+from spindle.execution.admission import AdmissionContext, admit
+from spindle.execution.batch import Batch, supervise
+from spindle.execution.budget import Budget, all_fit, fair_share, fits_untruncated
+from spindle.execution.call_path import build_call_path
+from spindle.execution.call_state import AdmittedCall, CallState, Slots, held_slot
+from spindle.execution.cancellation import pace, pause, run_until_aborted
+from spindle.execution.direct_calls import admit_direct, build_direct_path, get_direct_result
+from spindle.execution.interceptors import CallObserver, Interceptor, finish_observers, split_observers, start_observers
+from spindle.execution.outcomes import get_finish_time, keep_taint, record_cancelled, write_outcomes
+from spindle.execution.settings import Engine, Retries, check_executor_parts, check_executor_settings
+from spindle.json_types import JsonValue
+from spindle.tools.context import ToolContext, get_handles, get_turn
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter, validate_filter
+from spindle.tools.invocation import HasToolContext, to_tool_context
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.labels import SinkPolicy
 
-_DEFAULT_SPOOL: Any = object()
-_SAME: Any = object()
+if TYPE_CHECKING:
+    from spindle.execution.approval import Approve
+    from spindle.execution.journaling import BatchJournal
+    from spindle.execution.reducers import ReducerRegistry
+    from spindle.execution.ticket_settings import StateKeys, TicketSettings
+    from spindle.execution.transport import Transport
+    from spindle.journal.journal import Journal
+
+
+_DAY_SECONDS = 86_400
+
+
+class _Unset(Enum):
+    """The default of a setting for which `None` has a meaning of its own."""
+
+    SPOOL = "…"
+
+
+class DirectRunner(NamedTuple):
+    """Runs single tools as an executor promises; the `ToolRunner` of its contexts."""
+
+    executor: "Executor"
+    filter: ToolFilter | None
+    attachments: Sequence[Any]
+
+    def find_plain_timeout(self, ctx: ToolContext) -> float | None:
+        """Return the time of a tool that needs nothing else from the executor, or `None`; see `ToolRunner`."""
+        is_plain = self.filter is None and not ctx.dry_run and get_handles(ctx) is None
+        return self.executor._find_plain_timeout(ctx) if is_plain else None  # pyright: ignore[reportPrivateUsage]  a part of it
+
+    async def run_tool(self, tool: Tool, args: RawArgs, ctx: ToolContext) -> object:
+        """Run one call and return the handler's value; see `Tool.executor`."""
+        return await self.executor._run_direct(tool, args, ctx, self)  # pyright: ignore[reportPrivateUsage]  a part of it
 
 
 class Executor:
@@ -64,48 +83,71 @@ class Executor:
         registry: ToolRegistry,
         *,
         backends: Backends | None = None,
-        reducers: ReducerRegistry | None = None,
+        reducers: "ReducerRegistry | None" = None,
         budget: Budget | None = None,
-        spool: Spool | None = _DEFAULT_SPOOL,
-        journal: Journal | None = None,
-        transport: Transport | None = None,
+        spool: Spool | Literal[_Unset.SPOOL] | None = _Unset.SPOOL,
+        journal: "Journal | None" = None,
+        transport: "Transport | None" = None,
         concurrency: int = 64,
         timeout_seconds: float | None = 120,
         batch_timeout_seconds: float | None = None,
         interceptors: Sequence[Interceptor | CallObserver] = (),
-        approve: Approve | None = None,
+        approve: "Approve | None" = None,
         sinks: SinkPolicy | None = None,
         retries: Retries | None = None,
         repair: Literal["explain"] | None = None,
+        state_key: "StateKeys | None" = None,
+        ticket_ttl_seconds: float = _DAY_SECONDS,
     ) -> None:
         check_executor_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
+        if state_key is not None or ticket_ttl_seconds != _DAY_SECONDS:
+            optional.check_ticket_settings(state_key, ticket_ttl_seconds)
         check_executor_parts(
-            backends=backends, reducers=reducers, budget=budget, spool=None if spool is _DEFAULT_SPOOL else spool
+            backends=backends, reducers=reducers, budget=budget, spool=None if spool is _Unset.SPOOL else spool
         )
         check_executor_parts(journal=journal, transport=transport, approve=approve, sinks=sinks, retries=retries)
+        split, observers = split_observers(interceptors)
         self._registry = registry
-        self._backends = backends or NO_BACKENDS
-        self._reducers = reducers
-        self._budget = budget or Budget()
-        self._spool = Spool.memory() if spool is _DEFAULT_SPOOL else spool
-        self._journal = journal
-        self._timeout_seconds = timeout_seconds
-        self._batch_timeout_seconds = batch_timeout_seconds
-        self._interceptors, self._observers = split_observers(interceptors)
         self._approve = approve
+        self._handlers_executor: Executor | None = None  # runs what handlers call, if that must not be this one
+        self._spool = Spool.memory() if spool is _Unset.SPOOL else spool
+        self._reducers = reducers
+        self._budget, self._has_default_budget = budget or Budget(), budget is None
+        self._journal = journal
         self._sinks = sinks
-        self._local = SyncHandlerRunner(concurrency)
-        self._attempts = HandlerRunner(retries or Retries(), self._local, transport)
         self._explain_repairs = repair == "explain"
-        self._cache = ResultCache(time.monotonic)
-        self._redactor = Redactor()
-        self._locks = ResourceLocks()
-        self._concurrency, self._slots = concurrency, Slots(concurrency)
+        self._engine = Engine(
+            backends=backends or NO_BACKENDS,
+            interceptors=split,
+            observers=observers,
+            retries=retries or Retries(),
+            transport=transport,
+            concurrency=concurrency,
+            timeout_seconds=timeout_seconds,
+            batch_timeout_seconds=batch_timeout_seconds,
+            has_journal=journal is not None,
+            tickets=journal and optional.TicketSettings.build(journal, state_key, ticket_ttl_seconds, sinks),
+            slots=Slots(concurrency),
+            redactor=Redactor(),
+        )
+        self._slots = self._engine.slots
+        self._run = build_call_path(self._engine)
+        self._run_directly = build_direct_path(self._engine)
 
     @property
     def abandoned_threads(self) -> int:
         """The number of threads still running a sync handler that timed out or was cancelled."""
-        return self._local.abandoned
+        return self._engine.local.abandoned
+
+    @property
+    def abandoned_tasks(self) -> int:
+        """The number of tasks still running an async handler that did not let itself be cancelled."""
+        return self._engine.abandoned_tasks.count
+
+    @property
+    def concurrency(self) -> int:
+        """The number of calls that may run at once."""
+        return self._engine.concurrency
 
     @property
     def budget(self) -> Budget:
@@ -113,32 +155,54 @@ class Executor:
         return self._budget
 
     @property
+    def tickets(self) -> "TicketSettings | None":
+        """How calls wait for approval in the journal; `None` if they cannot."""
+        return self._engine.tickets
+
+    @property
     def has_approver(self) -> bool:
         """Whether an approval callback is configured."""
         return self._approve is not None
 
     def with_registry(
-        self, registry: ToolRegistry, *, spool: Spool | None = None, approve: Approve | None = None
+        self,
+        registry: ToolRegistry,
+        *,
+        spool: Spool | None = None,
+        approve: "Approve | None" = None,
+        slots: Slots | None = None,
     ) -> "Executor":
         """Return an executor for another registry, such as a turn's own, that shares everything else with this one.
 
-        `approve` is used only if this executor has no approval callback.
+        `approve` is used only if this executor has no approval callback. `slots` limits its running calls instead of
+        the slots of this executor.
         """
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = copy(self)
         other._registry, other._approve = registry, self._approve or approve
         if spool is not None:
             other._spool = spool
+        if slots is not None:
+            other._slots = slots
+        return other
+
+    def with_context_window(self, context_tokens: int) -> "Executor":
+        """Return an executor whose budget follows the model's context window; a budget set by the caller is kept."""
+        if not self._has_default_budget:
+            return self
+        other = self.with_registry(self._registry)
+        other._budget = Budget.for_context(context_tokens)
         return other
 
     async def execute_parallel(
         self,
-        calls: Iterable[Call],
-        ctx: Any,
+        calls: Iterable[Call | Mapping[str, JsonValue]],
+        ctx: ToolContext | HasToolContext,
         filter: ToolFilter | None = None,
         attachments: Sequence[Any] = (),
     ) -> list[CallOutcome]:
         """Run calls concurrently and return one outcome each, in input order; failed calls do not raise.
+
+        A call may be a mapping: `tool_call_id` or `id`, `name`, `args` or `arguments`, or OpenAI's nested `function`.
 
         Only invalid arguments and the cancellation of the caller raise.
 
@@ -147,220 +211,190 @@ class Executor:
             InvalidToolFilterError: `filter` is not a filter.
             InvalidBudgetError: `ctx.result_budget_chars` is not a positive integer.
         """
-        context = to_tool_context(ctx)
-        begun = time.perf_counter()
-        jobs = [CallState(call, begun) for call in calls]
-        batch = self._build_batch(len(jobs), context, validate_filter(filter), attachments)
-        watches = start_observers(self._observers, context) if self._observers else ()
-        waiting = [job for job in jobs if self._admit(job, batch)]
+        context = ctx if isinstance(ctx, ToolContext) else to_tool_context(ctx)
+        given = list(calls)
+        if time.monotonic() >= pace.due:  # as `is_pause_due` does it, written out because every call comes here
+            await pause()
+        batch = self._build_batch(len(given), context, filter, attachments)
+        states: list[CallState] = []
+        waiting: list[AdmittedCall] = []
+        for call in given:
+            state = admit(call, batch.admission)
+            states.append(state)
+            if isinstance(state, AdmittedCall) and batch.add(state):
+                waiting.append(state)
         if self._sinks is not None:
-            require_sink_approval(self._sinks, waiting, tainted=context.tainted)
+            optional.require_sink_approval(self._sinks, waiting, tainted=context.tainted)
         try:
             stop = None if context is ctx else getattr(ctx, "abort_signal", None)
-            run = partial(self._run_all, waiting, batch, watches)
-            await (run() if stop is None else run_until_aborted(run, waiting, stop))
-            batch.share_results()
-            if self._reducers is not None:
-                for job in jobs:
-                    self._reduce(job, self._reducers)
-            new = jobs if batch.journal is None else [job for job in jobs if not job.is_from_record]
-            if not all_fit(new, batch.budget):
-                await fit_to_budget(new, batch.budget, self._spool, self._redactor.redact)
-            if batch.journal is not None:
-                await batch.journal.finish(jobs)
+            if stop is None:
+                await self._run_all(waiting, batch)
+            else:
+                await run_until_aborted(partial(self._run_all, waiting, batch), waiting, stop)
+            if len(waiting) < len(states):
+                await optional.suggest_names(states, batch.admission)
+            await self._finish(states, batch)
         except anyio.get_cancelled_exc_class():
             await record_cancelled(waiting, batch)
+            keep_taint(context, [state.outcome() for state in states])
             raise
         finally:
-            batch.release_locks()
-            if watches:
-                finish_observers(watches, jobs, context.events)
-        await context.events.flush()
-        return [job.outcome(from_artifact_tool=_is_reader(job)) for job in jobs]
+            if batch.has_locks:
+                batch.release_locks(states)
+            if batch.observers:
+                finish_observers(batch.observers, states, context.events)
+        outcomes = [state.outcome() for state in states]
+        keep_taint(context, outcomes)
+        if context.events.is_delivering:
+            with anyio.CancelScope(deadline=get_finish_time(states, batch)):
+                await context.events.flush()
+        return outcomes
 
-    async def _run_all(self, jobs: Sequence[CallState], batch: Batch, observers: Sequence[BatchObserver]) -> None:
-        """Run the calls; with a journal, write the intent of each before it runs and its outcome afterwards."""
-        run = self._run if batch.deadline is None else self._run_with_deadline
-        if observers:
-            run = with_observers(run, observers)
-        recording = batch.journal
-        if recording is None:
-            await run_all(batch, jobs, run, workers=self._concurrency)
-            return
-        await recording.begin([job for job in jobs if not self._is_intent_deferred(job)])
-        batch.release_locks(job for job in jobs if job.settled is not None)
-        left = [job for job in jobs if job.settled is None]
+    async def resume(
+        self,
+        ticket: str,
+        approved: bool = True,  # noqa: FBT001, FBT002  as published
+        args: RawArgs = None,
+        by: str | None = None,
+        *,
+        ctx: ToolContext | HasToolContext | None = None,
+        filter: ToolFilter | None = None,
+        attachments: Sequence[Any] = (),
+    ) -> CallOutcome:
+        """Answer the ticket of a call that waits for approval, and run the call if it is approved.
+
+        `args` replaces its arguments, which are validated again; `by` says who answered. The call runs once: the same
+        answer again returns the recorded outcome, another one is refused with `Err("denied", …, reason=…)`. It runs in
+        `ctx`, a context of the same session and turn, or in a new one.
+
+        Raises:
+            JournalError: The journal cannot be read or written; the answer may be given again.
+            UsageError: An argument has the wrong type, or `args` is given with a denial.
+        """
+
+        def admit_one(call: Call, context: ToolContext) -> CallState:
+            return admit(call, self._build_batch(1, context, filter, attachments).admission)
+
+        async def run_approved(call: Call, context: ToolContext) -> CallOutcome:
+            other = copy(self)
+            other._approve, other._handlers_executor = optional.approve_always, self
+            return (await other.execute_parallel([call], ctx or context, filter, attachments))[0]
+
+        engine, own = self._engine, None if ctx is None else to_tool_context(ctx)
+        parts = optional.ResumptionParts(self._registry, self._spool, admit_one, run_approved, engine.get_timeout)
+        return await optional.resume_ticket(
+            parts, engine.tickets, ticket, approved=approved, args=args, by=by, context=own
+        )
+
+    def _find_plain_timeout(self, ctx: ToolContext) -> float | None:
+        """Return the time of a tool in `ctx` if this executor adds nothing else; in a call, that of the call holds."""
+        engine = self._engine
+        if self._journal is not None or self._sinks is not None or engine.interceptors or engine.transport is not None:
+            return None
+        return (engine.timeout_seconds or math.inf) if ctx.deadline is None else math.inf
+
+    async def _run_direct(self, tool: Tool, args: RawArgs, context: ToolContext, runner: "DirectRunner") -> object:
+        """Run one direct call; see `direct_calls.py`."""
+        batch = self._build_batch(1, context, runner.filter, runner.attachments)
+        state = admit_direct(tool, args, batch.admission)
+        if self._sinks is not None:
+            optional.require_sink_approval(self._sinks, [state], tainted=context.tainted)
+        try:
+            run = partial(supervise, batch, [state], self._run_directly, workers=1)
+            stop = getattr(get_turn(context), "abort_signal", None)
+            await (run() if stop is None else run_until_aborted(run, [state], stop))
+            if batch.journal is not None:
+                await write_outcomes(batch.journal, [state], batch, deadline=get_finish_time([state], batch))
+        except anyio.get_cancelled_exc_class():
+            await record_cancelled([state], batch)
+            raise
+        finally:
+            keep_taint(context, [state.outcome()])
+            finish_observers(batch.observers, [state], context.events)
+        return get_direct_result(state, self._engine)
+
+    async def _run_all(self, states: Sequence[AdmittedCall], batch: Batch) -> None:
+        """Run the calls; a handler that waits for calls of its own lends them its slot."""
+        slot = held_slot.get()
+        lent = slot if slot is not None and slot.slots is self._slots else None
+        if lent is not None:
+            lent.lend()
+        try:
+            if batch.journal is None:
+                await supervise(batch, states, self._run, workers=self._engine.concurrency)
+            else:
+                await self._run_with_journal(states, batch, batch.journal)
+        finally:
+            if lent is not None:
+                await lent.take_back()
+
+    async def _run_with_journal(self, states: Sequence[AdmittedCall], batch: Batch, journal: "BatchJournal") -> None:
+        """Write the intents first, of all calls that no layer can answer before; then run the calls."""
+        workers = self._engine.concurrency
+        first = [] if self._engine.interceptors else [state for state in states if not state.is_intent_deferred]
+        now, get_timeout = batch.clock(), self._engine.get_timeout
+        await journal.begin_in_time(first, [min(now + get_timeout(state), batch.deadline) for state in first])
+        if batch.has_locks:
+            batch.release_locks(state for state in states if state.handled is not None)
+        left = [state for state in states if state.handled is None]
         if len(left) <= 1:  # no other outcome would have to wait for this call
-            await run_all(batch, left, run, workers=self._concurrency)
+            await supervise(batch, left, self._run, workers=workers)
             return
-        run = notify_on_end(run, recording)
-        async with recording.flush_in_background():
-            await run_all(batch, left, run, workers=self._concurrency)
+        with journal.flush_in_background():
+            await supervise(batch, left, self._run, workers=workers)
 
-    def _is_intent_deferred(self, job: CallState) -> bool:
-        """Return whether a check, approval, cache or interceptor may still answer; the intent is then written later."""
-        tool = job.entry.tool
-        return bool(self._interceptors or tool.checks or job.needs_approval or tool.cache is not None)
+    async def _finish(self, states: Sequence[CallState], batch: Batch) -> None:
+        """Share results with duplicates, reduce them, fit them into the budget, and write them to the journal."""
+        if batch.followers:
+            batch.share_results()
+        if self._reducers is not None:
+            for state in states:
+                if isinstance(state, AdmittedCall):
+                    optional.reduce_result(state, self._reducers)
+        new = states if batch.journal is None else [state for state in states if not state.is_from_record]
+        if not all_fit(new, batch.budget):
+            warn = partial(batch.context.events.warn, source="spool")
+            fit = optional.BudgetFit(new, batch.budget, self._engine.redactor.redact)
+            end = get_finish_time(states, batch)
+            await fit.run_in_time(batch.spool, caller=batch.caller, deadline=end, warn=warn)
+        if batch.journal is not None:
+            await write_outcomes(batch.journal, states, batch, deadline=get_finish_time(states, batch))
 
     def _build_batch(
         self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]
     ) -> Batch:
-        total = context.result_budget_chars
-        budget = self._budget if total is None else Budget(total or 1)
+        total, engine = context.result_budget_chars, self._engine
+        if engine.redactor.is_active:
+            context.events.redact_with(engine.redactor)
+        budget = self._budget if total is None else self._budget.with_chars(total or 1)
         journal = None if context.dry_run else self._journal
         return Batch(
             calls,
-            AdmissionContext(self._registry, filter, self._backends, context.events, self._explain_repairs),
-            context,
+            AdmissionContext(
+                self._registry,
+                None if filter is None else validate_filter(filter),
+                engine.backends,
+                context,
+                budget.chars_for_each(calls),
+                engine.redactor,
+                self._explain_repairs,
+                DirectRunner(self._handlers_executor or self, filter, attachments),
+            ),
+            engine,
             budget=budget,
-            timeout_seconds=self._batch_timeout_seconds,
             attachments=attachments,
+            spool=self._spool,
+            approve=self._approve,
             journal=None if journal is None else self._build_journal(journal, context, budget, calls),
+            observers=start_observers(engine.observers, context) if engine.observers else (),
+            slots=self._slots,
         )
 
-    def _build_journal(self, journal: Journal, context: ToolContext, budget: Budget, calls: int) -> BatchJournal:
+    def _build_journal(self, journal: "Journal", context: ToolContext, budget: Budget, calls: int) -> "BatchJournal":
         reducers, share = self._reducers, fair_share(budget.total, calls)
 
-        def is_final(job: CallState) -> bool:
-            is_reduced = reducers is not None and reducers.get(job.call.name) is not None
-            return not is_reduced and fits_untruncated(job, budget, share)
+        def is_final(state: AdmittedCall) -> bool:
+            is_reduced = reducers is not None and reducers.get(state.call.name) is not None
+            return not is_reduced and fits_untruncated(state, budget, share)
 
-        return BatchJournal(journal, context, self._spool, is_final)
-
-    def _admit(self, job: CallState, batch: Batch) -> bool:
-        """Run the admission checks; if they pass, create the call's context and add it to the batch."""
-        job.started = time.perf_counter()
-        refused = admit(job, batch.admission)
-        if refused is not None:
-            job.finish(HandlerResult(refused))
-            return False
-        tool, context = job.entry.tool, batch.context
-        cap = tool.max_result_chars
-        job.ctx = context.for_call(
-            tool_name=tool.name,
-            tool_call_id=job.call.tool_call_id,
-            identify=partial(compute_identity, job.call, job.arguments, context),
-            redact=self._redactor.redact,
-            result_budget_chars=batch.share if cap is None else min(batch.share, cap),
-            deadline=None,
-        )
-        job.needs_approval = tool.requires_approval
-        return batch.add(job, self._locks)
-
-    async def _run(self, job: CallState, batch: Batch) -> None:
-        """Run one admitted call inside the user's interceptors and store its result in `job`."""
-        job.started = time.perf_counter()
-        try:
-            if self._interceptors:
-                job.finish(await self._run_intercepted(job, batch))
-            else:
-                job.finish(await self._perform(job, batch))
-        except BaseException as error:  # noqa: BLE001  every failure around a call becomes its result
-            ending = external_cancellation(error)
-            if ending is not None:
-                await reraise(ending)
-            job.finish(HandlerResult(to_err(error, tool=job.call.name)))
-        finally:
-            if (ticket := batch.lock_request(job)) is not None:
-                ticket.release()
-
-    async def _run_with_deadline(self, job: CallState, batch: Batch) -> None:
-        """Run one call of a batch that has a deadline; waiting for approval or locks counts towards it."""
-        with anyio.CancelScope(deadline=cast("float", batch.deadline)) as scope:
-            await self._run(job, batch)
-        if scope.cancel_called and (job.settled is None or not job.settled.result.ok):
-            job.ctx.cancel()
-            job.finish(HandlerResult(_build_timeout(job.call.name)))
-
-    async def _run_intercepted(self, job: CallState, batch: Batch) -> HandlerResult:
-        async def inner() -> CallOutcome:
-            job.finish(await self._perform(job, batch))
-            return job.outcome(from_artifact_tool=_is_reader(job))
-
-        return await run_interceptors(job, self._interceptors, inner)
-
-    async def _perform(self, job: CallState, batch: Batch) -> HandlerResult:
-        """Run one admitted call: the tool's own checks, approval, dry run, cache, journal, then the handler."""
-        tool = job.entry.tool
-        if tool.checks:
-            refused = await run_tool_checks(job)
-            if refused is not None:
-                return HandlerResult(refused)
-        if job.needs_approval:
-            refused = await request_approval(job, self._approve)
-            if refused is not None:
-                return HandlerResult(refused)
-        if job.ctx.dry_run:
-            return redact_result(await self._run_with_capabilities(job, batch, _run_preview), self._redactor)
-        key = None if tool.cache is None else self._cache.key(job, batch.admission.filter)
-        cached = None if key is None else self._cache.get(key)
-        if cached is not None:
-            return cached
-        if batch.journal is not None:
-            answer = await batch.journal.admit(job, timeout_seconds=self._get_timeout(job))
-            if answer is not None:
-                return answer
-        settled = redact_result(await self._run_with_capabilities(job, batch, self._attempt), self._redactor)
-        settled = await redact_artifact(settled, self._redactor)
-        if key is not None and tool.cache is not None:
-            self._cache.put(key, settled, tool.cache.ttl_seconds)
-        return settled
-
-    def _run_with_capabilities(self, job: CallState, batch: Batch, run: Run) -> Awaitable[HandlerResult]:
-        if job.entry.tool.capabilities is NO_CAPABILITIES:
-            return run(job, batch)
-        return with_capabilities(job, batch, run, backends=self._backends, spool=self._spool, redactor=self._redactor)
-
-    async def _attempt(self, job: CallState, batch: Batch) -> HandlerResult:
-        """Acquire the call's resource locks and a slot, then run it with its timeout."""
-        ticket, slots = batch.lock_request(job), self._slots
-        if ticket is not None:
-            await ticket.wait_ready()
-        if not slots.acquire_nowait():
-            await slots.acquire()
-        try:
-            seconds = self._get_timeout(job)
-            if batch.deadline is not None:
-                seconds = min(seconds, batch.deadline - anyio.current_time())
-                if seconds <= 0:
-                    return HandlerResult(_build_timeout(job.call.name))
-            if seconds is math.inf:
-                return await self._attempts.run(job, anyio.CancelScope())
-            job.ctx.deadline = time.monotonic() + seconds
-            with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
-                settled = await self._attempts.run(job, scope)
-                # An error that a handler raises because of the timeout must not hide the timeout.
-                if settled.result.ok or not scope.cancel_called:
-                    return settled
-        finally:
-            slots.release()
-        job.ctx.cancel()
-        return HandlerResult(_build_timeout(job.call.name))
-
-    def _get_timeout(self, job: CallState) -> float:
-        return job.entry.tool.timeout_seconds or self._timeout_seconds or math.inf
-
-    def _reduce(self, job: CallState, reducers: ReducerRegistry) -> None:
-        reducer = None if job.settled is None or job.ctx is None else reducers.get(job.call.name)  # pyright: ignore[reportUnnecessaryComparison]
-        if reducer is None or job.settled is None or job.ctx.dry_run or job.is_from_record:
-            return
-        info = ReduceInfo(args=job.arguments, turn_count=job.ctx.turn_count)
-
-        def warn(message: str, error: BaseException | None) -> None:
-            job.ctx.events.warn(message, source="reducer", error=error)
-
-        job.reduced = safe_reduce(reducer, job.settled.result, info, warn=warn)
-
-
-async def _run_preview(job: CallState, batch: Batch) -> HandlerResult:  # noqa: ARG001
-    return HandlerResult(await dry_run_preview(job))
-
-
-def _build_timeout(tool: str) -> Err:
-    text = f"The tool {tool!r} took too long and was cancelled. Ask for less, or try something else."
-    return Err("timed_out", text, retryable=True)
-
-
-def _is_reader(job: CallState) -> bool:
-    entry = cast("Any", job.entry)
-    return entry is not None and isinstance(entry.tool, ReaderTool)
+        return optional.BatchJournal(journal, context, self._spool, is_final, self._engine.is_remembered)

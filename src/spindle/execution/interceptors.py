@@ -3,62 +3,68 @@
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import Any, Protocol, TypeAlias, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from spindle.calls import Call, CallOutcome, Err, Ok
 from spindle.errors import UsageError
 from spindle.events import Events
-from spindle.execution.batch import Batch, Run
-from spindle.execution.call_state import CallState
+from spindle.execution.call_state import AdmittedCall, CallState
 from spindle.execution.cancellation import external_cancellation
 from spindle.execution.results import HandlerResult, normalize
+from spindle.json_types import is_callback, untyped
 from spindle.tools.context import ToolContext
+from spindle.tools.invocation import is_awaitable
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
 Next: TypeAlias = Callable[..., Awaitable[CallOutcome]]
-Interceptor: TypeAlias = Callable[[Call, ToolContext, Next], Awaitable[CallOutcome]]
+Interceptor: TypeAlias = Callable[[Call, ToolContext, Next], Awaitable[CallOutcome] | CallOutcome]
 """`async (call, ctx, next) -> CallOutcome`; calls `await next()` to continue, or returns its own outcome."""
 
 
 async def run_interceptors(
-    job: CallState, interceptors: Sequence[Interceptor], inner: Callable[[], Awaitable[CallOutcome]]
+    state: AdmittedCall, interceptors: Sequence[Interceptor], inner: Callable[[], Awaitable[CallOutcome]]
 ) -> HandlerResult:
     """Run the call inside its interceptors; reject the call if one raises or returns something else than an outcome."""
-    once = _InnerCall(job, inner)
+    once = _InnerCall(state, inner)
 
     def layer(index: int) -> Next:
-        async def go_on(*given: Any) -> CallOutcome:
-            _check_unchanged(given, job)
+        async def go_on(*given: object) -> CallOutcome:
+            _check_unchanged(given, state)
             if index == len(interceptors):
                 return await once.run()
-            return await interceptors[index](job.call, job.ctx, layer(index + 1))
+            said: Any = interceptors[index](state.call, state.ctx, layer(index + 1))
+            return await said if is_awaitable(said) else said
 
         return go_on
 
     try:
-        outcome = cast("object", await layer(0)())
+        outcome = untyped(await layer(0)())
     except BaseException as error:  # noqa: BLE001  an interceptor that raises rejects the call
         ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
-        job.ctx.events.warn(f"an interceptor of {job.call.name!r} failed", source="interceptor", error=error)
-        return HandlerResult(_build_refusal(job, error))
-    if not isinstance(outcome, CallOutcome) or not isinstance(cast("object", outcome.result), (Ok, Err)):
-        kind = type(cast("object", outcome)).__name__
-        job.ctx.events.warn(
-            f"an interceptor of {job.call.name!r} returned {kind}, expected a CallOutcome", source="interceptor"
+        state.ctx.events.warn(f"an interceptor of {state.call.name!r} failed", source="interceptor", error=error)
+        return HandlerResult(_build_refusal(state, error))
+    if not isinstance(outcome, CallOutcome) or not isinstance(untyped(outcome.result), (Ok, Err)):
+        kind = type(untyped(outcome)).__name__
+        state.ctx.events.warn(
+            f"an interceptor of {state.call.name!r} returned {kind}, expected a CallOutcome", source="interceptor"
         )
-        return HandlerResult(_build_refusal(job, None))
-    if job.settled is not None and outcome.result is job.settled.result:
-        return job.settled
-    return _normalize_answer(job, outcome.result)
+        return HandlerResult(_build_refusal(state, None))
+    if state.handled is not None and outcome.result is state.handled.result:
+        return state.handled
+    return _normalize_answer(state, outcome.result)
 
 
 class _InnerCall:
     """The innermost step of the chain; runs the call at most once, however often `next()` is called."""
 
-    def __init__(self, job: CallState, inner: Callable[[], Awaitable[CallOutcome]]) -> None:
-        self._job = job
+    def __init__(self, state: AdmittedCall, inner: Callable[[], Awaitable[CallOutcome]]) -> None:
+        self._state = state
         self._inner = inner
         self._has_begun = False
         self._outcome: CallOutcome | None = None
@@ -73,53 +79,58 @@ class _InnerCall:
                 field="interceptors",
             )
         else:
-            message = f"an interceptor of {self._job.call.name!r} called next() again; the call was not run again"
-            self._job.ctx.events.warn(message, source="interceptor")
+            message = f"an interceptor of {self._state.call.name!r} called next() again; the call was not run again"
+            self._state.ctx.events.warn(message, source="interceptor")
         return self._outcome
 
 
-def _check_unchanged(given: tuple[Any, ...], job: CallState) -> None:
+def _check_unchanged(given: tuple[object, ...], state: AdmittedCall) -> None:
     """Reject a call that differs from the admitted one: the admission checks did not see it."""
     for thing in given:
-        if isinstance(thing, Call) and thing is not job.call and thing != job.call:
+        if isinstance(thing, Call) and thing is not state.call and thing != state.call:
             raise UsageError(
                 "An interceptor cannot change a call; return an outcome, or call next() without arguments.",
                 field="interceptors",
             )
 
 
-def _normalize_answer(job: CallState, result: Ok | Err) -> HandlerResult:
+def _normalize_answer(state: AdmittedCall, result: Ok | Err) -> HandlerResult:
     """Normalize an interceptor's own result like the tool's; it is never more trusted than the tool."""
-    tool = job.entry.tool
-    settled = normalize(result, tool=tool.name, trusted=tool.trusted)
-    if isinstance(result, Ok) and isinstance(settled.result, Ok) and not result.trusted:
-        return HandlerResult(replace(settled.result, trusted=False), settled.full_bytes)
-    return settled
+    tool = state.entry.tool
+    handled = normalize(result, tool=tool.name, trusted=tool.trusted)
+    if isinstance(result, Ok) and isinstance(handled.result, Ok) and not result.trusted:
+        return HandlerResult(replace(handled.result, trusted=False), handled.full_bytes)
+    return handled
 
 
-def _build_refusal(job: CallState, error: BaseException | None) -> Err:
-    name = job.call.name
-    if job.attempts:
-        return Err("execution_failed", f"The tool {name!r} ran, but a check after it failed.", cause=error)
-    return Err("not_available", f"The tool {name!r} cannot be used now: a check before it failed.", cause=error)
+def _build_refusal(state: AdmittedCall, error: BaseException | None) -> Err:
+    name = state.call.name
+    if state.attempts:
+        return Err(
+            "execution_failed", f"The tool {name!r} ran, but a check after it failed.", cause=error, by="spindle"
+        )
+    return Err(
+        "not_available", f"The tool {name!r} cannot be used now: a check before it failed.", cause=error, by="spindle"
+    )
 
 
 _SDK = "opentelemetry.sdk"
-_TELEMETRY = "spindle.telemetry.instrumentation"
+_OBSERVERS = "spindle.observers"
+"""The group of entry points, in `pyproject.toml`, by which outer packages register observers of every executor."""
 
 
 class BatchObserver(Protocol):
     """Port that observes one batch; its methods should return quickly, and an exception only emits a warning."""
 
-    def begin(self, job: CallState) -> None:
+    def begin(self, state: AdmittedCall) -> None:
         """Handle the start of an admitted call, in the task that runs it."""
         ...
 
-    def end(self, job: CallState) -> None:
+    def end(self, state: AdmittedCall) -> None:
         """Handle the end of the call, in the same task."""
         ...
 
-    def close(self, jobs: Sequence[CallState]) -> None:
+    def close(self, states: Sequence[CallState]) -> None:
         """Handle the results of all calls, including those that never ran; called once, also on cancellation."""
         ...
 
@@ -143,9 +154,24 @@ class AutoTelemetry:
         if self._telemetry is None:
             if _SDK not in sys.modules:
                 return None
-            # Imported by name on first use: it is in an outer layer and needs optional libraries.
-            self._telemetry = cast("CallObserver", import_module(_TELEMETRY).telemetry())
+            registered = _find_registered(_SDK)
+            if registered is None:
+                return None
+            create: Callable[[], CallObserver] = registered.load()
+            self._telemetry = create()
         return self._telemetry.watch(context)
+
+
+@cache
+def _find_registered(sdk: str) -> "EntryPoint | None":
+    """Return the observer registered for a library; only Spindle's own, not those of other installed packages."""
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  takes long to import
+
+    try:
+        registered = distribution("spindle").entry_points.select(group=_OBSERVERS, name=sdk)
+    except PackageNotFoundError:  # copied into a program instead of installed
+        return None
+    return next(iter(registered), None)
 
 
 def split_observers(
@@ -156,61 +182,46 @@ def split_observers(
     Raises:
         UsageError: An item is neither.
     """
-    if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+    if not isinstance(untyped(given), Iterable):
         raise UsageError("interceptors must be a list of async (call, ctx, next)", field="interceptors")
     interceptors: list[Interceptor] = []
-    witnesses: list[CallObserver] = []
+    observers: list[CallObserver] = []
     for one in given:
         # Checked on the class: some instances, such as mocks, have every attribute.
         if hasattr(type(one), "watch"):
-            witnesses.append(cast("CallObserver", one))
-        elif callable(one):
-            interceptors.append(one)
+            observers.append(cast("CallObserver", one))
+        elif is_callback(one):
+            interceptors.append(cast("Interceptor", one))
         else:
-            kind = type(cast("object", one)).__name__
+            kind = type(untyped(one)).__name__
             raise UsageError(f"Expected an interceptor, async (call, ctx, next), got {kind}.", field="interceptors")
-    if not any(getattr(type(one), "is_telemetry", False) for one in witnesses):
-        witnesses.insert(0, AutoTelemetry())
-    return tuple(interceptors), tuple(witnesses)
+    if not any(getattr(type(one), "is_telemetry", False) for one in observers):
+        observers.insert(0, AutoTelemetry())
+    return tuple(interceptors), tuple(observers)
 
 
 def start_observers(observers: Sequence[CallObserver], context: ToolContext) -> tuple[BatchObserver, ...]:
     """Start the observers of a batch; an observer that raises is skipped with a warning."""
-    watches: tuple[BatchObserver, ...] = ()
-    for witness in observers:
+    started: tuple[BatchObserver, ...] = ()
+    for observer in observers:
         try:
-            watch = witness.watch(context)
+            watch = observer.watch(context)
         except Exception as error:  # noqa: BLE001  an observer must not fail a batch
             _warn(context.events, error)
         else:
             if watch is not None:
-                watches += (watch,)
-    return watches
+                started += (watch,)
+    return started
 
 
-def with_observers(run: Run, observers: Sequence[BatchObserver]) -> Run:
-    """Return `run` wrapped so that the observers are notified of the start and the end of each call."""
-
-    async def run_watched(job: CallState, batch: Batch) -> None:
-        events = batch.context.events
-        for watch in observers:
-            _notify_observer(events, watch.begin, job)
-        try:
-            await run(job, batch)
-        finally:
-            for watch in reversed(observers):
-                _notify_observer(events, watch.end, job)
-
-    return run_watched
-
-
-def finish_observers(observers: Sequence[BatchObserver], jobs: Sequence[CallState], events: Events) -> None:
+def finish_observers(observers: Sequence[BatchObserver], states: Sequence[CallState], events: Events) -> None:
     """Notify the observers of a batch of the results of its calls."""
     for watch in observers:
-        _notify_observer(events, watch.close, jobs)
+        notify_observer(events, watch.close, states)
 
 
-def _notify_observer(events: Events, notify: Callable[..., None], argument: object) -> None:
+def notify_observer(events: Events, notify: Callable[[T], None], argument: T) -> None:
+    """Call a method of an observer; an exception only emits a warning."""
     try:
         notify(argument)
     except Exception as error:  # noqa: BLE001  an observer must not fail a batch
@@ -218,4 +229,4 @@ def _notify_observer(events: Events, notify: Callable[..., None], argument: obje
 
 
 def _warn(events: Events, error: Exception) -> None:
-    events.warn(f"a call observer raised {type(error).__name__}", source="witness", error=error)
+    events.warn(f"a call observer raised {type(error).__name__}", source="observer", error=error)

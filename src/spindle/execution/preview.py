@@ -10,10 +10,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from spindle.artifacts.json_artifact import is_json, parse_json
 from spindle.execution.budget import allot, first_chars
+from spindle.json_types import JsonObject, JsonValue
 
 MAX_DEPTH: Final = 24
 """Values nested deeper are only counted."""
@@ -29,7 +30,7 @@ OMITTED: Final = '"…"'
 BLANK: Final = "\ufeff \t\r\n"
 """Characters that may precede the first bracket."""
 
-Container: TypeAlias = dict[str, Any] | list[Any] | tuple[Any, ...]
+Container: TypeAlias = JsonObject | list[JsonValue] | tuple[JsonValue, ...]
 _CONTAINERS = (dict, list, tuple)
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -45,13 +46,13 @@ class _Part:
 
     lead: str
     """The key and its colon; empty in an array."""
-    value: Any
+    value: JsonValue
     size: int
     """Its size in characters; `measured_to + 1` if it is larger than that."""
     measured_to: int
 
 
-def preview_json(text: str, cap: int, structured: Any = None) -> str | None:
+def preview_json(text: str, cap: int, structured: JsonValue = None) -> str | None:
     """Return a preview of a JSON text of at most `cap` characters, or `None` if it cannot be built.
 
     If `structured` is the parsed value of the text, the text is not parsed again.
@@ -66,7 +67,7 @@ def preview_json(text: str, cap: int, structured: Any = None) -> str | None:
     return None
 
 
-def _iter_values(text: str, structured: Any) -> Iterator[Any]:
+def _iter_values(text: str, structured: JsonValue) -> Iterator[JsonValue]:
     begins = text[:64].lstrip(BLANK)[:1]
     if (begins == "{" and type(structured) is dict) or (begins == "[" and type(structured) in (list, tuple)):
         yield structured
@@ -78,7 +79,7 @@ def _iter_values(text: str, structured: Any) -> Iterator[Any]:
         yield value
 
 
-def _render(value: Any, room: int, depth: int) -> str:
+def _render(value: JsonValue, room: int, depth: int) -> str:
     if type(value) is str:
         return _render_string(value, room)
     if type(value) in _CONTAINERS:
@@ -87,7 +88,7 @@ def _render(value: Any, room: int, depth: int) -> str:
     return written if len(written) <= room else OMITTED
 
 
-def _render_scalar(value: Any) -> str:
+def _render_scalar(value: JsonValue) -> str:
     if type(value) is int:
         bits = value.bit_length()
         return repr(value) if bits <= HUGE_BITS else f'"… integer of about {bits * 30103 // 100_000} digits"'
@@ -149,14 +150,14 @@ def _pick(value: Container, room: int) -> list[_Part]:
     return _take_fitting(_entries(value), room, some) or _take_fitting(_entries(value), room, len(OMITTED))
 
 
-def _entries(value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+def _entries(value: dict[Any, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
     for key, item in value.items():
         if type(key) is not str:
             raise _NotJsonError
         yield _render_string(key, MAX_KEY_CHARS) + ":", item
 
 
-def _take_fitting(entries: Iterable[tuple[str, Any]], room: int, min_room: int) -> list[_Part]:
+def _take_fitting(entries: Iterable[tuple[str, JsonValue]], room: int, min_room: int) -> list[_Part]:
     """Return the first entries that fit when each takes its size, limited to `some`."""
     parts: list[_Part] = []
     for lead, item in entries:
@@ -180,12 +181,12 @@ def _shares(parts: list[_Part], room: int) -> list[int]:
     return allot(room, wants)
 
 
-def _size(value: Any, limit: int) -> int:
+def _size(value: JsonValue, limit: int) -> int:
     """Return the length of `value` as compact JSON; `limit + 1` if it is longer or nested too deeply."""
     left = limit
-    open_containers: list[Iterator[Any]] = [iter((value,))]
+    open_containers: list[Iterator[JsonValue]] = [iter((value,))]
     while open_containers:
-        item: Any = next(open_containers[-1], _END)
+        item: JsonValue = next(open_containers[-1], _END)
         if item is _END:
             open_containers.pop()
             continue
@@ -210,15 +211,16 @@ def _frame(container: Container) -> int:
     return max(count * 2, 1) + 1 if isinstance(container, dict) else max(count, 1) + 1
 
 
-def _inside(container: Container) -> Iterator[Any]:
+def _inside(container: Container) -> Iterator[JsonValue]:
     if not isinstance(container, dict):
         return iter(container)
-    if any(type(key) is not str for key in cast("dict[Any, Any]", container)):
+    keys: Iterable[object] = container
+    if any(type(key) is not str for key in keys):
         raise _NotJsonError
     return chain.from_iterable(container.items())
 
 
-def _flat_size(value: Any, enough: int) -> int:
+def _flat_size(value: JsonValue, enough: int) -> int:
     if type(value) is str:
         return len(value) + 2 if len(value) > enough else len(_encode(value))
     if type(value) is int and value.bit_length() > HUGE_BITS:
@@ -265,7 +267,7 @@ _CLOSING = {"{": "}", "[": "]"}
 _COLUMN_NAME = re.compile(r"""[^\W\d][^"'{}<>=\[\]();,!?]{0,63}(\([^()]*\))?""")
 
 
-def preview(text: str, cap: int, *, structured: Any = None, kind: Kind) -> str:
+def preview(text: str, cap: int, *, structured: JsonValue = None, kind: Kind) -> str:
     """Return a preview of `text` of at most `cap` characters; fall back to cutting it as plain text.
 
     If `structured` is the parsed value of a JSON text, the text is not parsed again.
@@ -278,7 +280,7 @@ def preview(text: str, cap: int, *, structured: Any = None, kind: Kind) -> str:
     return first_chars(text, cap) if shaped is None else shaped
 
 
-def detect_kind(text: str, structured: Any = None) -> Kind:
+def detect_kind(text: str, structured: JsonValue = None) -> Kind:
     """Detect the format of a text from its first lines; fall back to plain text."""
     head = text[:_HEAD_CHARS].lstrip(BLANK)
     begins = head[:1]

@@ -3,10 +3,15 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from spindle.calls import Err, Ok
 from spindle.errors import InvalidReducerError, ReducerAlreadyRegisteredError
+from spindle.json_types import JsonValue, untyped
+from spindle.tools.arguments import copy_arguments
+
+if TYPE_CHECKING:
+    from spindle.execution.call_state import AdmittedCall
 
 Result: TypeAlias = Ok | Err
 Warn: TypeAlias = Callable[[str, BaseException | None], object]
@@ -17,7 +22,7 @@ Warn: TypeAlias = Callable[[str, BaseException | None], object]
 class ReduceInfo:
     """Facts about the call whose result is reduced."""
 
-    args: Any = None
+    args: JsonValue = None
     """The arguments of the tool: a mapping or an object with attributes."""
     turn_count: int = 0
 
@@ -140,22 +145,32 @@ def _build_conflict(name: str, existing: ReducerLike, incoming: ReducerLike) -> 
     )
 
 
+@overload
+def safe_reduce(reducer: ReducerLike, result: Ok, info: ReduceInfo, *, warn: Warn) -> Ok: ...
+
+
+@overload
+def safe_reduce(reducer: ReducerLike, result: Err, info: ReduceInfo, *, warn: Warn) -> Err: ...
+
+
+@overload
+def safe_reduce(reducer: ReducerLike, result: Result, info: ReduceInfo, *, warn: Warn) -> Result: ...
+
+
 def safe_reduce(reducer: ReducerLike, result: Result, info: ReduceInfo, *, warn: Warn) -> Result:
     """Return the reduced result; on an invalid reduction call `warn` with the reason and return `result` unchanged."""
     try:
-        reduced = cast("object", reducer.reduce(result, info))
-    except KeyboardInterrupt:
-        raise
+        reduced = untyped(reducer.reduce(result, info))
     except BaseException as error:  # noqa: BLE001 -- a reducer must not end a batch, not even by SystemExit
         warn(f"{_describe_reducer(reducer)} raised {type(error).__name__}; the result was not reduced.", error)
         return result
     if reduced is result:
         return result
     problem = _find_problem(result, reduced)
-    if problem:
+    if problem or not isinstance(reduced, Ok | Err):
         warn(f"{_describe_reducer(reducer)} {problem}; the result was not reduced.", None)
         return result
-    return _merge_reduced(result, cast("Result", reduced))
+    return _merge_reduced(result, reduced)
 
 
 def _find_problem(result: Result, reduced: object) -> str | None:
@@ -163,7 +178,7 @@ def _find_problem(result: Result, reduced: object) -> str | None:
         if inspect.iscoroutine(reduced):
             reduced.close()  # avoids the "never awaited" warning
         return "returned an awaitable, but reducers are synchronous"
-    if not isinstance(reduced, Ok | Err) or not isinstance(cast("object", _text(reduced)), str):
+    if not isinstance(reduced, Ok | Err) or not isinstance(untyped(_text(reduced)), str):
         return f"returned {type(reduced).__name__}, expected an Ok or Err with text"
     if reduced.ok is not result.ok:
         return f"returned an {type(reduced).__name__} for an {type(result).__name__}"
@@ -174,10 +189,10 @@ def _find_problem(result: Result, reduced: object) -> str | None:
 
 def _merge_reduced(result: Result, reduced: Result) -> Result:
     """Return `result` with the reduced text; a reducer cannot change cost, media or trust."""
-    if isinstance(result, Ok) and isinstance(reduced, Ok):
-        structured = result.structured if reduced.structured is None else reduced.structured
-        return replace(result, value=reduced.value, structured=structured)
-    return replace(cast("Err", result), error=_text(reduced))
+    if isinstance(result, Err):
+        return replace(result, error=_text(reduced), by="tool")
+    structured = reduced.structured if isinstance(reduced, Ok) else None
+    return replace(result, value=_text(reduced), structured=result.structured if structured is None else structured)
 
 
 def _text(result: Result) -> str:
@@ -186,3 +201,16 @@ def _text(result: Result) -> str:
 
 def _describe_reducer(reducer: ReducerLike) -> str:
     return f"The reducer of {getattr(reducer, 'tool_name', None)!r} ({type(reducer).__qualname__})"
+
+
+def reduce_result(state: "AdmittedCall", reducers: ReducerRegistry) -> None:
+    """Reduce the result of a call that ran, if its tool has a reducer."""
+    reducer = reducers.get(state.call.name)
+    if reducer is None or state.handled is None or state.ctx.dry_run or state.is_from_record:
+        return
+
+    def warn(message: str, error: BaseException | None) -> None:
+        state.ctx.events.warn(message, source="reducer", error=error)
+
+    info = ReduceInfo(args=copy_arguments(state.arguments), turn_count=state.ctx.turn_count)
+    state.reduced = safe_reduce(reducer, state.handled.result, info, warn=warn)

@@ -1,20 +1,23 @@
-"""Normalizes handler values and exceptions to `Ok` or `Err`, and redacts secrets in results and errors."""
+"""Normalizes handler values and exceptions to `Ok` or `Err`, and redacts secrets in results."""
 
-import json
 import math
-from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from codecs import BOM_UTF8, getincrementaldecoder
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import iscoroutine
-from typing import Any, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeGuard, cast, get_args
 
 from jiter import from_json
-from pydantic_core import to_json
+from typing_extensions import TypeIs
 
+from spindle import media as lazy_media
 from spindle.artifacts.artifact import Artifact
-from spindle.calls import Err, ErrCode, Ok
+from spindle.calls import ArtifactLike, Err, ErrBy, ErrCode, Ok, SingleMedia, build_media_markers
 from spindle.capabilities.secrets.secret import Redactor
+from spindle.concurrency import spool_threads
 from spindle.errors import (
+    ApprovalRequiredError,
     ArtifactQueryError,
     CallError,
     HandlerFailedError,
@@ -24,12 +27,21 @@ from spindle.errors import (
     StaleWriteError,
     ToolDownstreamError,
 )
-from spindle.media import Media
-from spindle.tools.arguments import MASK
-from spindle.tools.schema.problems import to_printable
+from spindle.json_types import JsonValue, is_large
+from spindle.text import to_printable
+from spindle.tools.arguments import NO_SECRETS
+
+if TYPE_CHECKING:
+    from spindle.media import Media
 
 _KNOWN_CODES = frozenset(get_args(ErrCode))
-_ARTIFACT_METHODS = ("head", "tail", "grep", "cat", "byte_length", "line_count", "as_text")
+
+
+class _HandlerSuspension(BaseException):
+    """Ends a handler that waits for an answer; the turn is suspended, and the handler starts again with the answer.
+
+    Not an `Exception`, so that a handler does not take it for a failure of its own.
+    """
 
 
 class HandlerResult(NamedTuple):
@@ -38,6 +50,21 @@ class HandlerResult(NamedTuple):
     result: Ok | Err
     full_bytes: bytes | None = None
     """Spooled if the text is truncated; `None` if the text itself is the full result."""
+    artifact_text: "tuple[str, int] | None" = None
+    """What is shown of an artifact without a text of its own: at least its beginning, and how long it is."""
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the handler itself returned a text."""
+        return isinstance(self.result, Ok) and bool(self.result.value)
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether another attempt may succeed: the error says so, or the handler raised it."""
+        result = self.result
+        if not isinstance(result, Err):
+            return False
+        return result.retryable or (result.code == "execution_failed" and result.cause is not None)
 
     @property
     def is_lossy(self) -> bool:
@@ -48,15 +75,27 @@ class HandlerResult(NamedTuple):
         return whole.removeprefix(BOM_UTF8) != result.value.encode()
 
 
-def without_cost(settled: HandlerResult) -> HandlerResult:
+def without_cost(handled: HandlerResult) -> HandlerResult:
     """Return the result without its cost, for a call that reuses it."""
-    result = settled.result
+    result = handled.result
     if not isinstance(result, Ok) or result.cost_usd is None:
-        return settled
-    return HandlerResult(replace(result, cost_usd=None), settled.full_bytes)
+        return handled
+    return handled._replace(result=replace(result, cost_usd=None))
 
 
-def normalize(value: Any, *, tool: str, trusted: bool) -> HandlerResult:
+_CHUNK_ITEMS = 500
+_CHUNK_CHARS = 1 << 16
+
+
+async def normalize_off_loop(value: object, *, tool: str, trusted: bool) -> HandlerResult:
+    """Convert a handler's value to a result, in a thread if that takes long."""
+    text = value.value if isinstance(value, Ok) else value.error if isinstance(value, Err) else value
+    if not isinstance(text, (int, float, type(None))) and is_large(text):
+        return await spool_threads.run(partial(normalize, value, tool=tool, trusted=trusted))
+    return normalize(value, tool=tool, trusted=trusted)
+
+
+def normalize(value: object, *, tool: str, trusted: bool) -> HandlerResult:
     """Convert a handler's value to a result; an invalid value becomes an `Err`, never an exception."""
     if type(value) is str:
         return HandlerResult(Ok(value, trusted=trusted)) if value.isascii() else _from_text(value, trusted=trusted)
@@ -70,7 +109,7 @@ def normalize(value: Any, *, tool: str, trusted: bool) -> HandlerResult:
         return HandlerResult(build_invalid_result(tool, reason, error))
 
 
-def _convert_value(value: Any, *, tool: str, trusted: bool) -> HandlerResult:
+def _convert_value(value: object, *, tool: str, trusted: bool) -> HandlerResult:
     if isinstance(value, (Ok, Err)):
         return _check_returned(value, tool=tool, trusted=trusted)
     if isinstance(value, str):
@@ -80,8 +119,8 @@ def _convert_value(value: Any, *, tool: str, trusted: bool) -> HandlerResult:
         return HandlerResult(Ok(data.decode("utf-8-sig", "replace"), trusted=trusted), full_bytes=data)
     if isinstance(value, Artifact):
         return HandlerResult(Ok(artifact=value, trusted=trusted))
-    if isinstance(value, Media):
-        return HandlerResult(_from_media((value,), trusted=trusted))
+    if isinstance(value, lazy_media.Media):
+        return HandlerResult(_from_media(SingleMedia((value,)), trusted=trusted))
     if _is_media_list(value):
         return HandlerResult(_from_media(tuple(value), trusted=trusted))
     return HandlerResult(_from_json(value, trusted=trusted))
@@ -101,8 +140,16 @@ def _replace_lone_surrogates(text: str) -> tuple[str, bytes | None]:
             whole = text.encode("utf-8", "surrogateescape")  # as in file names: restores the original bytes
         except UnicodeEncodeError:
             whole = text.encode("utf-8", "surrogatepass")
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), whole
+        return _join_surrogates(text), whole
     return text, None
+
+
+def _join_surrogates(text: str) -> str:
+    """Join surrogate pairs and replace lone ones; in chunks, because a codec holds the interpreter's lock."""
+    decoder = getincrementaldecoder("utf-16-le")("replace")
+    chunks = (text[at : at + _CHUNK_CHARS] for at in range(0, len(text), _CHUNK_CHARS))
+    joined = [decoder.decode(chunk.encode("utf-16-le", "surrogatepass")) for chunk in chunks]
+    return "".join([*joined, decoder.decode(b"", final=True)])
 
 
 def _check_returned(value: Ok | Err, *, tool: str, trusted: bool) -> HandlerResult:
@@ -141,105 +188,122 @@ def _find_invalid_ok_field(ok: Any) -> str | None:
         return "Ok.value is not text"
     if ok.media not in ((), []) and not _is_media_list(ok.media):
         return "Ok.media is not a tuple of Media"
-    if not (ok.artifact is None or isinstance(ok.artifact, Artifact) or _is_artifact_like(ok.artifact)):
+    if not (ok.artifact is None or isinstance(ok.artifact, ArtifactLike)):
         return "Ok.artifact is not an Artifact"
     if ok.cost_usd is not None and not _is_amount(ok.cost_usd):
         return "Ok.cost_usd is not a finite number"
     return None
 
 
-def _is_artifact_like(artifact: object) -> bool:
-    """Return whether the object has the methods of an artifact, as tools check it."""
-    return all(callable(getattr(artifact, name, None)) for name in _ARTIFACT_METHODS)
-
-
 def _is_amount(cost: object) -> bool:
     return isinstance(cost, (int, float)) and not isinstance(cost, bool) and math.isfinite(cost)
 
 
-def _is_media_list(value: Any) -> bool:
+def _is_media_list(value: object) -> "TypeIs[list[Media] | tuple[Media, ...]]":
+    # Checked in place: this runs for every result that is not text.
     if not isinstance(value, (list, tuple)) or not value:
         return False
-    return all(isinstance(each, Media) for each in cast("Sequence[object]", value))
+    return all(isinstance(each, lazy_media.Media) for each in cast("Sequence[object]", value))
 
 
-def _from_media(media: tuple[Media, ...], *, trusted: bool) -> Ok:
-    text = "\n".join(f"[media id: {each.id} | {each.safe_filename}]" for each in media)
-    return Ok(text, media=media, trusted=trusted and not _has_third_party_media(media))
+def _from_media(media: tuple["Media", ...], *, trusted: bool) -> Ok:
+    return Ok(build_media_markers(media), media=media, trusted=trusted and not _has_third_party_media(media))
 
 
-def _has_third_party_media(media: Sequence[Any]) -> bool:
+def _has_third_party_media(media: Sequence[object]) -> bool:
     return any(getattr(each, "trust_tier", None) != "first-party" for each in media)
 
 
-def _from_json(value: Any, *, trusted: bool) -> Ok:
+def _from_json(value: object, *, trusted: bool) -> Ok:
     if iscoroutine(value):
         value.close()  # avoids the "never awaited" warning
         raise TypeError("a coroutine that was not awaited")
     if isinstance(value, Iterator):
         raise TypeError("an iterator, which may be endless; return a list")
+    if _is_long_list(value):
+        return _from_long_list(value, trusted=trusted)
+    data, structured = _to_plain_json(value)
+    return Ok(data.decode(), structured=structured, trusted=trusted)
+
+
+def _is_long_list(value: object) -> TypeGuard[list[object]]:
+    return value.__class__ is list and len(cast("list[object]", value)) > _CHUNK_ITEMS
+
+
+def _from_long_list(items: list[object], *, trusted: bool) -> Ok:
+    """Convert a list in chunks: the converter holds the interpreter's lock, and the event loop must run in between."""
+    chunks = [_to_plain_json(items[at : at + _CHUNK_ITEMS]) for at in range(0, len(items), _CHUNK_ITEMS)]
+    whole = b"[" + b",".join([data[1:-1] for data, _ in chunks]) + b"]"
+    has_all = all(isinstance(part, list) for _, part in chunks)
+    structured = [item for _, part in chunks for item in part] if has_all else None
+    return Ok(whole.decode(), structured=structured, trusted=trusted)
+
+
+def _to_plain_json(value: object) -> tuple[bytes, JsonValue]:
+    from pydantic_core import to_json  # noqa: PLC0415  takes long to import
+
     # JSON has no NaN: written as a string it keeps the rest readable.
     data = to_json(value, inf_nan_mode="strings")
     try:
-        structured: Any = from_json(data)
+        return data, from_json(data)
     except ValueError:  # nested too deeply for the parser; only the text remains
-        structured = None
-    return Ok(data.decode(), structured=structured, trusted=trusted)
+        return data, None
 
 
 def build_invalid_result(tool: str, reason: str, cause: BaseException | None = None) -> Err:
     """Build the error for a tool that returned an invalid result."""
-    return Err("execution_failed", f"The tool {tool!r} returned an invalid result: {reason}.", cause=cause)
+    return Err(
+        "execution_failed", f"The tool {tool!r} returned an invalid result: {reason}.", cause=cause, by="spindle"
+    )
 
 
-MAX_ARTIFACT_BYTES = 8 << 20
-"""Artifacts up to this size are read completely to find secrets, and rebuilt if they contain one."""
+async def redact_off_loop(handled: HandlerResult, redactor: Redactor) -> HandlerResult:
+    """Redact a result, in a thread if that takes long."""
+    result = handled.result
+    shown: tuple[object, ...] = (result.error,) if isinstance(result, Err) else (result.value, result.structured)
+    if isinstance(result, Ok):
+        shown += tuple(each.get_text_bytes() for each in result.media)
+    if is_large((*shown, handled.full_bytes)):
+        return await spool_threads.run_abandonable(redact_result, handled, redactor)
+    return redact_result(handled, redactor)
 
 
-def redact_result(settled: HandlerResult, redactor: Redactor) -> HandlerResult:
+def redact_result(handled: HandlerResult, redactor: Redactor) -> HandlerResult:
     """Return the result with all secrets redacted in text, structured value, full bytes, error and cause."""
     if not redactor:
-        return settled
-    result = settled.result
-    if isinstance(result, Ok):
-        result = _redact_ok(result, redactor)
-    else:
-        result = redact_cause(replace(result, error=redactor.redact(result.error)), redactor)
-    whole = None if settled.full_bytes is None else redactor.redact_bytes(settled.full_bytes)
-    return HandlerResult(result, whole)
+        return handled
+    result = handled.result
+    result = _redact_ok(result, redactor) if isinstance(result, Ok) else redact_err(result, redactor)
+    whole = None if handled.full_bytes is None else redactor.redact_bytes(handled.full_bytes)
+    return handled._replace(result=result, full_bytes=whole, artifact_text=None)
 
 
 def _redact_ok(result: Ok, redactor: Redactor) -> Ok:
     value, structured = redactor.redact(result.value), redactor.redact_value(result.structured)
-    media = redactor.redact_value(result.media) if result.media else result.media
+    media = result.media
+    if media:
+        masked = redactor.redact_value(tuple(_redact_text_media(each, redactor) for each in media))
+        media = masked if any(new is not old for new, old in zip(masked, media, strict=True)) else media
+    if isinstance(result.media, SingleMedia) and media is not result.media:
+        media = SingleMedia(media)
     if value is result.value and structured is result.structured and media is result.media:
         return result
     return replace(result, value=value, structured=structured, media=media)
 
 
-async def redact_artifact(settled: HandlerResult, redactor: Redactor) -> HandlerResult:
-    """Return the result with secrets redacted in its artifact; a larger artifact is redacted when it is read."""
-    result = settled.result
-    if not redactor or not isinstance(result, Ok) or not isinstance(result.artifact, Artifact):
-        return settled
-    try:
-        if await result.artifact.byte_length() > MAX_ARTIFACT_BYTES:
-            return settled
-        data = await result.artifact.as_bytes()
-    except Exception:  # noqa: BLE001  a custom reader may raise anything; reported when it is shown
-        return settled
-    clean = redactor.redact_bytes(data)
-    if clean is data:
-        return settled
-    return HandlerResult(replace(result, artifact=_rebuild_artifact(result.artifact, clean)), settled.full_bytes)
+def _redact_text_media(each: "Media", redactor: Redactor) -> "Media":
+    data = each.get_text_bytes()
+    masked = None if data is None else redactor.redact_bytes(data)
+    return each if masked is None or masked == data else each.with_bytes(masked)
 
 
-def _rebuild_artifact(artifact: Artifact, data: bytes) -> Artifact:
-    plain = Artifact.from_bytes(data)
-    try:
-        return artifact.over(plain.reader)
-    except Exception:  # noqa: BLE001  a custom artifact class may raise anything
-        return plain
+def redact_err(err: Err, secrets: Redactor) -> Err:
+    """Return the error with secrets redacted in its text, its field and its cause."""
+    if not secrets:
+        return err
+    text, field = secrets.redact(err.error), None if err.field is None else secrets.redact(err.field)
+    is_clean = text is err.error and field is err.field
+    return redact_cause(err if is_clean else replace(err, error=text, field=field), secrets)
 
 
 def redact_cause(err: Err, redactor: Redactor) -> Err:
@@ -266,53 +330,50 @@ def _describe_cause(cause: object, text: str) -> HandlerFailedError:
 
 _MAX_WORDS = 2_000
 _MAX_CLASS_NAME = 100
-_NO_SECRETS = Redactor()
 _CODES: tuple[tuple[type[SpindleError], ErrCode], ...] = (
     (InvalidToolArgsError, "input_invalid"),
     (NotCanonicalError, "input_invalid"),
     (ArtifactQueryError, "input_invalid"),
     (StaleWriteError, "stale_write"),
+    (ApprovalRequiredError, "needs_approval"),
 )
 
 
-def to_err(error: BaseException, *, tool: str, expose: bool = False) -> Err:
-    """Translate an exception of a handler or a validator to an `Err`.
+def to_err(
+    error: BaseException, *, tool: str, expose: bool = False, secrets: Redactor = NO_SECRETS, by: ErrBy = "tool"
+) -> Err:
+    """Translate an exception of a handler or a validator to an `Err` without `secrets`.
 
-    Messages of Spindle's own errors are passed to the model; class and message of others only with `expose`.
+    Messages of Spindle's own errors are passed to the model; class and message of others only with `expose`. `by` says
+    who raised an error of Spindle's tree: a handler may raise one with any text.
     """
+    if _is_suspension(error):
+        return Err("needs_approval", f"The tool {tool!r} waits for a person's answer.", by="spindle")
     if isinstance(error, CallError) and not isinstance(error, ToolDownstreamError):
-        return Err(_get_code(error), _get_message(error, None), field=error.field, cause=error)
+        return redact_err(Err(_get_code(error), _get_message(error), field=error.field, cause=error, by=by), secrets)
     if expose:
-        text = f"The tool {tool!r} failed: {_describe_error(error)}"
+        # Redacted before it is shortened: the beginning of a secret is not recognised.
+        text, by = f"The tool {tool!r} failed: {_describe_error(error, secrets)}", "tool"
     else:
         text = f"The tool {tool!r} failed while running. Its error was recorded; try something else, or ask the user."
-    return Err("execution_failed", text, cause=error)
+        by = "spindle"
+    return redact_cause(Err("execution_failed", text, cause=error, by=by), secrets)
 
 
-def mask_secret_fields(err: Err, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> Err:
-    """Mask the values of secret fields in the error text and in the cause."""
-    if not secret_fields:
-        return err
-    text = mask_secrets(err.error, arguments, secret_fields)
-    told = err if text == err.error else replace(err, error=text)
-    return redact_cause(told, build_redactor(arguments, secret_fields))
+def _is_suspension(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):  # of a task group of the handler
+        return any(map(_is_suspension, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    return isinstance(error, _HandlerSuspension)
 
 
-def build_redactor(arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> Redactor:
-    """Return a redactor for the values of secret fields; it redacts nothing if there are none."""
-    return Redactor(_secret_texts(arguments, secret_fields)) if secret_fields else _NO_SECRETS
+def suspend_handler() -> NoReturn:
+    """End a handler by an exception that the executor recognizes; it is started again once its answer is there."""
+    raise _HandlerSuspension
 
 
-def mask_secrets(text: str, arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> str:
-    """Mask the values of secret fields in a text, in each quoted spelling."""
-    spellings = {spelled for part in _secret_texts(arguments, secret_fields) for spelled in _get_spellings(part)}
-    for spelled in sorted(spellings, key=len, reverse=True):
-        text = text.replace(spelled, MASK)
-    return text
-
-
-def _secret_texts(arguments: Mapping[str, Any] | None, secret_fields: Collection[str]) -> list[str]:
-    return [text for name in secret_fields for text in _iter_texts((arguments or {}).get(name))]
+def is_suspended(result: Ok | Err) -> bool:
+    """Return whether a result says that the handler waits for an answer, and has to be started again with it."""
+    return isinstance(result, Err) and result.code == "needs_approval" and result.by == "spindle" and not result.ticket
 
 
 def _get_code(error: CallError) -> ErrCode:
@@ -322,34 +383,17 @@ def _get_code(error: CallError) -> ErrCode:
     return "execution_failed"
 
 
-def _describe_error(error: BaseException) -> str:
+def _describe_error(error: BaseException, secrets: Redactor) -> str:
     if isinstance(error, HandlerFailedError):
-        name, words = error.class_name, to_printable(error.text, _MAX_WORDS)
+        name, words = error.class_name, error.text
     else:
-        name, words = type(error).__name__, _get_message(error, _MAX_WORDS)
-    name = to_printable(name, _MAX_CLASS_NAME)
+        name, words = type(error).__name__, _get_message(error)
+    name, words = to_printable(name, _MAX_CLASS_NAME), to_printable(secrets.redact(words), _MAX_WORDS)
     return f"{name}: {words}" if words else name
 
 
-def _get_message(error: BaseException, limit: int | None) -> str:
+def _get_message(error: BaseException) -> str:
     try:
-        text = str(error)
+        return str(error)
     except BaseException:  # noqa: BLE001  an exception whose str() raises is still a failed call
         return "(its message cannot be shown)"
-    return text if limit is None else to_printable(text, limit)
-
-
-def _iter_texts(secret: Any) -> Iterator[str]:
-    """Yield the texts of a secret: itself, or every text and number inside it."""
-    if isinstance(secret, Mapping):
-        secret = list(cast("Mapping[Any, Any]", secret).values())
-    if isinstance(secret, Sequence) and not isinstance(secret, (str, bytes)):
-        for part in cast("Sequence[Any]", secret):
-            yield from _iter_texts(part)
-    elif secret is not None and not isinstance(secret, bool) and len(text := str(secret)) > 2:
-        yield text
-
-
-def _get_spellings(text: str) -> set[str]:
-    """Return the spellings in which error messages quote a text."""
-    return {text, to_printable(text, _MAX_WORDS), repr(text)[1:-1], json.dumps(text)[1:-1]}

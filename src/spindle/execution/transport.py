@@ -1,25 +1,20 @@
-"""Where handlers run: `Local` for sync handlers in threads and processes, `Transport` as the port for remote ones."""
+"""Where handlers run: sync ones in threads and processes, and others through a `Transport`, which is a port."""
 
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
-from spindle.calls import Call, Err, Ok
-from spindle.capabilities.declare import CallScope
-from spindle.capabilities.resolve import NO_BACKENDS, Backends, close_handles, find_missing_backends, open_handles
+from spindle.calls import Err, Ok
 from spindle.events import Events
+from spindle.execution import backends as backends_door
 from spindle.execution.backends.threads import Post, ThreadRunner
-from spindle.execution.call_state import CallState
-from spindle.execution.cancellation import external_cancellation
-from spindle.execution.results import mask_secret_fields, normalize, to_err
-from spindle.tools.arguments import copy_arguments, read_arguments
-from spindle.tools.context import ToolContext
-from spindle.tools.declaration import Tool, get_runnable
-from spindle.tools.entry import Entry
+from spindle.execution.call_state import AdmittedCall
+from spindle.execution.results import HandlerResult, normalize_off_loop, redact_err
+from spindle.json_types import JsonObject, JsonValue, untyped
+from spindle.tools.arguments import build_redactor, copy_arguments
+from spindle.tools.declaration import Tool
 from spindle.tools.invocation import is_awaitable
-from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from spindle.execution.backends.child import ChildLink
@@ -29,27 +24,25 @@ if TYPE_CHECKING:
 class SyncHandlerRunner:
     """Runs the sync handlers of one executor in threads, or in processes for `isolation="process"`."""
 
-    def __init__(self, max_workers: int) -> None:
+    def __init__(self, max_workers: int, *, max_threads: int | None = None) -> None:
         self._max_workers = max_workers
-        self._threads = ThreadRunner(max_workers)
+        self._threads = ThreadRunner(max_threads or max_workers)
 
     @cached_property
     def _processes(self) -> "ProcessRunner":
-        # Imported on first use: few programs need it and its imports are slow.
-        from spindle.execution.backends.processes import ProcessRunner  # noqa: PLC0415
-
-        return ProcessRunner(self._max_workers)
+        # Loaded here, through the lazy door: few programs need it and its imports are slow.
+        return backends_door.ProcessRunner(self._max_workers)
 
     @property
     def abandoned(self) -> int:
         """The number of threads still running a call whose caller is gone."""
         return self._threads.abandoned
 
-    async def run(self, job: CallState) -> Any:
+    async def run(self, state: AdmittedCall) -> object:
         """Run the handler and return its value; on cancellation its thread is abandoned, its process killed."""
-        if job.entry.tool.isolation == "process":
-            return await self._run_in_process(job)
-        handler, value, ctx, meta = job.runnable.handler, job.value, job.ctx, job.runnable.meta
+        if state.entry.tool.isolation == "process":
+            return await self._run_in_process(state)
+        handler, value, ctx, meta = state.runnable.handler, state.value, state.ctx, state.runnable.meta
 
         def body(post: Post) -> Any:
             ctx.set_post(post)
@@ -59,16 +52,16 @@ class SyncHandlerRunner:
         # A sync callable, such as a partial or a lambda, may still return a coroutine.
         return await result if is_awaitable(result) else result
 
-    async def _run_in_process(self, job: CallState) -> Any:
-        handler, value, ctx, meta = job.runnable.handler, job.value, job.ctx, job.runnable.meta
-        told = ctx.events
+    async def _run_in_process(self, state: AdmittedCall) -> object:
+        handler, value, ctx, meta = state.runnable.handler, state.value, state.ctx, state.runnable.meta
+        parent_events = ctx.events
 
-        def body(link: "ChildLink") -> Any:
-            ctx.events = _ForwardingEvents(told, link)
+        def body(link: "ChildLink") -> object:
+            ctx.events = _ForwardingEvents(parent_events, link)
             return handler(value, ctx, meta)
 
         def hear(message: tuple[str, object]) -> None:
-            told.notify(*message)
+            parent_events.notify(*message)
 
         return await self._processes.run(body, on_message=hear)
 
@@ -81,7 +74,7 @@ class _ForwardingEvents(Events):
     def __init__(self, events: Events, link: "ChildLink") -> None:
         super().__init__()
         self._link = link
-        self.heard = events.heard
+        self.has_observer = events.has_observer
 
     def notify(self, name: str, payload: object) -> None:
         """Send the event to the parent process."""
@@ -93,7 +86,7 @@ class Request:
     """One call as plain data; every field is JSON."""
 
     tool: str
-    args: Mapping[str, Any]
+    args: Mapping[str, JsonValue]
     tool_call_id: str
     checksum: str
     idempotency_key: str
@@ -106,6 +99,14 @@ class Request:
     """Seconds until the call's deadline; relative, because clocks of two machines may differ."""
     working_dir: str | None = None
     turn_count: int = 0
+    caller: JsonObject | None = None
+    attempt: int = 1
+    """Counts the retries of an idempotent tool; every attempt has the same idempotency key."""
+    toolset: str | None = None
+    read_only: bool = False
+    """Whether the same request may simply run again, also after it finished."""
+    secret_fields: Sequence[str] = field(default_factory=list[str])
+    """The arguments that must not be stored or shown in clear text."""
 
 
 class CancelSignal(Protocol):
@@ -125,14 +126,38 @@ class Transport(Protocol):
         ...
 
 
-def build_request(job: CallState) -> Request:
+@runtime_checkable
+class SelectiveTransport(Protocol):
+    """A transport that leaves some tools to the process of the caller."""
+
+    def accepts(self, tool: Tool) -> bool:
+        """Return whether calls of the tool go through this transport."""
+        ...
+
+
+@runtime_checkable
+class DurableTransport(Protocol):
+    """A transport that records results by idempotency key: the same request again returns the recorded result."""
+
+    @property
+    def remembers_seconds(self) -> float:
+        """How long after its start a call is remembered at least."""
+        ...
+
+
+def accepts(transport: Transport, tool: Tool) -> bool:
+    """Return whether calls of a tool go through a transport."""
+    return not isinstance(transport, SelectiveTransport) or transport.accepts(tool)
+
+
+def build_request(state: AdmittedCall) -> Request:
     """Build the request for a call."""
-    tool, ctx = job.entry.tool, job.ctx
+    tool, ctx = state.entry.tool, state.ctx
     return Request(
         tool=tool.name,
-        args=job.arguments or {},
-        tool_call_id=job.call.tool_call_id,
-        checksum=job.checksum,
+        args=copy_arguments(state.arguments),
+        tool_call_id=state.call.tool_call_id,
+        checksum=state.checksum,
         idempotency_key=cast("str", ctx.idempotency_key),
         fingerprint=tool.fingerprint,
         session_id=ctx.session_id,
@@ -140,120 +165,33 @@ def build_request(job: CallState) -> Request:
         result_budget_chars=ctx.result_budget_chars,
         seconds_left=ctx.seconds_left,
         working_dir=None if ctx.working_dir is None else str(ctx.working_dir),
+        caller=ctx.caller,
         turn_count=ctx.turn_count,
+        attempt=state.attempts,
+        toolset=tool.toolset,
+        read_only=tool.read_only,
+        secret_fields=sorted(tool.secret_fields),
     )
 
 
-async def execute_remotely(transport: Transport, job: CallState) -> Ok | Err:
-    """Run a call through a transport and check the type of its result.
+async def execute_remotely(transport: Transport, state: AdmittedCall) -> HandlerResult:
+    """Run a call through a transport and check its result; unlike a handler, a transport says who wrote an error.
 
     Raises:
         TypeError: The transport returned neither an `Ok` nor an `Err`.
     """
-    result = cast("object", await transport.execute(build_request(job), job.ctx))
+    tool, result = state.entry.tool, untyped(await transport.execute(build_request(state), state.ctx))
     if isinstance(result, (Ok, Err)):
-        return result
+        handled = await normalize_off_loop(result, tool=tool.name, trusted=tool.trusted)
+        if isinstance(result, Err) and isinstance(handled.result, Err):
+            secrets = build_redactor(state.arguments, tool.secret_fields)
+            return HandlerResult(redact_err(replace(handled.result, by=result.by), secrets))
+        return handled
     raise TypeError(f"Expected Transport.execute to return an Ok or an Err, got {type(result).__name__}.")
 
 
-class LocalTransport:
-    """A transport that runs requests in this process with the tools of a registry; for remote workers and tests.
-
-    Arguments are validated again because they arrived as data. The tool's own checks, the filter and the approval are
-    the responsibility of the caller.
-    """
-
-    def __init__(
-        self,
-        registry: ToolRegistry,
-        *,
-        backends: Backends = NO_BACKENDS,
-        events: Events | None = None,
-        concurrency: int = 64,
-    ) -> None:
-        self._registry = registry
-        self._backends = backends
-        self._events = events
-        self._local = SyncHandlerRunner(concurrency)
-
-    async def execute(self, request: Request, cancel: CancelSignal) -> Ok | Err:
-        """Look up the tool and run it; reject a tool with another fingerprint."""
-        entry = self._registry.entry(request.tool)
-        if entry is None:
-            return Err("not_available", f"The tool {request.tool!r} is not registered on the worker.")
-        tool = entry.tool
-        refused = self._refusal(request, tool)
-        if refused is not None:
-            return refused
-        opened: Mapping[str, Any] | None = None
-        try:
-            opened = open_handles(tool.capabilities, self._backends, _build_scope(request, tool))
-            job = self._job(request, entry, cancel, opened)
-            if job.runnable.is_async:
-                value: Any = await job.runnable.handler(job.value, job.ctx, job.runnable.meta)
-            else:
-                value = await self._local.run(job)
-        except BaseException as error:  # noqa: BLE001  every exception of a tool becomes its result
-            ending = external_cancellation(error)
-            if ending is not None:
-                raise ending from None
-            failed = to_err(error, tool=tool.name, expose=tool.expose_errors)
-            return mask_secret_fields(failed, request.args, tool.secret_fields)
-        finally:
-            await close_handles(opened)
-        return normalize(value, tool=tool.name, trusted=tool.trusted).result
-
-    def _refusal(self, request: Request, tool: Tool) -> Err | None:
-        name = request.tool
-        if tool.fingerprint != request.fingerprint:
-            return Err("not_available", f"The tool {name!r} on the worker differs from the one that was requested.")
-        lacking = find_missing_backends(tool.capabilities, self._backends)
-        if lacking:
-            needs = ", ".join(lacking)
-            return Err("not_available", f"The tool {name!r} requires {needs}, but the worker has no backend for it.")
-        return None
-
-    def _job(self, request: Request, entry: Entry, cancel: CancelSignal, opened: Mapping[str, Any] | None) -> CallState:
-        tool, schema = entry.tool, get_runnable(entry.tool).schema
-        job = CallState(
-            Call(request.tool_call_id, tool.name, request.args), time.perf_counter(), entry, get_runnable(tool)
-        )
-        job.arguments = read_arguments(request.args, tool=tool.name, empty_ok=True)
-        job.value = schema.validator()(copy_arguments(job.arguments), request.args)
-        job.ctx = _RequestContext(request, cancel, self._events, opened)
-        return job
-
-
-def _build_scope(request: Request, tool: Tool) -> CallScope:
-    return CallScope(tool=tool.name, session_id=request.session_id, turn_id=request.turn_id, toolset=tool.toolset)
-
-
-class _RequestContext(ToolContext):
-    """The context of a call that arrived as a request; also cancelled by the request's cancel signal."""
-
-    __slots__ = ("_signal",)
-
-    def __init__(
-        self, request: Request, signal: CancelSignal, events: Events | None, granted: Mapping[str, Any] | None
-    ) -> None:
-        left = request.seconds_left
-        super().__init__(
-            request.session_id,
-            turn_id=request.turn_id,
-            working_dir=request.working_dir,
-            events=events,
-            result_budget_chars=request.result_budget_chars,
-            turn_count=request.turn_count,
-            tool_name=request.tool,
-            tool_call_id=request.tool_call_id,
-            checksum=request.checksum,
-            idempotency_key=request.idempotency_key,
-            deadline=None if left is None else time.monotonic() + left,
-            handles=granted,
-        )
-        self._signal = signal
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the call was cancelled here or by the caller's signal."""
-        return self._cancelled or self._signal.cancelled
+def is_remembered(transport: Transport, tool: Tool, age_seconds: float) -> bool:
+    """Return whether a transport still knows a call that was started so long ago, and would not run it again."""
+    if not isinstance(transport, DurableTransport) or not accepts(transport, tool):
+        return False
+    return age_seconds < transport.remembers_seconds

@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "fork"), rea
 
 
 @pytest.fixture
-def lane() -> ProcessRunner:
+def pool() -> ProcessRunner:
     return ProcessRunner(4)
 
 
-async def test_threads_of_the_worker_may_send_large_messages_at_once(lane: ProcessRunner) -> None:
-    heard: list[bytes] = []
+async def test_threads_of_the_worker_may_send_large_messages_at_once(pool: ProcessRunner) -> None:
+    received: list[bytes] = []
 
     def chatter(link: ChildLink) -> None:
         letters = [bytes([65 + number]) * 300_000 for number in range(4)]
@@ -30,22 +30,22 @@ async def test_threads_of_the_worker_may_send_large_messages_at_once(lane: Proce
         for thread in threads:
             thread.join()
 
-    await lane.run(chatter, on_message=heard.append)
+    await pool.run(chatter, on_message=received.append)
 
-    assert sorted(heard) == [bytes([65 + number]) * 300_000 for number in range(4)]
+    assert sorted(received) == [bytes([65 + number]) * 300_000 for number in range(4)]
 
 
-async def test_a_message_that_does_not_pickle_is_refused_where_it_is_sent(lane: ProcessRunner) -> None:
+async def test_a_message_that_is_not_data_is_refused_where_it_is_sent(pool: ProcessRunner) -> None:
     def send(link: ChildLink) -> str:
         with pytest.raises(NotSendableError):
             link.send(threading.Lock())
         return "still here"
 
-    assert await lane.run(send) == "still here"
+    assert await pool.run(send) == "still here"
 
 
 @pytest.mark.parametrize("spoilt", [b"r", b"r\x00\x00", b"nonsense that is long enough"])
-async def test_half_an_answer_and_nonsense_are_no_answers(lane: ProcessRunner, spoilt: bytes) -> None:
+async def test_partial_answers_and_nonsense_are_rejected(pool: ProcessRunner, spoilt: bytes) -> None:
     def spoil_the_pipe(link: ChildLink) -> str:
         write = os.write
 
@@ -57,10 +57,10 @@ async def test_half_an_answer_and_nonsense_are_no_answers(lane: ProcessRunner, s
         return "lost"
 
     with pytest.raises(WorkerDiedError):
-        await lane.run(spoil_the_pipe)
+        await pool.run(spoil_the_pipe)
 
 
-async def test_a_handler_that_closes_our_pipe_spoils_none_of_its_own_files(lane: ProcessRunner, tmp_path: Path) -> None:
+async def test_a_handler_that_closes_our_pipe_spoils_none_of_its_own_files(pool: ProcessRunner, tmp_path: Path) -> None:
     def reckless(link: ChildLink) -> str:
         os.closerange(3, 256)
         for number in range(50):
@@ -68,13 +68,13 @@ async def test_a_handler_that_closes_our_pipe_spoils_none_of_its_own_files(lane:
         return "lost"
 
     with pytest.raises(WorkerDiedError) as caught:
-        await lane.run(reckless)
+        await pool.run(reckless)
 
     assert caught.value.exit_code not in {0, None}
     assert {(tmp_path / str(number)).read_bytes() for number in range(50)} == {b""}
 
 
-async def test_a_process_forked_by_the_worker_cannot_answer_in_its_place(lane: ProcessRunner) -> None:
+async def test_a_process_forked_by_the_worker_cannot_answer_in_its_place(pool: ProcessRunner) -> None:
     def fork_and_send(link: ChildLink) -> int:
         pid = os.fork()
         if pid == 0:
@@ -85,4 +85,4 @@ async def test_a_process_forked_by_the_worker_cannot_answer_in_its_place(lane: P
             os._exit(0)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    assert await lane.run(fork_and_send) == 9
+    assert await pool.run(fork_and_send) == 9

@@ -38,7 +38,7 @@ def open_descriptors() -> int:
 
 
 class Watched:
-    """Processes that name themselves; their deaths can be waited for, whoever reaps them."""
+    """Processes that name themselves; their exits can be awaited, whichever process reaps them."""
 
     def __init__(self) -> None:
         self.pids: dict[str, int] = {}
@@ -88,10 +88,10 @@ def hang_deaf(link: ChildLink) -> NoReturn:
 
 @pytest.mark.parametrize("handler", [hang, hang_with_children, hang_deaf])
 async def test_a_cancelled_callers_process_is_gone_with_its_children(handler: Callable[[ChildLink], NoReturn]) -> None:
-    lane, watched = ProcessRunner(1), Watched()
+    pool, watched = ProcessRunner(1), Watched()
 
     async def call() -> None:
-        await lane.run(handler, on_message=watched.on_message)
+        await pool.run(handler, on_message=watched.on_message)
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
@@ -101,7 +101,7 @@ async def test_a_cancelled_callers_process_is_gone_with_its_children(handler: Ca
 
     assert str(watched.pids["last"]) not in children()
     assert watched.dead_within(30)
-    assert await lane.run(lambda link: "the slot is free") == "the slot is free"
+    assert await pool.run(lambda link: "the slot is free") == "the slot is free"
 
 
 async def test_a_deadline_ends_a_process_that_never_would() -> None:
@@ -115,16 +115,16 @@ async def test_a_deadline_ends_a_process_that_never_would() -> None:
 
 @pytest.mark.parametrize("steps", [range(0, 40, 5), pytest.param(range(40), marks=pytest.mark.slow)])
 async def test_a_cancellation_at_any_early_instant_leaves_no_process_and_no_long_wait(steps: range) -> None:
-    lane, before = ProcessRunner(2), children()
+    pool, before = ProcessRunner(2), children()
 
     for step in steps:
         with anyio.fail_after(30), anyio.move_on_after(step * 0.0002):
-            await lane.run(hang)
+            await pool.run(hang)
         assert children() <= before
 
 
-async def test_what_a_worker_leaves_behind_is_killed_when_it_answers_or_dies() -> None:
-    lane = ProcessRunner(1)
+async def test_processes_left_by_a_worker_are_killed_when_it_answers_or_dies() -> None:
+    pool = ProcessRunner(1)
 
     def answer(link: ChildLink) -> str:
         start_child(link)
@@ -144,23 +144,23 @@ async def test_what_a_worker_leaves_behind_is_killed_when_it_answers_or_dies() -
 
     with anyio.fail_after(30):
         watched = Watched()
-        assert await lane.run(answer, on_message=watched.on_message) == "answered"
+        assert await pool.run(answer, on_message=watched.on_message) == "answered"
         assert watched.dead_within(30)
         watched = Watched()
         with pytest.raises(WorkerDiedError) as caught:
-            await lane.run(die, on_message=watched.on_message)
+            await pool.run(die, on_message=watched.on_message)
         assert caught.value.exit_code == 5
         assert watched.dead_within(30)
 
 
 async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Path) -> None:
-    lane, watched = ProcessRunner(1), Watched()
+    pool, watched = ProcessRunner(1), Watched()
 
     def touch(link: ChildLink) -> None:
         (tmp_path / "ran").touch()
 
     async def call(handler: Callable[[ChildLink], object]) -> None:
-        await lane.run(handler, on_message=watched.on_message)
+        await pool.run(handler, on_message=watched.on_message)
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
@@ -173,13 +173,13 @@ async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Pa
             group.cancel_scope.cancel()
 
     assert watched.dead_within(30)
-    assert await lane.run(lambda link: 1) == 1
+    assert await pool.run(lambda link: 1) == 1
     assert not (tmp_path / "ran").exists()
 
 
-async def test_where_there_is_no_pidfd_a_thread_notices_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = ProcessRunner(1)
-    await lane.run(lambda link: 1)
+async def test_without_pidfd_a_thread_notices_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = ProcessRunner(1)
+    await pool.run(lambda link: 1)
     fds, born, pids = open_descriptors(), anyio.Event(), list[int]()
 
     def on_message(message: tuple[str, int]) -> None:
@@ -197,11 +197,11 @@ async def test_where_there_is_no_pidfd_a_thread_notices_the_end(monkeypatch: pyt
 
     with monkeypatch.context() as patch, anyio.fail_after(30):
         patch.setattr(exits.os, "pidfd_open", unknown)
-        assert await lane.run(lambda link: 1) == 1
+        assert await pool.run(lambda link: 1) == 1
         with pytest.raises(WorkerDiedError) as caught:
-            await lane.run(leave_a_child)
+            await pool.run(leave_a_child)
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: lane.run(hang, on_message=on_message))
+            group.start_soon(lambda: pool.run(hang, on_message=on_message))
             await born.wait()
             group.cancel_scope.cancel()
 
@@ -210,13 +210,13 @@ async def test_where_there_is_no_pidfd_a_thread_notices_the_end(monkeypatch: pyt
     assert open_descriptors() == fds
 
 
-async def test_where_children_are_reaped_by_the_system_the_answer_still_comes() -> None:
-    lane = ProcessRunner(1)
+async def test_the_answer_arrives_even_if_the_system_reaps_children() -> None:
+    pool = ProcessRunner(1)
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        assert await lane.run(lambda link: 1) == 1
+        assert await pool.run(lambda link: 1) == 1
         with pytest.raises(WorkerDiedError) as caught:
-            await lane.run(lambda link: os._exit(3))
+            await pool.run(lambda link: os._exit(3))
     finally:
         signal.signal(signal.SIGCHLD, before)
 
@@ -224,8 +224,8 @@ async def test_where_children_are_reaped_by_the_system_the_answer_still_comes() 
 
 
 async def test_a_fork_that_fails_fails_the_call_and_leaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = ProcessRunner(1)
-    await lane.run(lambda link: 1)
+    pool = ProcessRunner(1)
+    await pool.run(lambda link: 1)
     fds = open_descriptors()
 
     def refuse() -> NoReturn:
@@ -234,10 +234,10 @@ async def test_a_fork_that_fails_fails_the_call_and_leaks_nothing(monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(os, "fork", refuse)
         with pytest.raises(BlockingIOError):
-            await lane.run(lambda link: 1)
+            await pool.run(lambda link: 1)
 
     assert open_descriptors() == fds
-    assert await lane.run(lambda link: signal.pthread_sigmask(signal.SIG_BLOCK, ())) == set()
+    assert await pool.run(lambda link: list(signal.pthread_sigmask(signal.SIG_BLOCK, ()))) == []
 
 
 HANG_IN_WORKER = """
@@ -254,7 +254,7 @@ anyio.run(lambda: ProcessRunner(1).run(hang, on_message=lambda pid: print(pid, f
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux notifies a process of its parent's death")
 def test_a_worker_does_not_outlive_a_parent_that_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", HANG_IN_WORKER], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None

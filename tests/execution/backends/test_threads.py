@@ -24,41 +24,41 @@ def forty_two(post: Post) -> int:
 
 
 async def test_a_call_runs_in_a_daemon_thread_and_its_value_comes_back() -> None:
-    lane = ThreadRunner(2)
+    pool = ThreadRunner(2)
 
-    thread = await lane.run(lambda post: threading.current_thread())
+    thread = await pool.run(lambda post: threading.current_thread())
 
     assert thread is not threading.current_thread()
     assert thread.daemon
-    assert lane.abandoned == 0
+    assert pool.abandoned == 0
 
 
 async def test_calls_one_after_another_share_one_thread() -> None:
-    lane = ThreadRunner(8)
+    pool = ThreadRunner(8)
 
-    threads = {await lane.run(lambda post: threading.get_ident()) for _ in range(20)}
+    threads = {await pool.run(lambda post: threading.get_ident()) for _ in range(20)}
 
     assert len(threads) == 1
 
 
 async def test_a_thread_without_work_ends() -> None:
-    lane = ThreadRunner(1, idle_seconds=0.001)
+    pool = ThreadRunner(1, idle_seconds=0.001)
 
-    first = await lane.run(lambda post: threading.current_thread())
+    first = await pool.run(lambda post: threading.current_thread())
     first.join(30)
 
     assert not first.is_alive()
-    assert await lane.run(lambda post: threading.current_thread()) is not first
+    assert await pool.run(lambda post: threading.current_thread()) is not first
 
 
 async def test_threads_that_end_at_once_lose_no_call() -> None:
-    lane = ThreadRunner(4, idle_seconds=0.0)
+    pool = ThreadRunner(4, idle_seconds=0.0)
     total = 0
 
     async def add() -> None:
         nonlocal total
         for _ in range(50):
-            one = await lane.run(lambda post: 1)
+            one = await pool.run(lambda post: 1)
             total += one
 
     with anyio.fail_after(30):
@@ -83,7 +83,7 @@ async def test_the_handler_sees_the_callers_context_variables_and_cannot_change_
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), BaseException("bare")])
-async def test_what_a_call_raises_arrives_as_it_is(error: BaseException) -> None:
+async def test_exceptions_of_a_call_arrive_unchanged(error: BaseException) -> None:
     def fail(post: Post) -> NoReturn:
         raise error
 
@@ -94,8 +94,8 @@ async def test_what_a_call_raises_arrives_as_it_is(error: BaseException) -> None
     assert [entry.name for entry in caught.traceback][-1] == "fail"
 
 
-async def test_what_would_steer_the_event_loop_arrives_wrapped() -> None:
-    lane = ThreadRunner(1)
+async def test_exceptions_with_a_meaning_for_the_event_loop_arrive_wrapped() -> None:
+    pool = ThreadRunner(1)
     steering: list[BaseException] = [StopIteration("a"), StopAsyncIteration("b"), GeneratorExit("c")]
     if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
         steering.append(asyncio.CancelledError("d"))
@@ -106,13 +106,13 @@ async def test_what_would_steer_the_event_loop_arrives_wrapped() -> None:
             raise error
 
         with pytest.raises(HandlerFailedError) as caught:
-            await lane.run(fail)
+            await pool.run(fail)
 
         assert caught.value.__cause__ is error
         assert (caught.value.class_name, caught.value.text) == (type(error).__name__, str(error))
 
 
-async def test_a_cancellation_of_trio_raised_by_a_handler_is_no_cancellation_of_the_caller() -> None:
+async def test_a_cancellation_of_trio_raised_by_a_handler_is_not_a_cancellation_of_the_caller() -> None:
     def cancel_itself(post: Post) -> None:
         async def main() -> None:
             with trio.CancelScope() as scope:
@@ -159,10 +159,10 @@ async def test_a_handler_may_run_an_event_loop_of_its_own() -> None:
         await anyio.lowlevel.checkpoint()
         return 7
 
-    lane = ThreadRunner(1)
+    pool = ThreadRunner(1)
 
-    assert await lane.run(lambda post: anyio.run(answer)) == 7
-    assert await lane.run(lambda post: anyio.run(answer, backend="trio")) == 7
+    assert await pool.run(lambda post: anyio.run(answer)) == 7
+    assert await pool.run(lambda post: anyio.run(answer, backend="trio")) == 7
 
 
 async def test_a_call_that_is_cancelled_before_it_begins_never_begins() -> None:
@@ -176,7 +176,7 @@ async def test_a_call_that_is_cancelled_before_it_begins_never_begins() -> None:
 
 
 async def test_no_more_threads_run_at_once_than_allowed_and_all_of_them_do() -> None:
-    lane = ThreadRunner(3)
+    pool = ThreadRunner(3)
     barrier = threading.Barrier(3)
     lock = threading.Lock()
     running = most = 0
@@ -193,21 +193,21 @@ async def test_no_more_threads_run_at_once_than_allowed_and_all_of_them_do() -> 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             for _ in range(12):
-                group.start_soon(lane.run, overlap)
+                group.start_soon(pool.run, overlap)
 
     assert most == 3
 
 
-async def test_what_is_posted_runs_on_the_loop_in_order_before_the_call_returns() -> None:
-    heard: list[tuple[int, int]] = []
+async def test_posted_functions_run_on_the_loop_in_order_before_the_call_returns() -> None:
+    received: list[tuple[int, int]] = []
 
     def chatter(post: Post) -> str:
         for number in range(100):
-            post(lambda number=number: heard.append((number, threading.get_ident())))
+            post(lambda number=number: received.append((number, threading.get_ident())))
         return "done"
 
     assert await ThreadRunner(1).run(chatter) == "done"
-    assert heard == [(number, threading.get_ident()) for number in range(100)]
+    assert received == [(number, threading.get_ident()) for number in range(100)]
 
 
 async def test_a_posted_function_that_raises_fails_the_call_and_not_the_loop() -> None:
@@ -223,20 +223,20 @@ async def test_a_posted_function_that_raises_fails_the_call_and_not_the_loop() -
 
 
 async def test_a_stray_post_after_the_call_is_dropped() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     posts: list[Post] = []
 
     await ThreadRunner(1).run(posts.append)
-    posts[0](lambda: heard.append("stray"))
+    posts[0](lambda: received.append("stray"))
     await anyio.wait_all_tasks_blocked()
 
-    assert not heard
+    assert not received
 
 
-async def test_when_the_system_gives_no_thread_the_call_fails_and_the_lane_lives(
+async def test_without_a_new_thread_the_call_fails_and_the_pool_survives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lane = ThreadRunner(1)
+    pool = ThreadRunner(1)
 
     def refuse(self: threading.Thread) -> NoReturn:
         raise RuntimeError("can't start new thread")
@@ -244,18 +244,18 @@ async def test_when_the_system_gives_no_thread_the_call_fails_and_the_lane_lives
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="new thread"):
-            await lane.run(lambda post: 1)
+            await pool.run(lambda post: 1)
 
-    assert await lane.run(lambda post: 2) == 2
+    assert await pool.run(lambda post: 2) == 2
 
 
-def test_two_event_loops_may_share_a_lane() -> None:
-    lane = ThreadRunner(1)
+def test_two_event_loops_may_share_a_pool() -> None:
+    pool = ThreadRunner(1)
     answers: list[Any] = []
 
     async def main() -> None:
         for _ in range(50):
-            answers.append(await lane.run(lambda post: 1))
+            answers.append(await pool.run(lambda post: 1))
 
     loops = [
         threading.Thread(target=anyio.run, args=(main,), kwargs={"backend": backend}) for backend in ("asyncio", "trio")
@@ -269,7 +269,7 @@ def test_two_event_loops_may_share_a_lane() -> None:
 
 
 @pytest.mark.parametrize("max_threads", [0, -1])
-def test_a_lane_without_threads_is_refused(max_threads: int) -> None:
+def test_a_pool_without_threads_is_refused(max_threads: int) -> None:
     with pytest.raises(UsageError) as caught:
         ThreadRunner(max_threads)
 
@@ -277,15 +277,15 @@ def test_a_lane_without_threads_is_refused(max_threads: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 and later: there are threads, on purpose
-async def test_a_lane_works_in_a_forked_child() -> None:
-    lane = ThreadRunner(1)
-    await lane.run(lambda post: "so that a thread is idle")
+async def test_a_pool_works_in_a_forked_child() -> None:
+    pool = ThreadRunner(1)
+    await pool.run(lambda post: "so that a thread is idle")
 
     def fork_and_use(post: Post) -> int:
         pid = os.fork()
         if pid == 0:
             try:
-                os._exit(anyio.run(lane.run, forty_two))
+                os._exit(anyio.run(pool.run, forty_two))
             finally:
                 os._exit(1)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -55,90 +55,90 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_cancelled_caller_leaves_a_hanging_call_behind_at_once(release: threading.Event) -> None:
-    lane = ThreadRunner(1, idle_seconds=0.001)
+    pool = ThreadRunner(1, idle_seconds=0.001)
     hanging = Hanging(release)
-    told: list[str] = []
+    reported: list[str] = []
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
 
             async def call() -> None:
-                await lane.run(hanging, on_abandon=lambda: told.append("abandoned"))
+                await pool.run(hanging, on_abandon=lambda: reported.append("abandoned"))
 
             group.start_soon(call)
             await hanging.begun.wait()
             group.cancel_scope.cancel()
 
-    assert told == ["abandoned"]
-    assert lane.abandoned == 1
-    assert await lane.run(lambda post: "the slot is free") == "the slot is free"
+    assert reported == ["abandoned"]
+    assert pool.abandoned == 1
+    assert await pool.run(lambda post: "the slot is free") == "the slot is free"
     release.set()
     hanging.join()
-    assert lane.abandoned == 0
+    assert pool.abandoned == 0
 
 
 async def test_a_deadline_ends_the_wait_and_not_the_thread(release: threading.Event) -> None:
-    lane = ThreadRunner(1)
+    pool = ThreadRunner(1)
     hanging = Hanging(release)
 
     with anyio.move_on_after(0.001) as scope:
-        await lane.run(hanging)
+        await pool.run(hanging)
 
     assert scope.cancelled_caught
-    assert lane.abandoned <= 1
+    assert pool.abandoned <= 1
 
 
-async def test_many_hanging_calls_are_all_counted_and_block_nobody(release: threading.Event) -> None:
-    lane = ThreadRunner(2)
+async def test_many_hanging_calls_are_all_counted_and_block_no_other_call(release: threading.Event) -> None:
+    pool = ThreadRunner(2)
     hanging = [Hanging(release) for _ in range(6)]
 
     for one in hanging:
         with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
-                group.start_soon(lane.run, one)
+                group.start_soon(pool.run, one)
                 await one.begun.wait()
                 group.cancel_scope.cancel()
 
-    assert lane.abandoned == 6
+    assert pool.abandoned == 6
     release.set()
-    await until(lambda: lane.abandoned == 0)
+    await until(lambda: pool.abandoned == 0)
 
 
 async def test_an_abandoned_calls_posts_and_errors_are_dropped(release: threading.Event) -> None:
-    lane = ThreadRunner(1, idle_seconds=0.001)
+    pool = ThreadRunner(1, idle_seconds=0.001)
     begun = anyio.Event()
     threads: list[threading.Thread] = []
-    heard: list[str] = []
+    received: list[str] = []
 
     def hang_then_shout(post: Post) -> NoReturn:
         threads.append(threading.current_thread())
         post(begun.set)
         release.wait()
-        post(lambda: heard.append("late"))
+        post(lambda: received.append("late"))
         raise SystemExit("late")
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
-            group.start_soon(lane.run, hang_then_shout)
+            group.start_soon(pool.run, hang_then_shout)
             await begun.wait()
             group.cancel_scope.cancel()
     release.set()
     threads[0].join(30)
     await anyio.lowlevel.checkpoint()
 
-    assert heard == []
+    assert received == []
     assert not threads[0].is_alive()
 
 
 def test_a_result_after_the_loop_is_closed_is_dropped_silently(anyio_backend: str, release: threading.Event) -> None:
-    lane = ThreadRunner(1, idle_seconds=0.001)
+    pool = ThreadRunner(1, idle_seconds=0.001)
     kept: list[Hanging] = []
 
     async def main() -> None:
         hanging = Hanging(release)
         kept.append(hanging)
         async with anyio.create_task_group() as group:
-            group.start_soon(lane.run, hanging)
+            group.start_soon(pool.run, hanging)
             await hanging.begun.wait()
             group.cancel_scope.cancel()
 
@@ -146,21 +146,21 @@ def test_a_result_after_the_loop_is_closed_is_dropped_silently(anyio_backend: st
     release.set()
     kept[0].join()
 
-    assert lane.abandoned == 0
-    assert anyio.run(lane.run, forty_two, backend=anyio_backend) == 42
+    assert pool.abandoned == 0
+    assert anyio.run(pool.run, forty_two, backend=anyio_backend) == 42
 
 
 async def test_calls_are_served_in_the_order_they_came(release: threading.Event) -> None:
-    lane = ThreadRunner(1)
+    pool = ThreadRunner(1)
     hanging = Hanging(release)
     served: list[int] = []
 
     async def call(number: int) -> None:
-        await lane.run(lambda post: served.append(number))
+        await pool.run(lambda post: served.append(number))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
-            group.start_soon(lane.run, hanging)
+            group.start_soon(pool.run, hanging)
             await hanging.begun.wait()
             for number in range(10):
                 group.start_soon(call, number)
@@ -171,47 +171,47 @@ async def test_calls_are_served_in_the_order_they_came(release: threading.Event)
 
 
 async def test_a_call_cancelled_in_the_queue_never_runs_and_is_not_abandoned(release: threading.Event) -> None:
-    lane = ThreadRunner(1)
+    pool = ThreadRunner(1)
     hanging = Hanging(release)
     ran: list[str] = []
-    told: list[str] = []
+    reported: list[str] = []
 
     async def call() -> None:
-        await lane.run(lambda post: ran.append("queued"), on_abandon=lambda: told.append("abandoned"))
+        await pool.run(lambda post: ran.append("queued"), on_abandon=lambda: reported.append("abandoned"))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
-            group.start_soon(lane.run, hanging)
+            group.start_soon(pool.run, hanging)
             await hanging.begun.wait()
             async with anyio.create_task_group() as queued:
                 queued.start_soon(call)
                 await anyio.wait_all_tasks_blocked()
                 queued.cancel_scope.cancel()
-            assert lane.abandoned == 0
+            assert pool.abandoned == 0
             release.set()
-    assert await lane.run(lambda post: "next") == "next"
+    assert await pool.run(lambda post: "next") == "next"
 
-    assert (ran, told) == ([], [])
+    assert (ran, reported) == ([], [])
 
 
 async def test_the_slot_of_an_abandoned_call_goes_to_the_next_in_the_row(release: threading.Event) -> None:
-    lane = ThreadRunner(1)
+    pool = ThreadRunner(1)
     hanging = Hanging(release)
     answers: list[str] = []
 
     async def call() -> None:
-        answers.append(await lane.run(lambda post: "served"))
+        answers.append(await pool.run(lambda post: "served"))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group, anyio.create_task_group() as doomed:
-            doomed.start_soon(lane.run, hanging)
+            doomed.start_soon(pool.run, hanging)
             await hanging.begun.wait()
             group.start_soon(call)
             await anyio.wait_all_tasks_blocked()
             doomed.cancel_scope.cancel()
 
     assert answers == ["served"]
-    assert lane.abandoned == 1
+    assert pool.abandoned == 1
 
 
 HANG_AND_LEAVE = """
@@ -219,15 +219,15 @@ import anyio, threading
 from spindle.execution.backends.threads import ThreadRunner
 
 async def main():
-    lane, begun = ThreadRunner(1), anyio.Event()
+    pool, begun = ThreadRunner(1), anyio.Event()
     def hang(post):
         post(begun.set)
         threading.Event().wait()
     async with anyio.create_task_group() as group:
-        group.start_soon(lane.run, hang)
+        group.start_soon(pool.run, hang)
         await begun.wait()
         group.cancel_scope.cancel()
-    print("left", lane.abandoned)
+    print("left", pool.abandoned)
 
 anyio.run(main, backend={backend!r})
 """

@@ -3,7 +3,6 @@
 import ctypes
 import gc
 import os
-import pickle
 import signal
 import stat
 import sys
@@ -11,13 +10,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from threading import Lock
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from spindle.errors import HandlerFailedError, NotSendableError, UsageError
+from spindle.execution.backends.serialization import build_not_sendable, dump, dump_failure, get_message
 
 _PR_SET_PDEATHSIG = 1
 _prctl: Any = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -151,28 +150,18 @@ def _address_space_in_use() -> int:
 
 Kind: TypeAlias = Literal[b"m", b"r", b"u", b"f"]
 MESSAGE: Literal[b"m"] = b"m"
-"""A message sent while the call runs: a pickled value."""
+"""A message sent while the call runs: an encoded value."""
 RESULT: Literal[b"r"] = b"r"
-"""The result: a pickled value."""
+"""The result: an encoded value."""
 UNSENDABLE: Literal[b"u"] = b"u"
-"""A result that does not pickle: the name of its type."""
+"""A result that has no encoding: the name of its type."""
 FAILURE: Literal[b"f"] = b"f"
-"""An exception: a pickled `Failure`."""
+"""An exception: encoded by `dump_failure`."""
 
+MAX_FRAME_BYTES = 1 << 29
+"""The longest payload of a frame, so that a handler that writes to the pipe itself cannot fill the program's memory."""
 _HEADER = Struct(">cQ")
 _KINDS: dict[bytes, Kind] = {b"m": MESSAGE, b"r": RESULT, b"u": UNSENDABLE, b"f": FAILURE}
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An exception, serialized for the parent process."""
-
-    module: str
-    class_name: str
-    text: str
-    traceback: str
-    pickled: bytes | None
-    """The exception itself, if it pickles."""
 
 
 def encode_frame(kind: Kind, payload: bytes) -> bytes:
@@ -198,6 +187,8 @@ class FrameDecoder:
             kind = _KINDS.get(name)
             if kind is None:
                 raise ValueError(f"Unknown frame kind {name!r}.")
+            if length > MAX_FRAME_BYTES:
+                raise ValueError(f"A frame of {length} bytes exceeds {MAX_FRAME_BYTES}.")
             end = _HEADER.size + length
             if len(self._pending) < end:
                 return
@@ -205,14 +196,6 @@ class FrameDecoder:
                 payload = bytes(view[_HEADER.size : end])
             del self._pending[:end]
             yield kind, payload
-
-
-def get_message(error: BaseException) -> str:
-    """Return an exception's message, or a fallback if its `__str__` raises."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - `__str__` of a handler's exception may raise anything
-        return "(its message cannot be shown)"
 
 
 def wrap_control_exception(error: BaseException) -> HandlerFailedError:
@@ -235,16 +218,16 @@ class ChildLink:
         self._pid = os.getpid()
         self._lock = Lock()
 
-    def send(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Send a message to the parent process, which receives it before the result; from any thread of this process.
 
         Raises:
-            NotSendableError: The message does not pickle.
+            NotSendableError: The message has no encoding.
         """
         try:
-            payload = pickle.dumps(message)
-        except Exception as error:
-            raise build_not_sendable("a message", type(message).__name__) from error
+            payload = dump(message)
+        except NotSendableError as error:
+            raise build_not_sendable(error.type_name, "a message") from error
         self.write(MESSAGE, payload)
 
     def write(self, kind: Kind, payload: bytes) -> None:
@@ -265,7 +248,7 @@ class ChildLink:
 
 
 def run_worker(
-    descriptor: int, parent_pid: int, call: Callable[[ChildLink], Any], max_memory_bytes: int | None
+    descriptor: int, parent_pid: int, call: Callable[[ChildLink], object], max_memory_bytes: int | None
 ) -> NoReturn:
     """Run `call` as the worker process, send its result and exit; never return to the forked program."""
     isolate(parent_pid)
@@ -276,38 +259,26 @@ def run_worker(
     os._exit(0)
 
 
-def _run_call(call: Callable[[ChildLink], Any], link: ChildLink, max_memory_bytes: int | None) -> tuple[Kind, bytes]:
+def _run_call(call: Callable[[ChildLink], object], link: ChildLink, max_memory_bytes: int | None) -> tuple[Kind, bytes]:
     try:
         with limit_address_space(max_memory_bytes):
             value = call(link)
     except BaseException as error:  # noqa: BLE001 - sent to the parent, also SystemExit
-        return FAILURE, pickle.dumps(_serialize_failure(error))
+        return FAILURE, dump_failure(error, _format_traceback(error))
     try:
-        return RESULT, pickle.dumps(value)
-    except Exception:  # noqa: BLE001 - pickling runs the value's own code
-        return UNSENDABLE, type(value).__name__.encode()
+        payload = dump(value)
+    except NotSendableError as error:
+        return UNSENDABLE, error.type_name.encode(errors="replace")
+    if len(payload) > MAX_FRAME_BYTES:
+        return UNSENDABLE, f"{type(value).__name__} of more than {MAX_FRAME_BYTES} bytes".encode(errors="replace")
+    return RESULT, payload
 
 
-def _serialize_failure(error: BaseException) -> Failure:
+def _format_traceback(error: BaseException) -> str:
     try:
-        pickled = pickle.dumps(error)
-    except Exception:  # noqa: BLE001 - as above; the description is sent instead
-        pickled = None
-    try:
-        told = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - formatting runs the exception's own code
-        told = ""
-    kind = type(error)
-    return Failure(kind.__module__, kind.__qualname__, get_message(error), told, pickled)
-
-
-def build_not_sendable(what: str, type_name: str) -> NotSendableError:
-    """Build the error for a value that does not pickle."""
-    return NotSendableError(
-        f"{what} of the tool ({type_name}) cannot be sent from its worker process, because it does not pickle; "
-        'return plain data, or run the tool with isolation="thread"',
-        type_name=type_name,
-    )
+        return "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - formatting runs the exception's own code
+        return ""
 
 
 def _get_inode(descriptor: int) -> tuple[int, int]:

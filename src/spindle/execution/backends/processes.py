@@ -1,11 +1,10 @@
 """Runs sync handlers in forked processes, which are killed when the caller is cancelled.
 
-Forking allows any function, also closures. A worker is not a sandbox: it runs with the permissions of the program, and
-its result is unpickled.
+Forking allows any function, also closures. A worker is not a sandbox: it runs with the permissions of the program. What
+it sends is data, see `serialization.py`.
 """
 
 import os
-import pickle
 import select
 import signal
 from collections.abc import Callable
@@ -17,19 +16,18 @@ from typing import Any, Generic, TypeVar
 from anyio import get_cancelled_exc_class, move_on_after
 
 from spindle.concurrency import ThreadsafeEvent
-from spindle.errors import HandlerFailedError, UsageError, WorkerDiedError
+from spindle.errors import UsageError, WorkerDiedError
 from spindle.execution.backends.child import (
     MESSAGE,
     RESULT,
     UNSENDABLE,
     ChildLink,
-    Failure,
     FrameDecoder,
     Kind,
-    build_not_sendable,
     fork,
     run_worker,
 )
+from spindle.execution.backends.serialization import build_not_sendable, load, load_failure
 from spindle.execution.backends.threads import Post, ThreadRunner
 
 
@@ -120,9 +118,9 @@ class ProcessRunner:
 
         Raises:
             WorkerDiedError: The process ended without a result.
-            NotSendableError: The result does not pickle.
-            HandlerFailedError: The exception does not pickle, or has a special meaning for coroutines, such as
-                `StopIteration`.
+            NotSendableError: The result is nothing that crosses between processes.
+            HandlerFailedError: The exception is of a class that only the worker knows, or has a special meaning for
+                coroutines, such as `StopIteration`.
         """
         worker = _Worker(call, on_message, max_memory_bytes)
         try:
@@ -232,11 +230,7 @@ class _Worker(Generic[T]):
     def _forward_message(self, payload: bytes, post: Post) -> None:
         if self._on_message is None:
             return
-        try:
-            message = pickle.loads(payload)  # noqa: S301 - pickled by our own fork
-        except Exception as error:
-            raise build_not_sendable("a message", "it breaks when unpickled") from error
-        post(partial(self._on_message, message))
+        post(partial(self._on_message, load(payload)))
 
 
 def _read_some(reading: int) -> bytes | None:
@@ -250,29 +244,10 @@ def _read_some(reading: int) -> bytes | None:
 def _decode_result(kind: Kind, payload: bytes) -> Any:
     """Return the value or raise the exception that the child sent."""
     if kind == UNSENDABLE:
-        raise build_not_sendable("the result", payload.decode(errors="replace"))
+        raise build_not_sendable(payload.decode(errors="replace"))
     if kind == RESULT:
-        try:
-            return pickle.loads(payload)  # noqa: S301 - pickled by our own fork
-        except Exception as error:
-            raise build_not_sendable("the result", "it breaks when unpickled") from error
-    raise _rebuild_exception(pickle.loads(payload))  # noqa: S301 - as above
-
-
-def _rebuild_exception(failure: Failure) -> BaseException:
-    """Rebuild the exception, or describe it if it does not unpickle."""
-    error: Any = None
-    if failure.pickled is not None:
-        try:
-            error = pickle.loads(failure.pickled)  # noqa: S301 - as above
-        except Exception:  # noqa: BLE001 - unpickling runs the exception's own code
-            error = None
-    if not isinstance(error, BaseException):
-        error = HandlerFailedError(
-            f"{failure.class_name}: {failure.text}", class_name=failure.class_name, text=failure.text
-        )
-    error.add_note(f"In the worker process:\n{failure.traceback}")
-    return error
+        return load(payload)
+    raise load_failure(payload)
 
 
 def _build_died_error(status: int | None) -> WorkerDiedError:

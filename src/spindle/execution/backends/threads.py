@@ -197,7 +197,11 @@ class _Job(Generic[T]):
         try:
             self.value = self._context.run(cast("Callable[[Post], T]", call), self.post)
         except BaseException as error:  # noqa: BLE001 - raised in the caller, also SystemExit
-            self.error = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+            self.error = error
+            # No attribute of the exception is used: its class may override it, and raising would end this thread.
+            traceback = sys.exc_info()[2]
+            BaseException.with_traceback(error, None if traceback is None else traceback.tb_next)
+            del traceback
 
     def post(self, function: Callable[[], object]) -> None:
         """Schedule a function on the event loop, unless the caller is gone."""
@@ -210,7 +214,7 @@ class _Job(Generic[T]):
         try:
             function()
         except BaseException as error:  # noqa: BLE001 - would stop a trio event loop; raised in the caller instead
-            self.post_error = self.post_error or error
+            self.post_error = error if self.post_error is None else self.post_error
 
     def wake(self) -> None:
         """Wake the caller, if it still waits; else drop the result."""
@@ -228,7 +232,7 @@ class _Job(Generic[T]):
 
     def get_result(self) -> T:
         """Return the value of the call or raise its exception."""
-        error = self.error or self.post_error
+        error = self.post_error if self.error is None else self.error  # an exception may be false
         if error is None:
             return cast("T", self.value)
         self.error = self.post_error = None

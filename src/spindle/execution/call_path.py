@@ -1,0 +1,392 @@
+"""The path of one call: the layers around its handler, outermost first, in the list `LAYERS`.
+
+A layer takes the next one and returns a function of a call and its batch. It may answer the call, or change the answer
+of the next one. A layer that cannot matter returns the next one, or for a single call the next one's coroutine.
+"""
+
+import math
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+
+from spindle.calls import CallOutcome, Err, Ok
+from spindle.capabilities.declare import NO_CAPABILITIES, CallScope
+from spindle.capabilities.resolve import close_handles, open_handles
+from spindle.execution import optional
+from spindle.execution.admission import run_tool_checks
+from spindle.execution.batch import Batch, Run
+from spindle.execution.call_state import AdmittedCall, HeldSlot, held_slot
+from spindle.execution.cancellation import GRACE_SECONDS, build_timeout, external_cancellation, reraise
+from spindle.execution.interceptors import notify_observer
+from spindle.execution.results import HandlerResult, normalize, normalize_off_loop, redact_err, redact_off_loop, to_err
+from spindle.execution.settings import Engine
+from spindle.tools.arguments import build_redactor, copy_arguments
+from spindle.tools.invocation import ObservedCall
+
+Answer: TypeAlias = Coroutine[Any, Any, HandlerResult]
+Layer: TypeAlias = Callable[[Engine, Run], Run]
+
+
+def queue_outcome(engine: Engine, run: Run) -> Run:
+    """Let the journal write the outcome while other calls of the batch still run."""
+    if not engine.has_journal:
+        return run
+
+    async def run_and_queue(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        handled = await run(state, batch)
+        if batch.journal is not None:
+            if isinstance(handled.result, Ok) and handled.result.media:
+                # The result is complete: the deadline only ends the reading.
+                now = batch.clock()
+                batch.set_deadline(state, now, min(state.deadline, now + optional.KEEP_SECONDS))
+                await batch.journal.keep_media(state)
+            batch.journal.queue_outcome(state)
+        return handled
+
+    return run_and_queue
+
+
+def notify_observers(engine: Engine, run: Run) -> Run:
+    """Notify the observers of the start and the end of the call."""
+    if not engine.observers:
+        return run
+
+    async def run_observed(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        events = batch.context.events
+        for observer in batch.observers:
+            notify_observer(events, observer.begin, state)
+        try:
+            return await run(state, batch)
+        finally:
+            for observer in reversed(batch.observers):
+                notify_observer(events, observer.end, state)
+
+    return lambda state, batch: run_observed(state, batch) if batch.observers else run(state, batch)
+
+
+def store_result(engine: Engine, run: Run) -> Run:
+    """Store the result of the call; every failure around it becomes its result. Release its locks."""
+
+    async def run_and_store(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        state.started = time.perf_counter()
+        now = batch.clock()
+        # As `Engine.get_timeout` and `Batch.set_deadline` do it, written out because every call comes here.
+        seconds = state.entry.tool.timeout_seconds or engine.timeout_seconds or math.inf
+        state.deadline = deadline = min(now + seconds - state.used_seconds, batch.deadline)
+        if deadline != math.inf:
+            state.ctx.deadline = time.monotonic() + deadline - now
+            if batch.watch is not None:
+                batch.watch(deadline)
+        try:
+            handled = await run(state, batch) if state.deadline > now else build_timeout(state)
+            if isinstance(handled.result, Ok) and handled.result.artifact is not None:
+                handled = await optional.read_returned_artifact(handled, state, batch.budget, engine.redactor.redact)
+        except BaseException as error:  # noqa: BLE001  see above
+            ending = external_cancellation(error)
+            if ending is not None:
+                if state.overdue_until is not None:
+                    state.finish(build_timeout(state))
+                    state.is_answered = True
+                await reraise(ending)
+            handled = HandlerResult(to_err(error, tool=state.call.name))
+        finally:
+            if state.lock_request is not None:
+                state.lock_request.release()
+        if isinstance(handled.result, Err):  # a check, an approver or an interceptor may have written it
+            handled = handled._replace(result=redact_err(handled.result, engine.redactor))
+        # An error that a handler raises because of the timeout must not hide the timeout.
+        if state.overdue_until is not None and isinstance(handled.result, Err):
+            handled = build_timeout(state)
+        state.finish(handled)
+        state.is_answered = True
+        return handled
+
+    return run_and_store
+
+
+def intercept(engine: Engine, run: Run) -> Run:
+    """Run the call inside the user's interceptors."""
+    if not engine.interceptors:
+        return run
+
+    def run_intercepted(state: AdmittedCall, batch: Batch) -> Answer:
+        async def inner() -> CallOutcome:
+            state.finish(await run(state, batch))
+            return state.outcome()
+
+        return optional.run_interceptors(state, engine.interceptors, inner)
+
+    return run_intercepted
+
+
+def check(engine: Engine, run: Run) -> Run:  # noqa: ARG001
+    """Run the tool's own checks."""
+
+    async def run_checked(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        refused = await run_tool_checks(state)
+        return await run(state, batch) if refused is None else HandlerResult(refused)
+
+    return lambda state, batch: run_checked(state, batch) if state.entry.tool.checks else run(state, batch)
+
+
+def approve(engine: Engine, run: Run) -> Run:
+    """Ask for approval if the tool or the sink policy requires it; a dry run never asks."""
+
+    async def run_approved(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        if engine.tickets is not None:
+            refused = await optional.request_recorded_approval(state, engine.tickets, batch)
+        else:
+            with batch.stop_clock(state):
+                refused = await optional.request_approval(state, batch.approve)
+        return await run(state, batch) if refused is None else refused
+
+    return lambda state, batch: (run_approved if state.needs_approval and not state.ctx.dry_run else run)(state, batch)
+
+
+def use_cache(engine: Engine, run: Run) -> Run:
+    """Answer from the cache of the tool, and add the result of a call that ran to it."""
+
+    async def run_cached(state: AdmittedCall, batch: Batch, ttl_seconds: float) -> HandlerResult:
+        key = engine.cache.key(state, batch.admission.filter)
+        cached = None if key is None else engine.cache.get(key)
+        if cached is not None:
+            return cached
+        handled = await run(state, batch)
+        if key is not None and state.attempts:  # the journal may have answered
+            engine.cache.put(key, handled, ttl_seconds)
+        return handled
+
+    def choose(state: AdmittedCall, batch: Batch) -> Answer:
+        policy = state.entry.tool.cache
+        return (
+            run(state, batch) if policy is None or state.ctx.dry_run else run_cached(state, batch, policy.ttl_seconds)
+        )
+
+    return choose
+
+
+def write_intent(engine: Engine, run: Run) -> Run:
+    """Write the intent of the call to the journal, which may know its result already."""
+    if not engine.has_journal:
+        return run
+
+    async def run_journaled(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        if batch.journal is not None:
+            answer = await batch.journal.admit(
+                state, waiting=partial(batch.stop_clock, state), timeout_seconds=engine.get_timeout(state)
+            )
+            if answer is not None:
+                return answer
+        return await run(state, batch)
+
+    return run_journaled
+
+
+def redact(engine: Engine, run: Run) -> Run:
+    """Redact the secrets that any tool has received so far."""
+    redactor = engine.redactor
+
+    async def run_redacted(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        handled = await run(state, batch)
+        if not redactor.is_active:
+            return handled
+        clean = await redact_off_loop(handled, redactor)
+        return await optional.redact_artifact(clean, redactor, batch.spool, state.ctx.turn_id)
+
+    return run_redacted
+
+
+def open_capabilities(engine: Engine, run: Run) -> Run:
+    """Open the capability handles that the tool declared, and close them."""
+
+    async def run_with_handles(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        tool, ctx = state.entry.tool, state.ctx
+        scope = CallScope(
+            tool=tool.name,
+            session_id=ctx.session_id,
+            turn_id=ctx.turn_id,
+            toolset=tool.toolset,
+            spool=batch.spool,
+            events=ctx.events,
+            attachments=tuple(batch.attachments),
+            redactor=engine.redactor,
+        )
+        try:
+            opened = open_handles(tool.capabilities, engine.backends, scope)
+        except Exception as error:  # noqa: BLE001  a backend that raises rejects the call
+            text = f"The tool {tool.name!r} cannot be used now: its capabilities could not be opened."
+            return HandlerResult(Err("not_available", text, cause=error, by="spindle"))
+        ctx.grant(opened)
+        if tool.capabilities.secrets is not None:
+            ctx.events.redact_with(engine.redactor)
+        try:
+            return await run(state, batch)
+        finally:
+            await close_handles(opened)
+
+    def choose(state: AdmittedCall, batch: Batch) -> Answer:
+        return run(state, batch) if state.entry.tool.capabilities is NO_CAPABILITIES else run_with_handles(state, batch)
+
+    return choose
+
+
+def preview_dry_run(engine: Engine, run: Run) -> Run:  # noqa: ARG001
+    """Answer a dry run with a preview."""
+
+    async def preview(state: AdmittedCall) -> HandlerResult:
+        return HandlerResult(await optional.dry_run_preview(state))
+
+    return lambda state, batch: preview(state) if state.ctx.dry_run else run(state, batch)
+
+
+def take_slot(engine: Engine, run: Run) -> Run:  # noqa: ARG001
+    """Acquire the call's resource locks and a slot; waiting for them does not count towards its timeout."""
+
+    async def run_in_slot(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        slots = batch.slots
+        if state.lock_request is not None and not state.lock_request.is_ready:
+            with batch.stop_clock(state):
+                await state.lock_request.wait_ready()
+        slot = slots.hold_nowait()
+        if slot is None:
+            with batch.stop_clock(state):
+                await slots.acquire()
+            slot = HeldSlot(slots)
+            if state.deadline <= batch.clock():
+                slot.close()
+                return build_timeout(state)
+        state.slot = slot
+        token = held_slot.set(slot)
+        try:
+            return await run(state, batch)
+        finally:
+            held_slot.reset(token)
+            slot.close()
+
+    return run_in_slot
+
+
+def emit_events(engine: Engine, run: Run) -> Run:  # noqa: ARG001
+    """Emit the start and end events of the handler, and wait until its progress was delivered."""
+
+    async def run_with_progress(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        handled = await run(state, batch)
+        await _flush_in_time(state, batch)
+        return handled
+
+    async def run_with_events(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        events = state.ctx.events
+        results: list[HandlerResult] = []
+
+        async def emit_end(name: str, payload: object) -> None:
+            if results:
+                events.notify(name, payload)
+                await _flush_in_time(state, batch)
+            else:
+                await events.emit_last(name, payload)
+
+        observed = ObservedCall(tool=state.runnable, context=state.ctx, checksum=state.checksum, emit_end=emit_end)
+
+        async def body() -> Ok | Err:
+            results.append(await run(state, batch))
+            return results[0].result
+
+        await observed.run(state.value, body)
+        return results[0]
+
+    def choose(state: AdmittedCall, batch: Batch) -> Answer:
+        has_observer = state.ctx.events.has_observer
+        if has_observer("tool_execution_start") or has_observer("tool_execution_end"):
+            return run_with_events(state, batch)
+        return run_with_progress(state, batch) if has_observer("tool_progress") else run(state, batch)
+
+    return choose
+
+
+async def _flush_in_time(state: AdmittedCall, batch: Batch) -> None:
+    """Wait for async observers of a call whose result is there, at most until its deadline; the result stays."""
+    if not state.ctx.events.is_delivering:
+        return
+    now, deadline = batch.clock(), state.deadline
+    batch.set_deadline(state, now, deadline + GRACE_SECONDS)  # for what is left to do with the result
+    with anyio.CancelScope(deadline=deadline):
+        await state.ctx.events.flush()
+
+
+def retry(engine: Engine, run: Run) -> Run:
+    """Retry an idempotent tool; the timeout covers all attempts."""
+    retries = engine.retries
+
+    async def run_with_retries(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        while True:
+            handled = await run(state, batch)
+            if state.attempts > retries.times or not handled.is_retryable:
+                return handled
+            wait = retries.wait_seconds(state.attempts)
+            if batch.clock() + wait >= state.deadline:
+                return handled  # no time for another attempt, and this error is more useful than a timeout
+            await anyio.sleep(wait)
+            # The previous attempt may have changed its arguments; build them again.
+            state.value = state.runnable.schema.validator()(copy_arguments(state.arguments))
+
+    return lambda state, batch: run_with_retries(state, batch) if state.entry.tool.idempotent else run(state, batch)
+
+
+LAYERS: tuple[Layer, ...] = (
+    queue_outcome,
+    notify_observers,
+    store_result,
+    intercept,
+    check,
+    approve,
+    use_cache,
+    write_intent,
+    redact,
+    open_capabilities,
+    preview_dry_run,
+    take_slot,
+    emit_events,
+    retry,
+)
+
+
+def build_call_path(engine: Engine) -> Run:
+    """Build the function that runs one admitted call and stores its result; raises only on external cancellation."""
+    run = _build_attempt(engine)
+    for layer in reversed(LAYERS):
+        run = layer(engine, run)
+    return run
+
+
+def _build_attempt(engine: Engine) -> Run:
+    """Build the innermost step: the handler on the event loop, in a thread, in a process, or through a transport."""
+    transport = engine.transport
+
+    async def attempt(state: AdmittedCall, batch: Batch) -> HandlerResult:  # noqa: ARG001
+        tool, runnable = state.entry.tool, state.runnable
+        state.attempts += 1
+        try:
+            if transport is not None and optional.accepts(transport, tool):
+                return await optional.execute_remotely(transport, state)
+            if runnable.is_async:
+                value: object = await runnable.handler(state.value, state.ctx, runnable.meta)
+            else:
+                value = await engine.local.run(state)
+        except BaseException as error:  # noqa: BLE001  every exception of a tool becomes its result
+            ending = external_cancellation(error)
+            if ending is not None:
+                await reraise(ending)
+            secrets = build_redactor(state.arguments, tool.secret_fields)
+            return HandlerResult(to_err(error, tool=tool.name, expose=tool.expose_errors, secrets=secrets))
+        if type(value) is str and value.isascii():
+            handled = normalize(value, tool=tool.name, trusted=tool.trusted)
+        else:
+            handled = await normalize_off_loop(value, tool=tool.name, trusted=tool.trusted)
+        if tool.secret_fields and isinstance(handled.result, Err):
+            return HandlerResult(redact_err(handled.result, build_redactor(state.arguments, tool.secret_fields)))
+        return handled
+
+    return attempt

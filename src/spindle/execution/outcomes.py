@@ -1,0 +1,68 @@
+"""Outcomes after the calls have ended: they taint the turn, and are written to the journal within a deadline."""
+
+import math
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from spindle.calls import CallOutcome, Err, Ok
+from spindle.concurrency import spawn_background
+from spindle.execution.batch import Batch
+from spindle.execution.call_state import AdmittedCall, CallState
+from spindle.execution.cancellation import GRACE_SECONDS
+from spindle.execution.results import HandlerResult
+from spindle.tools.context import ToolContext
+from spindle.trust.labels import is_tainting
+
+if TYPE_CHECKING:
+    from spindle.execution.journaling import BatchJournal
+
+
+async def record_cancelled(states: Sequence[AdmittedCall], batch: Batch) -> None:
+    """Cancel every call and write the outcomes, although the caller itself is being cancelled."""
+    for state in states:
+        state.ctx.cancel()
+        if state.handled is None:
+            state.close(
+                HandlerResult(Err("cancelled", f"The call of {state.call.name!r} was cancelled.", by="spindle"))
+            )
+    if batch.journal is not None:
+        with anyio.CancelScope(shield=True):
+            deadline = anyio.current_time() + GRACE_SECONDS
+            await write_outcomes(batch.journal, states, batch, deadline=deadline)
+
+
+async def write_outcomes(
+    journal: "BatchJournal", states: Sequence[CallState], batch: Batch, *, deadline: float
+) -> None:
+    """Write the outcomes; what is not written at the deadline is written in the background, with a warning."""
+    writing = spawn_background(partial(journal.finish, states), name="spindle-outcomes")
+    with anyio.CancelScope(deadline=deadline):
+        await writing.wait()
+    if not writing.is_done:
+        batch.context.events.warn("outcomes are still being written to the journal", source="journal")
+
+
+def get_finish_time(states: Sequence[CallState], batch: Batch) -> float:
+    """Return until when results may be written down before they are given: the last deadline, or a moment.
+
+    Calls that were all refused have the time of the executor, from the first one's start.
+    """
+    now = anyio.current_time()
+    last = max((state.deadline for state in states if isinstance(state, AdmittedCall)), default=None)
+    if last is None:
+        started = time.perf_counter()
+        used_seconds = started - min((state.started for state in states), default=started)
+        last = min(now + (batch.engine.timeout_seconds or math.inf) - used_seconds, batch.deadline)
+    return max(last, now + GRACE_SECONDS)
+
+
+def keep_taint(context: ToolContext, outcomes: Sequence[CallOutcome]) -> None:
+    """Mark the context if a call has brought in untrusted content, so that its next batch knows."""
+    for each in () if context.tainted else outcomes:
+        if not each.result.trusted if isinstance(each.result, Ok) else is_tainting(each):
+            context.tainted = True
+            return
