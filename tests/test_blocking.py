@@ -1,11 +1,14 @@
 """The sync door: the same answers without `await`, one event loop for a program, and the way home from a handler."""
 
+import inspect
 import os
 import signal
 import subprocess
 import sys
 import threading
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,6 +16,7 @@ import pytest
 
 from spindle import Backends, Call, Capabilities, Ok, ToolContext, ToolRegistry, tool
 from spindle import Executor as AsyncExecutor
+from spindle import TurnRunner as AsyncTurnRunner
 from spindle.blocking import Executor, TurnRunner, run
 from spindle.capabilities import FileReach
 from spindle.errors import InvalidContextError, UsageError
@@ -34,20 +38,20 @@ def test_calls_are_answered_without_an_event_loop() -> None:
 
     assert [(each.tool_call_id, each.ok) for each in outcomes] == [("a", True), ("b", False)]
     with pytest.raises(InvalidContextError):
-        executor.execute_parallel([], "no context")
+        executor.execute_parallel([], "no context")  # pyright: ignore[reportArgumentType]  callers may be untyped
 
 
 def test_a_turn_runs_to_its_end() -> None:
     model = ScriptedModel([[Call("a", "double", {"number": 4})], "eight"])
-    told: list[Any] = []
+    reported: list[Any] = []
     runner = TurnRunner(executor_callback=model, tools=[double])
-    runner.on("tool_execution_end", told.append)
+    runner.on("tool_execution_end", reported.append)
 
     report = runner.run(messages=["What is twice four?"])
 
     assert report.status == "ok"
     assert len(report.tool_calls) == 1
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_all_of_a_program_goes_to_one_loop() -> None:
@@ -61,7 +65,7 @@ def test_all_of_a_program_goes_to_one_loop() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)])
-def test_what_is_raised_is_raised_here_and_ends_nothing_else(error: BaseException) -> None:
+def test_exceptions_reach_the_caller_and_end_nothing_else(error: BaseException) -> None:
     async def fail() -> None:
         raise error
 
@@ -75,11 +79,51 @@ def test_what_is_raised_is_raised_here_and_ends_nothing_else(error: BaseExceptio
 
 
 @pytest.mark.anyio
-async def test_inside_an_event_loop_it_refuses_to_stop_it() -> None:
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: run(anyio.sleep, 0), "await sleep(…)"),
+        (
+            lambda: Executor(ToolRegistry([double])).execute_parallel([], ToolContext()),
+            "from spindle import Executor",
+        ),
+        (lambda: TurnRunner(executor_callback=ScriptedModel("a")).run(), "from spindle import TurnRunner"),
+    ],
+)
+async def test_inside_an_event_loop_the_error_names_what_to_use_instead(
+    call: Callable[[], object], remedy: str
+) -> None:
     with pytest.raises(UsageError) as caught:
-        run(anyio.sleep, 0)
+        call()
 
-    assert "await" in str(caught.value)
+    assert remedy in str(caught.value)
+
+
+def test_constructors_take_the_arguments_of_the_async_classes() -> None:
+    assert inspect.signature(Executor) == inspect.signature(AsyncExecutor)
+    assert inspect.signature(TurnRunner) == inspect.signature(AsyncTurnRunner)
+
+
+def test_a_turn_takes_the_arguments_of_the_async_runner(tmp_path: Path) -> None:
+    blocking = inspect.signature(TurnRunner.run).parameters
+    assert blocking.keys() == inspect.signature(AsyncTurnRunner.run).parameters.keys()
+
+    model = ScriptedModel([[Call("a", "double", {"number": 4})], "eight"])
+    report = TurnRunner(executor_callback=model, tools=[double]).run(dry_run=True, working_dir=tmp_path)
+
+    assert "[dry-run]" in str(report.tool_calls[0].results)
+
+
+def test_a_threading_event_cancels_a_turn() -> None:
+    cancel = threading.Event()
+
+    async def callback(ctx: Any) -> None:
+        cancel.set()
+        await anyio.sleep_forever()
+
+    report = TurnRunner(executor_callback=callback, abort_grace_seconds=0).run(cancel=cancel)
+
+    assert report.status == "aborted"
 
 
 @pytest.mark.anyio

@@ -5,12 +5,16 @@ clients and connections stay open between calls. A sync handler uses the loop th
 """
 
 import atexit
+import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
+from threading import Event as ThreadEvent
 from threading import Lock, Thread
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
@@ -22,44 +26,71 @@ from spindle.concurrency import owner_loop
 from spindle.errors import UsageError
 from spindle.events import Observer
 from spindle.execution.executor import Executor as AsyncExecutor
+from spindle.json_types import JsonValue
 from spindle.stash import Stash
+from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
-from spindle.tools.registry import ToolRegistry
-from spindle.turns.runner import TurnReport
+from spindle.tools.invocation import HasToolContext
+from spindle.turns.record_types import MessageLike
+from spindle.turns.report import TurnReport
 from spindle.turns.runner import TurnRunner as AsyncTurnRunner
+from spindle.turns.signals import CancelEvent
+
+if TYPE_CHECKING:
+    from spindle.media import Media
 
 __all__ = ["Executor", "TurnRunner", "run"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _STOP_SECONDS = 5.0
+_POLL_SECONDS = 0.05
 
 
-def run(function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
+def run(function: Callable[..., Awaitable[T]], /, *args: object, **kwargs: object) -> T:
     """Call an async function and return its result; interrupting the wait, such as by Ctrl-C, cancels it.
 
     Raises:
-        UsageError: An event loop runs in this thread and would be blocked: use `await` instead.
+        UsageError: An event loop runs in this thread and would be blocked; the message names the import to use instead.
     """
     name = getattr(function, "__qualname__", repr(function))
-    if _has_running_loop():
-        raise UsageError(
-            f"an event loop runs in this thread and would be blocked; use await {name}(…) instead", field="function"
-        )
+    _check_no_loop(f"call it without spindle.blocking: await {name}(…)")
+    call = partial(_call_async, function, args, kwargs)
     home = owner_loop.get()
-    if home is not None:
-        return run_from_thread(partial(_call_async, function, args, kwargs), token=home)
-    return _background.run(partial(_call_async, function, args, kwargs))
+    if home is None:
+        return _background.run(call)
+    outcome = run_from_thread(_capture_result, call, token=home)
+    if isinstance(outcome, _Raised):
+        raise outcome.error
+    return outcome
+
+
+def _with_arguments_of(
+    init: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Give a constructor the signature of another one, for type checkers, editors and `inspect`."""
+
+    def decorate(own: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        vars(own)["__signature__"] = inspect.signature(init)
+        return own
+
+    return decorate
 
 
 class Executor:
     """The sync executor; takes the same arguments as `spindle.Executor`."""
 
-    def __init__(self, registry: ToolRegistry, **settings: Any) -> None:
-        self.executor = AsyncExecutor(registry, **settings)
+    @_with_arguments_of(AsyncExecutor.__init__)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self.executor = AsyncExecutor(*args, **settings)
         """The wrapped async object."""
 
     def execute_parallel(
-        self, calls: Iterable[Call], ctx: Any, filter: ToolFilter | None = None, attachments: Sequence[Any] = ()
+        self,
+        calls: Iterable[Call | Mapping[str, JsonValue]],
+        ctx: ToolContext | HasToolContext,
+        filter: ToolFilter | None = None,
+        attachments: "Sequence[Media]" = (),
     ) -> list[CallOutcome]:
         """Run calls in parallel and return one outcome for each, in order.
 
@@ -67,12 +98,14 @@ class Executor:
             InvalidContextError: `ctx` is not a context.
             UsageError: An event loop runs in this thread.
         """
+        _check_no_loop("use `from spindle import Executor`, and await executor.execute_parallel(…)")
         return run(self.executor.execute_parallel, calls, ctx, filter, attachments)
 
 
 class TurnRunner:
     """The sync turn runner; takes the same arguments as `spindle.TurnRunner`."""
 
+    @_with_arguments_of(AsyncTurnRunner.__init__)
     def __init__(self, **settings: Any) -> None:
         self.runner = AsyncTurnRunner(**settings)
         """The wrapped async object."""
@@ -85,29 +118,92 @@ class TurnRunner:
         self,
         *,
         system_prompt: str = "",
-        messages: Iterable[Any] = (),
-        stash: Stash | Mapping[str, Any] | None = None,
+        messages: Iterable[MessageLike] = (),
+        stash: Stash | Mapping[str, object] | None = None,
         session_id: str | None = None,
+        dry_run: bool = False,
+        working_dir: str | Path | None = None,
+        filter: ToolFilter | None = None,
+        attachments: "Iterable[Media]" = (),
+        cancel: CancelEvent | ThreadEvent | None = None,
+        caller: Mapping[str, JsonValue] | None = None,
+        turn_id: str | None = None,
     ) -> TurnReport:
-        """Run one turn.
+        """Run one turn; takes the arguments of `spindle.TurnRunner.run`, and a `threading.Event` as `cancel`.
 
         Raises:
             InvalidTurnContextError: A value is invalid; nothing was started.
             UsageError: An event loop runs in this thread.
         """
-        return run(self.runner.run, system_prompt=system_prompt, messages=messages, stash=stash, session_id=session_id)
+        _check_no_loop("use `from spindle import TurnRunner`, and await runner.run(…)")
+        return run(
+            self.runner.run,
+            system_prompt=system_prompt,
+            messages=messages,
+            stash=stash,
+            session_id=session_id,
+            dry_run=dry_run,
+            working_dir=working_dir,
+            filter=filter,
+            attachments=attachments,
+            cancel=_ThreadSignal(cancel) if isinstance(cancel, ThreadEvent) else cancel,
+            caller=caller,
+            turn_id=turn_id,
+        )
+
+    def resume(
+        self,
+        state: Mapping[str, JsonValue] | None = None,
+        answers: Mapping[str, JsonValue] | None = None,
+        *,
+        turn_id: str | None = None,
+        cancel: CancelEvent | ThreadEvent | None = None,
+    ) -> TurnReport:
+        """Continue a suspended turn, or one whose process died; takes the arguments of `spindle.TurnRunner.resume`.
+
+        Raises:
+            InvalidTurnStateError: The state cannot be resumed here.
+            InvalidAnswersError: An answer is unknown or invalid, or there is none.
+            TurnConflictError: Another process resumes the turn at the same time.
+            UsageError: An event loop runs in this thread.
+        """
+        _check_no_loop("use `from spindle import TurnRunner`, and await runner.resume(…)")
+        signal = _ThreadSignal(cancel) if isinstance(cancel, ThreadEvent) else cancel
+        return run(self.runner.resume, state, answers, turn_id=turn_id, cancel=signal)
 
 
-def _has_running_loop() -> bool:
+@dataclass(frozen=True, slots=True)
+class _ThreadSignal:
+    """A `threading.Event` as the cancel signal of a turn."""
+
+    event: ThreadEvent
+
+    def is_set(self) -> bool:
+        return self.event.is_set()
+
+    async def wait(self) -> None:
+        # Polled: a thread that waits for the event could not be ended with the turn.
+        while not self.event.is_set():  # noqa: ASYNC110
+            await anyio.sleep(_POLL_SECONDS)
+
+
+def _check_no_loop(remedy: str) -> None:
     try:
         current_token()
     except RuntimeError:
-        return False
-    return True
+        return
+    raise UsageError(f"An event loop runs in this thread and would be blocked; {remedy}.", field="function")
 
 
-async def _call_async(function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+async def _call_async(function: Callable[..., Awaitable[T]], args: tuple[object, ...], kwargs: dict[str, object]) -> T:
     return await function(*args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """The error that a function raised, in place of its result."""
+
+    error: BaseException
 
 
 class _BackgroundLoop:
@@ -125,13 +221,13 @@ class _BackgroundLoop:
     def run(self, function: Callable[[], Awaitable[T]]) -> T:
         future = self._get_portal().start_task_soon(_capture_result, function)
         try:
-            value, error = future.result()
+            outcome = future.result()
         except BaseException:
             future.cancel()
             raise
-        if error is not None:
-            raise error
-        return cast("T", value)
+        if isinstance(outcome, _Raised):
+            raise outcome.error
+        return outcome
 
     def _get_portal(self) -> BlockingPortal:
         with self._lock:
@@ -158,14 +254,14 @@ async def _serve(begun: "SimpleQueue[BlockingPortal]") -> None:
         await portal.sleep_until_stopped()
 
 
-async def _capture_result(function: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
+async def _capture_result(function: Callable[[], Awaitable[T]]) -> T | _Raised:
     """Return the result or the error of a function, so that errors reach the caller and not the shared loop."""
     try:
-        return await function(), None
+        return await function()
     except anyio.get_cancelled_exc_class():
         raise
     except BaseException as error:  # noqa: BLE001 - SystemExit too would stop the shared loop
-        return None, error
+        return _Raised(error)
 
 
 _background = _BackgroundLoop()

@@ -10,18 +10,18 @@ from spindle.turns.gate_desk import Gate, GateClosed, GateDesk, GateInfo
 
 
 class Scene:
-    """A desk, what its observers were told, and what became of the waiters."""
+    """A desk, the events of its observers, and the results of the waiters."""
 
     def __init__(self) -> None:
         self.desk, self.events = GateDesk(), Events()
-        self.told: list[GateInfo | GateClosed] = []
+        self.reported: list[GateInfo | GateClosed] = []
         self.ends: list[Any] = []
         self.opened = anyio.Event()
         self.events.on("turn_gate_open", self._on_open)
-        self.events.on("turn_gate_closed", self.told.append)
+        self.events.on("turn_gate_closed", self.reported.append)
 
     def _on_open(self, info: GateInfo) -> None:
-        self.told.append(info)
+        self.reported.append(info)
         self.opened.set()
 
     async def wait(self, gate: Gate, turn_id: str = "turn 1") -> None:
@@ -31,7 +31,7 @@ class Scene:
             self.ends.append(error)
 
     def results(self) -> list[str]:
-        return [each.result for each in self.told if isinstance(each, GateClosed)]
+        return [each.result for each in self.reported if isinstance(each, GateClosed)]
 
 
 async def settled(scene: Scene, gate: Gate, act: Callable[[], object]) -> Any:

@@ -22,26 +22,26 @@ from tests.turns.gate_scene import Scene, gate, settled
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_resolved_gate_gives_its_value_and_tells_both_events() -> None:
+async def test_resolved_gate_returns_its_value_and_emits_both_events() -> None:
     scene, asked = Scene(), gate(payload={"amount": 5}, id="g")
 
     assert await settled(scene, asked, lambda: asked.resolve("yes")) == "yes"
 
     assert asked.settlement is not None
-    assert scene.told == [
+    assert scene.reported == [
         GateInfo(id="g", turn_id="turn 1", reason="may I?", payload={"amount": 5}, created_at=asked.created_at),
         GateClosed(gate_id="g", turn_id="turn 1", result="resolved", settled_at=asked.settlement.at),
     ]
 
 
-async def test_a_rejected_gate_raises_that_error() -> None:
+async def test_rejected_gate_raises_its_error() -> None:
     scene, asked, error = Scene(), gate(), PermissionError("no")
 
     assert await settled(scene, asked, lambda: asked.reject(error)) is error
     assert scene.results() == ["rejected"]
 
 
-async def test_an_aborted_gate_raises() -> None:
+async def test_aborted_gate_raises() -> None:
     scene, asked = Scene(), gate(id="g")
 
     end = await settled(scene, asked, asked.abort)
@@ -51,7 +51,7 @@ async def test_an_aborted_gate_raises() -> None:
     assert scene.results() == ["aborted"]
 
 
-async def test_a_gate_that_nobody_settles_times_out() -> None:
+async def test_unsettled_gate_times_out() -> None:
     scene, asked = Scene(), gate(id="g", timeout_seconds=0.01)
 
     with anyio.fail_after(30):
@@ -64,7 +64,7 @@ async def test_a_gate_that_nobody_settles_times_out() -> None:
     assert asked.is_settled
 
 
-async def test_a_gate_settled_before_anyone_waits_gives_its_outcome_at_once_and_was_never_open() -> None:
+async def test_gate_settled_before_the_wait_returns_at_once_without_events() -> None:
     scene, asked, refused = Scene(), gate(timeout_seconds=None), gate(timeout_seconds=None)
     asked.resolve(5)
     refused.abort()
@@ -75,7 +75,7 @@ async def test_a_gate_settled_before_anyone_waits_gives_its_outcome_at_once_and_
 
     assert scene.ends[0] == 5
     assert isinstance(scene.ends[1], GateAbortedError)
-    assert scene.told == []
+    assert scene.reported == []
 
 
 async def test_a_gate_is_pending_from_its_opening_until_it_is_settled() -> None:
@@ -109,7 +109,7 @@ async def test_a_gate_is_settled_by_its_id(way: str) -> None:
     assert scene.results() == [{"resolve": "resolved", "reject": "rejected", "abort": "aborted"}[way]]
 
 
-async def test_an_id_nobody_knows_raises_and_one_that_is_settled_does_nothing() -> None:
+async def test_settling_an_unknown_id_raises_and_a_settled_one_does_nothing() -> None:
     scene, asked = Scene(), gate(id="g")
     calls: list[Callable[[str], object]] = [
         lambda name: scene.desk.resolve(name, 1),
@@ -128,7 +128,7 @@ async def test_an_id_nobody_knows_raises_and_one_that_is_settled_does_nothing() 
     assert asked.outcome() == 1
 
 
-async def test_the_desk_remembers_no_more_than_a_thousand_settled_gates() -> None:
+async def test_desk_remembers_at_most_a_thousand_settled_gates() -> None:
     scene = Scene()
     scene.events.on("turn_gate_open", lambda info: scene.desk.resolve(info.id))
     for number in range(1_001):
@@ -139,7 +139,7 @@ async def test_the_desk_remembers_no_more_than_a_thousand_settled_gates() -> Non
         scene.desk.resolve("0")
 
 
-async def test_a_value_that_does_not_fit_is_told_to_the_resolver_and_the_waiter_waits_on() -> None:
+async def test_invalid_value_raises_for_the_resolver_and_keeps_the_gate_open() -> None:
     scene, asked = Scene(), gate(id="g", schema=int)
 
     def try_twice() -> None:
@@ -150,7 +150,7 @@ async def test_a_value_that_does_not_fit_is_told_to_the_resolver_and_the_waiter_
     assert await settled(scene, asked, try_twice) == 5
 
 
-async def test_another_thread_may_settle() -> None:
+async def test_gate_can_be_settled_by_another_thread() -> None:
     scene, asked = Scene(), gate()
 
     async with anyio.create_task_group() as tasks:
@@ -162,7 +162,7 @@ async def test_another_thread_may_settle() -> None:
     assert scene.ends == ["from a thread"]
 
 
-async def test_several_waiters_get_the_same_settlement_and_it_is_told_once() -> None:
+async def test_waiters_share_one_settlement_and_one_close_event() -> None:
     scene, asked, value = Scene(), gate(), object()
 
     async with anyio.create_task_group() as tasks:
@@ -175,7 +175,7 @@ async def test_several_waiters_get_the_same_settlement_and_it_is_told_once() -> 
 
     assert all(end is value for end in scene.ends)
     assert len(scene.ends) == 3
-    assert [type(each) for each in scene.told] == [GateInfo, GateClosed]
+    assert [type(each) for each in scene.reported] == [GateInfo, GateClosed]
 
 
 async def test_a_gate_may_be_waited_for_again() -> None:
@@ -188,7 +188,7 @@ async def test_a_gate_may_be_waited_for_again() -> None:
     assert scene.results() == ["resolved"]
 
 
-async def test_a_late_waiter_has_only_the_time_that_is_left() -> None:
+async def test_late_waiter_has_the_remaining_time() -> None:
     scene, asked = Scene(), gate(timeout_seconds=0.05)
 
     with anyio.fail_after(30):
@@ -201,7 +201,7 @@ async def test_a_late_waiter_has_only_the_time_that_is_left() -> None:
     assert scene.results() == ["timeout"]
 
 
-async def test_a_cancelled_waiter_passes_the_cancellation_on_and_closes_the_gate() -> None:
+async def test_cancelled_waiter_is_cancelled_and_its_gate_closed() -> None:
     scene, asked = Scene(), gate(timeout_seconds=None)
     awaited: list[str] = []
 
@@ -223,7 +223,7 @@ async def test_a_cancelled_waiter_passes_the_cancellation_on_and_closes_the_gate
     assert scene.desk.pending() == []
 
 
-async def test_one_cancelled_waiter_of_two_leaves_the_gate_open_for_the_other() -> None:
+async def test_cancelled_waiter_leaves_the_gate_open_for_another_waiter() -> None:
     scene, asked = Scene(), gate()
     scope = anyio.CancelScope()
 
@@ -246,7 +246,7 @@ async def test_one_cancelled_waiter_of_two_leaves_the_gate_open_for_the_other() 
     assert scene.results() == ["resolved"]
 
 
-async def test_aborting_a_turn_releases_its_gates_and_no_others() -> None:
+async def test_aborting_a_turn_aborts_only_its_own_gates() -> None:
     scene, mine, later, other = Scene(), gate(), gate(), gate()
 
     with anyio.fail_after(30):
@@ -263,7 +263,7 @@ async def test_aborting_a_turn_releases_its_gates_and_no_others() -> None:
     assert later.is_settled
 
 
-async def test_a_turn_that_is_forgotten_leaves_nothing_behind() -> None:
+async def test_forgotten_turn_leaves_no_gates() -> None:
     scene, left, later = Scene(), gate(), gate()
 
     with anyio.fail_after(30):
@@ -277,7 +277,7 @@ async def test_a_turn_that_is_forgotten_leaves_nothing_behind() -> None:
     assert await settled(scene, later, lambda: later.resolve(5)) == 5
 
 
-async def test_two_open_gates_with_one_id_are_refused() -> None:
+async def test_second_open_gate_with_the_same_id_is_rejected() -> None:
     scene, first, second = Scene(), gate(id="g"), gate(id="g")
 
     with anyio.fail_after(30):
@@ -310,14 +310,14 @@ async def test_a_gate_belongs_to_the_turn_that_opened_it() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, "gate", 5, {"reason": "x"}], ids=repr)
-async def test_only_gates_are_waited_for(thing: Any) -> None:
+async def test_waiting_for_something_else_than_a_gate_raises(thing: Any) -> None:
     with pytest.raises(InvalidGateError) as caught:
         await GateDesk().wait(thing, turn_id="turn 1", events=Events())
 
     assert caught.value.field == "gate"
 
 
-async def test_a_thousand_gates_at_once_each_get_their_own_answer() -> None:
+async def test_thousand_concurrent_gates_each_get_their_own_value() -> None:
     scene = Scene()
     gates = [gate(id=str(number)) for number in range(1_000)]
 
@@ -331,3 +331,95 @@ async def test_a_thousand_gates_at_once_each_get_their_own_answer() -> None:
 
     assert sorted(scene.ends, key=int) == [each.id for each in gates]
     assert scene.results() == ["resolved"] * 1_000
+
+
+async def test_observer_may_settle_the_gate_by_id() -> None:
+    scene = Scene()
+    scene.events.on("turn_gate_open", lambda info: scene.desk.resolve(info.id, "at once"))
+
+    with anyio.fail_after(30):
+        await scene.wait(gate(timeout_seconds=None))
+
+    assert scene.ends == ["at once"]
+    assert scene.results() == ["resolved"]
+
+
+async def test_observer_gets_a_copy_that_cannot_settle_the_gate() -> None:
+    scene, payload = Scene(), {"amount": 5}
+    asked = gate(payload=payload)
+
+    def meddle() -> None:
+        for info in (scene.reported[0], *scene.desk.pending()):
+            assert isinstance(info, GateInfo)
+            assert not any(hasattr(info, name) for name in ("resolve", "reject", "abort"))
+            info.payload["amount"] = 1_000_000
+        assert scene.desk.pending()[0].payload == {"amount": 5}
+        asked.resolve()
+
+    await settled(scene, asked, meddle)
+
+    assert payload == {"amount": 5}
+
+
+async def test_payload_that_cannot_be_copied_is_passed_unchanged() -> None:
+    class Stubborn:
+        def __deepcopy__(self, memo: object) -> None:
+            raise TypeError
+
+    scene, payload = Scene(), Stubborn()
+    asked = gate(payload=payload)
+
+    await settled(scene, asked, asked.abort)
+
+    assert isinstance(scene.reported[0], GateInfo)
+    assert scene.reported[0].payload is payload
+
+
+async def test_async_observer_may_settle_the_gate() -> None:
+    async def answer(info: GateInfo) -> None:
+        await checkpoint()
+        scene.desk.resolve(info.id, "asked")
+        await checkpoint()
+        scene.ends.append("last words")
+
+    scene = Scene()
+    scene.events.on("turn_gate_open", answer)
+    with anyio.fail_after(30):
+        await scene.wait(gate(timeout_seconds=None))
+
+    assert scene.ends == ["last words", "asked"]
+
+
+@pytest.mark.parametrize("way", ["timeout", "abort", "cancel"])
+async def test_hanging_observer_does_not_block_the_waiter(way: str) -> None:
+    async def ask_for_ever(_info: GateInfo) -> None:
+        await anyio.sleep_forever()
+
+    scene = Scene()
+    scene.events.on("turn_gate_open", ask_for_ever)
+    asked = gate(timeout_seconds=0.01 if way == "timeout" else None)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scene.wait, asked)
+            await anyio.wait_all_tasks_blocked()
+            if way == "abort":
+                scene.desk.abort_turn("turn 1")
+            elif way == "cancel":
+                tasks.cancel_scope.cancel()
+
+    assert scene.results() == [{"timeout": "timeout", "abort": "aborted", "cancel": "aborted"}[way]]
+
+
+async def test_failing_observer_causes_a_warning_and_keeps_the_gate_open() -> None:
+    scene, asked = Scene(), gate()
+    warned: list[Any] = []
+    scene.events.on("warning", warned.append)
+
+    async def fail(_payload: object) -> None:
+        raise ValueError("broken observer")
+
+    scene.events.on("turn_gate_open", fail)
+    scene.events.on("turn_gate_closed", fail)
+
+    assert await settled(scene, asked, lambda: asked.resolve(5)) == 5
+    assert len(warned) == 2

@@ -34,7 +34,7 @@ def gate(**facts: Any) -> Gate:
 
 
 @pytest.mark.parametrize("reason", ["", "   ", None, 5, b"may I?"])
-def test_a_reason_is_text_that_is_not_empty(reason: Any) -> None:
+def test_reason_must_be_non_empty_text(reason: Any) -> None:
     with pytest.raises(InvalidGateError) as caught:
         Gate(reason, timeout_seconds=1)
 
@@ -46,14 +46,14 @@ def test_a_reason_is_text_that_is_not_empty(reason: Any) -> None:
     [0, -1, -0.5, float("nan"), float("inf"), -float("inf"), True, "5", [], {}, 10**400, -(10**5000)],
     ids=lambda seconds: type(seconds).__name__,
 )
-def test_a_timeout_is_a_positive_number_with_an_end(seconds: Any) -> None:
+def test_timeout_must_be_a_positive_finite_number(seconds: Any) -> None:
     with pytest.raises(InvalidGateError) as caught:
         Gate("may I?", timeout_seconds=seconds)
 
     assert caught.value.field == "timeout_seconds"
 
 
-def test_a_timeout_must_be_given_and_none_is_said_out_loud() -> None:
+def test_timeout_is_required_and_may_be_none() -> None:
     untyped: Any = Gate
 
     with pytest.raises(TypeError):
@@ -63,14 +63,14 @@ def test_a_timeout_must_be_given_and_none_is_said_out_loud() -> None:
 
 
 @pytest.mark.parametrize("id", ["", " ", 5, b"x"])
-def test_an_id_is_text_that_is_not_empty(id: Any) -> None:
+def test_id_must_be_non_empty_text(id: Any) -> None:
     with pytest.raises(InvalidGateError) as caught:
         gate(id=id)
 
     assert caught.value.field == "id"
 
 
-def test_gates_have_ids_of_their_own_unless_one_is_given() -> None:
+def test_gate_has_a_unique_id_by_default() -> None:
     assert gate().id != gate().id
     assert gate(id="approval").id == "approval"
 
@@ -83,14 +83,14 @@ NO_SCHEMAS: list[Any] = [
 
 
 @pytest.mark.parametrize("schema", NO_SCHEMAS)
-def test_what_is_no_schema_is_refused(schema: Any) -> None:
+def test_invalid_schema_is_rejected(schema: Any) -> None:
     with pytest.raises(InvalidGateError) as caught:
         gate(schema=schema)
 
     assert caught.value.field == "schema"
 
 
-def test_a_schema_that_is_a_hidden_giant_is_refused() -> None:
+def test_schema_that_expands_to_a_huge_one_is_rejected() -> None:
     doubling: dict[str, Any] = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(20)}
 
     with pytest.raises(InvalidGateError):
@@ -120,7 +120,7 @@ TAKEN: list[tuple[Any, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "given", "taken"), TAKEN, ids=repr)
-def test_a_value_that_fits_is_taken_as_the_schema_gives_it(schema: Any, given: Any, taken: Any) -> None:
+def test_valid_value_is_returned_as_the_schema_parsed_it(schema: Any, given: Any, taken: Any) -> None:
     opened = gate(schema=schema)
 
     opened.resolve(given)
@@ -150,7 +150,7 @@ def test_a_value_that_fits_is_taken_as_the_schema_gives_it(schema: Any, given: A
     ],
     ids=repr,
 )
-def test_a_value_that_does_not_fit_is_refused_and_the_gate_stays_open(schema: Any, given: Any, field: Any) -> None:
+def test_invalid_value_is_rejected_and_the_gate_stays_open(schema: Any, given: Any, field: Any) -> None:
     opened = gate(schema=schema, id="approval")
 
     with pytest.raises(InvalidGateResolutionError) as caught:
@@ -162,7 +162,7 @@ def test_a_value_that_does_not_fit_is_refused_and_the_gate_stays_open(schema: An
     assert (caught.value.code, caught.value.status) == ("E_INVALID_TURN_GATE_RESOLUTION", 500)
 
 
-def test_a_refusal_does_not_show_the_value() -> None:
+def test_rejection_does_not_contain_the_value() -> None:
     opened = gate(schema=Decision)
 
     with pytest.raises(InvalidGateResolutionError) as caught:
@@ -171,7 +171,7 @@ def test_a_refusal_does_not_show_the_value() -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_gate_without_a_schema_gives_the_very_object() -> None:
+def test_gate_without_schema_returns_the_same_object() -> None:
     value, opened = object(), gate()
 
     opened.resolve(value)
@@ -179,7 +179,7 @@ def test_a_gate_without_a_schema_gives_the_very_object() -> None:
     assert opened.outcome() is value
 
 
-def test_a_rejected_gate_raises_the_very_error() -> None:
+def test_rejected_gate_raises_the_same_exception() -> None:
     error, opened = PermissionError("no"), gate()
 
     opened.reject(error)
@@ -190,7 +190,7 @@ def test_a_rejected_gate_raises_the_very_error() -> None:
 
 
 @pytest.mark.parametrize("error", ["no", None, PermissionError, KeyboardInterrupt(), BaseException()], ids=repr)
-def test_a_gate_is_rejected_with_an_exception_only(error: Any) -> None:
+def test_reject_requires_an_exception(error: Any) -> None:
     opened = gate()
 
     with pytest.raises(InvalidGateResolutionError) as caught:
@@ -200,7 +200,7 @@ def test_a_gate_is_rejected_with_an_exception_only(error: Any) -> None:
     assert not opened.is_settled
 
 
-def test_an_open_gate_has_no_outcome_yet() -> None:
+def test_open_gate_has_no_outcome() -> None:
     with pytest.raises(GateAbortedError):
         gate().outcome()
 
@@ -221,10 +221,10 @@ def act(opened: Gate, action: str, number: int) -> None:
 
 
 @given(st.lists(ACTIONS, min_size=1, max_size=6))
-def test_the_first_settlement_stands_and_later_ones_do_nothing(actions: list[str]) -> None:
+def test_first_settlement_wins_and_later_ones_are_ignored(actions: list[str]) -> None:
     opened = gate()
-    told: list[int] = []
-    opened.watch(lambda: told.append(1))
+    reported: list[int] = []
+    opened.watch(lambda: reported.append(1))
 
     for number, action in enumerate(actions):
         act(opened, action, number)
@@ -233,10 +233,10 @@ def test_the_first_settlement_stands_and_later_ones_do_nothing(actions: list[str
     assert opened.settlement is not None
     assert opened.settlement.result == names[actions[0]]
     assert opened.settlement.value == (0 if actions[0] == "resolve" else None)
-    assert told == [1]
+    assert reported == [1]
 
 
-def test_a_settled_gate_does_not_look_at_later_values() -> None:
+def test_settled_gate_does_not_validate_later_values() -> None:
     opened = gate(schema=bool)
     opened.resolve(True)
 
@@ -246,11 +246,11 @@ def test_a_settled_gate_does_not_look_at_later_values() -> None:
     assert opened.outcome() is True
 
 
-def test_of_many_threads_that_settle_one_wins_and_watchers_are_told_once() -> None:
+def test_one_of_many_settling_threads_wins_and_watchers_are_called_once() -> None:
     for _ in range(50):
         opened, start = gate(), Barrier(4)
-        told: list[int] = []
-        opened.watch(lambda told=told: told.append(1))
+        reported: list[int] = []
+        opened.watch(lambda reported=reported: reported.append(1))
 
         def settle(number: int, opened: Gate = opened, start: Barrier = start) -> None:
             start.wait()
@@ -262,23 +262,23 @@ def test_of_many_threads_that_settle_one_wins_and_watchers_are_told_once() -> No
         for thread in threads:
             thread.join()
 
-        assert told == [1]
+        assert reported == [1]
         assert opened.outcome() in range(4)
 
 
-def test_a_watcher_is_taken_off_or_told_at_once() -> None:
+def test_watcher_can_be_removed_and_is_called_at_once_if_settled() -> None:
     opened = gate()
-    told: list[str] = []
-    forget = opened.watch(lambda: told.append("early"))
+    reported: list[str] = []
+    forget = opened.watch(lambda: reported.append("early"))
     forget()
 
     opened.abort()
-    opened.watch(lambda: told.append("late"))
+    opened.watch(lambda: reported.append("late"))
 
-    assert told == ["late"]
+    assert reported == ["late"]
 
 
-def test_the_payload_is_not_in_its_text() -> None:
+def test_repr_does_not_contain_the_payload() -> None:
     opened = gate(payload="s3cret")
     assert "s3cret" not in repr(opened)
     assert "open" in repr(opened)

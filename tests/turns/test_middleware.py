@@ -24,15 +24,36 @@ def layer(name: str) -> Any:
     return middleware
 
 
-async def test_layers_go_in_and_come_back_out() -> None:
+async def test_layers_run_inwards_and_return_outwards() -> None:
     ctx = Context()
     await run_pipeline([layer("a"), layer("b")], ctx, "turn-input")
 
     assert ctx.seen == ["a in", "b in", "b out", "a out"]
 
 
-async def test_an_empty_pipeline_is_fine() -> None:
-    await run_pipeline([], Context(), "turn-input")
+async def test_sync_layer_that_returns_next_is_a_layer() -> None:
+    def plain(ctx: Context, next: Any) -> Any:
+        ctx.seen.append("plain")
+        return next()
+
+    ctx = Context()
+    await run_pipeline([plain, layer("b")], ctx, "turn-input")
+
+    assert ctx.seen == ["plain", "b in", "b out"]
+
+
+async def test_sync_layer_that_drops_next_is_short_circuited() -> None:
+    def stop(ctx: Context, next: Any) -> None: ...
+
+    with pytest.raises(PipelineShortCircuitedError):
+        await run_pipeline([stop, layer("b")], Context(), "turn-input")
+
+
+async def test_empty_pipeline_does_not_count_as_short_circuited() -> None:
+    ctx = Context()
+    await run_pipeline([], ctx, "turn-input")
+
+    assert not ctx.aborted
 
 
 @pytest.mark.parametrize(
@@ -56,7 +77,7 @@ async def test_an_error_is_wrapped_with_its_stage(stage: str, kind: type[Excepti
     assert caught.value.__cause__ is original
 
 
-async def test_a_layer_that_forgets_next_is_found_out() -> None:
+async def test_layer_without_next_raises() -> None:
     async def silent(ctx: Context, next: Any) -> None:
         ctx.seen.append("silent")
 
@@ -68,7 +89,7 @@ async def test_a_layer_that_forgets_next_is_found_out() -> None:
 
 
 @pytest.mark.parametrize("how", ["aborted", "is_signalled"])
-async def test_a_layer_may_stop_by_a_signal_or_an_abort(how: str) -> None:
+async def test_layer_may_stop_the_pipeline_with_a_signal_or_an_abort(how: str) -> None:
     async def stop(ctx: Context, next: Any) -> None:
         setattr(ctx, how, True)
 
@@ -78,7 +99,7 @@ async def test_a_layer_may_stop_by_a_signal_or_an_abort(how: str) -> None:
     assert ctx.seen == []
 
 
-async def test_after_an_abort_the_bodies_that_are_left_are_skipped() -> None:
+async def test_remaining_layers_are_skipped_after_an_abort() -> None:
     async def stop(ctx: Context, next: Any) -> None:
         ctx.aborted = True
         await next()

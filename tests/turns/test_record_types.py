@@ -61,7 +61,7 @@ ERRORS: dict[type[Any], tuple[type[InvalidRecordError], str]] = {
 
 
 @pytest.mark.parametrize(("kind", "facts", "fields"), BAD)
-def test_a_bad_value_is_named(kind: type[Any], facts: dict[str, Any], fields: tuple[str, ...]) -> None:
+def test_invalid_record_names_its_fields(kind: type[Any], facts: dict[str, Any], fields: tuple[str, ...]) -> None:
     error, code = ERRORS[kind]
 
     with pytest.raises(error) as caught:
@@ -71,14 +71,14 @@ def test_a_bad_value_is_named(kind: type[Any], facts: dict[str, Any], fields: tu
     assert caught.value.fatal
 
 
-def test_whose_a_retrieved_text_is_must_be_said() -> None:
+def test_retrievable_requires_a_trust_tier() -> None:
     untyped: Any = Retrievable
 
     with pytest.raises(TypeError):
         untyped(content="x")
 
 
-def test_good_values_are_kept_as_they_are() -> None:
+def test_valid_values_are_kept_unchanged() -> None:
     artifact = Artifact.from_text("x")
     found = Retrievable(content=artifact, trust_tier="third-party-private", score=0, inline=True)
     thought = Thought(payload=b"opaque", replay_compatibility="vendor-1")
@@ -90,7 +90,7 @@ def test_good_values_are_kept_as_they_are() -> None:
     assert (memory.confidence, memory.importance) == (0.0, 1)
 
 
-def test_a_message_has_text_or_attachments_or_a_speaker_that_may_be_silent() -> None:
+def test_message_may_be_empty_only_with_attachments_or_from_model_and_tool() -> None:
     shown = Message(role="user", attachments=[PICTURE])  # pyright: ignore[reportArgumentType]  a list will do
 
     assert shown.attachments == (PICTURE,)
@@ -98,7 +98,7 @@ def test_a_message_has_text_or_attachments_or_a_speaker_that_may_be_silent() -> 
     assert Message(role="tool").content == ""
 
 
-def test_records_have_ids_in_order_of_time_and_times_of_their_own() -> None:
+def test_records_have_ids_sorted_by_creation_time() -> None:
     before = datetime.now(UTC)
     first, second = Message.user("x"), Message.system("x")
 
@@ -122,13 +122,13 @@ def test_records_are_frozen() -> None:
     ],
     ids=["text", "mapping", "message"],
 )
-def test_a_message_is_made_of_what_is_at_hand(given: Any, role: str, content: str) -> None:
+def test_message_of_converts_text_and_mappings(given: Any, role: str, content: str) -> None:
     message = Message.of(given)
 
     assert (message.role, message.content) == (role, content)
 
 
 @pytest.mark.parametrize("given", [None, 5, [], {}, {"content": "x"}, {"role": "user", "text": "x"}, {1: 2}], ids=repr)
-def test_what_is_no_message_is_refused(given: Any) -> None:
+def test_message_of_rejects_other_values(given: Any) -> None:
     with pytest.raises(InvalidMessageError):
         Message.of(given)

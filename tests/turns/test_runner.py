@@ -1,8 +1,10 @@
 """A whole turn: its stages, its events, its report."""
 
 import gc
+import tracemalloc
 import weakref
 from contextlib import aclosing
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -38,7 +40,7 @@ def listen(runner: TurnRunner, *names: str) -> list[tuple[str, Any]]:
     return seen
 
 
-async def test_a_turn_gives_a_report() -> None:
+async def test_turn_returns_a_report() -> None:
     runner = TurnRunner(executor_callback=ScriptedModel(Call("c1", "echo", {"text": "a"}), "done"), tools=[echo])
 
     report = await runner.run(system_prompt="Be brief.", messages=[], stash={"k": 1})
@@ -114,7 +116,7 @@ async def test_failing_middleware_ends_in_a_report(settings: Any, status: str, k
         report.raise_for_error()
 
 
-async def test_a_nack_is_a_status_and_skips_the_output_pipeline() -> None:
+async def test_nack_is_reported_as_status_and_skips_the_output_pipeline() -> None:
     skipped: list[str] = []
 
     async def output(ctx: Any, next: Any) -> None:
@@ -131,7 +133,7 @@ async def test_a_nack_is_a_status_and_skips_the_output_pipeline() -> None:
     assert (report.status, report.error, skipped) == ("nack", error, [])
 
 
-async def test_limits_are_a_status() -> None:
+async def test_reached_limit_is_reported_as_status() -> None:
     nothing: list[Any] = [lambda ctx: None] * 9  # pyright: ignore[reportUnknownLambdaType]
     looping = TurnRunner(executor_callback=ScriptedModel(*nothing), max_iterations=2)
     assert (await looping.run()).status == "limit"
@@ -147,7 +149,7 @@ async def test_limits_are_a_status() -> None:
     assert report.error.field == "timeout_seconds"
 
 
-async def test_a_turn_that_fails_tells_how_far_it_came_and_what_that_took() -> None:
+async def test_failed_turn_reports_iterations_and_usage() -> None:
     calls = [Call("c", "nobody")]
     replies = [Reply(calls=calls, usage={"input_tokens": 3}), Reply(calls=calls, usage={"input_tokens": 4})]
     limited = await TurnRunner(executor_callback=ScriptedModel(*replies), max_iterations=2).run()
@@ -157,7 +159,7 @@ async def test_a_turn_that_fails_tells_how_far_it_came_and_what_that_took() -> N
     assert (failed.status, failed.iterations, failed.usage) == ("error", 2, {"input_tokens": 7})
 
 
-async def test_an_abort_ends_the_turn_without_an_error_and_turn_end_comes_once() -> None:
+async def test_abort_ends_the_turn_without_an_error_and_one_turn_end() -> None:
     async def stop(ctx: TurnContext, next: Any) -> None:
         ctx.abort()
         await next()
@@ -172,7 +174,7 @@ async def test_an_abort_ends_the_turn_without_an_error_and_turn_end_comes_once()
         report.raise_for_error()
 
 
-async def test_turn_end_comes_also_when_the_caller_is_cancelled() -> None:
+async def test_turn_end_is_emitted_when_the_caller_is_cancelled() -> None:
     started = anyio.Event()
 
     async def forever(ctx: Any) -> None:
@@ -191,7 +193,7 @@ async def test_turn_end_comes_also_when_the_caller_is_cancelled() -> None:
     assert len(seen) == 1
 
 
-async def test_edits_of_a_turn_never_reach_the_baseline_or_another_turn() -> None:
+async def test_changes_of_a_turn_do_not_reach_the_baseline_or_other_turns() -> None:
     def edit(ctx: Any) -> str:
         names = [each.name for each in ctx.tools]
         ctx.tools.unregister("echo")
@@ -221,6 +223,8 @@ def test_duplicate_tools_are_refused_when_the_runner_is_built() -> None:
         ("max_iterations", 0),
         ("max_iterations", True),
         ("max_repeats", "many"),
+        ("readers", "never"),
+        ("readers", []),
         ("timeout_seconds", 0),
         ("abort_grace_seconds", float("inf")),
         ("spool", "folder"),
@@ -230,7 +234,7 @@ def test_duplicate_tools_are_refused_when_the_runner_is_built() -> None:
         ("concurrency", 0),
     ],
 )
-def test_bad_settings_are_named(field: str, value: Any) -> None:
+def test_invalid_settings_are_named(field: str, value: Any) -> None:
     settings: dict[str, Any] = {"executor_callback": ScriptedModel("x")}
     with pytest.raises(InvalidTurnRunnerConfigError) as caught:
         TurnRunner(**(settings | {field: value}))
@@ -238,7 +242,7 @@ def test_bad_settings_are_named(field: str, value: Any) -> None:
     assert caught.value.field == field
 
 
-async def test_middleware_that_waits_in_an_aborted_turn_is_no_failure() -> None:
+async def test_middleware_waiting_in_an_aborted_turn_is_not_a_failure() -> None:
     async def wait(ctx: TurnContext, next: Any) -> None:
         ctx.abort()
         await ctx.wait_for(Gate("May I?", timeout_seconds=None))
@@ -252,7 +256,7 @@ async def test_middleware_that_waits_in_an_aborted_turn_is_no_failure() -> None:
     assert [name for name, _ in seen] == ["turn_end"]
 
 
-async def test_a_dispatch_that_is_refused_with_a_text_ends_the_turn_with_it() -> None:
+async def test_nack_with_a_text_ends_the_turn_with_that_reason() -> None:
     report = await TurnRunner(executor_callback=ScriptedModel(lambda ctx: ctx.nack("not today"))).run()  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType]
 
     assert report.status == "nack"
@@ -260,7 +264,7 @@ async def test_a_dispatch_that_is_refused_with_a_text_ends_the_turn_with_it() ->
     assert str(report.error) == "not today"
 
 
-async def test_a_turn_with_a_bad_value_is_not_started() -> None:
+async def test_turn_with_an_invalid_argument_is_not_started() -> None:
     runner = TurnRunner(executor_callback=ScriptedModel("x"))
     seen = listen(runner, "turn_start")
 
@@ -271,7 +275,7 @@ async def test_a_turn_with_a_bad_value_is_not_started() -> None:
     assert seen == []
 
 
-async def test_a_handler_waits_at_a_gate_that_is_settled_by_id() -> None:
+async def test_handler_waits_for_a_gate_that_is_settled_by_id() -> None:
     @tool
     async def ask(ctx: ToolContext) -> str:
         """Ask a person."""
@@ -315,9 +319,9 @@ async def test_aborting_the_turn_releases_its_gates() -> None:
     assert report.status == "aborted"
 
 
-async def test_a_stream_gives_the_events_of_its_turn_and_the_report_last() -> None:
+async def test_stream_yields_the_events_of_its_turn_and_the_report_last() -> None:
     runner = TurnRunner(executor_callback=ScriptedModel(Call("c1", "echo", {"text": "a"}), "done"), tools=[echo])
-    heard = listen(runner, "message")
+    received = listen(runner, "message")
 
     with anyio.fail_after(30):
         events = [event async for event in runner.stream()]
@@ -327,7 +331,7 @@ async def test_a_stream_gives_the_events_of_its_turn_and_the_report_last() -> No
     assert names[-1] == "report"
     assert events[-1].payload.text == "done"
     assert "message" in names
-    assert [payload.full for _, payload in heard] == ["done"]
+    assert [payload.full for _, payload in received] == ["done"]
 
 
 async def test_leaving_a_stream_early_aborts_its_turn() -> None:
@@ -346,7 +350,7 @@ async def test_leaving_a_stream_early_aborts_its_turn() -> None:
     assert [payload.status for _, payload in ended] == ["aborted"]
 
 
-async def test_a_hundred_turns_at_once_never_meet() -> None:
+async def test_hundred_concurrent_turns_are_isolated() -> None:
     def script(ctx: Any) -> Any:
         number = ctx.stash.get("number")
         return [Call("c1", "echo", {"text": f"{number}"})]
@@ -370,7 +374,7 @@ async def test_a_hundred_turns_at_once_never_meet() -> None:
     assert len({report.turn_id for report in reports.values()}) == 100
 
 
-async def test_a_turn_that_is_over_is_let_go_without_the_collector() -> None:
+async def test_finished_turn_is_freed_without_garbage_collection() -> None:
     turns: list[weakref.ref[TurnContext]] = []
 
     async def answer(ctx: DispatchContext) -> str:
@@ -385,3 +389,66 @@ async def test_a_turn_that_is_over_is_let_go_without_the_collector() -> None:
         assert [turn() for turn in turns] == [None]
     finally:
         gc.enable()
+
+
+def many_tools() -> list[Any]:
+    def make(number: int) -> Any:
+        @tool(name=f"tool_{number}")
+        async def echo(text: str, ctx: ToolContext) -> str:
+            """Echo."""
+            return f"{text} {ctx.stash.get('number')}"
+
+        return echo
+
+    return [make(number) for number in range(200)]
+
+
+def request_own_tool(ctx: Any) -> list[Call]:
+    number = ctx.stash.get("number")
+    ctx.tools.unregister(f"tool_{(number + 1) % 200}")
+    return [Call("c1", f"tool_{number % 200}", {"text": f"{number}"})]
+
+
+def report_result(ctx: Any) -> str:
+    assert len(ctx.tools) == 199
+    return str(ctx.tool_calls[0].results)
+
+
+async def run_many(runner: TurnRunner, turns: int) -> dict[int, str]:
+    texts: dict[int, str] = {}
+
+    async def one(number: int) -> None:
+        texts[number] = (await runner.run(stash={"number": number})).text
+
+    with anyio.fail_after(50):
+        async with anyio.create_task_group() as group:
+            for number in range(turns):
+                group.start_soon(one, number)
+    return texts
+
+
+@pytest.mark.one_loop
+@pytest.mark.parametrize("turns", [100, pytest.param(1_000, marks=pytest.mark.slow)])
+async def test_concurrent_turns_share_only_the_baseline(turns: int) -> None:
+    runner = TurnRunner(executor_callback=ScriptedModel(request_own_tool, report_result), tools=many_tools())
+
+    assert await run_many(runner, turns) == {number: f"{number} {number}" for number in range(turns)}
+
+
+@pytest.mark.slow
+async def test_finished_turns_leave_no_memory() -> None:
+    model = ScriptedModel(request_own_tool, report_result)
+    runner = TurnRunner(executor_callback=model, tools=many_tools())
+    held: list[int] = []
+    tracemalloc.start()
+    try:
+        for _ in range(6):
+            await run_many(runner, 200)
+            model.seen.clear()
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+
+    # Python's free lists grow for some rounds; what turns leave behind grows in every round.
+    assert min(after - before for before, after in pairwise(held)) / 200 < 100, "each turn leaves something behind"

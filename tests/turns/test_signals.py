@@ -6,7 +6,7 @@ from spindle.errors import AlreadySignalledError, NackError, UsageError
 from spindle.turns.signals import Signals
 
 
-def test_an_ack_runs_its_handlers_at_once_and_in_order() -> None:
+def test_ack_runs_its_handlers_in_order() -> None:
     signals, seen = Signals(), list[str]()
     signals.on_ack(lambda: seen.append("first"))
     signals.on_ack(lambda: seen.append("second"))
@@ -32,7 +32,7 @@ def test_a_failing_handler_does_not_stop_the_others() -> None:
     assert seen == ["still"]
 
 
-def test_a_nack_runs_no_handlers_and_keeps_its_error() -> None:
+def test_nack_runs_no_handlers_and_keeps_its_error() -> None:
     signals, seen = Signals(), list[str]()
     signals.on_ack(lambda: seen.append("no"))
     error = ValueError("why")
@@ -44,7 +44,7 @@ def test_a_nack_runs_no_handlers_and_keeps_its_error() -> None:
     assert not signals.is_acked
 
 
-def test_a_nack_without_an_error_has_a_general_one() -> None:
+def test_nack_without_a_reason_has_a_general_error() -> None:
     signals = Signals()
     signals.nack()
 
@@ -53,7 +53,7 @@ def test_a_nack_without_an_error_has_a_general_one() -> None:
 
 @pytest.mark.parametrize("first", ["ack", "nack"])
 @pytest.mark.parametrize("second", ["ack", "nack"])
-def test_any_second_signal_raises_and_the_first_stands(first: str, second: str) -> None:
+def test_second_signal_raises_and_the_first_counts(first: str, second: str) -> None:
     signals = Signals()
     getattr(signals, first)()
 
@@ -64,7 +64,7 @@ def test_any_second_signal_raises_and_the_first_stands(first: str, second: str) 
     assert signals.is_acked is (first == "ack")
 
 
-def test_unsubscribing_works_once_and_is_harmless_twice() -> None:
+def test_unsubscribing_twice_is_harmless() -> None:
     signals, seen = Signals(), list[str]()
     forget = signals.on_ack(lambda: seen.append("no"))
     forget()
@@ -83,7 +83,7 @@ def test_a_handler_added_after_the_ack_never_fires() -> None:
     assert seen == []
 
 
-def test_only_a_function_can_be_called_on_acknowledgement() -> None:
+def test_on_ack_rejects_what_is_not_callable() -> None:
     nothing: Any = None
 
     with pytest.raises(UsageError):

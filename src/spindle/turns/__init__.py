@@ -6,9 +6,7 @@ TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.turns.context import DispatchContext as DispatchContext
     from spindle.turns.context import TurnContext as TurnContext
-    from spindle.turns.dispatch import DispatchReport as DispatchReport
     from spindle.turns.dispatch import DispatchRunner as DispatchRunner
-    from spindle.turns.dispatch import Reply as Reply
     from spindle.turns.gate_desk import GateDesk as GateDesk
     from spindle.turns.gates import Gate as Gate
     from spindle.turns.gates import GateInfo as GateInfo
@@ -18,7 +16,10 @@ if TYPE_CHECKING:
     from spindle.turns.record_types import Retrievable as Retrievable
     from spindle.turns.record_types import Thought as Thought
     from spindle.turns.records import Records as Records
-    from spindle.turns.runner import TurnReport as TurnReport
+    from spindle.turns.report import DispatchReport as DispatchReport
+    from spindle.turns.report import Reply as Reply
+    from spindle.turns.report import TurnReport as TurnReport
     from spindle.turns.runner import TurnRunner as TurnRunner
+    from spindle.turns.stream import StreamedEvent as StreamedEvent
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -2,33 +2,39 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from spindle.artifacts.forge import ArtifactIndex
 from spindle.artifacts.spool import Spool
 from spindle.calls import ToolCallRecord
-from spindle.errors import InvalidDispatchContextError
 from spindle.events import Events
-from spindle.journal.journal import Journal
+from spindle.json_types import JsonObject, JsonValue
 from spindle.stash import Stash
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
-from spindle.tools.filters import ToolFilter
+from spindle.tools.filters import ToolFilter, validate_filter
+from spindle.tools.identity import parse_caller, serialize_caller
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.gate_desk import Gate, GateDesk
-from spindle.turns.record_types import Retrievable
-from spindle.turns.records import (
-    Records,
+from spindle.turns.record_list import (
     TurnRecords,
     check_call_id,
     check_retrievable,
     initial_retrievables,
     spool_retrievable,
 )
-from spindle.turns.signals import AbortSignal, Signals
+from spindle.turns.record_types import MessageLike, Retrievable, check_attachments, check_dispatch_arguments
+from spindle.turns.signals import AbortSignal, LoopBound, LoopRunner, Signals
+
+if TYPE_CHECKING:
+    from spindle.journal.journal import Journal
+    from spindle.media import Media
+    from spindle.turns.records import Records
 
 
-class TurnContext:
+class TurnContext(LoopBound):
     """The state of one turn: its own registry, stash and records, shared only with its dispatch."""
 
     def __init__(
@@ -38,20 +44,34 @@ class TurnContext:
         session_id: str | None = None,
         system_prompt: str = "",
         tools: ToolRegistry | Iterable[Tool] = (),
-        messages: Iterable[Any] = (),
+        messages: Iterable[MessageLike] = (),
         tool_calls: Iterable[ToolCallRecord] = (),
         retrievables: Iterable[Retrievable] = (),
         events: Events | None = None,
-        stash: Stash | Mapping[str, Any] | None = None,
+        stash: Stash | Mapping[str, object] | None = None,
         spool: Spool | None = None,
-        journal: Journal | None = None,
-        records: Records | None = None,
+        journal: "Journal | None" = None,
+        records: "Records | None" = None,
         gates: GateDesk | None = None,
+        working_dir: str | Path | None = None,
+        dry_run: bool = False,
+        filter: ToolFilter | None = None,
+        attachments: "Iterable[Media]" = (),
+        caller: Mapping[str, JsonValue] | None = None,
     ) -> None:
         self.id = id or token_hex(16)
         self.session_id = session_id or self.id
         self.system_prompt = system_prompt
-        self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
+        self._tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
+        self._on_tools_replaced: list[Callable[[], object]] = []
+        self.working_dir = working_dir
+        """The working folder of the calls; a change holds from the next batch on."""
+        self.dry_run = dry_run
+        """Whether calls are described instead of run; a change holds from the next batch on."""
+        self.filter = validate_filter(filter)
+        """The tools that the model may see and run; pass it to the tool definitions."""
+        self.given_attachments = check_attachments(attachments)
+        self._caller = serialize_caller(caller)
         self.events = events or Events()
         self.stash = stash if isinstance(stash, Stash) else Stash(stash)
         self.spool = spool
@@ -65,7 +85,34 @@ class TurnContext:
         self.abort_signal.on_abort(partial(self.gates.abort_turn, self.id))
 
     @property
-    def messages(self) -> tuple[Any, ...]:
+    def tools(self) -> ToolRegistry:
+        """The turn's own registry; assigning a registry, or tools, replaces it by a copy, for this turn only."""
+        return self._tools
+
+    @tools.setter
+    def tools(self, tools: ToolRegistry | Iterable[Tool]) -> None:
+        # Copied: the loop registers reader tools here, which must not appear in a registry that turns share.
+        self._tools = tools.copy() if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
+        for listener in list(self._on_tools_replaced):
+            listener()
+
+    def on_tools_replaced(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Call `listener` after each assignment of `tools`; return the function that removes it."""
+        self._on_tools_replaced.append(listener)
+        return partial(self._on_tools_replaced.remove, listener)
+
+    @property
+    def attachments(self) -> "tuple[Media, ...]":
+        """The media that tools may read: those passed to the turn, then those of the user's messages."""
+        return self.records.collect_attachments(self.given_attachments)
+
+    @property
+    def caller(self) -> JsonObject | None:
+        """Who asked for the turn; each access returns a copy."""
+        return parse_caller(self._caller)
+
+    @property
+    def messages(self) -> tuple[MessageLike, ...]:
         """The turn's messages, in order."""
         return self.records.message.all()
 
@@ -91,6 +138,11 @@ class TurnContext:
     async def wait_for(self, gate: Gate) -> Any:
         """Wait until `gate` is settled and return its value."""
         return await self.gates.wait(gate, turn_id=self.id, events=self.events)
+
+    def tool_context(self) -> ToolContext:
+        """Return the `ToolContext` for handlers; it shares stash, events and turn id, and has the current settings."""
+        loop = self.bound_loop
+        return DispatchContext(turn=self).tool_context() if loop is None else loop.tool_context()
 
     async def store_tool_call(self, call: ToolCallRecord) -> ToolCallRecord:
         """Store a tool call; it is shown only after it was stored.
@@ -138,7 +190,7 @@ class TurnContext:
         return f"{self.session_id}/{self.id}/{id}"
 
 
-class DispatchContext:
+class DispatchContext(Signals, LoopBound):
     """The state of one model loop; shares the turn's registry, stash and records, and carries its ack or nack.
 
     Raises:
@@ -152,19 +204,21 @@ class DispatchContext:
         system_prompt: str = "",
         tools: ToolRegistry | Iterable[Tool] = (),
         events: Events | None = None,
-        stash: Stash | Mapping[str, Any] | None = None,
+        stash: Stash | Mapping[str, object] | None = None,
         tool_calls: Iterable[ToolCallRecord] = (),
-        messages: Iterable[Any] = (),
+        messages: Iterable[MessageLike] = (),
         retrievables: Iterable[Retrievable] = (),
         spool: Spool | None = None,
-        journal: Journal | None = None,
+        journal: "Journal | None" = None,
         turn: TurnContext | None = None,
         session_id: str | None = None,
-        working_dir: Any = None,
+        working_dir: str | Path | None = None,
         dry_run: bool = False,
+        caller: Mapping[str, JsonValue] | None = None,
     ) -> None:
+        super().__init__()
         calls = tuple(tool_calls)
-        _check_arguments(system_prompt, turn_id, calls)
+        check_dispatch_arguments(system_prompt, turn_id, calls)
         self.turn = turn or TurnContext(
             id=turn_id,
             session_id=session_id,
@@ -177,30 +231,35 @@ class DispatchContext:
             stash=stash,
             spool=spool,
             journal=journal,
+            caller=caller,
         )
+        # The turn holds these settings, so that its middleware and the dispatch's change the same ones.
+        self.turn.working_dir = self.turn.working_dir if working_dir is None else working_dir
+        self.turn.dry_run = self.turn.dry_run or dry_run
+        self.turn_id = self.turn.id
+        """The id of the turn, which all its events carry."""
+        self.session_id = self.turn.session_id
+        """The id of the conversation the turn belongs to."""
+        self.events = self.turn.events
+        """The event registry of the turn."""
+        self.gates = self.turn.gates
+        """The desk that lists open gates and settles them by id."""
         self.id = token_hex(16)
         self.dispatch_id = self.id
         self.iteration = 0
-        self.usage: dict[str, Any] = {}
+        self.usage: JsonObject = {}
         """Usage totals so far."""
-        self.working_dir = working_dir
-        self.dry_run = dry_run
-        self.filter: ToolFilter | None = None
-        """The tools that the model may see and run; set it to the filter used for the tool definitions."""
-        self._has_turn = turn is not None or turn_id is not None
-        self._signals = Signals()
         self.abort_signal = AbortSignal(parent=self.turn.abort_signal)
+        self.abort_signal.on_abort(partial(self.turn.gates.abort_turn, self.turn.id))
         self._tool_context: ToolContext | None = None
 
-    @property
-    def turn_id(self) -> str:
-        """The id of the turn, which all its events carry."""
-        return self.turn.id
-
-    @property
-    def session_id(self) -> str:
-        """The id of the conversation the turn belongs to."""
-        return self.turn.session_id
+    def bind_loop(self, loop: LoopRunner | None) -> None:
+        """Set the loop that runs this dispatch and its turn."""
+        if self.turn.bound_loop is self.bound_loop:  # another dispatch inside the turn does not take its place
+            self.turn.bind_loop(loop)
+        super().bind_loop(loop)
+        if self._tool_context is not None:
+            self._tool_context.attach(loop)
 
     @property
     def system_prompt(self) -> str:
@@ -209,8 +268,49 @@ class DispatchContext:
 
     @property
     def tools(self) -> ToolRegistry:
-        """The turn's own registry."""
+        """The turn's own registry; assigning a registry, or tools, replaces it by a copy, for this turn only."""
         return self.turn.tools
+
+    @tools.setter
+    def tools(self, tools: ToolRegistry | Iterable[Tool]) -> None:
+        self.turn.tools = tools
+
+    @property
+    def filter(self) -> ToolFilter | None:
+        """The tools that the model may see and run; set it to the filter used for the tool definitions."""
+        return self.turn.filter
+
+    @filter.setter  # noqa: A003  the name is public
+    def filter(self, filter: ToolFilter | None) -> None:
+        self.turn.filter = filter
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether calls are described instead of run; a change holds from the next batch on."""
+        return self.turn.dry_run
+
+    @dry_run.setter
+    def dry_run(self, dry_run: bool) -> None:
+        self.turn.dry_run = dry_run
+
+    @property
+    def working_dir(self) -> str | Path | None:
+        """The working folder of the calls; a change holds from the next batch on."""
+        return self.turn.working_dir
+
+    @working_dir.setter
+    def working_dir(self, working_dir: str | Path | None) -> None:
+        self.turn.working_dir = working_dir
+
+    @property
+    def attachments(self) -> "tuple[Media, ...]":
+        """The media that tools may read: those passed to the turn, then those of the user's messages."""
+        return self.turn.attachments
+
+    @property
+    def caller(self) -> JsonObject | None:
+        """Who asked for the turn; each access returns a copy."""
+        return self.turn.caller
 
     @property
     def stash(self) -> Stash:
@@ -218,12 +318,7 @@ class DispatchContext:
         return self.turn.stash
 
     @property
-    def events(self) -> Events:
-        """The event registry of the turn."""
-        return self.turn.events
-
-    @property
-    def messages(self) -> tuple[Any, ...]:
+    def messages(self) -> tuple[MessageLike, ...]:
         """The turn's messages, in order."""
         return self.turn.messages
 
@@ -233,46 +328,19 @@ class DispatchContext:
         return self.turn.tool_calls
 
     @property
+    def artifact_index(self) -> ArtifactIndex:
+        """The artifacts of the turn's calls, which reader tools look up."""
+        return self.turn.records.artifacts
+
+    @property
     def retrievables(self) -> tuple[Retrievable, ...]:
         """The turn's retrievables, in order."""
         return self.turn.retrievables
 
     @property
-    def gates(self) -> GateDesk:
-        """The desk that lists open gates and settles them by id."""
-        return self.turn.gates
-
-    @property
-    def is_acked(self) -> bool:
-        """Whether the dispatch was acked."""
-        return self._signals.is_acked
-
-    @property
-    def is_signalled(self) -> bool:
-        """Whether the dispatch was acked or nacked."""
-        return self._signals.is_signalled
-
-    @property
-    def nack_error(self) -> BaseException | None:
-        """The error of the nack, or `None`."""
-        return self._signals.nack_error
-
-    @property
     def aborted(self) -> bool:
         """Whether the dispatch or its turn was aborted."""
         return self.abort_signal.aborted
-
-    def ack(self) -> None:
-        """End the dispatch successfully; `on_ack` callbacks run now, in order."""
-        self._signals.ack()
-
-    def nack(self, err: BaseException | str | None = None) -> None:
-        """End the dispatch with an error, or a text with the reason."""
-        self._signals.nack(err)
-
-    def on_ack(self, fn: Callable[[], object]) -> Callable[[], None]:
-        """Register a callback for the ack and return a function that removes it."""
-        return self._signals.on_ack(fn)
 
     def abort(self) -> None:
         """Abort this dispatch; the turn continues with its output pipeline."""
@@ -283,11 +351,7 @@ class DispatchContext:
         return await self.turn.wait_for(gate)
 
     async def store_tool_call(self, call: ToolCallRecord) -> ToolCallRecord:
-        """Store a tool call; it is shown only after it was stored.
-
-        Raises:
-            ArtifactIdCollisionError: A retrievable of the turn has its id.
-        """
+        """Store a tool call; see `TurnContext.store_tool_call`."""
         return await self.turn.store_tool_call(call)
 
     async def store_retrievable(self, found: Retrievable) -> Retrievable:
@@ -307,9 +371,12 @@ class DispatchContext:
         return self.turn.records.tool_call.count(checksum)
 
     def tool_context(self) -> ToolContext:
-        """Return the `ToolContext` for handlers; it shares stash, events and turn id."""
-        if self._tool_context is None:
-            self._tool_context = ToolContext(
+        """Return the `ToolContext` for handlers; it shares stash, events and turn id, and has the current settings."""
+        ctx = self._tool_context
+        # Created anew after a change, because a batch that is already running keeps the settings it started with.
+        is_tainted = ctx is not None and ctx.tainted
+        if ctx is None or (ctx.working_dir, ctx.dry_run, ctx.stash) != (self.working_dir, self.dry_run, self.stash):
+            ctx = self._tool_context = ToolContext(
                 self.session_id,
                 turn_id=self.turn_id,
                 events=self.events,
@@ -318,22 +385,16 @@ class DispatchContext:
                 dry_run=self.dry_run,
                 open_gate=self.wait_for,
                 turn=self,
+                caller=self.caller,
             )
-        self._tool_context.turn_count = self.iteration
-        strangers = any(found.trust_tier != "first-party" for found in self.retrievables)
-        self._tool_context.tainted = strangers or any(not call.trusted for call in self.tool_calls)
-        return self._tool_context
+            ctx.attach(self.bound_loop)
+        ctx.turn_count = self.iteration
+        records = self.turn.records
+        has_foreign_text = any(found.trust_tier != "first-party" for found in records.retrievable)
+        ctx.tainted = is_tainted or has_foreign_text or records.has_untrusted_call
+        return ctx
 
     @staticmethod
     def is_dispatch_context(value: object) -> bool:
         """Return whether `value` is a dispatch context."""
         return isinstance(value, DispatchContext)
-
-
-def _check_arguments(system_prompt: object, turn_id: object, calls: tuple[object, ...]) -> None:
-    if not isinstance(system_prompt, str):
-        raise InvalidDispatchContextError("system_prompt must be text", field="system_prompt")
-    if turn_id is not None and not isinstance(turn_id, str):
-        raise InvalidDispatchContextError("turn_id must be text, or None for a new one", field="turn_id")
-    if not all(isinstance(call, ToolCallRecord) for call in calls):
-        raise InvalidDispatchContextError("tool_calls must be ToolCallRecords", field="tool_calls")

@@ -2,52 +2,76 @@
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import anyio
 
-from spindle.artifacts.forge import ReaderTool, forge_all
-from spindle.calls import Call, Ok
-from spindle.errors import ExecutorCallbackError, InvalidDispatchInputError, LimitError
-from spindle.events import DispatchEnd, DispatchStart, IterationEnd, IterationStart
-from spindle.execution.call_state import compute_call_checksum
+from spindle.artifacts.artifact import Artifact
+from spindle.artifacts.forge import ReaderSession
+from spindle.calls import Call
+from spindle.errors import ExecutorCallbackError, InvalidDispatchInputError, LimitError, SpindleError
+from spindle.events import DispatchStart, IterationEnd, IterationStart
 from spindle.execution.executor import Executor
-from spindle.execution.settings import find_invalid_callables, find_invalid_limits, find_invalid_parts, raise_if_invalid
-from spindle.turns.callback_reports import CallbackHelpers, Usage
+from spindle.execution.settings import (
+    Problems,
+    find_invalid_callables,
+    find_invalid_limits,
+    find_invalid_parts,
+    raise_if_invalid,
+)
+from spindle.tools.invocation import is_awaitable
+from spindle.turns import optional
+from spindle.turns.callback_reports import CallbackHelpers, LoopCalls, Usage
 from spindle.turns.context import DispatchContext, TurnContext
 from spindle.turns.middleware import Middleware, run_pipeline
-from spindle.turns.records import Message, check_call_id
+from spindle.turns.record_types import Message
+from spindle.turns.report import DispatchReport, build_dispatch_end, to_reply
 
-ExecutorCallback: TypeAlias = Callable[..., Awaitable[Any]]
-"""`async (ctx)` or `async (ctx, helpers)`; returns the final text, a list of calls, a `Reply`, or `None`."""
+if TYPE_CHECKING:
+    from spindle.turns.call_progress import CallProgress
+    from spindle.turns.suspension import DurableCalls, TurnSaver
+
+ExecutorCallback: TypeAlias = Callable[..., object]
+"""`async (ctx)` or `async (ctx, helpers)`, or sync; returns the final text, a list of calls, a `Reply`, or `None`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The response of a model: text, calls to run, or both."""
+Readers: TypeAlias = Literal["on_demand", "always"]
+"""When reader tools are shown: once a result can be read with them, or those for text from the first iteration on."""
 
-    text: str | None = None
-    calls: Sequence[Call] = ()
-    usage: Any = None
+OnWait: TypeAlias = Literal["wait", "suspend", "answer"]
+"""Wait in this process, suspend the turn, or return `needs_approval` to the model and go on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DispatchReport:
-    """The result of a dispatch."""
+class LoopSettings:
+    """The settings of a model loop, after validation; one runner uses them for all its turns."""
 
-    status: Literal["ack", "aborted"]
-    dispatch_id: str
-    turn_id: str
-    text: str
-    iterations: int
-    usage: Mapping[str, Any]
-    started_at: datetime
-    ended_at: datetime
-    duration_ms: float
+    executor_callback: ExecutorCallback
+    executor: Executor
+    inputs: Sequence[Middleware] = ()
+    outputs: Sequence[Middleware] = ()
+    max_iterations: int | None
+    max_repeats: int | None
+    abort_grace_seconds: float
+    readers: Readers = "on_demand"
+    on_wait: OnWait | None = None
+
+
+def find_invalid_settings(
+    callback: object,
+    pipelines: Mapping[str, object],
+    *,
+    parts: Mapping[str, object],
+    limits: Mapping[str, object],
+    readers: object,
+) -> Problems:
+    """Return what was expected of each invalid setting of a loop, by name."""
+    wrong = find_invalid_callables(callback, pipelines) | find_invalid_parts(**parts) | find_invalid_limits(**limits)
+    return wrong if readers in get_args(Readers) else wrong | {"readers": " or ".join(map(repr, get_args(Readers)))}
 
 
 class DispatchRunner:
@@ -65,6 +89,7 @@ class DispatchRunner:
         max_iterations: int | None = 50,
         max_repeats: int | None = 5,
         abort_grace_seconds: float = 5,
+        readers: Readers = "on_demand",
     ) -> DispatchReport:
         """Run the loop until the dispatch is acked, nacked or aborted.
 
@@ -80,101 +105,177 @@ class DispatchRunner:
             "dispatch_input_pipeline": dispatch_input_pipeline,
             "dispatch_output_pipeline": dispatch_output_pipeline,
         }
-        wrong = (
-            find_invalid_callables(executor_callback, pipelines)
-            | find_invalid_parts(executor=executor)
-            | find_invalid_limits(
-                max_iterations=max_iterations,
-                max_repeats=max_repeats,
-                abort_grace_seconds=abort_grace_seconds,
-                timeout_seconds=None,
-            )
+        limits = {
+            "max_iterations": max_iterations,
+            "max_repeats": max_repeats,
+            "abort_grace_seconds": abort_grace_seconds,
+        }
+        wrong = find_invalid_settings(
+            executor_callback, pipelines, parts={"executor": executor}, limits=limits, readers=readers
         )
         raise_if_invalid(wrong, what="dispatch", error=InvalidDispatchInputError)
-        loop = _Loop(
-            ctx,
-            executor_callback,
-            executor or Executor(ctx.tools, journal=ctx.turn.journal),
+        settings = LoopSettings(
+            executor_callback=executor_callback,
+            executor=executor or Executor(ctx.tools, journal=ctx.turn.journal),
             inputs=dispatch_input_pipeline,
             outputs=dispatch_output_pipeline,
             max_iterations=max_iterations,
             max_repeats=max_repeats,
             abort_grace_seconds=abort_grace_seconds,
+            readers=readers,
         )
-        return await loop.run()
+        loop = ModelLoop(ctx, settings)
+        with loop.calls.bound():
+            return await loop.run()
 
 
 def _get_context(source: TurnContext | None, raw: DispatchContext | Mapping[str, Any] | None) -> DispatchContext:
-    if (source is None) == (raw is None) or not (isinstance(source, TurnContext) or _is_valid_raw(raw)):
-        raise InvalidDispatchInputError(
-            "Pass exactly one of source (a TurnContext) and raw (a DispatchContext, or a mapping of its arguments).",
-            field="source" if raw is None else "raw",
-        )
-    if source is not None:
+    if isinstance(source, TurnContext) and raw is None:
         return DispatchContext(turn=source)
-    return raw if isinstance(raw, DispatchContext) else DispatchContext(**cast("Mapping[str, Any]", raw))
+    if isinstance(raw, DispatchContext) and source is None:
+        return raw
+    if isinstance(raw, Mapping) and source is None:
+        return DispatchContext(**raw)
+    raise InvalidDispatchInputError(
+        "Pass exactly one of source (a TurnContext) and raw (a DispatchContext, or a mapping of its arguments).",
+        field="source" if raw is None else "raw",
+    )
 
 
-def _is_valid_raw(raw: object) -> bool:
-    return isinstance(raw, (DispatchContext, Mapping))
+class _LoopReaders:
+    """The reader tools that a model loop registers in the turn's registry."""
 
-
-class _Loop:
-    def __init__(
-        self,
-        ctx: DispatchContext,
-        callback: ExecutorCallback,
-        executor: Executor,
-        *,
-        inputs: Sequence[Middleware],
-        outputs: Sequence[Middleware],
-        max_iterations: int | None,
-        max_repeats: int | None,
-        abort_grace_seconds: float,
-    ) -> None:
+    def __init__(self, ctx: DispatchContext, readers: Readers) -> None:
         self._ctx = ctx
-        self._callback = callback
-        self._executor = executor.with_registry(ctx.tools, spool=ctx.turn.spool)
-        self._inputs, self._outputs = inputs, outputs
-        self._max_iterations, self._max_repeats = max_iterations, max_repeats
-        self._grace_seconds = abort_grace_seconds
-        self._usage = Usage(ctx.usage)
-        self._helpers = CallbackHelpers(ctx, ctx.events, self._usage)
-        self._forged: list[str] = []
-        self._text = ""
-        ctx.on_ack(self._unregister_readers)
+        self._session = ReaderSession(ctx, kinds=(Artifact,) if readers == "always" else ())
 
-    async def run(self) -> DispatchReport:
+    def register(self) -> None:
+        """Register reader tools for the current artifacts; a user's tool with the same name is kept."""
+        records = self._ctx.turn.records
+        has_artifacts = bool(len(records.retrievable) or (len(records.tool_call) and records.artifacts.kinds))
+        if not has_artifacts and not self._session.names:
+            return
+        tools = self._ctx.tools
+        for reader in self._session.tools():
+            existing = tools.get(reader.name)
+            if existing is reader:
+                continue
+            if existing is not None and not existing.is_artifact_reader:
+                message = f"the reader tool {reader.name!r} was not registered: another tool has this name"
+                self._ctx.events.warn(message, source="forge")
+                continue
+            tools.register(reader, overwrite=True)
+
+    def register_again(self) -> None:
+        """Register them in the middle of an iteration, for new results or in a new registry."""
+        if not self._ctx.is_signalled:
+            self.register()
+
+    def unregister(self) -> None:
+        """Unregister every reader tool of the loop."""
+        tools = self._ctx.tools
+        for name in self._session.names:
+            existing = tools.get(name)
+            if existing is not None and existing.is_artifact_reader:
+                tools.unregister(name)
+
+
+class ModelLoop:
+    """One model loop: calls the model and runs its calls until the dispatch is acked, nacked or aborted."""
+
+    def __init__(self, ctx: DispatchContext, settings: LoopSettings, saver: "TurnSaver | None" = None) -> None:
+        self._ctx = ctx
+        self._settings = settings
+        executor = settings.executor
+        window = getattr(settings.executor_callback, "context_tokens", None)
+        self._context_tokens: int | None = window if isinstance(window, int) else None
+        if self._context_tokens is not None:
+            executor = executor.with_context_window(self._context_tokens)
+        self._usage = Usage(ctx.usage)
+        self._readers = _LoopReaders(ctx, settings.readers)
+        self.calls = LoopCalls(
+            ctx,
+            executor,
+            self._usage,
+            max_repeats=settings.max_repeats,
+            on_stored=self._readers.register_again,
+            approve=optional.ask_at_gate(ctx) if settings.on_wait == "wait" else None,
+        )
+        ctx.gate_opener = optional.UnattendedGates(ctx) if settings.on_wait == "answer" else None
+        self.saved_calls: DurableCalls | None = None
+        if saver is not None:
+            self.saved_calls = optional.DurableCalls(ctx, self.calls, saver, suspends=settings.on_wait == "suspend")
+        self._helpers = CallbackHelpers(ctx, ctx.events, self._usage)
+        self._text = ""
+        ctx.on_ack(self._readers.unregister)
+
+    async def run(self, calls: "list[CallProgress] | None" = None) -> DispatchReport:
+        """Run the loop to its end, or until the turn is to be suspended; begin with the calls of a resumed turn.
+
+        Raises:
+            Exception: As `DispatchRunner.dispatch`.
+        """
         ctx, events = self._ctx, self._ctx.events
         started_at, begun = datetime.now(UTC), time.perf_counter()
-        facts: dict[str, Any] = {"dispatch_id": ctx.dispatch_id, "turn_id": ctx.turn_id, "started_at": started_at}
-        if events.heard("dispatch_start"):
-            await events.emit("dispatch_start", DispatchStart(**facts))
+        if events.has_observer("dispatch_start"):
+            start = DispatchStart(
+                dispatch_id=ctx.dispatch_id, turn_id=ctx.turn_id, started_at=started_at, caller=ctx.caller
+            )
+            await events.emit("dispatch_start", start)
+        self._check_budget()
         error: BaseException | None = None
+        forget = ctx.turn.on_tools_replaced(self._readers.register_again)
         try:
-            await self._loop()
+            await self._loop(calls)
         except BaseException as raised:
             error = raised
             raise
         finally:
+            forget()
+            if ctx.aborted and not ctx.turn.aborted:
+                ctx.turn.gates.resume_turn(ctx.turn_id)  # the turn goes on, and its middleware may open gates
             seconds = time.perf_counter() - begun
-            facts |= {"ended_at": started_at + timedelta(seconds=seconds), "duration_ms": seconds * 1000}
-            if events.heard("dispatch_end"):
-                status = "nack" if error is not None else "ack" if ctx.is_acked else "aborted"
-                end = DispatchEnd(**facts, status=status, iterations=ctx.iteration, error=error)
-                await events.emit_last("dispatch_end", end)
-        return DispatchReport(
-            **facts,
-            status="ack" if ctx.is_acked else "aborted",
-            text=self._text,
-            iterations=ctx.iteration,
-            usage=dict(self._usage.total),
-        )
+            report = DispatchReport(
+                status="suspended" if self.is_suspended else "ack" if ctx.is_acked else "aborted",
+                dispatch_id=ctx.dispatch_id,
+                turn_id=ctx.turn_id,
+                text=self._text,
+                iterations=ctx.iteration,
+                usage=dict(self._usage.total),
+                started_at=started_at,
+                ended_at=started_at + timedelta(seconds=seconds),
+                duration_ms=seconds * 1000,
+            )
+            if events.has_observer("dispatch_end"):
+                await events.emit_last("dispatch_end", build_dispatch_end(report, error, ctx.caller))
+        return report
 
-    async def _loop(self) -> None:
+    def _check_budget(self) -> None:
+        window = self._context_tokens
+        if window is None:
+            return
+        budget = self.calls.executor.budget
+        if budget.exceeds_context(window):
+            self._ctx.events.warn(
+                f"the budget of {budget.total} {budget.unit} for the results of a batch does not fit into the model's "
+                f"context window of {window} tokens; lower the budget, or leave it out to use a quarter of the window",
+                source="budget",
+            )
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether calls wait for answers, so that the turn is to be suspended."""
+        return self.saved_calls is not None and self.saved_calls.waiting is not None
+
+    async def _loop(self, calls: "list[CallProgress] | None") -> None:
         ctx = self._ctx
-        while not ctx.aborted and not ctx.is_signalled:
-            if self._max_iterations is not None and ctx.iteration >= self._max_iterations:
+        if calls:
+            await self._iterate(calls)
+        elif self.saved_calls is not None and calls is None:
+            await self.saved_calls.start()
+        while not ctx.aborted and not ctx.is_signalled and not self.is_suspended:
+            most = self._settings.max_iterations
+            if most is not None and ctx.iteration >= most:
                 raise LimitError(
                     f"The turn called the model {ctx.iteration} times without a final answer; "
                     "raise max_iterations, or let the callback return a final text.",
@@ -184,58 +285,49 @@ class _Loop:
         if ctx.nack_error is not None:
             raise ctx.nack_error
 
-    async def _iterate(self) -> None:
+    async def _iterate(self, calls: "list[CallProgress] | None" = None) -> None:
+        """Run one iteration; that of a resumed turn begins with the calls that its model has requested."""
         ctx, events = self._ctx, self._ctx.events
-        facts: dict[str, Any] = {"dispatch_id": ctx.dispatch_id, "turn_id": ctx.turn_id, "iteration": ctx.iteration}
-        if events.heard("iteration_start"):
-            await events.emit("iteration_start", IterationStart(**facts))
-        self._register_readers()
+        if events.has_observer("iteration_start"):
+            await events.emit(
+                "iteration_start",
+                IterationStart(dispatch_id=ctx.dispatch_id, turn_id=ctx.turn_id, iteration=ctx.iteration),
+            )
+        self._readers.register()
         found = ctx.retrievables
-        await run_pipeline(self._inputs, ctx, "dispatch-input")
+        if calls is None:
+            await run_pipeline(self._settings.inputs, ctx, "dispatch-input")
         if ctx.retrievables != found:
             # A retrievable that middleware added is shown as a handle, which names reader tools.
-            self._register_readers()
+            self._readers.register()
         if not ctx.is_signalled and not ctx.aborted:
-            await self._handle_answer(await self._run_callback())
+            if calls is not None:
+                await self._run_calls(calls, is_resumed=True)
+            else:
+                await self._handle_answer(await self._run_callback())
+            if self.is_suspended:
+                return
             if not ctx.aborted:
-                await run_pipeline(self._outputs, ctx, "dispatch-output")
-        if events.heard("iteration_end"):
-            await events.emit("iteration_end", IterationEnd(**facts))
+                await run_pipeline(self._settings.outputs, ctx, "dispatch-output")
+        if events.has_observer("iteration_end"):
+            await events.emit(
+                "iteration_end", IterationEnd(dispatch_id=ctx.dispatch_id, turn_id=ctx.turn_id, iteration=ctx.iteration)
+            )
         ctx.iteration += 1
 
-    def _register_readers(self) -> None:
-        """Register reader tools for the current artifacts; a user's tool with the same name is kept."""
-        self._unregister_readers()
-        if not self._ctx.tool_calls and not self._ctx.retrievables:
-            return
-        tools = self._ctx.tools
-        for forged in forge_all(self._ctx):
-            existing = tools.get(forged.name)
-            if existing is not None and not isinstance(existing, ReaderTool):
-                message = f"the reader tool {forged.name!r} was not registered: another tool has this name"
-                self._ctx.events.warn(message, source="forge")
-                continue
-            tools.register(forged, overwrite=True)
-            self._forged.append(forged.name)
-
-    def _unregister_readers(self) -> None:
-        for name in self._forged:
-            if isinstance(self._ctx.tools.get(name), ReaderTool):
-                self._ctx.tools.unregister(name)
-        self._forged.clear()
-
-    async def _run_callback(self) -> Any:
+    async def _run_callback(self) -> object:
         """Run the callback; after an abort it has a grace period to return by itself."""
-        ctx = self._ctx
+        ctx, callback = self._ctx, self._settings.executor_callback
         with anyio.CancelScope() as scope:
-            forget = ctx.abort_signal.on_abort(lambda: _set_deadline(scope, self._grace_seconds))
+            forget = ctx.abort_signal.on_abort(lambda: _set_deadline(scope, self._settings.abort_grace_seconds))
             try:
-                if _takes_helpers(self._callback):
-                    return await self._callback(ctx, self._helpers)
-                return await self._callback(ctx)
+                answer: Any = callback(ctx, self._helpers) if _takes_helpers(callback) else callback(ctx)
+                return await answer if is_awaitable(answer) else answer
             except Exception as error:
                 if ctx.aborted:
                     return None
+                if isinstance(error, SpindleError):
+                    raise  # a ready-made callback raises what its page promises, such as ModelUnavailableError
                 raise ExecutorCallbackError(
                     f"The executor callback raised {type(error).__name__}: {error}", field="executor_callback"
                 ) from error
@@ -244,10 +336,10 @@ class _Loop:
                 await ctx.events.flush()
         return None
 
-    async def _handle_answer(self, answer: Any) -> None:
+    async def _handle_answer(self, answer: object) -> None:
         if answer is None:
             return
-        reply = _to_reply(answer)
+        reply = to_reply(answer)
         self._usage.add(reply.usage)
         if reply.text is not None and (reply.text or not reply.calls):
             await self._ctx.turn.records.message.store(Message.assistant(reply.text))
@@ -261,54 +353,23 @@ class _Loop:
         if not self._ctx.is_signalled:
             self._ctx.ack()
 
-    async def _run_calls(self, calls: Sequence[Call]) -> None:
-        for call in calls:
-            check_call_id(call.tool_call_id, self._ctx.turn.records)
-        self._check_repeats(calls)
-        outcomes = await self._executor.execute_parallel(calls, self._ctx, self._ctx.filter)
-        for outcome in outcomes:
-            await self._ctx.store_tool_call(outcome.to_record())
-            if isinstance(outcome.result, Ok) and outcome.result.cost_usd is not None:
-                self._usage.add({"tool_cost_usd": outcome.result.cost_usd})
-        for outcome in outcomes:
-            tool, result = self._ctx.tools.get(outcome.name), outcome.result
-            if tool is not None and tool.return_direct and isinstance(result, Ok) and not self._ctx.is_signalled:
-                await self._ctx.turn.records.message.store(Message.assistant(result.value))
-                self._finish(result.value)
+    async def _run_calls(self, calls: "Sequence[Call] | list[CallProgress]", *, is_resumed: bool = False) -> None:
+        """Run the calls of a reply; the first result of a tool whose results are final answers finishes the loop."""
+        stored = self._ctx.turn.records.tool_call
+        before = len(stored)
+        if self.saved_calls is None:
+            await self.calls.run_batch(cast("list[Call]", list(calls)))
+        elif is_resumed:
+            await self.saved_calls.resume(cast("list[CallProgress]", calls))
+        else:
+            await self.saved_calls.run(cast("Sequence[Call]", calls))
+        for record in stored.since(before):
+            tool = self._ctx.tools.get(record.tool)
+            if tool is not None and tool.return_direct and not record.is_error and not self._ctx.is_signalled:
+                text = str(record.results) if record.shown is None else record.shown
+                await self._ctx.turn.records.message.store(Message.assistant(text))
+                self._finish(text)
                 return
-
-    def _check_repeats(self, calls: Sequence[Call]) -> None:
-        most = self._max_repeats
-        if most is None:
-            return
-        for call in calls:
-            times = self._ctx.tool_call_count(compute_call_checksum(call))
-            if times >= most:
-                raise LimitError(
-                    f"The model requested the same call of {call.name!r} {times + 1} times; "
-                    "raise max_repeats if that is expected for this tool.",
-                    tool=call.name,
-                    field="max_repeats",
-                )
-            if times == most - 1:
-                message = f"the same call of {call.name!r} was requested {times + 1} times; the next one ends the turn"
-                self._ctx.events.warn(message, source="max_repeats")
-
-
-def _to_reply(answer: Any) -> Reply:
-    if isinstance(answer, Reply):
-        return answer
-    if isinstance(answer, str):
-        return Reply(text=answer)
-    if isinstance(answer, (list, tuple)):
-        calls = cast("Sequence[object]", answer)
-        if all(isinstance(call, Call) for call in calls):
-            return Reply(calls=cast("Sequence[Call]", calls))
-    kind = type(cast("object", answer)).__name__
-    raise ExecutorCallbackError(
-        f"Expected the executor callback to return text, a list of Call, a Reply or None, got {kind}.",
-        field="executor_callback",
-    )
 
 
 def _set_deadline(scope: anyio.CancelScope, seconds: float) -> None:

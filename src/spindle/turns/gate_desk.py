@@ -15,7 +15,8 @@ from anyio.lowlevel import checkpoint
 from spindle.concurrency import ThreadsafeEvent
 from spindle.errors import InvalidGateError, UnknownGateError
 from spindle.events import Events
-from spindle.tools.schema.problems import describe_kind, quote_name
+from spindle.text import quote_name
+from spindle.tools.schema.base import describe_kind
 from spindle.turns.gates import Gate, GateClosed, GateInfo, Settlement
 
 _MAX_CLOSED_IDS = 1_000
@@ -28,7 +29,7 @@ class _OpenGate:
 
     gate: Gate
     turn_id: str
-    payload: Any
+    payload: object
     """A copy made when the gate was opened."""
     deadline: float | None
     waiters: int = 0
@@ -75,7 +76,7 @@ class GateDesk:
             waiting = list(self._open.values())
         return [opened.info() for opened in waiting if not opened.gate.is_settled]
 
-    def resolve(self, id: str, value: Any = None) -> None:
+    def resolve(self, id: str, value: object = None) -> None:
         """Resolve a gate with a value; do nothing if it is settled.
 
         Raises:
@@ -114,11 +115,16 @@ class GateDesk:
         for gate in gates:
             gate.abort()
 
-    def forget_turn(self, turn_id: str) -> None:
-        """Abort the open gates of a turn that has ended, and drop its state."""
-        self.abort_turn(turn_id)
+    def resume_turn(self, turn_id: str) -> None:
+        """Let a turn open gates again after `abort_turn`."""
         with self._lock:
             self._aborted.discard(turn_id)
+
+    def forget_turn(self, turn_id: str) -> None:
+        """Abort the open gates of a turn that has ended, and drop its state."""
+        if self._open:
+            self.abort_turn(turn_id)
+        self.resume_turn(turn_id)
 
     async def wait(self, gate: Gate, *, turn_id: str, events: Events) -> Any:
         """Wait until `gate` is settled and return its value; several tasks may wait for one gate.
@@ -148,6 +154,32 @@ class GateDesk:
             forget()
             await self._leave(opened, events)
         return gate.outcome()
+
+    async def offer(self, gate: Gate, *, turn_id: str, events: Events) -> bool:
+        """Open `gate` for as long as its observers are notified; return whether it was settled by then.
+
+        A gate that was not settled is closed as `suspended`: its answer is expected later, in a resumed turn.
+
+        Raises:
+            InvalidGateError: Another open gate has its id.
+        """
+        opened, is_first = self._enter(gate, turn_id)
+        if opened is None:
+            await checkpoint()
+            return True
+        wakeup = ThreadsafeEvent()
+        forget = gate.watch(wakeup.set)
+        try:
+            with move_on_after(opened.seconds_left()):
+                if is_first:
+                    await _announce_and_wait(opened, wakeup, events, once=True)
+                else:
+                    await wakeup.wait()
+            gate.settle(Settlement(result="suspended"))
+        finally:
+            forget()
+            await self._leave(opened, events)
+        return gate.settlement is None or gate.settlement.result != "suspended"
 
     def _enter(self, gate: Gate, turn_id: str) -> tuple[_OpenGate | None, bool]:
         """Add a waiter, opening the gate for the first one; return `None` if there is nothing to wait for."""
@@ -207,11 +239,21 @@ class GateDesk:
         )
 
 
-async def _announce_and_wait(opened: _OpenGate, settled: ThreadsafeEvent, events: Events) -> None:
-    """Emit the open event and wait until the gate is settled; a slow observer does not delay the waiter."""
-    events.notify("turn_gate_open", opened.info())
+async def _announce_and_wait(
+    opened: _OpenGate, settled: ThreadsafeEvent, events: Events, *, once: bool = False
+) -> None:
+    """Emit the open event and wait until the gate is settled; a slow observer does not delay the waiter.
+
+    With `once`, wait at most until every observer has returned.
+    """
+
+    async def announce() -> None:
+        await events.emit_now("turn_gate_open", opened.info())
+        if once:
+            settled.set()
+
     async with create_task_group() as observers:
-        observers.start_soon(events.flush)
+        observers.start_soon(announce)
         await settled.wait()
         settlement = opened.gate.settlement
         is_answered = settlement is not None and settlement.result in ("resolved", "rejected")
@@ -238,7 +280,7 @@ def _check_same(opened: _OpenGate, mine: _OpenGate) -> None:
         )
 
 
-def _copy(payload: Any) -> Any:
+def _copy(payload: object) -> object:
     try:
         return deepcopy(payload)
     except Exception:  # noqa: BLE001  a value that cannot be copied is shown itself

@@ -4,15 +4,13 @@ Settling is synchronous and may happen in any thread; the first settlement wins.
 """
 
 import math
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from inspect import isroutine
 from threading import Lock
 from typing import Any, Literal, TypeAlias, cast
-from uuid import uuid4
-
-from pydantic import TypeAdapter, ValidationError
 
 from spindle.errors import (
     GateAbortedError,
@@ -22,25 +20,25 @@ from spindle.errors import (
     InvalidToolArgsError,
     InvalidToolError,
 )
-from spindle.tools.schema.json_schema import RawSchema
-from spindle.tools.schema.problems import Problem, build_refusal, describe_kind, quote_name, to_printable
-from spindle.tools.schema.pydantic_errors import translate_errors
-from spindle.tools.schema.python_types import collect_node_kinds, find_booleans_for_numbers, may_contain_boolean
+from spindle.json_types import JsonValue, is_array
+from spindle.text import quote_name, to_printable
+from spindle.tools import schema as schema_tools
+from spindle.tools.schema.base import Problem, build_refusal, describe_kind
 
-Check: TypeAlias = Callable[[Any], Any]
+Check: TypeAlias = Callable[[Any], object]
 """Returns the validated value, or raises `InvalidToolArgsError` with its `problems`."""
 
 _NAME = "gate"
 
 
-def build_check(schema: Any) -> Check:
+def build_check(schema: object) -> Check:
     """Build the function that validates a value.
 
     Raises:
         InvalidGateError: `schema` is not a schema.
     """
     if isinstance(schema, Mapping):
-        return _build_json_check(cast("Mapping[str, Any]", schema))
+        return _build_json_check(cast("Mapping[str, JsonValue]", schema))
     # Pydantic would validate the parameters of a function and call it, and resolve text as a type name.
     if isroutine(schema) or isinstance(schema, (str, bytes, int, float)):
         raise _build_schema_error(
@@ -49,41 +47,48 @@ def build_check(schema: Any) -> Check:
     return _build_type_check(schema)
 
 
-def _build_json_check(schema: Mapping[str, Any]) -> Check:
+def _build_json_check(schema: Mapping[str, JsonValue]) -> Check:
     try:
-        return RawSchema(_without_root_type(schema), tool=_NAME).validate
+        return schema_tools.RawSchema(_without_root_type(schema), tool=_NAME).validate
     except InvalidToolError as error:
         raise _build_schema_error(str(error.__cause__ or error)) from error
 
 
-def _without_root_type(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_root_type(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     """Return the same schema without a root `type`: `RawSchema` requires an object there, a gate takes any value."""
     conditions = schema.get("allOf", [])
-    if "type" not in schema or not isinstance(conditions, list):
+    if "type" not in schema or not is_array(conditions):
         return schema
     rest = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-    return {**rest, "allOf": [*cast("list[Any]", conditions), {"type": schema["type"]}]}
+    return {**rest, "allOf": [*conditions, {"type": schema["type"]}]}
 
 
 def _build_type_check(schema: Any) -> Check:
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  takes long to import
+
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(schema)
-        is_open = "open" in collect_node_kinds(adapter.core_schema)
+        is_open = "open" in schema_tools.collect_node_kinds(adapter.core_schema)
+        find_boolean = schema_tools.build_boolean_finder(adapter.core_schema)
     except Exception as error:  # inspecting a custom type may raise anything
         raise _build_schema_error(
             f"is not a type that pydantic supports: {to_printable(str(error).partition(chr(10))[0])}"
         ) from error
 
-    def parse(value: Any) -> Any:
+    def parse(value: object) -> object:
         return adapter.validate_python(value, extra=None if is_open else "forbid")
 
-    def check(value: Any) -> Any:
+    def check(value: Any) -> object:
         try:
             parsed = parse(value)
         except ValidationError as error:
-            raise build_refusal(_NAME, translate_errors(error.errors(include_url=False), given=value)) from error
+            raise build_refusal(
+                _NAME, schema_tools.translate_errors(error.errors(include_url=False), given=value)
+            ) from error
         # Written for tool arguments, but works for any value.
-        wrong = find_booleans_for_numbers(value, parse) if may_contain_boolean({"value": value}, None) else []
+        wrong = (
+            find_boolean is not None and find_boolean(value) and schema_tools.find_booleans_for_numbers(value, parse)
+        )
         if wrong:
             raise build_refusal(_NAME, wrong)
         return parsed
@@ -95,7 +100,7 @@ def _build_schema_error(reason: str) -> InvalidGateError:
     return InvalidGateError(f"Invalid gate: schema {reason}", field="schema")
 
 
-GateResult: TypeAlias = Literal["resolved", "rejected", "aborted", "timeout"]
+GateResult: TypeAlias = Literal["resolved", "rejected", "aborted", "timeout", "suspended"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,6 +150,7 @@ class Gate:
         "_settlement",
         "_watchers",
         "created_at",
+        "has_own_id",
         "id",
         "payload",
         "reason",
@@ -157,7 +163,7 @@ class Gate:
         reason: str,
         payload: Any = None,
         *,
-        schema: Any = None,
+        schema: object = None,
         timeout_seconds: float | None,
         id: str | None = None,
     ) -> None:
@@ -166,7 +172,9 @@ class Gate:
         self.schema = schema
         """The schema of the value, for clients that build their own form."""
         self.timeout_seconds = _check_seconds(timeout_seconds)
-        self.id = uuid4().hex if id is None else _check_text(id, field="id")
+        self.id = secrets.token_hex(16) if id is None else _check_text(id, field="id")
+        self.has_own_id = id is not None
+        """Whether the id was passed, so that it is the same when the handler is started again."""
         self.created_at = datetime.now(UTC)
         self._check: Check | None = None if schema is None else build_check(schema)
         self._lock = Lock()
@@ -183,7 +191,7 @@ class Gate:
         """The result of the gate, or `None` while it is open."""
         return self._settlement
 
-    def resolve(self, value: Any = None) -> None:
+    def resolve(self, value: object = None) -> None:
         """Settle the gate with a value, validated by the schema; do nothing if it is settled.
 
         Raises:
@@ -255,7 +263,7 @@ class Gate:
             f"The gate {quote_name(self.reason)} was aborted before it was answered.", gate_id=self.id
         )
 
-    def _validate(self, value: Any) -> Any:
+    def _validate(self, value: object) -> object:
         if self._check is None:
             return value
         try:

@@ -1,4 +1,7 @@
-"""Middleware pipelines: each layer is `async (ctx, next)` and wraps the layers after it."""
+"""Middleware pipelines: each layer is `async (ctx, next)` and wraps the layers after it.
+
+A sync layer is fine if it returns `next()`, which the pipeline awaits.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -13,7 +16,7 @@ from spindle.errors import (
 )
 
 Next: TypeAlias = Callable[[], Awaitable[None]]
-Middleware: TypeAlias = Callable[[Any, Next], Awaitable[object]]
+Middleware: TypeAlias = Callable[[Any, Next], Awaitable[object] | None]
 
 _ERRORS: dict[str, type[PipelineError]] = {
     "turn-input": InputPipelineError,
@@ -50,7 +53,9 @@ async def run_pipeline(middleware: Sequence[Middleware], ctx: Abortable, stage: 
         if index == len(middleware):
             reached = True
             return
-        await middleware[index](ctx, lambda: go_on(index + 1))
+        answer = middleware[index](ctx, lambda: go_on(index + 1))
+        if answer is not None:
+            await answer
 
     try:
         await go_on(0)
@@ -61,7 +66,7 @@ async def run_pipeline(middleware: Sequence[Middleware], ctx: Abortable, stage: 
     # An earlier signal, such as the ack of the final answer, does not justify skipping layers.
     if not reached and not ctx.aborted and _is_signalled(ctx) is was_signalled:
         raise PipelineShortCircuitedError(
-            f"Middleware of {stage} returned without calling next(); call it, or ack, nack or abort.", field=stage
+            f"Middleware of {stage} returned without awaiting next(); await it, or ack, nack or abort.", field=stage
         )
 
 

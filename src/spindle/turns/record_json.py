@@ -1,7 +1,7 @@
 """Serializes the records of a turn to JSON and back; artifacts and media are restored without their content."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, cast
@@ -15,18 +15,19 @@ from spindle.errors import (
     InvalidRecordError,
     MediaUnreadableError,
 )
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.media.media import Media
-from spindle.turns.records import KINDS
+from spindle.turns.record_list import KINDS, AnyRecord
 
 _TIMES = ("created_at", "updated_at", "completed_at")
-_CONTENT_FIELDS = ("results", "content", "attachments")
+_CONTENT_FIELDS = ("results", "content", "attachments", "media")
 """Fields that may hold artifacts or media."""
 _CLASS = "artifact_constructor"
 _ARTIFACTS = {kind.__name__: kind for kind in (Artifact, JsonArtifact, MarkdownArtifact, TableArtifact)}
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-async def to_json(record: Any) -> str:
+async def to_json(record: AnyRecord) -> str:
     """Serialize a record to JSON; an artifact as its class and sizes, media as its labels and size.
 
     Raises:
@@ -45,21 +46,21 @@ async def to_json(record: Any) -> str:
     return f"{{{','.join(parts)}}}"
 
 
-def from_json(kind: str, text: str) -> Any:
+def from_json(kind: str, text: str) -> AnyRecord:
     """Restore a record from JSON; artifacts and media have their description, but no content.
 
     Raises:
         SpindleError, TypeError, ValueError: The text was not written by `to_json`.
     """
     wanted = KINDS[kind]
-    plain: dict[str, Any] = json.loads(text)
+    plain: JsonObject = json.loads(text)
     # Unknown fields, written by a newer version, are ignored.
     return wanted(
         **{each.name: _from_plain(each.name, plain[each.name]) for each in fields(wanted) if each.name in plain}
     )
 
 
-async def _to_plain(name: str, value: Any) -> Any:
+async def _to_plain(name: str, value: object) -> JsonValue:
     if isinstance(value, datetime):
         return value.isoformat()
     if name == _CLASS and isinstance(value, type):
@@ -67,7 +68,7 @@ async def _to_plain(name: str, value: Any) -> Any:
     if name not in _CONTENT_FIELDS or isinstance(value, str):
         return value
     if isinstance(value, tuple):
-        return [await _to_plain(name, each) for each in cast("tuple[Any, ...]", value)]
+        return [await _to_plain(name, each) for each in cast("tuple[object, ...]", value)]
     if isinstance(value, Media):
         return {"media": value.to_dict(), "byte_length": await _get_length(value)}
     return await _describe_artifact(value)
@@ -80,11 +81,11 @@ async def _get_length(media: Media) -> int | None:
         return None
 
 
-async def _describe_artifact(artifact: Any) -> dict[str, Any]:
+async def _describe_artifact(artifact: Any) -> JsonObject:
     """Describe an artifact, also of a custom class, which is recognised by its methods."""
     if not callable(getattr(artifact, "line_count", None)):
         raise TypeError(f"expected text, an artifact or Media, got {type(artifact).__name__}")
-    known = _get_class_name(cast("object", artifact).__class__)
+    known = _get_class_name(artifact.__class__)
     try:
         length, lines = await await_if_needed(artifact.byte_length()), await await_if_needed(artifact.line_count())
     except ArtifactGoneError:
@@ -97,19 +98,19 @@ def _get_class_name(kind: type) -> str:
     return next((base.__name__ for base in kind.__mro__ if base.__name__ in _ARTIFACTS), "Artifact")
 
 
-def _from_plain(name: str, plain: Any) -> Any:
+def _from_plain(name: str, plain: JsonValue) -> Any:
     if name in _TIMES:
         return datetime.fromisoformat(plain)
     if name == _CLASS:
         return None if plain is None else _ARTIFACTS[plain]
     if name not in _CONTENT_FIELDS:
         return plain
-    if isinstance(plain, list):
-        return tuple(_from_plain(name, each) for each in cast("list[Any]", plain))
-    return _restore(cast("Mapping[str, Any]", plain)) if isinstance(plain, dict) else plain
+    if is_array(plain):
+        return tuple(_from_plain(name, each) for each in plain)
+    return _restore(plain) if is_object(plain) else plain
 
 
-def _restore(described: Mapping[str, Any]) -> Artifact | Media:
+def _restore(described: JsonObject) -> Artifact | Media:
     if "media" in described:
         return Media(**described["media"], reader=_MissingMedia(described["byte_length"]))
     reader = _MissingArtifact(described["byte_length"], described["line_count"])

@@ -1,61 +1,37 @@
-"""The records of a turn: the storage port, the lists that a context shows, and the rules for retrieved texts.
+"""The storage of a turn's records: the port, and `Records`, which validates records and delegates to a store.
 
-A record is stored first and shown only then, so a failing store leaves no record that is shown but not stored. For a
-custom store, implement the four methods of `RecordStore` and pass it to `Records(your_store)`.
+For a custom store, implement the four methods of `RecordStore` and pass it to `Records(your_store)`.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from os import PathLike
 from types import TracebackType
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, runtime_checkable
 
-from anyio import Lock
-
-from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.spool import Spool
 from spindle.calls import ToolCallRecord
-from spindle.errors import ArtifactIdCollisionError, InvalidRecordError, UsageError
+from spindle.errors import UsageError
+from spindle.turns import backends
+from spindle.turns.record_list import KINDS, AnyRecord, Kind, RecordWriter, check_kind, check_record
 from spindle.turns.record_types import Memory, Message, Retrievable, Thought
 
-Kind: TypeAlias = Literal["message", "thought", "memory", "retrievable", "tool_call"]
-AnyRecord: TypeAlias = Message | Thought | Memory | Retrievable | ToolCallRecord
-R = TypeVar("R")
-
-KINDS: Mapping[str, type[Any]] = {
-    "message": Message,
-    "thought": Thought,
-    "memory": Memory,
-    "retrievable": Retrievable,
-    "tool_call": ToolCallRecord,
-}
-_NO_LOCK = nullcontext()
 _STORE_METHODS = ("store", "replace", "delete", "load")
 
 
-class RecordStore(Protocol):
-    """Port for storing records; each change is durable when its method returns, or raises without an effect.
+class RecordStore(RecordWriter, Protocol):
+    """Port for storing and loading records."""
 
-    A message, a thought, a memory or a retrievable is identified by its id. A tool call is identified by its id within
-    its turn, because providers reuse call ids; several calls of one turn may even share one.
-    """
-
-    async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
-        """Append a record."""
-        ...
-
-    async def replace(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
-        """Replace the first record with this id and remove the others; append it if there is none."""
-        ...
-
-    async def delete(self, kind: Kind, id: str, *, turn_id: str | None) -> None:
-        """Delete the first record with this id, if there is one."""
-        ...
-
-    async def load(self, turn_id: str | None) -> Iterable[tuple[Kind, Any]]:
+    async def load(self, turn_id: str | None) -> Iterable[tuple[Kind, AnyRecord]]:
         """Return the records of a turn, or all for `None`, in order."""
+        ...
+
+
+@runtime_checkable
+class ClosableStore(Protocol):
+    """A record store that can be closed."""
+
+    async def aclose(self) -> None:
+        """Close the store; a second call does nothing."""
         ...
 
 
@@ -87,9 +63,7 @@ class Records:
     @classmethod
     def memory(cls) -> "Records":
         """Store records in the memory of this process."""
-        from spindle.turns.backends.memory import MemoryRecordStore  # noqa: PLC0415 - a port's factory method
-
-        return cls(MemoryRecordStore())
+        return cls(backends.MemoryRecordStore())
 
     @classmethod
     def sqlite(cls, path: str | PathLike[str]) -> "Records":
@@ -100,9 +74,7 @@ class Records:
         Raises:
             UsageError: `path` is not a file path.
         """
-        from spindle.turns.backends.sqlite import SqliteRecordStore  # noqa: PLC0415 - a port's factory method
-
-        return cls(SqliteRecordStore(path))
+        return cls(backends.SqliteRecordStore(path))
 
     async def store(self, kind: Kind, record: AnyRecord, *, turn_id: str | None = None) -> None:
         """Append a record.
@@ -130,7 +102,7 @@ class Records:
         Raises:
             RecordsError: The store failed; nothing changed.
         """
-        _check_kind(kind)
+        check_kind(kind)
         await self._store.delete(kind, id, turn_id=turn_id)
 
     async def load(self, turn_id: str | None = None) -> RecordSet:
@@ -152,9 +124,8 @@ class Records:
 
     async def aclose(self) -> None:
         """Close the store, if it can be closed; a second call does nothing."""
-        close = getattr(self._store, "aclose", None)
-        if callable(close):
-            await cast("Any", close())
+        if isinstance(self._store, ClosableStore):
+            await self._store.aclose()
 
     async def __aenter__(self) -> "Records":
         return self
@@ -163,224 +134,3 @@ class Records:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def check_record(kind: str, record: object) -> None:
-    """Check that a record is of a kind.
-
-    Raises:
-        InvalidRecordError: The kind is unknown, or the record is of another kind.
-    """
-    _check_kind(kind)
-    wanted = KINDS[kind]
-    if not isinstance(record, wanted):
-        refused: type[InvalidRecordError] = getattr(wanted, "invalid", InvalidRecordError)
-        raise refused(
-            f"Expected a {wanted.__name__} for the kind {kind!r}, got {type(record).__name__}.", fields=("record",)
-        )
-
-
-def _check_kind(kind: object) -> None:
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidRecordError(f"Unknown record kind {kind!r}; expected one of {', '.join(KINDS)}.", fields=("kind",))
-
-
-class RecordList(Generic[R]):
-    """The records of one kind in a turn, in order; stored before they are shown, if there is a store."""
-
-    __slots__ = ("_checksums", "_identities", "_kind", "_lock", "_records", "_shown", "_turn_id")
-
-    def __init__(
-        self, kind: Kind, records: Records | None = None, *, turn_id: str | None = None, shown: Iterable[R] = ()
-    ) -> None:
-        self._kind: Kind = kind
-        self._records = records
-        self._turn_id = turn_id
-        self._lock: Lock | None = None
-        self._set_shown(list(shown))
-
-    async def store(self, record: R, *, shown: R | None = None) -> R:
-        """Store a record and append it, or `shown` instead of it; a record that is already in the list stays there.
-
-        Raises:
-            InvalidRecordError: The record is of another kind.
-        """
-        check_record(self._kind, record)
-        async with self._lock_writes():
-            if record not in self:
-                if self._records is not None:
-                    await self._records.store(self._kind, cast("AnyRecord", record), turn_id=self._turn_id)
-                record = record if shown is None else shown
-                self._shown.append(record)
-                self._identities.add(id(record))
-                checksum = _checksum(record)
-                self._checksums[checksum] = self._checksums.get(checksum, 0) + 1
-        return record
-
-    async def mutate(self, record: R, *, shown: R | None = None) -> R:
-        """Replace all records with the same id by this one, in the place of the first; append it if there is none.
-
-        With `shown`, that record is shown instead.
-
-        Raises:
-            InvalidRecordError: The record is of another kind.
-        """
-        check_record(self._kind, record)
-        async with self._lock_writes():
-            if self._records is not None:
-                await self._records.replace(self._kind, cast("AnyRecord", record), turn_id=self._turn_id)
-            record = record if shown is None else shown
-            before, first = self._find_index(_id(record))
-            self._set_shown([*before[:first], record, *(each for each in before[first:] if _id(each) != _id(record))])
-        return record
-
-    async def delete(self, id: str) -> None:
-        """Delete the first record with this id, here and in the store."""
-        async with self._lock_writes():
-            if self._records is not None:
-                await self._records.delete(self._kind, id, turn_id=self._turn_id)
-            before, first = self._find_index(id)
-            self._set_shown([*before[:first], *before[first + 1 :]])
-
-    def count(self, checksum: str) -> int:
-        """Return the number of calls with this checksum."""
-        return self._checksums.get(checksum, 0)
-
-    def _lock_writes(self) -> AbstractAsyncContextManager[object]:
-        """Return the lock for one change at a time: two changes could be stored and shown in different orders."""
-        if self._records is None:
-            return _NO_LOCK
-        if self._lock is None:
-            self._lock = Lock()
-        return self._lock
-
-    def _find_index(self, wanted: object) -> tuple[list[R], int]:
-        """Return the shown records, and the index of the first with this id, or the end."""
-        shown = self._shown
-        return shown, next((place for place, each in enumerate(shown) if _id(each) == wanted), len(shown))
-
-    def _set_shown(self, records: list[R]) -> None:
-        self._shown = records
-        # By identity: two records that are equal, or share an id, are still two records.
-        self._identities = set(map(id, records))
-        # Most lists start empty, and an empty dict is created much faster than a Counter.
-        self._checksums: dict[object, int] = Counter(map(_checksum, records)) if records else {}
-
-    def all(self) -> tuple[R, ...]:
-        """Return the records, in order."""
-        return tuple(self._shown)
-
-    def __iter__(self) -> Iterator[R]:
-        return iter(tuple(self._shown))
-
-    def __len__(self) -> int:
-        return len(self._shown)
-
-    def __contains__(self, record: object) -> bool:
-        return id(record) in self._identities
-
-    def __getitem__(self, index: int) -> R:
-        return self._shown[index]
-
-
-class TurnRecords:
-    """The five record lists of a turn; initial records are shown, but not stored again."""
-
-    __slots__ = ("memory", "message", "retrievable", "thought", "tool_call")
-
-    def __init__(
-        self,
-        records: Records | None = None,
-        *,
-        turn_id: str | None = None,
-        messages: Iterable[Any] = (),
-        thoughts: Iterable[Thought] = (),
-        memories: Iterable[Memory] = (),
-        retrievables: Iterable[Retrievable] = (),
-        tool_calls: Iterable[ToolCallRecord] = (),
-    ) -> None:
-        self.message: RecordList[Any] = RecordList("message", records, turn_id=turn_id, shown=messages)
-        self.thought = RecordList("thought", records, turn_id=turn_id, shown=thoughts)
-        self.memory = RecordList("memory", records, turn_id=turn_id, shown=memories)
-        self.retrievable = RecordList("retrievable", records, turn_id=turn_id, shown=retrievables)
-        self.tool_call = RecordList("tool_call", records, turn_id=turn_id, shown=tool_calls)
-
-
-def _id(record: object) -> object:
-    return getattr(record, "id", None)
-
-
-def _checksum(record: object) -> object:
-    return getattr(record, "checksum", None)
-
-
-def initial_retrievables(retrievables: Iterable[Retrievable], calls: Iterable[ToolCallRecord]) -> list[Retrievable]:
-    """Check the initial retrievables of a turn and return them with artifacts in memory instead of long texts.
-
-    Raises:
-        ArtifactIdCollisionError: Two of them, or one of them and a call, have the same id.
-        InvalidRetrievableError: An item is not a retrievable.
-    """
-    taken, found = {call.id for call in calls}, list(retrievables)
-    for each in found:
-        check_record("retrievable", each)
-        if each.id in taken:
-            raise _build_id_collision(each.id)
-        taken.add(each.id)
-    return [_with_memory_artifact(each) for each in found]
-
-
-async def spool_retrievable(
-    retrievable: Retrievable, spool: Spool | None, *, spool_id: str, turn_id: str
-) -> Retrievable:
-    """Return the retrievable as it is shown: unchanged if it is inline, else with an artifact in the spool.
-
-    Raises:
-        SpoolError: The text could not be spooled.
-    """
-    if spool is None or not _needs_artifact(retrievable):
-        return _with_memory_artifact(retrievable)
-    reader = await spool.write(spool_id, str(retrievable.content), turn_id=turn_id)
-    return replace(retrievable, content=(retrievable.artifact_constructor or Artifact)(reader))
-
-
-def check_call_id(id: str, records: TurnRecords) -> None:
-    """Check that no retrievable has the id of a call.
-
-    Raises:
-        ArtifactIdCollisionError: A retrievable has this id.
-    """
-    if len(records.retrievable) and any(found.id == id for found in records.retrievable):
-        raise _build_id_collision(id)
-
-
-def check_retrievable(retrievable: Retrievable, records: TurnRecords) -> None:
-    """Check that no call has the id of a retrievable.
-
-    Raises:
-        ArtifactIdCollisionError: A call has this id.
-        InvalidRetrievableError: `found` is not a retrievable.
-    """
-    check_record("retrievable", retrievable)
-    if any(call.id == retrievable.id for call in records.tool_call):
-        raise _build_id_collision(retrievable.id)
-
-
-def _with_memory_artifact(retrievable: Retrievable) -> Retrievable:
-    if not _needs_artifact(retrievable):
-        return retrievable
-    return replace(
-        retrievable, content=(retrievable.artifact_constructor or Artifact).from_text(str(retrievable.content))
-    )
-
-
-def _needs_artifact(retrievable: Retrievable) -> bool:
-    return not retrievable.inline and isinstance(retrievable.content, str)
-
-
-def _build_id_collision(id: str) -> ArtifactIdCollisionError:
-    return ArtifactIdCollisionError(
-        f"The id {id!r} of a retrievable is already used in this turn, so reader tools could not distinguish them; "
-        "give the retrievable another id.",
-        field="id",
-    )

@@ -1,79 +1,81 @@
-"""The turn runner: `TurnRunner.run` runs one turn and returns its report."""
+"""The turn runner: `TurnRunner.run` runs one turn and returns its report, `TurnRunner.resume` continues one."""
 
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack, get_args
 
 import anyio
 
 from spindle.artifacts.spool import Spool
-from spindle.calls import ToolCallRecord
 from spindle.errors import (
     InvalidToolError,
     InvalidTurnContextError,
     InvalidTurnRunnerConfigError,
     LimitError,
-    TurnAbortedError,
     UsageError,
 )
-from spindle.events import EVENT_NAMES, Events, Failed, Observer, TurnEnd, TurnStart
+from spindle.events import Events, Failed, Observer, TurnStart
 from spindle.execution.executor import Executor
-from spindle.execution.settings import find_invalid_callables, find_invalid_limits, find_invalid_parts, raise_if_invalid
-from spindle.journal.journal import Journal
+from spindle.execution.settings import raise_if_invalid
+from spindle.json_types import JsonValue, untyped
 from spindle.stash import Stash
 from spindle.tools.declaration import Tool
+from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
+from spindle.turns import optional
 from spindle.turns.context import DispatchContext, TurnContext
-from spindle.turns.dispatch import DispatchReport, DispatchRunner, ExecutorCallback
+from spindle.turns.dispatch import ExecutorCallback, LoopSettings, ModelLoop, OnWait, Readers, find_invalid_settings
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.middleware import Middleware, run_pipeline
-from spindle.turns.records import Records
+from spindle.turns.record_types import MessageLike
+from spindle.turns.report import TurnProgress, TurnReport, build_turn_end
+from spindle.turns.signals import CancelEvent, abort_on, is_cancel_event
 
-Status: TypeAlias = Literal["ok", "nack", "aborted", "error", "limit"]
+if TYPE_CHECKING:
+    from spindle.execution.options import ExecutorOptions
+    from spindle.journal.journal import Journal
+    from spindle.media import Media
+    from spindle.turns.records import Records
+    from spindle.turns.resumption import ResumedTurn
+    from spindle.turns.stream import StreamedEvent
+    from spindle.turns.suspension import TurnSaver
+    from spindle.turns.turn_store import TurnStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TurnReport:
-    """The result of a turn."""
+class _TurnArguments:
+    """The arguments of one turn; raises `InvalidTurnContextError` if one is invalid."""
 
-    status: Status
-    text: str
-    turn_id: str
-    messages: tuple[Any, ...]
-    tool_calls: tuple[ToolCallRecord, ...]
-    iterations: int
-    usage: Mapping[str, Any]
-    started_at: datetime
-    ended_at: datetime
-    duration_ms: float
-    error: BaseException | None = None
+    system_prompt: str
+    messages: Iterable[MessageLike]
+    stash: Stash | Mapping[str, object] | None
+    session_id: str | None
+    dry_run: bool
+    working_dir: str | Path | None
+    filter: ToolFilter | None
+    attachments: "Iterable[Media]"
+    cancel: CancelEvent | None
+    caller: Mapping[str, JsonValue] | None
+    turn_id: str | None
 
-    @property
-    def ok(self) -> bool:
-        """Whether the turn succeeded."""
-        return self.status == "ok"
-
-    def raise_for_error(self) -> "TurnReport":
-        """Return this report if the turn succeeded, else raise its error.
-
-        Raises:
-            BaseException: The error of the turn; `TurnAbortedError` if it was aborted.
-        """
-        if self.status == "ok":
-            return self
-        raise self.error or TurnAbortedError(f"The turn {self.turn_id} was aborted before it had an answer.")
-
-
-@dataclass(frozen=True, slots=True)
-class StreamedEvent:
-    """One event of a turn: its name and payload."""
-
-    name: str
-    payload: Any
+    def __post_init__(self) -> None:
+        wrong: dict[str, str] = {}
+        if not isinstance(untyped(self.system_prompt), str):
+            wrong["system_prompt"] = "text"
+        if self.session_id is not None and not isinstance(untyped(self.session_id), str):
+            wrong["session_id"] = "text or None"
+        if self.turn_id is not None and not (isinstance(untyped(self.turn_id), str) and self.turn_id):
+            wrong["turn_id"] = "non-empty text or None"
+        if not isinstance(untyped(self.dry_run), bool):
+            wrong["dry_run"] = "True or False"
+        if self.working_dir is not None and not isinstance(untyped(self.working_dir), (str, Path)):
+            wrong["working_dir"] = "a path or None"
+        if self.cancel is not None and not is_cancel_event(self.cancel):
+            wrong["cancel"] = "an object with an async wait(), such as an anyio.Event, or None"
+        raise_if_invalid(wrong, what="turn", error=InvalidTurnContextError)
 
 
 class TurnRunner:
@@ -94,14 +96,16 @@ class TurnRunner:
         dispatch_input_pipeline: Sequence[Middleware] = (),
         dispatch_output_pipeline: Sequence[Middleware] = (),
         spool: Spool | None = None,
-        journal: Journal | None = None,
-        records: Records | None = None,
+        journal: "Journal | None" = None,
+        records: "Records | None" = None,
         executor: Executor | None = None,
         max_iterations: int | None = 50,
         max_repeats: int | None = 5,
         timeout_seconds: float | None = None,
         abort_grace_seconds: float = 5,
-        **executor_settings: Any,
+        readers: Readers = "on_demand",
+        on_wait: OnWait | None = None,
+        **executor_settings: "Unpack[ExecutorOptions]",
     ) -> None:
         pipelines = {
             "turn_input_pipeline": turn_input_pipeline,
@@ -109,25 +113,36 @@ class TurnRunner:
             "dispatch_input_pipeline": dispatch_input_pipeline,
             "dispatch_output_pipeline": dispatch_output_pipeline,
         }
-        self._limits: dict[str, Any] = {
+        parts = {"spool": spool, "journal": journal, "records": records, "executor": executor}
+        limits = {
             "max_iterations": max_iterations,
             "max_repeats": max_repeats,
             "abort_grace_seconds": abort_grace_seconds,
+            "timeout_seconds": timeout_seconds,
         }
-        wrong = (
-            find_invalid_callables(executor_callback, pipelines)
-            | find_invalid_parts(spool=spool, journal=journal, records=records, executor=executor)
-            | find_invalid_limits(**self._limits, timeout_seconds=timeout_seconds)
-        )
+        wrong = find_invalid_settings(executor_callback, pipelines, parts=parts, limits=limits, readers=readers)
+        if on_wait not in {None, *get_args(OnWait)}:
+            wrong = {**wrong, "on_wait": f"None or one of {', '.join(get_args(OnWait))}"}
         raise_if_invalid(wrong, what="TurnRunner", error=InvalidTurnRunnerConfigError)
-        self._callback = executor_callback
         self._baseline = _build_baseline(tools)
-        self._turn_inputs, self._turn_outputs = tuple(turn_input_pipeline), tuple(turn_output_pipeline)
-        self._inputs, self._outputs = tuple(dispatch_input_pipeline), tuple(dispatch_output_pipeline)
-        self._spool = spool
+        self._inputs, self._outputs = tuple(turn_input_pipeline), tuple(turn_output_pipeline)
+        self._loop = LoopSettings(
+            executor_callback=executor_callback,
+            executor=executor or _build_executor(self._baseline, journal, executor_settings),
+            inputs=tuple(dispatch_input_pipeline),
+            outputs=tuple(dispatch_output_pipeline),
+            max_iterations=max_iterations,
+            max_repeats=max_repeats,
+            abort_grace_seconds=abort_grace_seconds,
+            readers=readers,
+            on_wait=on_wait,
+        )
+        self._store = _open_store(self._loop.executor, on_wait)
+        # The artifacts of a suspended turn have to outlive its run.
+        self._own_spool = Spool.memory() if spool is None and on_wait == "suspend" else None
+        self._spool = spool or self._own_spool
         self._journal = journal
         self._records = records
-        self._executor = executor or _build_executor(self._baseline, {"journal": journal, **executor_settings})
         self._timeout_seconds = timeout_seconds
         self._events = Events()
         self.gates = GateDesk()
@@ -144,165 +159,214 @@ class TurnRunner:
         self,
         *,
         system_prompt: str = "",
-        messages: Iterable[Any] = (),
-        stash: Stash | Mapping[str, Any] | None = None,
+        messages: Iterable[MessageLike] = (),
+        stash: Stash | Mapping[str, object] | None = None,
         session_id: str | None = None,
+        dry_run: bool = False,
+        working_dir: str | Path | None = None,
+        filter: ToolFilter | None = None,
+        attachments: "Iterable[Media]" = (),
+        cancel: CancelEvent | None = None,
+        caller: Mapping[str, JsonValue] | None = None,
+        turn_id: str | None = None,
     ) -> TurnReport:
         """Run one turn and return its report; failures are in the report and do not raise.
+
+        With `dry_run`, calls are described instead of run. `filter` limits the tools that the model may see and run.
+        `attachments`, and those of the user's messages, are readable by tools as `ctx.attachments`. When
+        `cancel.wait()` returns, the turn is aborted. `caller` identifies the requester; contexts, events, journal
+        and approvals have it. With a `turn_id` of one's own, `resume` can continue the turn if this process dies.
 
         Raises:
             InvalidTurnContextError: An argument is invalid; the turn was not started.
         """
-        turn = self._build_turn(self._events, system_prompt, messages, stash, session_id)
-        return await self._run(turn)
+        arguments = _TurnArguments(
+            system_prompt=system_prompt,
+            messages=messages,
+            stash=stash,
+            session_id=session_id,
+            dry_run=dry_run,
+            working_dir=working_dir,
+            filter=filter,
+            attachments=attachments,
+            cancel=cancel,
+            caller=caller,
+            turn_id=turn_id,
+        )
+        return await self._run(self._build_turn(self._events, arguments), cancel)
+
+    async def resume(
+        self,
+        state: Mapping[str, JsonValue] | None = None,
+        answers: Mapping[str, JsonValue] | None = None,
+        *,
+        turn_id: str | None = None,
+        cancel: CancelEvent | None = None,
+    ) -> TurnReport:
+        """Continue a suspended turn with answers, by ticket or gate id, or a turn whose process died by its `turn_id`.
+
+        The answer of a ticket is `True`, `False`, or a mapping with `approved`, `args` and `by`; that of a gate is its
+        value. With some of the answers, the turn may be suspended again. Calls that have finished are not run again. A
+        state that was resumed before continues where the turn is now; one whose turn has ended returns its report.
+
+        Raises:
+            InvalidTurnStateError: The state was changed, is of another format, or belongs to another journal or key.
+            InvalidAnswersError: An answer is unknown or invalid, or there is none.
+            TurnConflictError: Another process resumes the turn at the same time.
+            JournalError: The journal cannot be read or written.
+            InvalidTurnRunnerConfigError: The runner has no journal with a place for turns.
+        """
+        if self._store is None:
+            raise optional.build_store_error("resume")
+        if cancel is not None and not is_cancel_event(cancel):
+            raise InvalidTurnContextError("cancel must be an object with an async wait(), or None", field="cancel")
+        spool, callback = self._spool or Spool.memory(), self._loop.executor_callback
+        parts = optional.TurnParts(self._baseline, spool, self._journal, self._records, self.gates, callback)
+        found = await optional.Resumption(self._store, parts, self._events).open(state, answers, turn_id)
+        return found if isinstance(found, TurnReport) else await self._run(found.ctx.turn, cancel, found)
 
     async def stream(
         self,
         *,
         system_prompt: str = "",
-        messages: Iterable[Any] = (),
-        stash: Stash | Mapping[str, Any] | None = None,
+        messages: Iterable[MessageLike] = (),
+        stash: Stash | Mapping[str, object] | None = None,
         session_id: str | None = None,
-    ) -> AsyncGenerator[StreamedEvent, None]:
+        dry_run: bool = False,
+        working_dir: str | Path | None = None,
+        filter: ToolFilter | None = None,
+        attachments: "Iterable[Media]" = (),
+        cancel: CancelEvent | None = None,
+        caller: Mapping[str, JsonValue] | None = None,
+        turn_id: str | None = None,
+    ) -> "AsyncGenerator[StreamedEvent, None]":
         """Run one turn and yield its events as they happen; the last one, `report`, carries the `TurnReport`.
 
-        Closing the generator early aborts the turn; use `contextlib.aclosing`.
+        Takes the arguments of `run`. Closing the generator early aborts the turn; use `contextlib.aclosing`.
+
+        Raises:
+            InvalidTurnContextError: An argument is invalid; the turn was not started.
         """
-        send, receive = anyio.create_memory_object_stream[StreamedEvent](float("inf"))
-        events = Events()
-        for name in EVENT_NAMES:
-            events.on(name, partial(_forward, name, send, self._events))
-        turn = self._build_turn(events, system_prompt, messages, stash, session_id)
+        arguments = _TurnArguments(
+            system_prompt=system_prompt,
+            messages=messages,
+            stash=stash,
+            session_id=session_id,
+            dry_run=dry_run,
+            working_dir=working_dir,
+            filter=filter,
+            attachments=attachments,
+            cancel=cancel,
+            caller=caller,
+            turn_id=turn_id,
+        )
+        buffer = optional.EventBuffer()
+        turn = self._build_turn(optional.forward_events(buffer, self._events), arguments)
+        async with aclosing(optional.stream_turn(partial(self._run, turn, cancel), buffer, turn.abort)) as events:
+            async for event in events:
+                yield event
 
-        async def run() -> None:
-            async with send:
-                _send(send, "report", await self._run(turn))
-
-        async with anyio.create_task_group() as group, receive:
-            group.start_soon(run)
-            try:
-                async for event in receive:
-                    yield event
-            except GeneratorExit:
-                turn.abort()  # the task group waits until the turn has ended
-
-    def _build_turn(
-        self,
-        events: Events,
-        system_prompt: str,
-        messages: Iterable[Any],
-        stash: Stash | Mapping[str, Any] | None,
-        session_id: str | None,
-    ) -> TurnContext:
-        if not isinstance(system_prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise InvalidTurnContextError("system_prompt must be text", field="system_prompt")
+    def _build_turn(self, events: Events, arguments: _TurnArguments) -> TurnContext:
         try:
             return TurnContext(
-                session_id=session_id,
-                system_prompt=system_prompt,
+                id=arguments.turn_id,
+                session_id=arguments.session_id,
+                system_prompt=arguments.system_prompt,
                 tools=self._baseline.copy(),
-                messages=messages,
+                messages=arguments.messages,
                 events=events,
-                stash=stash,
+                stash=arguments.stash,
                 spool=self._spool or Spool.memory(),
                 journal=self._journal,
                 records=self._records,
                 gates=self.gates,
+                working_dir=arguments.working_dir,
+                dry_run=arguments.dry_run,
+                filter=arguments.filter,
+                attachments=arguments.attachments,
+                caller=arguments.caller,
             )
+        except InvalidTurnContextError:
+            raise
         except (UsageError, TypeError) as error:
             field = getattr(error, "field", None)
             raise InvalidTurnContextError(f"Invalid turn arguments: {error}", field=field) from error
 
-    async def _run(self, turn: TurnContext) -> TurnReport:
-        started_at, begun = datetime.now(UTC), time.perf_counter()
-        ended: dict[str, Any] = {"status": "aborted", "error": None}
-        ctx, done = DispatchContext(turn=turn), list[DispatchReport]()
-        if turn.events.heard("turn_start"):
-            await turn.events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=started_at))
+    async def _run(
+        self, turn: TurnContext, cancel: CancelEvent | None, resumed: "ResumedTurn | None" = None
+    ) -> TurnReport:
+        run, events = TurnProgress(DispatchContext(turn=turn) if resumed is None else resumed.ctx), turn.events
+        run.saver = self._build_saver(run.ctx) if resumed is None else resumed.saver
+        if events.has_observer("turn_start"):
+            await events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=run.started_at, caller=turn.caller))
         try:
-            ended = await self._run_stages(turn, ctx, done)
+            async with nullcontext() if cancel is None else abort_on(cancel, turn.abort, events):
+                await self._run_in_time(run, resumed)
+            run.status = run.find_status()
+            if run.saver is not None and run.status in {"ok", "nack", "aborted"}:
+                await run.saver.finish(run.status, run.text, None if run.error is None else str(run.error))
+                if self._own_spool is not None:
+                    await self._own_spool.delete_turn(turn.id)
+            if run.error is not None:
+                await events.emit("error", Failed(turn_id=turn.id, error=run.error, stage=run.stage))
         finally:
             self.gates.forget_turn(turn.id)
-            seconds = time.perf_counter() - begun
-            times: dict[str, Any] = {
-                "started_at": started_at,
-                "ended_at": started_at + timedelta(seconds=seconds),
-                "duration_ms": seconds * 1000,
-            }
-            if turn.events.heard("turn_end"):
-                await turn.events.emit_last("turn_end", TurnEnd(turn_id=turn.id, **ended, **times))
-        return TurnReport(
-            **ended,
-            **times,
-            turn_id=turn.id,
-            text=done[0].text if done else "",
-            messages=turn.messages,
-            tool_calls=turn.tool_calls,
-            # Also reported for a failed turn: its model calls were made and cost money.
-            iterations=ctx.iteration,
-            usage=dict(ctx.usage),
-        )
+            report = run.to_report()
+            if events.has_observer("turn_end"):
+                await events.emit_last("turn_end", build_turn_end(report, turn.caller))
+        return report
 
-    async def _run_stages(self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport]) -> dict[str, Any]:
-        """Run input pipeline, dispatch and output pipeline; return status and error instead of raising."""
-        place = ["turn-input"]
-        error = await self._catch_failure_with_timeout(turn, ctx, done, place)
-        if error is None:
-            return {"status": "ok" if ctx.is_acked and not turn.aborted else "aborted", "error": None}
-        await turn.events.emit("error", Failed(turn_id=turn.id, error=error, stage=place[-1]))
-        is_nack = error is ctx.nack_error
-        return {"status": "limit" if isinstance(error, LimitError) else "nack" if is_nack else "error", "error": error}
+    def _build_saver(self, ctx: DispatchContext) -> "TurnSaver | None":
+        """Return what saves a turn; `None` without a journal, and for a dry run, in which nothing happens."""
+        callback = self._loop.executor_callback
+        return None if self._store is None or ctx.dry_run else optional.TurnSaver(ctx, self._store, callback)
 
-    async def _catch_failure_with_timeout(
-        self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
-    ) -> Exception | None:
+    async def _run_in_time(self, run: TurnProgress, resumed: "ResumedTurn | None") -> None:
+        """Run the stages within the time limit; what fails is kept as the error of the turn, not raised."""
         seconds = self._timeout_seconds
-        if seconds is None:
-            return await self._catch_failure(turn, ctx, done, place)
-        with anyio.move_on_after(seconds):
-            return await self._catch_failure(turn, ctx, done, place)
-        return LimitError(
-            f"The turn exceeded timeout_seconds={seconds}; raise the limit, or ask for less.", field="timeout_seconds"
-        )
+        with nullcontext() if seconds is None else anyio.move_on_after(seconds) as scope:
+            try:
+                await self._run_stages(run, resumed)
+            except Exception as error:  # noqa: BLE001  every failure of a turn is reported, not raised
+                run.error = error
+        if scope is not None and scope.cancelled_caught:
+            run.error = LimitError(
+                f"The turn exceeded timeout_seconds={seconds}; raise the limit, or ask for less.",
+                field="timeout_seconds",
+            )
 
-    async def _catch_failure(
-        self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
-    ) -> Exception | None:
-        try:
-            await self._run_pipelines(turn, ctx, done, place)
-        except Exception as raised:  # noqa: BLE001  every failure of a turn is reported, not raised
-            return raised
-        return None
-
-    async def _run_pipelines(
-        self, turn: TurnContext, ctx: DispatchContext, done: list[DispatchReport], place: list[str]
-    ) -> None:
-        await run_pipeline(self._turn_inputs, turn, "turn-input")
-        if turn.aborted:
-            return
-        place.append("dispatch")
-        report = await DispatchRunner.dispatch(
-            raw=ctx,
-            executor_callback=self._callback,
-            executor=self._executor,
-            dispatch_input_pipeline=self._inputs,
-            dispatch_output_pipeline=self._outputs,
-            **self._limits,
-        )
-        done.append(report)
-        place.append("turn-output")
-        if not turn.aborted:
-            await run_pipeline(self._turn_outputs, turn, "turn-output")
+    async def _run_stages(self, run: TurnProgress, resumed: "ResumedTurn | None") -> None:
+        turn, loop = run.ctx.turn, ModelLoop(run.ctx, self._loop, run.saver)
+        with loop.calls.bound():
+            if resumed is None:
+                await run_pipeline(self._inputs, turn, "turn-input")
+            if turn.aborted:
+                return
+            run.stage = "dispatch"
+            report = await loop.run(None if resumed is None else resumed.calls)
+            waiting = None if loop.saved_calls is None else loop.saved_calls.waiting
+            if waiting is not None and run.saver is not None:
+                run.state = await run.saver.suspend(waiting)
+                run.finished_calls = tuple(item.record for item in waiting if item.record is not None)
+                return
+            run.text, run.stage = report.text, "turn-output"
+            if not turn.aborted:
+                await run_pipeline(self._outputs, turn, "turn-output")
 
 
-async def _forward(name: str, send: Any, to: Events, payload: Any) -> None:
-    _send(send, name, payload)
-    await to.emit(name, payload)
+def _open_store(executor: Executor, on_wait: OnWait | None) -> "TurnStore | None":
+    """Return the place where turns are saved, if they are.
 
-
-def _send(send: Any, name: str, payload: Any) -> None:
-    with suppress(anyio.BrokenResourceError):  # the stream was closed by its reader
-        send.send_nowait(StreamedEvent(name, payload))
+    Raises:
+        InvalidTurnRunnerConfigError: Turns are to be suspended, and there is no place for them.
+    """
+    tickets = executor.tickets
+    # Without a key of one's own, no other process could read a saved turn.
+    is_saved = on_wait == "suspend" or (tickets is not None and tickets.key is not None)
+    store = optional.TurnStore.open(tickets) if is_saved and tickets is not None else None
+    if store is None and on_wait == "suspend":
+        raise optional.build_store_error("on_wait")
+    return store
 
 
 def _build_baseline(tools: Iterable[Tool] | ToolRegistry) -> ToolRegistry:
@@ -318,13 +382,13 @@ def _build_baseline(tools: Iterable[Tool] | ToolRegistry) -> ToolRegistry:
         raise InvalidTurnRunnerConfigError(f"Invalid TurnRunner settings: {error}", field="tools") from error
 
 
-def _build_executor(baseline: ToolRegistry, settings: Mapping[str, Any]) -> Executor:
+def _build_executor(baseline: ToolRegistry, journal: "Journal | None", settings: "ExecutorOptions") -> Executor:
     """Build the executor of a runner that was constructed without one.
 
     Raises:
         InvalidTurnRunnerConfigError: A setting is invalid.
     """
     try:
-        return Executor(baseline, spool=None, **settings)
+        return Executor(baseline, spool=None, journal=journal, **settings)
     except UsageError as error:
         raise InvalidTurnRunnerConfigError(f"Invalid TurnRunner settings: {error}", field=error.field) from error

@@ -1,10 +1,16 @@
-"""The ack, nack and abort signals that end a dispatch; the first signal counts."""
+"""The life of a dispatch: the loop that it is bound to, and the ack, nack or abort that ends it; the first counts."""
 
-from collections.abc import Callable
-from contextlib import suppress
-from typing import cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from threading import Event as ThreadEvent
+from typing import Protocol, cast
 
-from spindle.errors import AlreadySignalledError, NackError, UsageError
+from spindle.calls import Call, CallOutcome
+from spindle.concurrency import spawn_background
+from spindle.errors import AlreadySignalledError, InvalidContextError, NackError, UsageError
+from spindle.events import Events
+from spindle.json_types import JsonValue
+from spindle.tools.context import CallGateOpener, ToolContext, ToolRunner
 
 
 class Signals:
@@ -44,29 +50,29 @@ class Signals:
             with suppress(Exception):
                 handler()
 
-    def nack(self, error: BaseException | str | None = None) -> None:
+    def nack(self, err: BaseException | str | None = None) -> None:
         """Nack the dispatch; a text, or nothing, becomes a `NackError`.
 
         Raises:
             AlreadySignalledError: The dispatch was already acked or nacked.
         """
         self._check_unsignalled()
-        if not isinstance(error, BaseException):
-            error = NackError("The dispatch was nacked without a reason." if error is None else str(error))
-        self._nack_error = error
+        if not isinstance(err, BaseException):
+            err = NackError("The dispatch was nacked without a reason." if err is None else str(err))
+        self._nack_error = err
         self._on_ack = []
 
-    def on_ack(self, handler: Callable[[], object]) -> Callable[[], None]:
+    def on_ack(self, fn: Callable[[], object]) -> Callable[[], None]:
         """Register a callback for the ack and return a function that removes it.
 
         Raises:
-            UsageError: `handler` is not callable.
+            UsageError: `fn` is not callable.
         """
-        if not callable(cast("object", handler)):
-            raise UsageError(f"on_ack expects a function without arguments, got {type(handler).__name__}", field="fn")
+        if not callable(cast("object", fn)):
+            raise UsageError(f"on_ack expects a function without arguments, got {type(fn).__name__}", field="fn")
 
         def mine() -> object:
-            return handler()
+            return fn()
 
         self._on_ack.append(mine)
 
@@ -116,3 +122,78 @@ class AbortSignal:
                 self._listeners.remove(listener)
 
         return forget
+
+
+class CancelEvent(Protocol):
+    """A signal that ends a turn, such as an `anyio.Event` or an `asyncio.Event`."""
+
+    def wait(self) -> Awaitable[object]:
+        """Wait until the turn is to be aborted."""
+        ...
+
+
+def is_cancel_event(value: object) -> bool:
+    """Return whether a value has a `wait()` that does not block the event loop, as far as can be seen."""
+    return callable(getattr(value, "wait", None)) and not isinstance(value, ThreadEvent)
+
+
+@asynccontextmanager
+async def abort_on(cancel: CancelEvent, abort: Callable[[], None], events: Events) -> AsyncGenerator[None, None]:
+    """Call `abort` when `cancel.wait()` ends while the block runs; a signal that fails aborts, too."""
+    is_set = getattr(cancel, "is_set", None)
+    if callable(is_set) and is_set() is True:
+        abort()  # at once: a waiting task would start only after the turn
+    has_ended = False
+
+    async def watch() -> None:
+        try:
+            await cancel.wait()
+        except Exception as error:  # noqa: BLE001  fail closed: nothing else could stop the turn
+            events.warn("cancel.wait() failed; the turn is aborted", source="cancel", error=error)
+        finally:
+            if not has_ended:
+                abort()
+
+    watcher = spawn_background(watch, name="spindle-cancel")
+    try:
+        yield
+    finally:
+        has_ended = True
+        watcher.cancel()
+
+
+class LoopRunner(ToolRunner, Protocol):
+    """Port that runs the calls of the contexts of one model loop."""
+
+    def tool_context(self) -> ToolContext:
+        """Return the context of the dispatch for handlers."""
+        ...
+
+    async def execute(self, calls: Iterable[Call | Mapping[str, JsonValue]]) -> list[CallOutcome]:
+        """Run calls and store a record of each."""
+        ...
+
+
+class LoopBound:
+    """A context that can run calls for as long as a model loop runs it."""
+
+    bound_loop: LoopRunner | None = None
+    """The loop that runs this context, if there is one."""
+    gate_opener: CallGateOpener | None = None
+    """Opens the gates of calls, if it is not done by waiting in this process."""
+
+    def bind_loop(self, loop: LoopRunner | None) -> None:
+        """Set the loop that runs this context; `None` when it has ended."""
+        self.bound_loop = loop
+
+    async def execute(self, calls: Iterable[Call | Mapping[str, JsonValue]]) -> list[CallOutcome]:
+        """Run calls through the loop's executor, store a record of each, and return the outcomes in input order.
+
+        Raises:
+            InvalidContextError: No loop runs this context.
+            ArtifactIdCollisionError: A retrievable of the turn has the id of a call.
+            LimitError: A call was repeated too often.
+        """
+        if self.bound_loop is None:
+            raise InvalidContextError("No loop runs this context. Use Executor.execute_parallel instead.", field="ctx")
+        return await self.bound_loop.execute(calls)

@@ -70,9 +70,9 @@ async def test_an_artifact_is_kept_by_class_and_sizes_and_never_by_content(tmp_p
 async def test_media_is_kept_by_its_labels_and_never_by_content(tmp_path: Path) -> None:
     path, media = tmp_path / "records.db", picture()
 
-    found = await kept(path, call((media, media)))
+    found = await kept(path, call((media, media), media=[media]))
 
-    assert [each.to_dict() for each in found.results] == [media.to_dict()] * 2
+    assert [each.to_dict() for each in (*found.results, *found.media)] == [media.to_dict()] * 3
     assert await found.results[0].byte_length() == 13
     with pytest.raises(MediaUnreadableError):
         await found.results[0].as_bytes()
@@ -81,7 +81,7 @@ async def test_media_is_kept_by_its_labels_and_never_by_content(tmp_path: Path) 
 
 async def test_attachments_and_retrieved_artifacts_are_kept_the_same_way(tmp_path: Path) -> None:
     async with Records.sqlite(tmp_path / "records.db") as records:
-        await records.store("message", Message.user("", attachments=[picture()]))
+        await records.store("message", Message.user("", attachments=(picture(),)))
         await records.store(
             "retrievable", Retrievable(content=Artifact.from_text("x\ny"), trust_tier="third-party-private")
         )
@@ -142,7 +142,7 @@ async def test_an_artifact_or_media_that_is_gone_is_still_kept(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes"], ids=["object", "set", "bytes"])
-async def test_what_has_no_json_is_refused_and_nothing_is_kept(tmp_path: Path, value: Any) -> None:
+async def test_values_without_json_are_refused_and_not_kept(tmp_path: Path, value: Any) -> None:
     async with Records.sqlite(tmp_path / "records.db") as records:
         with pytest.raises(InvalidRecordError) as caught:
             await records.store("tool_call", call("x", args={"deep": [value]}))
@@ -155,7 +155,7 @@ async def test_what_has_no_json_is_refused_and_nothing_is_kept(tmp_path: Path, v
 
 
 @pytest.mark.parametrize("path", ["", ":memory:", "nul\0byte", 5, None], ids=repr)
-def test_what_is_no_path_is_refused(path: Any) -> None:
+def test_a_value_that_is_not_a_path_is_refused(path: Any) -> None:
     with pytest.raises(UsageError) as caught:
         Records.sqlite(path)
 
@@ -167,7 +167,7 @@ async def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
 
     assert stat.S_IMODE((tmp_path / "private" / "records.db").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
-    assert names_in(tmp_path / "private") == ["records.db"]
+    assert names_in(tmp_path / "private") == ["records.db", "records.db.lock"]
 
 
 async def test_an_empty_file_is_taken(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ async def refuses(path: Path) -> RecordsError:
     return caught.value
 
 
-async def test_somebody_elses_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+async def test_a_foreign_file_is_refused_and_left_unchanged(tmp_path: Path) -> None:
     text, other = tmp_path / "notes.txt", tmp_path / "other.db"
     text.write_text("my notes " * 20)
     with closing(sqlite3.connect(other)) as connection:
@@ -221,7 +221,7 @@ async def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     await refuses(path)
 
 
-async def test_a_damaged_file_is_told_as_an_error_of_ours(tmp_path: Path) -> None:
+async def test_a_damaged_file_raises_our_own_error(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     await kept(path, call("x"))
     whole = path.read_bytes()
@@ -232,7 +232,7 @@ async def test_a_damaged_file_is_told_as_an_error_of_ours(tmp_path: Path) -> Non
     assert isinstance(error.__cause__, sqlite3.Error)
 
 
-async def test_a_row_that_is_no_record_is_told_as_an_error_of_ours(tmp_path: Path) -> None:
+async def test_a_row_that_is_not_a_record_raises_our_own_error(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     await kept(path, call("x"))
     with closing(sqlite3.connect(path)) as connection:
@@ -303,11 +303,11 @@ async def test_several_processes_may_write_one_file(tmp_path: Path) -> None:
     async with Records.sqlite(path) as records:
         assert len((await records.load()).messages) == 60
         assert [each.content for each in (await records.load("1")).messages] == [f"1.{n}" for n in range(20)]
-    assert names_in(tmp_path) == ["records.db"]
+    assert names_in(tmp_path) == ["records.db", "records.db.lock"]
 
 
 def names_in(folder: Path) -> list[str]:
-    return [each.name for each in folder.iterdir()]
+    return sorted(each.name for each in folder.iterdir())
 
 
 def threads() -> set[threading.Thread]:
@@ -340,3 +340,35 @@ async def test_records_that_are_forgotten_let_go_of_their_file(tmp_path: Path) -
 
     thread.join(30)
     assert not thread.is_alive()
+
+
+FORK = """
+import os, sys, anyio
+from spindle.errors import RecordsError
+from spindle.turns import Message, Records
+
+async def store(records):
+    await records.store("message", Message.user("x"))
+
+records = Records.sqlite(sys.argv[1])
+anyio.run(store, records)
+child = os.fork()
+if child == 0:
+    try:
+        anyio.run(store, Records.sqlite(sys.argv[1]))
+    except RecordsError as error:
+        print(type(error.__cause__).__name__, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+anyio.run(store, records)
+"""
+
+
+async def test_forked_child_cannot_use_records_that_its_parent_has_open(tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    with anyio.fail_after(40):
+        done = await anyio.run_process([sys.executable, "-c", FORK, str(path)])
+
+    assert done.stdout == b"JournalLockedError\n"
+    async with Records.sqlite(path) as records:
+        assert len((await records.load()).messages) == 2

@@ -1,17 +1,17 @@
 """Record storage in the memory of this process."""
 
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from anyio.lowlevel import checkpoint
 
-from spindle.turns.records import Kind
+from spindle.turns.record_list import AnyRecord, Kind
 
 
 class _Row(NamedTuple):
     kind: Kind
     turn_id: str | None
-    record: Any
+    record: AnyRecord
 
 
 class MemoryRecordStore:
@@ -21,13 +21,13 @@ class MemoryRecordStore:
         self._rows: list[_Row] = []
         self._lock = Lock()
 
-    async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
+    async def store(self, kind: Kind, record: AnyRecord, *, turn_id: str | None) -> None:
         """Append a record."""
         await checkpoint()  # first, so that a record of a cancelled caller is not stored
         with self._lock:
             self._rows.append(_Row(kind, turn_id, record))
 
-    async def replace(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
+    async def replace(self, kind: Kind, record: AnyRecord, *, turn_id: str | None) -> None:
         """Replace the first record with this id and remove the others; append it if there is none."""
         await checkpoint()
         with self._lock:
@@ -46,7 +46,7 @@ class MemoryRecordStore:
             for place in self._find_indexes(kind, id, turn_id)[:1]:
                 del self._rows[place]
 
-    async def load(self, turn_id: str | None) -> list[tuple[Kind, Any]]:
+    async def load(self, turn_id: str | None) -> list[tuple[Kind, AnyRecord]]:
         """Return the records of a turn, or all for `None`, in order."""
         await checkpoint()
         with self._lock:

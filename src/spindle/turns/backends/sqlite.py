@@ -1,25 +1,27 @@
-"""Record storage in a SQLite file: one connection, owned by one thread, durable at each commit."""
+"""Record storage in a SQLite file: one connection per process, owned by one thread, durable at each commit."""
 
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
-from uuid import uuid4
+from typing import NamedTuple, TypeVar, cast
 
 from anyio import CancelScope
 
+from spindle.addresses import refuse_url
+from spindle.capabilities.withheld import OWN_FILES
 from spindle.errors import JournalError, RecordsError, SpindleError, UsageError
 from spindle.journal.backends.shared_worker import SharedWorkerHandle
-from spindle.journal.backends.sqlite_database import Database, connect, get_version, is_damage, migrate, sync
+from spindle.journal.backends.sqlite_database import LockedDatabase, is_damage
+from spindle.journal.backends.sqlite_locks import FileLock
+from spindle.journal.backends.sqlite_schema import connect, create, get_version, migrate
 from spindle.journal.backends.sqlite_writer import SqliteTicket, SqliteWriter, acquire_writer
 from spindle.turns.record_json import from_json, to_json
-from spindle.turns.records import Kind
+from spindle.turns.record_list import AnyRecord, Kind
 
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 _text = json.JSONEncoder().encode
 
@@ -60,33 +62,21 @@ class Key(NamedTuple):
     turn_id: str | None
 
 
-class Row(NamedTuple):
+class RecordRow(NamedTuple):
     """A record as it is stored."""
 
     key: Key
     body: str
 
 
-class RecordsDatabase:
+class RecordsDatabase(LockedDatabase):
     """One open file of records; each method returns one answer per item, in order."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._base = Database(connection, run_id="", on_close=lambda: None)
-
-    def transaction(self, *, is_synced: bool = True) -> AbstractContextManager[None]:
-        """Commit all changes of the block durably, or none of them."""
-        return self._base.transaction(is_synced=is_synced)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._base.close()
-
-    def store(self, rows: Sequence[Row]) -> list[None]:
+    def store(self, rows: Sequence[RecordRow]) -> list[None]:
         """Append rows."""
         return [self._insert(row) for row in rows]
 
-    def replace(self, rows: Sequence[Row]) -> list[None]:
+    def replace(self, rows: Sequence[RecordRow]) -> list[None]:
         """Replace the first row with each key and remove the others."""
         return [self._replace(row) for row in rows]
 
@@ -98,10 +88,10 @@ class RecordsDatabase:
         """Return kind and body of each turn's rows, in order."""
         return [self._connection.execute(_SELECT, (turn_id, turn_id)).fetchall() for turn_id in turn_ids]
 
-    def _insert(self, row: Row) -> None:
+    def _insert(self, row: RecordRow) -> None:
         self._connection.execute(_INSERT, (*row.key, row.body))
 
-    def _replace(self, row: Row) -> None:
+    def _replace(self, row: RecordRow) -> None:
         first = self._first(row.key)
         if first is None:
             self._insert(row)
@@ -124,8 +114,18 @@ def open_records(path: Path) -> RecordsDatabase:
         OSError, sqlite3.Error: The file cannot be opened.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        with lock.hold():
+            return RecordsDatabase(_connect(path), lock)
+    except BaseException:
+        lock.close()
+        raise
+
+
+def _connect(path: Path) -> sqlite3.Connection:
     if not path.exists() or not path.stat().st_size:
-        _create(path)
+        create(path, application_id=APPLICATION_ID, migrations=MIGRATIONS)
     _check_header(path)
     connection = connect(path)
     try:
@@ -134,26 +134,7 @@ def open_records(path: Path) -> RecordsDatabase:
     except BaseException:
         connection.close()
         raise
-    return RecordsDatabase(connection)
-
-
-def _create(path: Path) -> None:
-    """Create an empty file that only its owner may read; it gets its name when it is complete."""
-    draft = path.with_name(f"{path.name}.{uuid4().hex}.new")
-    try:
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        with closing(connect(draft)) as connection:
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            migrate(connection, MIGRATIONS)
-        sync(draft)
-        if path.exists() and not path.stat().st_size:
-            draft.replace(path)
-        else:
-            with suppress(FileExistsError):  # another process created it first
-                os.link(draft, path)
-        sync(path.parent)
-    finally:
-        draft.unlink(missing_ok=True)
+    return connection
 
 
 def _check_header(path: Path) -> None:
@@ -175,22 +156,23 @@ class SqliteRecordStore:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._path = _check_path(path)
+        OWN_FILES.add_database(path)
         closed = f"The records {self._path} are closed; open them again with Records.sqlite(path)."
         self._worker = SharedWorkerHandle(partial(_get_writer, self._path), closed_error=partial(RecordsError, closed))
 
-    async def store(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
+    async def store(self, kind: Kind, record: AnyRecord, *, turn_id: str | None) -> None:
         """Append a record."""
-        await self._run(RecordsDatabase.store, [Row(_key(kind, record.id, turn_id), await to_json(record))])
+        await self._run(RecordsDatabase.store, [RecordRow(_key(kind, record.id, turn_id), await to_json(record))])
 
-    async def replace(self, kind: Kind, record: Any, *, turn_id: str | None) -> None:
+    async def replace(self, kind: Kind, record: AnyRecord, *, turn_id: str | None) -> None:
         """Replace the first record with this id and remove the others; append it if there is none."""
-        await self._run(RecordsDatabase.replace, [Row(_key(kind, record.id, turn_id), await to_json(record))])
+        await self._run(RecordsDatabase.replace, [RecordRow(_key(kind, record.id, turn_id), await to_json(record))])
 
     async def delete(self, kind: Kind, id: str, *, turn_id: str | None) -> None:
         """Delete the first record with this id, if there is one."""
         await self._run(RecordsDatabase.delete, [_key(kind, id, turn_id)])
 
-    async def load(self, turn_id: str | None) -> list[tuple[Kind, Any]]:
+    async def load(self, turn_id: str | None) -> list[tuple[Kind, AnyRecord]]:
         """Return the records of a turn, or all for `None`, in order."""
         [rows] = await self._run(RecordsDatabase.load, [None if turn_id is None else _text(turn_id)])
         try:
@@ -203,13 +185,15 @@ class SqliteRecordStore:
         writer = self._worker.close()
         if writer is None:
             return
-        farewell: SqliteTicket[Any, Any] = SqliteTicket(_no_operation, ())
-        writer.remove_user(farewell)
+        close_request = SqliteTicket(RecordsDatabase.store, ())
+        writer.remove_user(close_request)
         with CancelScope(shield=True):
-            await farewell.done.wait()
+            await close_request.done.wait()
 
-    async def _run(self, operation: Callable[[Any, Any], list[Answer]], items: Sequence[Any]) -> list[Answer]:
-        ticket: SqliteTicket[Any, Answer] = SqliteTicket(operation, items)
+    async def _run(
+        self, operation: Callable[[RecordsDatabase, Sequence[Item]], list[Answer]], items: Sequence[Item]
+    ) -> list[Answer]:
+        ticket = SqliteTicket(operation, items)
         try:
             self._worker.submit(ticket)
             # Shielded: the caller must know whether the record was written, because only stored records are shown.
@@ -233,14 +217,8 @@ class SqliteRecordStore:
         )
 
 
-def _get_writer(path: Path) -> SqliteWriter:
-    # A key that no journal has; using one file for both is rejected when it is opened.
-    # The cast is safe: the writer only uses methods that RecordsDatabase has too.
-    return acquire_writer(path.with_name(f"{path.name}#records"), cast("Any", partial(open_records, path)))
-
-
-def _no_operation(_database: object, _items: Sequence[Any]) -> list[Any]:
-    return []
+def _get_writer(path: Path) -> SqliteWriter[RecordsDatabase]:
+    return acquire_writer(path, partial(open_records, path), kind="records")
 
 
 def _key(kind: Kind, id: str, turn_id: str | None) -> Key:
@@ -253,4 +231,5 @@ def _check_path(path: str | PathLike[str]) -> Path:
         raise UsageError(f"Expected a file path (str or Path), got {path!r}.", field="path")
     if text == ":memory:":
         raise UsageError("':memory:' is not supported; use Records.memory().", field="path")
+    refuse_url(text)
     return Path(text).resolve()

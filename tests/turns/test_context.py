@@ -27,7 +27,7 @@ def count() -> str:
     raise AssertionError("a call with a taken id must not run")
 
 
-async def test_a_text_that_is_not_inline_is_spooled_and_shown_as_an_artifact() -> None:
+async def test_retrievable_that_is_not_inline_is_spooled_and_shown_as_an_artifact() -> None:
     spool = Spool.memory()
     ctx = DispatchContext(turn_id="t1", session_id="s1", spool=spool)
 
@@ -39,7 +39,7 @@ async def test_a_text_that_is_not_inline_is_spooled_and_shown_as_an_artifact() -
     assert [(entry.id, entry.turn_id) for entry in await spool.entries()] == [("s1/t1/r1", "t1")]
 
 
-async def test_an_inline_text_and_an_artifact_stay_as_they_are() -> None:
+async def test_inline_retrievable_and_artifact_are_unchanged() -> None:
     ctx = DispatchContext(spool=Spool.memory())
     inline, artifact = found("r1", inline=True), found("r2", Artifact.from_text("x"))
 
@@ -49,7 +49,7 @@ async def test_an_inline_text_and_an_artifact_stay_as_they_are() -> None:
     assert await ctx.turn.spool.entries() == []
 
 
-async def test_without_a_spool_a_text_is_an_artifact_in_memory() -> None:
+async def test_retrievable_without_a_spool_is_an_artifact_in_memory() -> None:
     ctx = DispatchContext(retrievables=[found("r0", "zero")])
     await ctx.store_retrievable(found())
 
@@ -57,7 +57,7 @@ async def test_without_a_spool_a_text_is_an_artifact_in_memory() -> None:
     assert [await text.as_text() for text in texts if isinstance(text, Artifact)] == ["zero", "one\ntwo"]
 
 
-async def test_readers_name_the_calls_first_and_each_text_once() -> None:
+async def test_reader_lists_calls_first_and_each_retrievable_once() -> None:
     ctx = DispatchContext(tool_calls=[call("c1", Artifact.from_text("x"))])
     await ctx.store_retrievable(found("r1", inline=True))
     await ctx.store_retrievable(found("r2"))
@@ -70,7 +70,7 @@ async def test_readers_name_the_calls_first_and_each_text_once() -> None:
     assert await forged.executor(ctx.tool_context())({"call_id": "r2"}) == "new"
 
 
-async def test_what_middleware_finds_can_be_read_on_the_same_trip() -> None:
+async def test_retrievable_of_middleware_can_be_read_in_the_same_iteration() -> None:
     async def look_up(ctx: DispatchContext, proceed: Callable[[], Awaitable[None]]) -> None:
         if not ctx.retrievables:
             await ctx.store_retrievable(found())
@@ -86,7 +86,7 @@ async def test_what_middleware_finds_can_be_read_on_the_same_trip() -> None:
     assert ctx.tools.get("artifact_tail") is None
 
 
-async def test_a_text_with_the_id_of_a_call_is_refused_and_not_kept() -> None:
+async def test_retrievable_with_the_id_of_a_call_is_rejected_and_not_spooled() -> None:
     spool = Spool.memory()
     ctx = DispatchContext(tool_calls=[call("c1")], spool=spool)
 
@@ -98,7 +98,7 @@ async def test_a_text_with_the_id_of_a_call_is_refused_and_not_kept() -> None:
     assert await spool.entries() == []
 
 
-async def test_a_call_with_the_id_of_a_text_is_refused_before_it_runs() -> None:
+async def test_call_with_the_id_of_a_retrievable_is_rejected_before_it_runs() -> None:
     ctx = DispatchContext(tools=[count], retrievables=[found("c1")])
 
     async def ask(ctx: DispatchContext) -> Reply:
@@ -111,14 +111,14 @@ async def test_a_call_with_the_id_of_a_text_is_refused_before_it_runs() -> None:
         await ctx.store_tool_call(call("c1"))
 
 
-async def test_a_turn_cannot_start_with_an_id_twice() -> None:
+async def test_turn_with_a_duplicate_id_is_rejected() -> None:
     with pytest.raises(ArtifactIdCollisionError):
         TurnContext(retrievables=[found(), found()])
     with pytest.raises(ArtifactIdCollisionError):
         DispatchContext(tool_calls=[call("r1")], retrievables=[found()])
 
 
-async def test_a_text_cannot_have_the_address_of_one_of_several_results() -> None:
+async def test_retrievable_with_the_address_of_one_of_several_results_is_rejected() -> None:
     ctx = DispatchContext(tool_calls=[call("c1", (Artifact.from_text("a"), Artifact.from_text("b")))])
     await ctx.store_retrievable(found("c1#1"))
 
@@ -126,7 +126,7 @@ async def test_a_text_cannot_have_the_address_of_one_of_several_results() -> Non
         Artifact.forge_tools(ctx)
 
 
-async def test_records_keep_the_text_itself_and_what_it_is_read_as(tmp_path: Any) -> None:
+async def test_store_gets_the_text_and_the_artifact_class(tmp_path: Any) -> None:
     class Own(JsonArtifact):
         pass
 
@@ -141,7 +141,7 @@ async def test_records_keep_the_text_itself_and_what_it_is_read_as(tmp_path: Any
     assert isinstance(again.content, JsonArtifact)
 
 
-async def test_a_deleted_text_is_gone_from_the_spool_too() -> None:
+async def test_deleted_retrievable_is_deleted_from_the_spool() -> None:
     spool = Spool.memory()
     ctx = DispatchContext(spool=spool)
     await ctx.store_retrievable(found())
@@ -152,7 +152,7 @@ async def test_a_deleted_text_is_gone_from_the_spool_too() -> None:
     assert await spool.entries() == []
 
 
-async def test_a_spool_that_fails_leaves_nothing_shown() -> None:
+async def test_failing_spool_leaves_no_shown_retrievable() -> None:
     class Full(Spool):
         async def write(self, id: str, content: Any, *, turn_id: str | None = None) -> Any:
             raise SpoolError("no space left")
@@ -170,14 +170,14 @@ def _fails() -> Any:
 
 
 @pytest.mark.parametrize("bad", [dict, "Artifact", lambda: 3, _fails], ids=["dict", "text", "number", "raises"])
-async def test_what_a_text_is_read_as_must_be_a_class_of_artifacts(bad: Any) -> None:
+async def test_artifact_constructor_must_be_an_artifact_class(bad: Any) -> None:
     with pytest.raises(InvalidRetrievableError) as caught:
         found(artifact_constructor=bad)
     assert caught.value.fields == ("artifact_constructor",)
 
 
 async def test_only_a_retrievable_can_be_stored_as_one() -> None:
-    stranger: Any = call("c1")
+    wrong: Any = call("c1")
 
     with pytest.raises(InvalidRetrievableError):
-        await DispatchContext().store_retrievable(stranger)
+        await DispatchContext().store_retrievable(wrong)
