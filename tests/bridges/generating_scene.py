@@ -8,9 +8,8 @@ import anyio
 from google.genai import Client, types
 
 from spindle import TurnReport, TurnRunner, tool
+from spindle.bridges import Retries
 from spindle.bridges.gemini import generate
-from spindle.bridges.model_callback import Retries
-from spindle.errors import ExecutorCallbackError
 from tests.bridges.wire.generating import chunk, streamed
 from tests.bridges.wire.server import Answer, WireServer
 
@@ -58,8 +57,8 @@ def checked(request: dict[str, Any]) -> None:
     """Hold a request against the SDK's own types, and the roles against the API's rule."""
     for content in request["contents"]:
         types.Content.model_validate(content)
-    for told in request.get("tools", ()):
-        types.Tool.model_validate(told)
+    for reported in request.get("tools", ()):
+        types.Tool.model_validate(reported)
     if "toolConfig" in request:
         types.ToolConfig.model_validate(request["toolConfig"])
     roles = [content["role"] for content in request["contents"]]
@@ -74,5 +73,4 @@ def parts(request: dict[str, Any], kind: str) -> list[Any]:
 
 
 def cause(report: TurnReport) -> BaseException | None:
-    assert isinstance(report.error, ExecutorCallbackError)
-    return report.error.__cause__
+    return report.error

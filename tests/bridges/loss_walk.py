@@ -1,7 +1,7 @@
 """Finds out, without the library's help, what a lowered schema no longer says of the original.
 
 Both are walked side by side. Several places of the original may speak of one place of the lowered schema: a reference
-that was written out, the parts of an `allOf`. Everything is told by path in the original and keyword.
+that was written out, the parts of an `allOf`. Everything is reported by its path in the original and its keyword.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Walk:
     opened: set[str]
     """Paths of references that were left open."""
     flags_null: bool
-    """Whether null is told by `nullable`, so that a choice between null and one other thing is none."""
+    """Whether null is emitted as `nullable`, so that a union of null and one other schema is not a union."""
     changed: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     kept: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     added: set[tuple[tuple[str, ...], str]] = field(default_factory=set[tuple[tuple[str, ...], str]])
@@ -46,8 +46,8 @@ class Walk:
     shared: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """What is said together with other places: the sum of them may come back to what one of them said."""
     skipped: bool = False
-    """Whether something was not looked at: a tuple told as a list, a name that was mapped. What it refers to may be
-    told there in another way."""
+    """Whether something was not looked at: a tuple emitted as a list, a name that was mapped. What it refers to may be
+    emitted there in another way."""
     collapsed: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     seen: set[tuple[tuple[str, ...], int]] = field(default_factory=set[tuple[tuple[str, ...], int]])
 
@@ -123,7 +123,7 @@ class Walk:
         return low
 
     def _unwrapped(self, places: list[At], low: dict[str, Any]) -> dict[str, Any]:
-        """Look through `anyOf: [it, null]`, by which an optional property is told as one that takes null."""
+        """Look through `anyOf: [it, null]`, by which an optional property is emitted as one that takes null."""
         alternatives: Any = low.get("anyOf")
         has_union = any(union in node for node, _ in places for union in UNIONS)
         if not has_union and set(low) == {"anyOf"} and len(low["anyOf"]) == 2 and alternatives[1] == {"type": "null"}:
@@ -146,16 +146,16 @@ class Walk:
         if len(places) > 1:
             self.shared.add((path, keyword))
 
-    def _says(self, keyword: str, value: Any, told: Any) -> bool:
+    def _says(self, keyword: str, value: Any, reported: Any) -> bool:
         if keyword == "description":
-            return value in told
+            return value in reported
         if keyword in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
-            return {name for name, each in value.items() if each is not False} <= set(told)
+            return {name for name, each in value.items() if each is not False} <= set(reported)
         if keyword in ("anyOf", "oneOf", "allOf", "prefixItems") or (keyword == "items" and is_array(value)):
-            return is_array(told) and len(told) == len(value)
+            return is_array(reported) and len(reported) == len(value)
         if is_object(value) and keyword not in ("const", "default", "dependentRequired", "example"):
-            return is_object(told)
-        return repr(value) == repr(told)
+            return is_object(reported)
+        return repr(value) == repr(reported)
 
     def _children(self, places: list[At], low: dict[str, Any], inherited: frozenset[str]) -> None:
         for keyword in ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"):
@@ -179,20 +179,20 @@ class Walk:
 
     def _listed(self, places: list[At], low: dict[str, Any], keyword: str, inherited: frozenset[str]) -> None:
         is_alone = not any("anyOf" in node for node, _ in places)
-        told = low.get(keyword) or (low.get("anyOf") if keyword == "oneOf" and is_alone else None)
+        reported = low.get(keyword) or (low.get("anyOf") if keyword == "oneOf" and is_alone else None)
         having = (place for place in places if keyword in place[0] and (place[1], keyword) not in self.collapsed)
         first = next(having, None)
-        if first is None or not is_array(told) or not is_array(first[0][keyword]):
+        if first is None or not is_array(reported) or not is_array(first[0][keyword]):
             return
         branches, path = first[0][keyword], first[1]
         possible = [(each, f"{path}/{keyword}/{index}") for index, each in enumerate(branches)]
-        if "$schema" not in low and any(each is False for each, _ in possible) and len(told) < len(branches):
+        if "$schema" not in low and any(each is False for each, _ in possible) and len(reported) < len(branches):
             self.changed |= {(at, "false") for each, at in possible if each is False}
             possible = [(each, at) for each, at in possible if each is not False]
         moved = frozenset(key for other, _ in places for key in other if key not in low and key not in UNIONS)
-        if len(told) - len(possible) not in (0, 1):
+        if len(reported) - len(possible) not in (0, 1):
             return
-        for (each, at), low_each in zip(possible, told, strict=False):
+        for (each, at), low_each in zip(possible, reported, strict=False):
             self.pair([(each, at)], low_each, inherited | moved | self._moved_along(moved, low))
 
     def _moved_along(self, moved: frozenset[str], low: dict[str, Any]) -> frozenset[str]:

@@ -10,9 +10,8 @@ from anthropic.types import MessageCreateParams
 from pydantic import TypeAdapter
 
 from spindle import TurnReport, TurnRunner, tool
+from spindle.bridges import Retries
 from spindle.bridges.anthropic import messages
-from spindle.bridges.model_callback import Retries
-from spindle.errors import ExecutorCallbackError
 from tests.bridges.wire import messages as wire
 from tests.bridges.wire.server import Answer, WireServer
 
@@ -53,5 +52,4 @@ def blocks(request: Any, kind: str) -> list[Any]:
 
 
 def cause(report: TurnReport) -> BaseException | None:
-    assert isinstance(report.error, ExecutorCallbackError)
-    return report.error.__cause__
+    return report.error

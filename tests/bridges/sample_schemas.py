@@ -118,7 +118,7 @@ def schemas() -> st.SearchStrategy[JSON]:
 
 
 class Sampler:
-    """Makes arguments for a schema, with little care: whoever asks must see whether they fit."""
+    """Makes arguments for a schema, which may be invalid: the caller must check them."""
 
     def __init__(self, root: JSON, seed: int) -> None:
         self._root = root

@@ -1,4 +1,4 @@
-"""Every tool of the corpus, told to every dialect, is taken by the types of that provider's own SDK."""
+"""Every tool of the corpus, lowered to every dialect, is accepted by the types of that provider's SDK."""
 
 import warnings
 from collections.abc import Callable
@@ -43,17 +43,17 @@ def checks() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
     service: Any = ServiceModel(loader.load_service_model("bedrock-runtime", "service-2"))
     shape: Any = service.shape_for("ToolSpecification")
 
-    def converse(told: Any) -> None:
-        report: Any = validator.validate(told["toolSpec"], shape)
+    def converse(reported: Any) -> None:
+        report: Any = validator.validate(reported["toolSpec"], shape)
         assert not report.has_errors(), report.generate_report()
 
     return {
-        "openai_chat": (chat.validate_python, lambda told: told["function"]["parameters"]),
-        "openai_responses": (responses.validate_python, lambda told: told["parameters"]),
-        "anthropic": (messages.validate_python, lambda told: told["input_schema"]),
-        "gemini": (FunctionDeclaration.model_validate, lambda told: told.get("parameters", {})),
-        "bedrock": (converse, lambda told: told["toolSpec"]["inputSchema"]["json"]),
-        "mcp": (McpTool.model_validate, lambda told: told["inputSchema"]),
+        "openai_chat": (chat.validate_python, lambda reported: reported["function"]["parameters"]),
+        "openai_responses": (responses.validate_python, lambda reported: reported["parameters"]),
+        "anthropic": (messages.validate_python, lambda reported: reported["input_schema"]),
+        "gemini": (FunctionDeclaration.model_validate, lambda reported: reported.get("parameters", {})),
+        "bedrock": (converse, lambda reported: reported["toolSpec"]["inputSchema"]["json"]),
+        "mcp": (McpTool.model_validate, lambda reported: reported["inputSchema"]),
     }
 
 
@@ -85,22 +85,22 @@ def in_lists(tools: list[Tool], module: ModuleType) -> list[list[Tool]]:
 
 @pytest.mark.parametrize("strict", [False, True], ids=["loose", "strict"])
 @pytest.mark.parametrize("dialect", list(DIALECTS))
-def test_every_tool_of_the_corpus_is_told_in_a_form_the_sdk_takes(
+def test_every_tool_of_the_corpus_is_defined_in_a_form_the_sdk_accepts(
     dialect: str, strict: bool, tools: list[Tool]
 ) -> None:
     module = DIALECTS[dialect]
     if strict and module.DIALECT.strict_rules is None:
         pytest.skip("this dialect has no strict form")
     judge, schema_of = checks()[dialect]
-    told = 0
+    reported = 0
     for each in in_lists(tools, module):
         definitions: Definitions = module.definitions(each, strict=strict)
         assert [report.tool for report in definitions.reports] == [tool.name for tool in each]
         for definition in definitions.tools:
             judge(definition)
             assert jsonschema_rs.meta.is_valid(schema_of(definition))
-            told += 1
-    assert told == len(tools)
+            reported += 1
+    assert reported == len(tools)
 
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))

@@ -19,7 +19,7 @@ def test_every_form_of_every_dialect_is_measured() -> None:
     assert {"gemini", "openai_chat strict", "mcp"} <= set(names)
 
 
-def test_what_was_kept_rewritten_and_dropped_is_counted() -> None:
+def test_kept_rewritten_and_dropped_keywords_are_counted() -> None:
     rules = {name: rules for name, rules, _ in forms()}
     losses = measure([PLAIN], rules["gemini"], None)
 
@@ -39,7 +39,7 @@ def test_the_corpus_is_read_whole(whole_corpus: list[CorpusTool]) -> None:
     assert sources(whole_corpus) == {"livemcp": 527, "github": 117, "bfcl": 957}
 
 
-def test_the_corpus_is_told_to_every_dialect(corpus_tools: list[CorpusTool]) -> None:
+def test_the_corpus_is_lowered_to_every_dialect(corpus_tools: list[CorpusTool]) -> None:
     for name, rules, fallback in forms():
         losses = measure(corpus_tools, rules, fallback)
         assert not losses.refused, name

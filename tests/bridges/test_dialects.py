@@ -18,7 +18,7 @@ OPENAI_TAKES = {
 CLAUDE_REFUSES = {"minimum", "maximum", "multipleOf", "minLength", "maxLength", "maxItems", "oneOf", "not", "pattern"}
 
 
-def told(tools: list[CorpusTool], rules: Rules | None) -> Iterator[dict[str, Any]]:
+def emitted(tools: list[CorpusTool], rules: Rules | None) -> Iterator[dict[str, Any]]:
     assert rules is not None
     for tool in tools:
         try:
@@ -46,7 +46,7 @@ def test_every_dialect_has_a_name_of_its_own() -> None:
 
 
 def test_strict_openai_objects_are_closed_and_all_of_them_is_required(corpus_tools: list[CorpusTool]) -> None:
-    for schema in told(corpus_tools, OPENAI_CHAT.strict_rules):
+    for schema in emitted(corpus_tools, OPENAI_CHAT.strict_rules):
         assert schema["type"] == "object"
         assert "anyOf" not in schema
         for node in nodes(schema):
@@ -58,8 +58,8 @@ def test_strict_openai_objects_are_closed_and_all_of_them_is_required(corpus_too
                 assert sorted(node["required"]) == sorted(node["properties"])
 
 
-def test_strict_claude_objects_are_closed_and_bounds_are_told_in_words(corpus_tools: list[CorpusTool]) -> None:
-    for schema in told(corpus_tools, ANTHROPIC.strict_rules):
+def test_strict_claude_objects_are_closed_and_bounds_are_described_in_text(corpus_tools: list[CorpusTool]) -> None:
+    for schema in emitted(corpus_tools, ANTHROPIC.strict_rules):
         for node in nodes(schema):
             assert not node.keys() & CLAUDE_REFUSES
             assert node.get("minItems", 0) in (0, 1)
@@ -68,7 +68,7 @@ def test_strict_claude_objects_are_closed_and_bounds_are_told_in_words(corpus_to
 
 
 def test_gemini_schemas_name_one_type_and_their_unions_stand_alone(corpus_tools: list[CorpusTool]) -> None:
-    for schema in told(corpus_tools, GEMINI.rules):
+    for schema in emitted(corpus_tools, GEMINI.rules):
         for node in nodes(schema):
             assert not node or {"type", "anyOf"} & node.keys()
             assert "anyOf" not in node or node.keys() == {"anyOf"}
@@ -80,6 +80,6 @@ def test_gemini_schemas_name_one_type_and_their_unions_stand_alone(corpus_tools:
 
 def test_no_dialect_but_mcp_has_a_union_at_the_top(corpus_tools: list[CorpusTool]) -> None:
     for dialect in ALL[:-1]:
-        for schema in told(corpus_tools, dialect.rules):
+        for schema in emitted(corpus_tools, dialect.rules):
             assert schema.get("type", "object") == "object"
             assert not {"anyOf", "oneOf", "allOf"} & schema.keys()

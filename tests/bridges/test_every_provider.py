@@ -23,8 +23,7 @@ from spindle import (
     TurnRunner,
     tool,
 )
-from spindle.bridges import anthropic, gemini, openai
-from spindle.bridges.model_callback import Retries
+from spindle.bridges import Retries, anthropic, gemini, openai
 from spindle.bridges.rendering import MediaSupport
 from spindle.errors import UsageError
 from tests.bridges.every_provider import BEDROCK, KEY, SCENES, Asked, Scene
@@ -119,7 +118,7 @@ async def test_every_call_is_answered_once_in_order_and_no_id_is_used_twice(scen
         say(Asked("", "add", {"a": 5, "b": 2}), Asked("", "add", {"a": 6, "b": 2})),
         say(text="done"),
         stream=stream,
-        sees=MediaSupport(unsupported="fallback-stash"),
+        media=MediaSupport(unsupported="fallback-stash"),
     )
 
     assert (report.status, report.text) == ("ok", "done")
@@ -148,7 +147,7 @@ async def test_a_request_begins_letter_for_letter_with_the_one_before(scene: Sce
         say(Asked("c5", "nobody")),
         say(text="done"),
         stream=stream,
-        sees=MediaSupport(unsupported="fallback-stash"),
+        media=MediaSupport(unsupported="fallback-stash"),
         run={"messages": messages},
     )
 
@@ -160,7 +159,7 @@ async def test_a_request_begins_letter_for_letter_with_the_one_before(scene: Sce
 
 
 @every
-async def test_what_middleware_removes_is_answered_all_the_same_and_in_the_same_words(scene: Scene) -> None:
+async def test_calls_whose_record_middleware_removes_are_answered_in_the_same_words(scene: Scene) -> None:
     async def forgetful(ctx: DispatchContext, go_on: Any) -> None:
         for record in ctx.tool_calls:
             if record.id == "c1":
@@ -255,23 +254,23 @@ async def test_turns_side_by_side_share_a_callback_and_nothing_of_one_reaches_an
 
 @pytest.mark.parametrize("scene", SENDS_ITS_KEY, ids=[scene.name for scene in SENDS_ITS_KEY])
 @pytest.mark.parametrize("status", [401, 500])
-async def test_a_key_that_a_server_says_back_is_told_nobody(scene: Scene, status: int) -> None:
+async def test_a_key_that_a_server_repeats_is_redacted(scene: Scene, status: int) -> None:
     words = f"{'Long before. ' * 36}Incorrect API key: {KEY}"
     refusal = json_answer({"error": {"message": words, "type": "server_error"}, "message": words}, status=status)
-    told: list[Any] = []
+    reported: list[Any] = []
     async with (
         WireServer.playing(refusal, refusal) as server,
         scene.asking(server.url, retries=Retries(attempts=2, base_seconds=0)) as callback,
     ):
         runner = TurnRunner(executor_callback=callback)
         for name in ("log", "error", "warning", "turn_end", "dispatch_end"):
-            runner.on(name, told.append)
+            runner.on(name, reported.append)
         report = await runner.run(messages=["Go."])
 
     assert report.error is not None
     whole = "".join(traceback.format_exception(report.error))
     assert "Long before" in whole
-    for shown in (whole, repr(report), repr(callback), *map(repr, told)):
+    for shown in (whole, repr(report), repr(callback), *map(repr, reported)):
         assert KEY[:12] not in shown
 
 
@@ -300,7 +299,7 @@ async def test_a_key_that_no_header_can_carry_is_refused_unsaid(make: Any, key: 
 @every
 @ways
 async def test_observers_see_each_call_whole_and_nothing_of_its_secrets(scene: Scene, stream: bool) -> None:
-    say, told = saying(scene, stream), list[Any]()
+    say, reported = saying(scene, stream), list[Any]()
     asked = (Asked("c1", "add", {"a": 1, "b": 2}), Asked("c2", "unlock", {"door": "front", "pin": "open-sesame"}))
     async with (
         WireServer.playing(say(*asked), say(text="done")) as server,
@@ -308,13 +307,13 @@ async def test_observers_see_each_call_whole_and_nothing_of_its_secrets(scene: S
     ):
         runner = TurnRunner(executor_callback=callback, tools=[add, unlock])
         for name in ("tool_call", "tool_execution_start", "log"):
-            runner.on(name, told.append)
+            runner.on(name, reported.append)
         with anyio.fail_after(30):
             report = await runner.run(messages=["Go."])
 
-    assert "sesame" not in repr(told)
+    assert "sesame" not in repr(reported)
     assert [record.is_error for record in report.tool_calls] == [False, False]
-    last = {each.id: (each.tool, each.args) for each in told if hasattr(each, "is_complete")}
+    last = {each.id: (each.tool, each.args) for each in reported if hasattr(each, "is_complete")}
     assert last["c2"] == ("unlock", {"door": "front", "pin": "***"})
     name, args = last["c1"]
     assert (name, json.loads(args) if isinstance(args, str) else args) == ("add", {"a": 1, "b": 2})
@@ -332,12 +331,12 @@ async def test_a_filter_of_the_callback_adds_to_the_one_that_middleware_set(scen
         runner = TurnRunner(executor_callback=callback, tools=[add, now, fail], dispatch_input_pipeline=[strict])
         with anyio.fail_after(30):
             report = await runner.run(messages=["Go."])
-        told = server.requests[0].body.decode()
+        reported = server.requests[0].body.decode()
 
     assert ran == [("add", 1, 2)]
     assert [record.is_error for record in report.tool_calls] == [True, False]
-    assert "Tell the time" not in told
-    assert "Add two numbers" in told
+    assert "Tell the time" not in reported
+    assert "Add two numbers" in reported
 
 
 @every
@@ -362,9 +361,7 @@ async def test_names_go_both_ways(scene: Scene, stream: bool) -> None:
 
 @every
 @ways
-async def test_without_tools_none_are_told_and_what_is_called_all_the_same_is_refused(
-    scene: Scene, stream: bool
-) -> None:
+async def test_without_tools_no_definitions_are_sent_and_calls_are_refused(scene: Scene, stream: bool) -> None:
     say = saying(scene, stream)
     report, requests = await turn(scene, say(Asked("c1", "rm")), say(text="done"), tools=[], stream=stream)
 
@@ -393,3 +390,42 @@ async def test_a_client_of_ones_own_making_is_closed_with_the_callback(make: Any
 
     assert callback.provider.client.get() is not client
     await callback.aclose()
+
+
+BODIES = {
+    "html": Answer(headers={"content-type": "text/html"}, chunks=(b"<html><h1>Out of coffee</h1></html>",)),
+    "object": json_answer({"error": {"message": "Out of coffee", "type": "server_error", "code": 500}}),
+    "text": json_answer({"error": "Out of coffee"}),
+    "detail": json_answer({"detail": "Out of coffee"}),
+    "plain": Answer(headers={"content-type": "text/plain"}, chunks=(b"Out of coffee",)),
+}
+
+
+@every
+@ways
+@pytest.mark.parametrize("body", BODIES)
+async def test_the_words_of_a_200_that_is_not_an_answer_are_kept(scene: Scene, stream: bool, body: str) -> None:
+    report, requests = await turn(scene, *[BODIES[body]] * 3, stream=stream)
+
+    assert (report.status, len(requests)) == ("error", 3)
+    assert "Out of coffee" in str(report.error)
+
+
+@every
+@ways
+@pytest.mark.parametrize("body", ["html", "object"])
+async def test_one_attempt_is_enough_for_the_words_of_a_page_or_an_error(scene: Scene, stream: bool, body: str) -> None:
+    report, requests = await turn(scene, BODIES[body], stream=stream, retries=ONCE)
+
+    assert (report.status, len(requests)) == ("error", 1)
+    assert "Out of coffee" in str(report.error)
+
+
+@every
+async def test_a_stream_without_an_event_is_asked_for_as_a_whole(scene: Scene) -> None:
+    nothing = replace(scene.streams(text="x"), chunks=())
+    report, requests = await turn(scene, nothing, scene.says(Asked("c1", "now")), scene.streams(text="noon"))
+
+    assert (report.status, report.text, len(requests)) == ("ok", "noon", 3)
+    assert not requests[1].get("stream")
+    assert "stream_options" not in requests[1]

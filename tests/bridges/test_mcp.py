@@ -117,10 +117,10 @@ def test_the_results_of_untrusted_tools_are_promised_only_where_that_is_said() -
 def test_a_raw_schema_says_that_it_is_an_object(fits: Fits) -> None:
     loose = Tool(name="loose", description="Takes anything.", input_schema={}, handler=lambda *_: "")
 
-    [told] = dialect.definitions([loose]).tools
+    [reported] = dialect.definitions([loose]).tools
 
-    fits("Tool", told)
-    assert told["inputSchema"]["type"] == "object"
+    fits("Tool", reported)
+    assert reported["inputSchema"]["type"] == "object"
 
 
 def test_hidden_and_filtered_tools_are_not_listed() -> None:
@@ -158,11 +158,11 @@ def test_several_requests_are_several_calls_and_other_requests_are_none() -> Non
 
 def test_names_are_mapped_back() -> None:
     odd = Tool(name="odd name!", description="Odd.", input_schema={"type": "object"}, handler=lambda *_: "")
-    told = dialect.definitions([odd])
+    reported = dialect.definitions([odd])
 
-    [call] = dialect.calls({"name": told.tools[0]["name"], "arguments": {}}, told)
+    [call] = dialect.calls({"name": reported.tools[0]["name"], "arguments": {}}, reported)
 
-    assert told.tools[0]["name"] != call.name == "odd name!"
+    assert reported.tools[0]["name"] != call.name == "odd name!"
 
 
 JSON = st.recursive(
@@ -184,7 +184,7 @@ def test_no_request_raises_and_what_it_asks_for_can_be_tried(anything: Any, argu
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("arguments", [[], ["x"], 7, True, "x", "{", {"text": 1, "more": 2}])
-async def test_arguments_that_are_no_object_are_refused(arguments: Any) -> None:
+async def test_arguments_that_are_not_object_are_refused(arguments: Any) -> None:
     calls = dialect.calls(request({"name": "note", "arguments": arguments}))
 
     [outcome] = await Executor(ToolRegistry([note])).execute_parallel(calls, ToolContext("s"))
@@ -210,10 +210,10 @@ def every_kind() -> list[CallOutcome]:
 
 @pytest.mark.anyio
 async def test_results_are_as_the_protocol_has_them(fits: Fits) -> None:
-    told = dialect.definitions([forecast, note])
+    reported = dialect.definitions([forecast, note])
 
     results = await dialect.results(
-        every_kind(), definitions=told, artifact_uri=lambda each: f"spindle://a/{each.name}"
+        every_kind(), definitions=reported, artifact_uri=lambda each: f"spindle://a/{each.name}"
     )
 
     for result in results:
@@ -256,12 +256,12 @@ async def test_a_structured_value_is_given_once_unless_it_was_promised() -> None
     assert "structuredContent" not in alone
     assert "structuredContent" not in unpromised
     assert promised["structuredContent"] == {"rain": True}
-    # The client is told which of the two is its model's.
+    # The client sees which of the two is for its model.
     assert [block["annotations"] for block in promised["content"]] == [{"audience": ["assistant"]}]
 
 
 @pytest.mark.anyio
-async def test_what_is_given_is_the_callers_own() -> None:
+async def test_results_are_copies_of_the_structured_value() -> None:
     value = {"rain": [1]}
     [result] = await dialect.results([of(Ok("x", structured=value))], structured=True)
 
@@ -300,8 +300,10 @@ async def test_a_client_that_sees_less_is_shown_less() -> None:
     outcome = of(Ok(media=(an_image(),)), "draw")
 
     with pytest.raises(UnsupportedMediaError):
-        await dialect.results([outcome], sees=MediaSupport(mime_types=frozenset()))
-    [result] = await dialect.results([outcome], sees=MediaSupport(mime_types=frozenset(), unsupported="fallback-stash"))
+        await dialect.results([outcome], media=MediaSupport(mime_types=frozenset()))
+    [result] = await dialect.results(
+        [outcome], media=MediaSupport(mime_types=frozenset(), unsupported="fallback-stash")
+    )
 
     assert [block["type"] for block in result["content"]] == ["text", "text"]
 
@@ -323,21 +325,11 @@ async def test_an_artifact_is_linked_where_it_is_offered() -> None:
 @pytest.mark.anyio
 async def test_a_call_through_the_dialect_and_back(fits: Fits) -> None:
     registry = ToolRegistry([forecast])
-    told = dialect.definitions(registry)
+    reported = dialect.definitions(registry)
 
-    calls = dialect.calls(request({"name": "forecast", "arguments": {"city": "Ulm"}}), told)
+    calls = dialect.calls(request({"name": "forecast", "arguments": {"city": "Ulm"}}), reported)
     outcomes = await Executor(registry).execute_parallel(calls, ToolContext("s"))
-    [result] = await dialect.results(outcomes, definitions=told)
+    [result] = await dialect.results(outcomes, definitions=reported)
 
     fits("CallToolResult", result)
     assert result["structuredContent"] == {"rain": True}
-
-
-def test_a_stream_of_requests_is_read_one_by_one() -> None:
-    stream = dialect.Stream(dialect.definitions([forecast]))
-    stream.feed({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-    stream.feed({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "forecast", "arguments": {}}})
-    stream.feed("junk")
-
-    assert stream.calls() == [Call("7", "forecast", {})]
-    assert (stream.text, stream.usage, stream.finish_reason) == ("", None, None)

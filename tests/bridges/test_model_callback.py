@@ -50,6 +50,9 @@ class Reader:
     def is_complete(self) -> bool:
         return self.response is not None
 
+    def calls(self) -> Sequence[Call]:
+        return self.build_response().calls
+
     def build_response(self) -> ModelResponse:
         assert self.response is not None
         return self.response
@@ -144,7 +147,7 @@ async def test_an_answer_with_nothing_in_it_ends_the_turn() -> None:
         assert (report.status, report.text) == ("ok", "")
 
 
-async def test_pieces_are_told_and_what_they_began_is_completed() -> None:
+async def test_deltas_are_emitted_and_their_messages_completed() -> None:
     pieces = [
         ResponseDelta("thought", "I "),
         ResponseDelta("thought", "see."),
@@ -154,15 +157,15 @@ async def test_pieces_are_told_and_what_they_began_is_completed() -> None:
         ResponseDelta("call", "1}", id="c1"),
     ]
     _, asking, _ = ask([*pieces, ModelResponse(text="Hello.")])
-    told: list[Any] = []
+    reported: list[Any] = []
     runner = TurnRunner(executor_callback=asking)
     for kind in ("thought", "message"):
-        runner.on(kind, lambda delta, kind=kind: told.append((kind, delta.full, delta.is_complete)))
-    runner.on("tool_call", lambda delta: told.append((delta.tool, delta.args)))
+        runner.on(kind, lambda delta, kind=kind: reported.append((kind, delta.full, delta.is_complete)))
+    runner.on("tool_call", lambda delta: reported.append((delta.tool, delta.args)))
 
     await runner.run(messages=["Go."])
 
-    assert told == [
+    assert reported == [
         ("thought", "I ", False),
         ("thought", "I see.", False),
         ("message", "Hel", False),
@@ -204,7 +207,7 @@ async def test_a_failure_that_stays_is_raised(failure: RefusedError, attempts: i
     report = await TurnRunner(executor_callback=asking).run(messages=["Go."])
 
     assert report.error is not None
-    error = report.error.__cause__
+    error = report.error
     assert isinstance(error, ModelUnavailableError)
     assert error.attempts == attempts == len(pauses) + 1
     assert error.__cause__ is failure
@@ -279,15 +282,15 @@ async def test_turns_side_by_side_do_not_hear_each_other() -> None:
         for said in ("one", "two"):
             tasks.start_soon(lambda said=said: runner.run(messages=[said]))
 
-    heard = [[step.text for step in steps if isinstance(step, MessageStep)] for steps in provider.asked]
-    assert len(heard) == 4
-    assert all(texts in (["one"], ["two"]) for texts in heard)
+    received = [[step.text for step in steps if isinstance(step, MessageStep)] for steps in provider.asked]
+    assert len(received) == 4
+    assert all(texts in (["one"], ["two"]) for texts in received)
 
 
 @pytest.mark.parametrize(
     ("header", "seconds"), [(None, None), ("2", 2), ("0.5", 0.5), ("-1", 0), ("nan", None), ("soon", None), ("", None)]
 )
-def test_seconds_are_read_and_what_is_none_says_nothing(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_read_in_seconds_and_ignored_if_invalid(header: str | None, seconds: float | None) -> None:
     assert parse_retry_after(header) == seconds
 
 

@@ -29,7 +29,7 @@ def test_pieces_are_kept_to_the_letter(pieces: list[str]) -> None:
 
 
 @given(st.text() | st.sampled_from(["{}", '{"a":1}', "[1]", '"', "null", " ", '{"a":"']), st.booleans())
-def test_what_is_damaged_or_nameless_can_never_be_read(text: str, is_whole: bool) -> None:
+def test_arguments_of_damaged_or_nameless_calls_are_never_valid(text: str, is_whole: bool) -> None:
     for broken in (call(text, is_damaged=True), call(text, name=""), call(text, is_custom=True)):
         made = broken.to_call(None, is_whole=is_whole)
         with pytest.raises(InvalidToolArgsError):
@@ -58,18 +58,18 @@ def test_a_nameless_call_has_a_name_that_stands_for_none() -> None:
 
 
 def test_names_are_mapped_back_and_ids_made() -> None:
-    made = PartialCall("", "shop_orders").to_call(definitions([dotted()]), is_whole=True)
+    made = PartialCall("", "shop_orders_7458f44c").to_call(definitions([dotted()]), is_whole=True)
 
     assert made.name == "shop.orders"
     assert made.tool_call_id.startswith("call_")
 
 
 @given(st.text() | st.binary() | st.none() | st.dictionaries(st.text(), st.integers() | st.text()))
-def test_what_is_repeated_is_always_a_json_object(arguments: Any) -> None:
+def test_repeated_arguments_are_always_a_json_object(arguments: Any) -> None:
     assert is_json_object(format_arguments(arguments))
 
 
-def test_what_is_repeated_is_the_very_text_where_that_is_an_object() -> None:
+def test_repeated_arguments_keep_their_text_if_it_is_an_object() -> None:
     assert format_arguments('{ "a" : 1 }') == '{ "a" : 1 }'
     assert json.loads(format_arguments({"a": 1})) == {"a": 1}
     assert json.loads(format_arguments("{oops")) == {"unreadable_arguments": "{oops"}
@@ -98,7 +98,7 @@ def test_no_id_is_given_twice_and_the_first_to_have_one_keeps_it(given_ids: list
         assert calls[given_ids.index(wanted)].id == wanted
 
 
-def test_an_id_that_comes_late_is_taken_unless_it_is_somebody_elses() -> None:
+def test_a_late_id_is_used_unless_another_call_has_it() -> None:
     ids = CallIds(taken=["c1"])
     late, taken = PartialCall(ids=ids), PartialCall(ids=ids)
     before = taken.id

@@ -13,27 +13,27 @@ async def dotted() -> None:
     """Do nothing."""
 
 
-TOLD = definitions([dotted])
+REPORTED = definitions([dotted])
 
 
 @pytest.mark.parametrize("trip", [0, 3])
 def test_a_choice_that_forces_nothing_holds_on_every_trip(trip: int) -> None:
-    assert resolve_tool_choice("auto", TOLD, iteration=trip) == ToolChoice("auto")
-    assert resolve_tool_choice("none", TOLD, iteration=trip) == ToolChoice("none")
-    assert resolve_tool_choice(None, TOLD, iteration=trip) is None
+    assert resolve_tool_choice("auto", REPORTED, iteration=trip) == ToolChoice("auto")
+    assert resolve_tool_choice("none", REPORTED, iteration=trip) == ToolChoice("none")
+    assert resolve_tool_choice(None, REPORTED, iteration=trip) is None
 
 
 @pytest.mark.parametrize("wish", ["required", "any", "a.b"])
 def test_a_choice_that_forces_a_call_holds_on_the_first_trip_only(wish: str) -> None:
-    first = ToolChoice("tool", "a_b") if wish == "a.b" else ToolChoice("required")
+    first = ToolChoice("tool", "a_b_2e7336dc") if wish == "a.b" else ToolChoice("required")
 
-    assert resolve_tool_choice(wish, TOLD, iteration=0) == first
-    assert resolve_tool_choice(wish, TOLD, iteration=1) == ToolChoice("auto")
+    assert resolve_tool_choice(wish, REPORTED, iteration=0) == first
+    assert resolve_tool_choice(wish, REPORTED, iteration=1) == ToolChoice("auto")
 
 
 def test_a_name_that_no_tool_has_is_refused() -> None:
     with pytest.raises(UnknownToolError):
-        resolve_tool_choice("a_b", TOLD, iteration=0)
+        resolve_tool_choice("a_b", REPORTED, iteration=0)
 
 
 def test_without_tools_there_is_nothing_to_choose() -> None:

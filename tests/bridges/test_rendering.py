@@ -32,7 +32,7 @@ def kinds(answer: RenderedResult) -> list[str]:
         if isinstance(part, MediaPart):
             found.append("media")
             continue
-        kind = re.search(r'<(\w*trusted)_content_\w+ nonce="\w+" kind="([\w-]+)"', part.text)
+        kind = re.search(r'<(\w*trusted)_content_\w+ kind="([\w-]+)"', part.text)
         found.append(f"{kind[1]} {kind[2]}" if kind else "marker" if part.text.startswith("[media id:") else "?")
     return found
 
@@ -63,12 +63,20 @@ async def test_a_record_is_shown_as_its_outcome_was(position: int) -> None:
     assert kinds(await render_recorded_result(shown.to_record(), SEES)) == kinds(await render_result(shown, SEES))
 
 
+async def test_media_beside_a_text_that_was_kept_as_an_artifact_is_shown() -> None:
+    shown = outcome("c1", Ok("the beginning", media=(picture(),), artifact=Artifact.from_text("the whole")))
+
+    answers = [await render_result(shown, SEES), await render_recorded_result(shown.to_record(), SEES)]
+
+    assert [kinds(each) for each in answers] == [["untrusted tool-result", "marker", "media"]] * 2
+
+
 async def test_the_words_of_a_trusted_tool_are_believed_beside_its_own_media_only() -> None:
     alone = outcome("c1", Ok("x", trusted=True))
     beside_own = outcome("c1", Ok("x", media=(own(),), trusted=True))
-    beside_strangers = outcome("c1", Ok("x", media=(picture(),), trusted=True))
+    beside_untrusted = outcome("c1", Ok("x", media=(picture(),), trusted=True))
 
-    for each, word in ((alone, "trusted"), (beside_own, "trusted"), (beside_strangers, "untrusted")):
+    for each, word in ((alone, "trusted"), (beside_own, "trusted"), (beside_untrusted, "untrusted")):
         for answer in (await render_result(each, SEES), await render_recorded_result(each.to_record(), SEES)):
             assert kinds(answer)[0].split()[0] == word
 
@@ -102,7 +110,7 @@ async def test_media_that_would_be_refused_is_described(data: bytes, mime_type: 
         outcome("c1", Ok("", media=(own("a.png", data, mime_type),))), MediaSupport(max_bytes=max_bytes)
     )
 
-    assert kinds(answer) == ["marker", "untrusted tool-result"]
+    assert kinds(answer) == ["marker", "trusted trusted-tool-result"]
     assert answer.media == ()
 
 
@@ -119,7 +127,7 @@ async def test_media_that_cannot_be_read_costs_no_answer() -> None:
     assert kinds(await render_result(outcome("c1", Ok("text", media=(gone,))), SEES)) == [
         "untrusted tool-result",
         "marker",
-        "untrusted tool-result",
+        "trusted trusted-tool-result",
     ]
 
 
@@ -135,7 +143,7 @@ async def test_media_the_model_cannot_see_is_an_error_unless_something_else_is_s
     assert 'hazard="inert"' in described.text
 
 
-def test_what_becomes_of_media_is_one_of_three() -> None:
+def test_an_unknown_policy_for_unsupported_media_is_refused() -> None:
     with pytest.raises(UsageError):
         MediaSupport(unsupported="ignore")  # pyright: ignore[reportArgumentType]  callers may be untyped
 
@@ -150,7 +158,7 @@ async def test_a_hostile_filename_stays_in_its_line() -> None:
     assert "<" not in marker.text
 
 
-async def test_a_large_result_is_told_as_the_part_that_was_shown() -> None:
+async def test_a_large_result_is_sent_as_the_part_that_was_shown() -> None:
     cut = CallOutcome("c1", "t", "0" * 64, Ok("begin…", artifact=Artifact.from_text("begin and more")))
 
     for answer in (await render_result(cut, SEES), await render_recorded_result(cut.to_record(), SEES)):

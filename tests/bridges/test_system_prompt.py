@@ -1,4 +1,4 @@
-"""What a model is told before the conversation, and what no text in it can pretend."""
+"""The text before the conversation, and what no text in it can forge."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TAG = re.compile(r"</?(?:memor(?:y|ies)|retrieved|(?:un)?trusted_content)[^>\n]*>")
 
 
-async def told(*records: Memory | Retrievable, system_prompt: str = "") -> str:
+async def reported(*records: Memory | Retrievable, system_prompt: str = "") -> str:
     ctx = DispatchContext(system_prompt=system_prompt)
     for record in records:
         if isinstance(record, Memory):
@@ -30,7 +30,7 @@ async def told(*records: Memory | Retrievable, system_prompt: str = "") -> str:
 
 def tags(text: str) -> list[str]:
     """Name the tags, without what is random in them."""
-    named = [re.sub(r"_?[0-9a-f]{32}", "", tag) for tag in TAG.findall(text)]
+    named = [re.sub(r"_[a-z]{16}(?=[ >]|$)", "", tag) for tag in TAG.findall(text)]
     return [re.sub(r"[ >].*", "", tag.lstrip("<")) for tag in named]
 
 
@@ -40,17 +40,17 @@ def found(content: Any, tier: Any = "first-party", **more: Any) -> Retrievable:
 
 
 @pytest.mark.anyio
-async def test_the_system_prompt_alone_is_told_as_it_is() -> None:
-    assert await told(system_prompt="Use <memories> & think.") == "Use <memories> & think."
-    assert await told() == ""
+async def test_a_system_prompt_alone_is_sent_unchanged() -> None:
+    assert await reported(system_prompt="Use <memories> & think.") == "Use <memories> & think."
+    assert await reported() == ""
 
 
 @pytest.mark.anyio
-async def test_what_is_remembered_stands_behind_the_system_prompt_the_oldest_first() -> None:
+async def test_memories_follow_the_system_prompt_oldest_first() -> None:
     later = Memory(id="a", content="Likes tea.", created_at=NOON + timedelta(seconds=1))
     sooner = Memory(id="b", content="Lives in Ulm.", created_at=NOON, confidence=0.5, importance=1)
 
-    text = await told(later, sooner, system_prompt="Be kind.")
+    text = await reported(later, sooner, system_prompt="Be kind.")
 
     assert text.startswith("Be kind.\n\n<memories>\n<memory_b_")
     assert tags(text) == ["memories", "memory_b", "/memory_b", "memory_a", "/memory_a", "/memories"]
@@ -62,7 +62,7 @@ async def test_what_is_remembered_stands_behind_the_system_prompt_the_oldest_fir
 
 
 @pytest.mark.anyio
-async def test_what_was_found_is_told_by_whose_it_is() -> None:
+async def test_retrieved_texts_are_sorted_by_trust() -> None:
     records = [
         found("theirs, private", "third-party-private", id="4"),
         found("theirs, public", "third-party-public", id="3", source='https://x.example/?a="b"'),
@@ -70,7 +70,7 @@ async def test_what_was_found_is_told_by_whose_it_is() -> None:
         found("ours", id="1", source="handbook"),
     ]
 
-    text = await told(*records)
+    text = await reported(*records)
 
     assert text.startswith(DIRECTIVE)
     assert tags(text) == [
@@ -81,13 +81,13 @@ async def test_what_was_found_is_told_by_whose_it_is() -> None:
         ("retrieved-third-party-public", "3"),
         ("retrieved-third-party-private", "4"),
     ]
-    assert re.search(r'<retrieved_1_(\w{32}) source="handbook" nonce="\1" id="1">\nours\n</retrieved_1_\1>', text)
+    assert re.search(r'<retrieved_1_(\w{16}) source="handbook" id="1">\nours\n</retrieved_1_\1>', text)
     assert 'source="https://x.example/?a=&quot;b&quot;"' in text
     assert "first-party" not in text
 
 
 @pytest.mark.anyio
-async def test_a_dispatch_is_told_the_same_letters_until_something_changes() -> None:
+async def test_a_dispatch_sends_the_same_bytes_until_something_changes() -> None:
     ctx = DispatchContext(system_prompt="Be brief.")
     await ctx.turn.records.memory.store(Memory(content="likes tea"))
     first = await build_system_prompt(ctx)
@@ -101,7 +101,7 @@ async def test_a_dispatch_is_told_the_same_letters_until_something_changes() -> 
 async def test_nonces_are_new_for_each_render() -> None:
     records = [Memory(content="x"), found("y"), found("z", "third-party-public", id="r2")]
 
-    first, second = [set(re.findall('nonce="([0-9a-f]{32})"', await told(*records))) for _ in range(2)]
+    first, second = [set(re.findall(r"</\S+_([a-z]{16})>", await reported(*records))) for _ in range(2)]
 
     assert len(first) == len(second) == 3
     assert not first & second
@@ -124,7 +124,7 @@ async def test_nonces_are_new_for_each_render() -> None:
 async def test_no_body_can_hold_a_tag(forged: str) -> None:
     text = f"before {forged} after"
 
-    shown = await told(Memory(id="r1", content=text), found(text), found(text, "third-party-public", id="r2"))
+    shown = await reported(Memory(id="r1", content=text), found(text), found(text, "third-party-public", id="r2"))
 
     assert tags(shown) == [
         *("memories", "memory_r1", "/memory_r1", "/memories"),
@@ -136,7 +136,7 @@ async def test_no_body_can_hold_a_tag(forged: str) -> None:
 
 @given(st.text(min_size=1), st.text(min_size=1), st.sampled_from(["first-party", "third-party-public"]))
 def test_whatever_ids_and_texts_are_the_tags_are_ours(id: str, text: str, tier: Any) -> None:
-    shown = anyio.run(told, Memory(id=id, content=text), found(text, tier, id=id, source=id))
+    shown = anyio.run(reported, Memory(id=id, content=text), found(text, tier, id=id, source=id))
 
     assert len(TAG.findall(shown)) == (8 if tier == "first-party" else 6)
     assert len([line for line in shown.splitlines() if line.startswith("<memory_")]) == 1
@@ -146,9 +146,9 @@ def test_whatever_ids_and_texts_are_the_tags_are_ours(id: str, text: str, tier: 
 async def test_an_artifact_is_shown_by_its_handle_unless_it_is_inline() -> None:
     text = Artifact.from_text("\n".join(["secret line"] * 3))
 
-    handle = await told(found(text, "third-party-private"))
-    own = await told(found(text))
-    whole = await told(found(text, inline=True))
+    handle = await reported(found(text, "third-party-private"))
+    own = await reported(found(text))
+    whole = await reported(found(text, inline=True))
 
     for shown in (handle, own):
         assert "call_id: r1\nkind: Artifact\nbyte_length: 35\nline_count: 3\nreaders: artifact_head" in shown
@@ -169,7 +169,7 @@ async def test_a_text_that_is_gone_costs_nothing_but_itself() -> None:
 
     gone = Gone.from_text("x")
 
-    shown = await told(found(gone, inline=True), found(gone, id="r2"), found("still here", id="r3"))
+    shown = await reported(found(gone, inline=True), found(gone, id="r2"), found("still here", id="r3"))
 
     assert "can no longer be read (OSError)" in shown
     assert "it cannot be read now (OSError)" in shown
@@ -213,7 +213,7 @@ async def test_a_text_and_a_call_cannot_share_an_id() -> None:
 @pytest.mark.parametrize(
     ("tier", "is_tainted"), [("first-party", False), ("third-party-public", True), ("third-party-private", True)]
 )
-async def test_strangers_texts_taint_the_turn_as_strangers_results_do(tier: Any, is_tainted: bool) -> None:
+async def test_third_party_texts_taint_the_turn_like_untrusted_results(tier: Any, is_tainted: bool) -> None:
     ctx = DispatchContext(system_prompt="x")
     assert not ctx.tool_context().tainted
 

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from spindle.artifacts.forge import ReaderTool
 from spindle.bridges.dialects import Dialect
 from spindle.bridges.provider_limits import NameMap, wire_name
 from spindle.bridges.schema_lowering.lowering import Lowered, lower
@@ -17,10 +16,10 @@ from spindle.bridges.schema_lowering.strict import Size, measure_size
 from spindle.calls import Call, RawArgs
 from spindle.errors import CannotLowerError, InvalidToolArgsError, TooManyToolsError
 from spindle.events import Events
+from spindle.json_types import JsonObject
 from spindle.tools.arguments import read_arguments
 from spindle.tools.declaration import Tool
-from spindle.tools.entry import is_available
-from spindle.tools.filters import ToolFilter, find_refusing_rule, validate_filter
+from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 
 
@@ -31,13 +30,13 @@ class Spec:
     name: str
     """The name sent to the provider."""
     description: str
-    schema: dict[str, Any]
+    schema: JsonObject
     strict: bool
     """Whether the schema is in the dialect's strict form."""
     tool: Tool
 
 
-Wrap: TypeAlias = Callable[[Spec], dict[str, Any]]
+Wrap: TypeAlias = Callable[[Spec], JsonObject]
 """Converts a tool to the provider's JSON shape. Must be a module-level function: it is part of a cache key."""
 
 
@@ -67,10 +66,11 @@ class Definitions:
     dialect: Dialect
     entries: tuple[WireDefinition, ...]
     names: NameMap
-    _restores: Mapping[str, Restorer] = field(repr=False, compare=False)
+    _by_name: Mapping[str, WireDefinition] = field(repr=False, compare=False)
+    """The same definitions by the tools' own names."""
 
     @property
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[JsonObject]:
         """The definitions in the provider's shape, as a fresh copy."""
         return json.loads(self.json)
 
@@ -87,7 +87,11 @@ class Definitions:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def call(self, tool_call_id: str | None, wire_name: str, args: Any = None) -> Call:
+    def get(self, name: str) -> WireDefinition | None:
+        """Return the definition of a tool by its own name."""
+        return self._by_name.get(name)
+
+    def call(self, tool_call_id: str | None, wire_name: str, args: RawArgs = None) -> Call:
         """Build the call a model requested, with the tool's own name and arguments, and a new id if it has none.
 
         Arguments that are not a JSON object are passed on unchanged; the executor rejects them.
@@ -95,13 +99,12 @@ class Definitions:
         name = self.names.to_own(wire_name)
         return Call(tool_call_id or new_call_id(), name, self._restore_arguments(name, args))
 
-    def _restore_arguments(self, name: str, args: Any) -> RawArgs:
-        # Look up by the tool's own name too: the model may have learned it from the conversation.
-        restore = self._restores.get(self.names.to_wire(name))
-        if restore is None:
+    def _restore_arguments(self, name: str, args: RawArgs) -> RawArgs:
+        definition = self.get(name)
+        if definition is None or definition.restore is None:
             return args
         try:
-            return restore(read_arguments(args, tool=name, empty_ok=False))
+            return definition.restore(read_arguments(args, tool=name, empty_ok=False))
         except (InvalidToolArgsError, RecursionError):
             return args
 
@@ -124,7 +127,6 @@ def build(
 
     Raises:
         CannotLowerError: A tool's schema cannot be expressed in the dialect.
-        NameClashError: Two tools would have the same name on the wire.
         TooManyToolsError: There are more tools than the provider accepts.
     """
     shown = _fit_tool_limit(dialect, _select_tools(tools, filter, events), events or _UNOBSERVED)
@@ -132,20 +134,14 @@ def build(
     listed = tuple([_cache.get(tool, {}).get(key) or _build_definition(dialect, tool, key) for tool in shown])
     if strict and dialect.limits.max_strict_tools is not None:
         listed = _fit_strict_limits(dialect, shown, listed, wrap)
+    listed = _separate_names(dialect, shown, listed, wrap)
     names = NameMap.from_pairs([(each.name, each.wire_name) for each in listed], dialect=dialect.name)
-    return Definitions(dialect, listed, names, {each.wire_name: each.restore for each in listed if each.restore})
+    return Definitions(dialect, listed, names, {each.name: each for each in listed})
 
 
 def _select_tools(tools: ToolRegistry | Iterable[Tool], filter: ToolFilter | None, events: Events | None) -> list[Tool]:
-    wanted = validate_filter(filter)
     registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
-    return [
-        entry.tool
-        for entry in registry.entries()
-        if not entry.hidden
-        and is_available(entry.tool, events)
-        and (wanted is None or find_refusing_rule(entry, wanted) is None)
-    ]
+    return [entry.tool for entry in registry.visible_entries(filter, events=events)]
 
 
 def _fit_tool_limit(dialect: Dialect, tools: list[Tool], events: Events) -> list[Tool]:
@@ -157,7 +153,7 @@ def _fit_tool_limit(dialect: Dialect, tools: list[Tool], events: Events) -> list
     if dialect.limits.tools_limit != "refuse":
         events.warn(message, source="definitions")
         return tools
-    readers, too_many = [tool.name for tool in tools if isinstance(tool, ReaderTool)], len(tools) - most
+    readers, too_many = [tool.name for tool in tools if tool.is_artifact_reader], len(tools) - most
     if len(readers) < too_many:
         raise TooManyToolsError(message, dialect=dialect.name, count=len(tools), max_tools=most)
     left_out = readers[-too_many:]
@@ -177,11 +173,11 @@ def _fit_strict_limits(
         if size is None:
             fitting.append(each)
             continue
-        asked = [count + 1, used.optional + size.optional, used.unions + size.unions]
-        if any(limit is not None and number > limit for number, limit in zip(asked, most, strict=True)):
+        needed = [count + 1, used.optional + size.optional, used.unions + size.unions]
+        if any(limit is not None and number > limit for number, limit in zip(needed, most, strict=True)):
             fitting.append(_get_loose_definition(dialect, tool, wrap))
         else:
-            count, used.optional, used.unions = asked
+            count, used.optional, used.unions = needed
             fitting.append(each)
     return tuple(fitting)
 
@@ -199,16 +195,41 @@ def _get_loose_definition(dialect: Dialect, tool: Tool, wrap: Wrap) -> WireDefin
     return known
 
 
-def _build_definition(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap]) -> WireDefinition:
-    told = tool.describe()
+def _separate_names(
+    dialect: Dialect, tools: list[Tool], listed: tuple[WireDefinition, ...], wrap: Wrap
+) -> tuple[WireDefinition, ...]:
+    """Give another name to each tool whose wire name another tool has: a valid name may look like a mapped one.
+
+    A mapped name is kept before a valid one, so that no tool can take the name of another by listing it first.
+    """
+    holders: dict[str, str] = {}
+    for each in sorted(listed, key=lambda each: each.wire_name == each.name):
+        holders.setdefault(each.wire_name, each.name)
+    if len(holders) == len(listed):
+        return listed
+    separate: list[WireDefinition] = []
+    for tool, each in zip(tools, listed, strict=True):
+        name, attempt = each.wire_name, 0
+        while holders.setdefault(name, each.name) != each.name:
+            attempt += 1
+            name = wire_name(each.name, dialect.limits, attempt=attempt)
+        key = (dialect.name, each.strict_size is not None, wrap)
+        separate.append(each if not attempt else _build_definition(dialect, tool, key, name=name))
+    return tuple(separate)
+
+
+def _build_definition(
+    dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap], *, name: str | None = None
+) -> WireDefinition:
+    described = tool.describe()
     _, strict, wrap = key
     try:
-        lowered, strict = _lower_schema(dialect, told["input_schema"], strict=strict)
+        lowered, strict = _lower_schema(dialect, described["input_schema"], strict=strict)
     except CannotLowerError as error:
         message = f"the schema of tool {tool.name!r} cannot be expressed in {dialect.name}: {error}"
         raise CannotLowerError(message, tool=tool.name, dialect=dialect.name, path=error.path, why=error.why) from error
-    name = wire_name(tool.name, dialect.limits)
-    shape = wrap(Spec(name, told["description"], lowered.schema, strict, tool))
+    is_usual, name = name is None, name or wire_name(tool.name, dialect.limits)
+    shape = wrap(Spec(name, described["description"], lowered.schema, strict, tool))
     definition = WireDefinition(
         name=tool.name,
         wire_name=name,
@@ -217,11 +238,12 @@ def _build_definition(dialect: Dialect, tool: Tool, key: tuple[str, bool, Wrap])
         restore=lowered.restore,
         strict_size=measure_size(lowered.schema) if strict else None,
     )
-    _cache.setdefault(tool, {})[key] = definition
+    if is_usual:
+        _cache.setdefault(tool, {})[key] = definition
     return definition
 
 
-def _lower_schema(dialect: Dialect, schema: Mapping[str, Any], *, strict: bool) -> tuple[Lowered, bool]:
+def _lower_schema(dialect: Dialect, schema: JsonObject, *, strict: bool) -> tuple[Lowered, bool]:
     """Lower to the strict form if requested and possible, else to the loose form with a loss entry."""
     if not strict:
         return lower(schema, dialect.rules), False
@@ -235,7 +257,7 @@ def _lower_schema(dialect: Dialect, schema: Mapping[str, Any], *, strict: bool) 
     return replace(loose, losses=sort_losses([*loose.losses, Loss("", "strict", "dropped", detail)])), False
 
 
-def _serialize(shape: Mapping[str, Any]) -> bytes:
+def _serialize(shape: JsonObject) -> bytes:
     text = json.dumps(shape, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         return text.encode()

@@ -9,7 +9,7 @@ current revisions of the protocol.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from spindle.bridges import dialects
@@ -23,9 +23,10 @@ from spindle.bridges.rendering import (
     render_media,
     render_result,
 )
-from spindle.bridges.wire import replace_lone_surrogates
+from spindle.bridges.wire import is_list, is_mapping, replace_lone_surrogates
 from spindle.calls import Call, CallOutcome, Err, Ok, RawArgs
 from spindle.events import Events
+from spindle.json_types import JsonObject, is_object
 from spindle.media.media import Media
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
@@ -48,7 +49,7 @@ ArtifactUri: TypeAlias = Callable[[CallOutcome], str | None]
 class _Anything(MediaSupport):
     """All media: MCP can carry every type, and the client decides which its model accepts."""
 
-    def accepts(self, media: Media) -> bool:  # noqa: ARG002  the signature is that of `Sees`
+    def accepts(self, media: Media) -> bool:  # noqa: ARG002  the signature is that of `MediaSupport`
         return True
 
 
@@ -71,19 +72,18 @@ def definitions(
 
     Raises:
         CannotLowerError: A tool's schema cannot be expressed.
-        NameClashError: Two tools would have the same name on the wire.
     """
-    wrap = _typed_if_trusted if structured is None else _typed if structured else _untyped
+    wrap = _define_typed_if_trusted if structured is None else _define_typed if structured else _define_untyped
     return build(DIALECT, tools, wrap, filter=filter, strict=strict, events=events)
 
 
-def calls(request: Any, definitions: Definitions | None = None) -> list[Call]:
+def calls(request: object, definitions: Definitions | None = None) -> list[Call]:
     """Return the call of a `tools/call` request, or of its params; for a list of requests, return all calls.
 
     The call has the id of the request, or a new id if only params are passed. Other requests contain no call.
     """
-    if isinstance(request, list | tuple):
-        return [call for each in cast("Sequence[Any]", request) for call in calls(each, definitions)]
+    if is_list(request):
+        return [call for each in request for call in calls(each, definitions)]
     plain = _plain(request)
     if plain is None or plain.get("method", "tools/call") != "tools/call":
         return []
@@ -96,49 +96,29 @@ def calls(request: Any, definitions: Definitions | None = None) -> list[Call]:
     return [definitions.call(call_id, wire_name, args)]
 
 
-class Stream:
-    """Collects calls from requests; MCP sends each request complete, and no text of a model."""
-
-    text: Final = ""
-    usage: Final = None
-    finish_reason: Final = None
-
-    def __init__(self, definitions: Definitions | None = None) -> None:
-        self._definitions = definitions
-        self._calls: list[Call] = []
-
-    def feed(self, event: Any) -> None:
-        """Process one message; anything but a `tools/call` request is ignored."""
-        self._calls += calls(event, self._definitions)
-
-    def calls(self) -> list[Call]:
-        """Return the calls so far."""
-        return list(self._calls)
-
-
 async def results(
     outcomes: Sequence[CallOutcome],
     *,
     definitions: Definitions | None = None,
-    sees: MediaSupport | None = None,
+    media: MediaSupport | None = None,
     fenced: bool = True,
     structured: bool | None = None,
     artifact_uri: ArtifactUri | None = None,
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Return the `CallToolResult` of each outcome, in order.
 
     Without `fenced`, texts are returned as the tool wrote them, for a client that fences them itself. `structured`
     decides whether objects are also returned as `structuredContent`; `None`: if the definitions have an `outputSchema`.
 
     Raises:
-        UnsupportedMediaError: `sees` does not accept the media, and its `unsupported` is "throw".
+        UnsupportedMediaError: `media` does not accept the media, and its `unsupported` is "throw".
     """
     names = {outcome.name for outcome in outcomes}
     promised = _promises(definitions, names) if structured is None else frozenset[str]()
     return [
         await _result(
             outcome,
-            sees or ALL_MEDIA,
+            media or ALL_MEDIA,
             fenced=fenced,
             wants_structured=outcome.name in promised if structured is None else structured,
             is_promised=outcome.name in promised,
@@ -151,21 +131,21 @@ async def results(
 # --- definitions
 
 
-def _typed_if_trusted(spec: Spec) -> dict[str, Any]:
-    return _typed(spec) if spec.tool.trusted else _untyped(spec)
+def _define_typed_if_trusted(spec: Spec) -> JsonObject:
+    return _define_typed(spec) if spec.tool.trusted else _define_untyped(spec)
 
 
-def _typed(spec: Spec) -> dict[str, Any]:
+def _define_typed(spec: Spec) -> JsonObject:
     schema = spec.tool.meta.get(OUTPUT_SCHEMA)
-    if not isinstance(schema, dict) or cast("dict[str, Any]", schema).get("type") != "object":
-        return _untyped(spec)
-    return _ordered(_untyped(spec) | {"outputSchema": schema})
+    if not is_object(schema) or schema.get("type") != "object":
+        return _define_untyped(spec)
+    return _sort_keys(_define_untyped(spec) | {"outputSchema": schema})
 
 
-def _untyped(spec: Spec) -> dict[str, Any]:
+def _define_untyped(spec: Spec) -> JsonObject:
     tool = spec.tool
     title, meta = tool.meta.get(TITLE), tool.meta.get(META)
-    told: dict[str, Any] = {
+    definition: JsonObject = {
         "name": spec.name,
         "description": spec.description,
         # Arguments are always an object, and the protocol requires the type.
@@ -173,15 +153,15 @@ def _untyped(spec: Spec) -> dict[str, Any]:
         "annotations": _hints(tool),
     }
     if isinstance(title, str):
-        told["title"] = title
+        definition["title"] = title
     if isinstance(meta, dict):
-        told["_meta"] = meta
-    return _ordered(told)
+        definition["_meta"] = meta
+    return _sort_keys(definition)
 
 
-def _ordered(told: dict[str, Any]) -> dict[str, Any]:
+def _sort_keys(definition: JsonObject) -> JsonObject:
     order = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
-    return {key: told[key] for key in order if key in told}
+    return {key: definition[key] for key in order if key in definition}
 
 
 def _hints(tool: Tool) -> dict[str, bool]:
@@ -198,35 +178,36 @@ def _promises(definitions: Definitions | None, names: Set[str]) -> frozenset[str
     """Return the names of those tools whose definition has an `outputSchema`."""
     if definitions is None:
         return frozenset()
-    return frozenset(each.name for each in definitions.entries if each.name in names and _tells_output(each.json))
+    found = [each for name in names if (each := definitions.get(name)) is not None]
+    return frozenset(each.name for each in found if _declares_output(each.json))
 
 
 @lru_cache(maxsize=4096)
-def _tells_output(definition: bytes) -> bool:
+def _declares_output(definition: bytes) -> bool:
     return b'"outputSchema":' in definition and "outputSchema" in json.loads(definition)
 
 
 # --- calls
 
 
-def _plain(value: Any) -> Mapping[str, Any] | None:
+def _plain(value: object) -> Mapping[str, object] | None:
     """Return an SDK object as plain data, and plain data unchanged."""
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         value = dump(by_alias=True, mode="json", exclude_none=True)
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
+    return value if is_mapping(value) else None
 
 
-def _id(value: Any) -> str | None:
+def _id(value: object) -> str | None:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-def _arguments(value: Any) -> RawArgs:
+def _arguments(value: object) -> RawArgs:
     """Return the arguments of a request; a value that is not an object becomes JSON text, which executors reject."""
     if value is None:
         return {}  # the protocol allows omitting empty arguments
-    if isinstance(value, Mapping | str | bytes):
-        return cast("RawArgs", value)
+    if isinstance(value, str | bytes) or is_mapping(value):
+        return value
     try:
         return json.dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -244,18 +225,18 @@ async def _result(
     wants_structured: bool,
     is_promised: bool,
     uri: str | None,
-) -> dict[str, Any]:
+) -> JsonObject:
     parts = (await render_result(outcome, media_support)).parts if fenced else await _bare(outcome, media_support)
-    value = _structured(outcome) if wants_structured else None
+    value = _copy_structured(outcome) if wants_structured else None
     content = [_block(part) for part in parts]
     if value is not None:
-        # Tells a client that reads both which one is for its model.
+        # A client that reads both sees which one is for its model.
         content = [{**each, "annotations": {"audience": ["assistant"]}} for each in content]
     if uri is not None:
         content.append(await _link(outcome, uri))
     # Missing structured content is an error: a client would reject the whole result, including the text.
     is_error = not outcome.ok or (is_promised and value is None)
-    result: dict[str, Any] = {"content": content, "isError": is_error, "resultType": "complete"}
+    result: JsonObject = {"content": content, "isError": is_error, "resultType": "complete"}
     if value is not None:
         result["structuredContent"] = value
     if isinstance(outcome.result, Err):
@@ -267,13 +248,13 @@ async def _bare(outcome: CallOutcome, media_support: MediaSupport) -> Sequence[P
     result = outcome.result
     if isinstance(result, Err):
         return [TextPart(result.error)]
-    media = await render_media(result.media, media_support, tool=outcome.name, trusted=result.trusted)
+    media = await render_media(result.media, media_support, tool=outcome.name)
     if result.artifact is not None and not result.value:
         return [TextPart(describe_artifact(outcome.tool_call_id, result.artifact)), *media]
     return media if media and is_only_markers(result.value, result.media) else [TextPart(result.value), *media]
 
 
-def _structured(outcome: CallOutcome) -> dict[str, Any] | None:
+def _copy_structured(outcome: CallOutcome) -> JsonObject | None:
     """Return the structured result as a copy; only objects, which both revisions accept."""
     result = outcome.result
     value: object = result.structured if isinstance(result, Ok) else None
@@ -285,19 +266,19 @@ def _structured(outcome: CallOutcome) -> dict[str, Any] | None:
         return None
 
 
-def _block(part: Part) -> dict[str, Any]:
+def _block(part: Part) -> JsonObject:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if part.mime_type.startswith(("image/", "audio/")):
         return {"type": part.mime_type.split("/")[0], "data": part.base64, "mimeType": part.mime_type}
-    return {"type": "resource", "resource": _embedded(part)}
+    return {"type": "resource", "resource": _embed(part)}
 
 
-def _embedded(part: MediaPart) -> dict[str, Any]:
+def _embed(part: MediaPart) -> JsonObject:
     return {"uri": f"spindle://media/{quote(part.media.id, safe='')}", "mimeType": part.mime_type, "blob": part.base64}
 
 
-async def _link(outcome: CallOutcome, uri: str) -> dict[str, Any]:
+async def _link(outcome: CallOutcome, uri: str) -> JsonObject:
     link = {"type": "resource_link", "uri": uri, "name": outcome.tool_call_id}
     try:
         return {**link, "size": await _artifact(outcome).byte_length()}

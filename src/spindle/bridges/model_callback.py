@@ -5,21 +5,36 @@ import random
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import anyio
 
-from spindle.bridges.provider import ModelResponse, Provider, ProviderFailure, ResponseAssembler, ResponseDelta
+from spindle.bridges.context_overflow import find_context_overflow
+from spindle.bridges.provider import (
+    ApiProvider,
+    ModelResponse,
+    Provider,
+    ProviderFailure,
+    ResponseAssembler,
+    ResponseDelta,
+)
 from spindle.bridges.rendering import MediaSupport
 from spindle.bridges.transcript import Transcript
-from spindle.calls import Call
-from spindle.errors import BrokenAnswerError, InvalidToolArgsError, ModelUnavailableError
-from spindle.tools.arguments import MASK, mask_arguments, read_arguments
+from spindle.calls import RawArgs
+from spindle.capabilities.secrets.secret import Redactor
+from spindle.errors import BrokenAnswerError, ContextOverflowError, ModelUnavailableError, UsageError
+from spindle.json_types import JsonObject
+from spindle.text import MASK, shorten
+from spindle.tools.arguments import mask_call_arguments
 from spindle.tools.filters import ToolFilter, intersect_filters
 from spindle.turns.callback_reports import CallbackHelpers
 from spindle.turns.context import DispatchContext
-from spindle.turns.dispatch import Reply
+from spindle.turns.report import Reply
+
+
+class _EmptyStreamError(BrokenAnswerError):
+    """A stream broke before the model's first word; some servers say why only if they are asked for no stream."""
 
 
 class StreamReporter:
@@ -29,13 +44,16 @@ class StreamReporter:
         self._ctx = ctx
         self._helpers = helpers
         self._message_id = message_id
+        self.has_reported = False
+        """Whether there was a delta."""
         self._started: set[str] = set()
         self._arguments: dict[str, str] = {}
         self._tools: dict[str, str] = {}
-        self._reported: dict[str, tuple[str, Any]] = {}
+        self._reported: dict[str, tuple[str, RawArgs]] = {}
 
     def report_delta(self, delta: ResponseDelta) -> None:
         """Report one delta."""
+        self.has_reported = True
         if delta.kind == "text":
             self._started.add("message")
             self._helpers.report_message(self._message_id, delta.text)
@@ -65,21 +83,14 @@ class StreamReporter:
 
     def _report_calls(self, response: ModelResponse) -> None:
         for call in response.calls:
-            self._report_call(call.tool_call_id, call.name, self._mask_arguments(call))
+            secret_fields = self._secret_fields(call.name)
+            args = mask_call_arguments(call.args, tool=call.name, secret_fields=secret_fields)
+            self._report_call(call.tool_call_id, call.name, args)
 
-    def _report_call(self, id: str, tool: str, args: Any) -> None:
+    def _report_call(self, id: str, tool: str, args: RawArgs) -> None:
         if self._reported.get(id) != (tool, args):
             self._reported[id] = (tool, args)
             self._helpers.report_tool_call(id, tool=tool, args=args)
-
-    def _mask_arguments(self, call: Call) -> Any:
-        secret = self._secret_fields(call.name)
-        if not secret:
-            return call.args
-        try:
-            return mask_arguments(read_arguments(call.args, tool=call.name, empty_ok=True), secret)
-        except InvalidToolArgsError:
-            return MASK
 
     def _secret_fields(self, tool: str) -> Collection[str]:
         found = self._ctx.tools.get(tool)
@@ -115,6 +126,8 @@ class ModelCallback:
     is_streaming: bool = True
     retries: Retries = field(default_factory=Retries)
     filter: ToolFilter | None = None
+    context_tokens: int | None = None
+    """The size of the model's context window, if it is known; the default budget of results follows it."""
     sleep: Sleep = anyio.sleep
     close: Callable[[], Awaitable[None]] | None = None
     """Closes the client if the callback created it."""
@@ -127,6 +140,7 @@ class ModelCallback:
 
         Raises:
             ModelUnavailableError: No attempt returned a complete response.
+            ContextOverflowError: The prompt does not fit into the model's context window.
         """
         with anyio.CancelScope() as scope:
             forget = ctx.abort_signal.on_abort(scope.cancel)
@@ -147,6 +161,16 @@ class ModelCallback:
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
+    def save_state(self, ctx: DispatchContext) -> JsonObject | None:
+        """Return what a provider said in its own form, as JSON, for the state of a suspended turn."""
+        transcript = self._transcripts.get(ctx)
+        return None if transcript is None else transcript.save()
+
+    def restore_state(self, ctx: DispatchContext, saved: JsonObject) -> None:
+        """Set what `save_state` returned, for the same turn in another process."""
+        transcript = self._transcripts[ctx] = Transcript()
+        transcript.restore(saved)
+
     async def _request_reply(self, ctx: DispatchContext, helpers: CallbackHelpers) -> Reply:
         transcript = self._transcripts.setdefault(ctx, Transcript())
         steps = await transcript.build_steps(ctx, self.media_support)
@@ -154,75 +178,89 @@ class ModelCallback:
         ctx.filter = intersect_filters(ctx.filter, self.filter)
         definitions = self.provider.definitions(ctx, ctx.filter)
         request = await self.provider.build_request(ctx, steps, definitions)
-        taken = {record.id for record in ctx.tool_calls} | transcript.call_ids
-        answered = await self._request_with_retries(
-            ctx, helpers, request, lambda: self.provider.create_assembler(definitions, taken)
+        response = await self._request_with_retries(
+            ctx, helpers, request, lambda: self.provider.create_assembler(definitions, transcript.call_ids)
         )
-        if answered.is_truncated:
-            helpers.log.warn("the model's response was cut off", finish_reason=answered.finish_reason)
-        transcript.add_response(text=answered.text, calls=answered.calls, raw=answered.raw)
-        if answered.text is None and not answered.calls:
-            return Reply(text="", usage=answered.usage)
-        return Reply(text=answered.text, calls=tuple(answered.calls), usage=answered.usage)
+        if response.is_truncated:
+            helpers.log.warn("the model's response was cut off", finish_reason=response.finish_reason)
+        transcript.add_response(text=response.text, calls=response.calls, raw=response.raw)
+        if response.text is None and not response.calls:
+            return Reply(text="", usage=response.usage)
+        return Reply(text=response.text, calls=tuple(response.calls), usage=response.usage)
 
     async def _request_with_retries(
         self,
         ctx: DispatchContext,
         helpers: CallbackHelpers,
-        request: dict[str, Any],
+        request: JsonObject,
         create_assembler: Callable[[], ResponseAssembler],
     ) -> ModelResponse:
-        attempt = 1
+        attempt, is_streaming = 1, self.is_streaming
         while True:
+            reporter = StreamReporter(ctx, helpers, f"m{ctx.iteration}" + (f".{attempt}" if attempt > 1 else ""))
             try:
-                return await self._attempt(ctx, helpers, request, create_assembler(), attempt)
+                return await self._attempt(request, create_assembler(), reporter, is_streaming=is_streaming)
             except Exception as error:
+                is_streaming = is_streaming and not isinstance(error, _EmptyStreamError)
                 failure = self._classify_error(error)
                 if failure is None:
                     raise
-                pause = self._retry_delay(failure, attempt)
+                self._raise_for_overflow(failure, error)
+                pause, said = self._retry_delay(failure, attempt), shorten(failure.message, _MAX_MESSAGE_CHARS)
                 if pause is None:
                     raise ModelUnavailableError(
-                        f"no complete response from the model after {attempt} attempts: {failure.message}",
+                        f"no complete response from the model after {attempt} attempts: {said}",
                         http_status=failure.status,
                         attempts=attempt,
                     ) from self._safe_cause(error)
-                helpers.log.warn("retrying the model request", reason=failure.message, attempt=attempt, seconds=pause)
+                helpers.log.warn("retrying the model request", reason=said, attempt=attempt, seconds=pause)
             await self.sleep(pause)
             attempt += 1
 
     async def _attempt(
-        self,
-        ctx: DispatchContext,
-        helpers: CallbackHelpers,
-        request: dict[str, Any],
-        assembler: ResponseAssembler,
-        attempt: int,
+        self, request: JsonObject, assembler: ResponseAssembler, reporter: StreamReporter, *, is_streaming: bool
     ) -> ModelResponse:
-        telling = StreamReporter(ctx, helpers, f"m{ctx.iteration}" if attempt == 1 else f"m{ctx.iteration}.{attempt}")
-        if not self.is_streaming:
-            answered = await self.provider.complete(request, assembler)
-            telling.report_response(answered)
-            return answered
+        if not is_streaming:
+            response = await self.provider.complete(request, assembler)
+            reporter.report_response(response)
+            return response
+        try:
+            await self._read_stream(request, assembler, reporter)
+        except BrokenAnswerError as error:
+            if reporter.has_reported:
+                raise
+            raise _EmptyStreamError(str(error), http_status=error.http_status, body=error.body) from error
+        response = assembler.build_response()
+        reporter.finish(response)
+        return response
+
+    async def _read_stream(self, request: JsonObject, assembler: ResponseAssembler, reporter: StreamReporter) -> None:
         async with self.provider.stream(request) as events:
             async for event in events:
                 for piece in assembler.feed(event):
-                    telling.report_delta(piece)
+                    reporter.report_delta(piece)
         if not assembler.is_complete:
             raise BrokenAnswerError("the stream ended before the response was complete")
-        answered = assembler.build_response()
-        telling.finish(answered)
-        return answered
 
     def _classify_error(self, error: Exception) -> ProviderFailure | None:
         is_broken = isinstance(error, BrokenAnswerError)
-        failure = ProviderFailure(str(error), error.http_status) if is_broken else self.provider.translate_error(error)
-        if failure is None:
-            return None
-        says = failure.message
-        for secret in self._secrets():
-            says = says.replace(secret, MASK)
-        return replace(failure, message=says if len(says) <= _MAX_MESSAGE_CHARS else f"{says[:_MAX_MESSAGE_CHARS]}…")
+        if is_broken:
+            failure = ProviderFailure(str(error), error.http_status, body=error.body)
+        else:
+            failure = self.provider.translate_error(error)
+        return None if failure is None else replace(failure, message=self._build_redactor().redact(failure.message))
+
+    def _raise_for_overflow(self, failure: ProviderFailure, error: Exception) -> None:
+        """Raise `ContextOverflowError` if the provider says that the prompt is too long; a retry would not help."""
+        overflow = find_context_overflow(failure.message, status=failure.status, body=failure.body)
+        if overflow is not None:
+            raise ContextOverflowError(
+                f"The prompt does not fit into the model's context window; shorten the conversation and run the turn "
+                f"again. The server says: {shorten(failure.message, _MAX_MESSAGE_CHARS)}",
+                prompt_tokens=overflow.prompt_tokens,
+                context_tokens=overflow.context_tokens or self.context_tokens,
+                http_status=failure.status,
+            ) from self._safe_cause(error)
 
     def _safe_cause(self, error: Exception) -> Exception | None:
         """Return the error to chain, or `None` if a traceback of it would show a key."""
@@ -231,11 +269,11 @@ class ModelCallback:
         while link is not None and link not in chain:
             chain.append(link)
             link = link.__cause__ or link.__context__
-        is_told = any(secret in f"{each!r} {each}" for each in chain for secret in self._secrets())
-        return None if is_told else error
+        shown = "\n".join(f"{each!r} {each}" for each in chain)
+        return error if self._build_redactor().redact(shown) is shown else None
 
-    def _secrets(self) -> list[str]:
-        return [secret for secret in self.provider.secrets() if len(secret) >= _MIN_SECRET_CHARS]
+    def _build_redactor(self) -> Redactor:
+        return Redactor(secret for secret in self.provider.secrets() if len(secret) >= _MIN_SECRET_CHARS)
 
     def _retry_delay(self, failure: ProviderFailure, attempt: int) -> float | None:
         """Return the delay before the next attempt in seconds; `None` if there is no next attempt."""
@@ -247,6 +285,37 @@ class ModelCallback:
             return asked_for if asked_for <= retries.cap_seconds else None
         backoff = min(retries.cap_seconds, retries.base_seconds * 2 ** (attempt - 1))
         return backoff * random.uniform(0.5, 1)  # noqa: S311  jitter, not security
+
+
+def create_callback(
+    provider: ApiProvider,
+    *,
+    stream: bool,
+    retries: Retries | None,
+    filter: ToolFilter | None,
+    media: MediaSupport | None,
+    context_tokens: int | None,
+    close: Callable[[], Awaitable[None]] | None = None,
+) -> ModelCallback:
+    """Return the executor callback of a provider, with the options that every provider's function takes.
+
+    Raises:
+        UsageError: `context_tokens` is not a positive integer.
+    """
+    if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
+        raise UsageError(
+            f"Expected context_tokens to be a whole number of at least 1, or None, got {context_tokens!r}.",
+            field="context_tokens",
+        )
+    return ModelCallback(
+        provider=provider,
+        media_support=provider.api.restrict_media(media),
+        is_streaming=stream,
+        retries=retries or Retries(),
+        filter=filter,
+        context_tokens=context_tokens,
+        close=close,
+    )
 
 
 def parse_retry_after(retry_after: str | None) -> float | None:

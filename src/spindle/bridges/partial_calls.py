@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any, Final, cast
+from typing import Final
 
 from spindle.bridges.definitions import Definitions, new_call_id
 from spindle.bridges.provider import ResponseDelta
 from spindle.bridges.provider_limits import ProviderLimits, wire_name
-from spindle.calls import Call
+from spindle.bridges.wire import is_mapping
+from spindle.calls import NO_NAME, Call, RawArgs
 from spindle.errors import InvalidToolArgsError
+from spindle.json_types import JsonObject
 from spindle.tools.arguments import read_arguments
 
-NAMELESS: Final = "(no name)"
+NAMELESS: Final = NO_NAME
 """Replaces a missing tool name; a record needs one."""
 
 _LOST: Final = " …[a part of this was lost]"
@@ -26,12 +28,14 @@ class CallIds:
     """Unique call ids within a dispatch: results and artifacts are found by them."""
 
     def __init__(self, taken: Collection[str] = ()) -> None:
-        self._taken = set(taken)
+        self._taken = taken  # not copied: it has an id for every call of the turn
+        self._claimed: set[str] = set()
 
     def claim(self, id: str, fallback_id: str | None = None) -> str:
-        """Return the provider's id; if it is missing or already used, return `made` or a new one."""
-        claimed = id if id and id not in self._taken else fallback_id or new_call_id()
-        self._taken.add(claimed)
+        """Return the provider's id; if it is missing or already used, return `fallback_id` or a new one."""
+        is_free = bool(id) and id not in self._taken and id not in self._claimed
+        claimed = id if is_free else fallback_id or new_call_id()
+        self._claimed.add(claimed)
         return claimed
 
 
@@ -61,14 +65,14 @@ class PartialCall:
         if id and not self.provider_id:
             self.provider_id, self.id = id, self._ids.claim(id, self.id)
 
-    def add(self, arguments: Any) -> str:
+    def add(self, arguments: object) -> str:
         """Append a fragment of the arguments, and return its text."""
         if isinstance(arguments, str):
             piece = arguments
         elif arguments is None:
             return ""
-        elif isinstance(arguments, Mapping) and not self._parts:
-            piece = _written(cast("Mapping[str, Any]", arguments))
+        elif is_mapping(arguments) and not self._parts:
+            piece = _serialize(arguments)
         else:
             piece = ""
         if not piece and not isinstance(arguments, str):
@@ -77,7 +81,7 @@ class PartialCall:
             self._parts.append(piece)
         return piece
 
-    def replace(self, arguments: Any) -> None:
+    def replace(self, arguments: object) -> None:
         """Replace all fragments by the complete arguments."""
         self._parts.clear()
         self.is_damaged = False
@@ -120,20 +124,20 @@ def is_json_object(text: str) -> bool:
         return False
 
 
-def format_arguments(arguments: Any) -> str:
+def format_arguments(arguments: RawArgs) -> str:
     """Serialize arguments for the conversation history: always a JSON object, since many servers parse them again."""
-    text = _written(cast("Mapping[str, Any]", arguments)) if isinstance(arguments, Mapping) else _decoded(arguments)
+    text = _serialize(arguments) if is_mapping(arguments) else _to_text(arguments)
     if not text.strip():
         return "{}"
     return text if is_json_object(text) else json.dumps({_UNREADABLE: text})
 
 
-def format_input(arguments: Any, *, unreadable: str = _UNREADABLE) -> dict[str, Any]:
+def format_input(arguments: RawArgs, *, unreadable: str = _UNREADABLE) -> JsonObject:
     """Return arguments for the conversation history of APIs that only accept an object."""
     try:
         return dict(read_arguments(arguments, tool="", empty_ok=True))
     except InvalidToolArgsError:
-        return {unreadable: _decoded(arguments) or str(arguments)}
+        return {unreadable: _to_text(arguments) or str(arguments)}
 
 
 def format_name(name: str, limits: ProviderLimits) -> str:
@@ -141,14 +145,14 @@ def format_name(name: str, limits: ProviderLimits) -> str:
     return wire_name(name or NAMELESS, limits)
 
 
-def _written(arguments: Mapping[str, Any]) -> str:
+def _serialize(arguments: Mapping[str, object]) -> str:
     try:
         return json.dumps(dict(arguments), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return ""
 
 
-def _decoded(arguments: Any) -> str:
+def _to_text(arguments: object) -> str:
     if isinstance(arguments, bytes):
         return arguments.decode("utf-8", "replace")
     return arguments if isinstance(arguments, str) else ""

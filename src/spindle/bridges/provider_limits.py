@@ -306,9 +306,15 @@ class NameMap:
         return len(self.wire)
 
 
-def wire_name(name: str, limits: ProviderLimits) -> str:
-    """Return a tool's name if the provider accepts it, else the nearest valid name."""
-    return fit_name(name, limits.name_pattern, limits.max_name_chars)
+def wire_name(name: str, limits: ProviderLimits, *, attempt: int = 0) -> str:
+    """Return a tool's name if the provider accepts it, else the nearest valid name with a digest of the own name.
+
+    The digest depends on the name alone, so a name does not change when another tool appears. `attempt` selects other
+    names, for the rare case that the first one is taken.
+    """
+    if not attempt and re.fullmatch(limits.name_pattern, name):
+        return name
+    return _append_digest(_replace_illegal(name, limits.name_pattern), name, limits.max_name_chars, attempt)
 
 
 def property_name(name: str, limits: ProviderLimits) -> str:
@@ -322,11 +328,17 @@ def fit_name(name: str, pattern: str, max_chars: int) -> str:
     """Return the name if it matches `pattern`, else the nearest name that does."""
     if re.fullmatch(pattern, name):
         return name
+    legal = _replace_illegal(name, pattern)
+    # A truncated or emptied name may be ambiguous.
+    return _append_digest(legal, name, max_chars) if len(legal) > max_chars or not legal.strip("_") else legal
+
+
+def _replace_illegal(name: str, pattern: str) -> str:
     legal = "".join(letter if re.fullmatch(pattern, f"a{letter}") else "_" for letter in name)
-    if not re.fullmatch(pattern, legal[:1]):
-        legal = f"_{legal}"
-    if len(legal) > max_chars or not legal.strip("_"):
-        # A truncated or emptied name may be ambiguous: append a digest of the full name.
-        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
-        legal = f"{legal[: max_chars - _DIGEST_CHARS - 1].rstrip('_')}_{digest}"
-    return legal
+    return legal if re.fullmatch(pattern, legal[:1]) else f"_{legal}"
+
+
+def _append_digest(legal: str, name: str, max_chars: int, attempt: int = 0) -> str:
+    salted = f"{name}\0{attempt}" if attempt else name
+    digest = hashlib.sha256(salted.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+    return f"{legal[: max_chars - _DIGEST_CHARS - 1].rstrip('_')}_{digest}"

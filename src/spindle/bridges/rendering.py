@@ -5,12 +5,13 @@ Text is fenced, supported media is attached, and other media is replaced by a de
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
-from spindle.calls import CallOutcome, Err, ToolCallRecord
+from spindle.calls import CallOutcome, Err, ToolCallRecord, build_media_markers
 from spindle.errors import UnsupportedMediaError, UsageError
+from spindle.json_types import is_list_or_tuple
 from spindle.media.media import Media
-from spindle.trust.envelope import fence, fence_with_facts, render_outcome, render_record, to_one_line
+from spindle.trust.envelope import fence, fence_with_facts, render_error, render_outcome, render_record, to_one_line
 from spindle.trust.labels import media_label
 
 Unsupported: TypeAlias = Literal["throw", "fallback-stash", "synthetic-description"]
@@ -99,7 +100,7 @@ async def render_result(outcome: CallOutcome, media_support: MediaSupport) -> Re
     else:
         only_media = result.artifact is None and bool(result.media) and is_only_markers(result.value, result.media)
         parts = [] if only_media else [TextPart(render_outcome(outcome))]
-        parts += await render_media(result.media, media_support, tool=outcome.name, trusted=result.trusted)
+        parts += await render_media(result.media, media_support, tool=outcome.name)
     return RenderedResult(
         tool_call_id=outcome.tool_call_id, name=outcome.name, is_error=not outcome.ok, parts=tuple(parts)
     )
@@ -111,29 +112,31 @@ async def render_recorded_result(record: ToolCallRecord, media_support: MediaSup
     Raises:
         UnsupportedMediaError: The model does not accept the media, and `media_support.unsupported` is "throw".
     """
-    results: object = record.results
-    several = cast("Sequence[object]", results) if isinstance(results, tuple) else (results,)
-    media = [each for each in several if isinstance(each, Media)]
+    results = record.results
+    several: Sequence[object] = results if is_list_or_tuple(results) else (results,)
+    media = [*(each for each in several if isinstance(each, Media)), *record.media]
     parts: list[Part] = []
     if record.shown and not is_only_markers(record.shown, media):
         parts.append(TextPart(_fence_shown(record, record.shown, media)))
     elif not media:
         parts.append(TextPart(await render_record(record)))
-    parts += await render_media(media, media_support, tool=record.tool, trusted=record.trusted)
+    parts += await render_media(media, media_support, tool=record.tool)
     return RenderedResult(tool_call_id=record.id, name=record.tool, is_error=record.is_error, parts=tuple(parts))
 
 
 def _fence_shown(record: ToolCallRecord, text: str, media: Iterable[Media]) -> str:
     """Fence the text the model was shown; it is trusted only if all media beside it is trusted."""
-    labels = {media_label(each, tool_trusted=record.trusted) for each in media}
-    trusted = record.trusted and not record.is_error and labels <= {"trusted"}
-    kind = "tool-error" if record.is_error else "trusted-tool-result" if trusted else "tool-result"
+    if record.is_error:
+        return render_error(text, by=record.by, tool=record.tool)
+    labels = {media_label(each) for each in media}
+    trusted = record.trusted and labels <= {"trusted"}
+    kind = "trusted-tool-result" if trusted else "tool-result"
     return fence(text, trusted=trusted, kind=kind, tool=record.tool)
 
 
 def is_only_markers(text: str, media: Iterable[Media]) -> bool:
     """Return whether a text consists only of media markers, which are rendered beside the media anyway."""
-    return text in {"", "\n".join(f"[media id: {each.id} | {each.safe_filename}]" for each in media)}
+    return text in {"", build_media_markers(media)}
 
 
 def render_missing_result(tool_call_id: str, name: str) -> RenderedResult:
@@ -143,15 +146,15 @@ def render_missing_result(tool_call_id: str, name: str) -> RenderedResult:
     return RenderedResult(tool_call_id=tool_call_id, name=name, is_error=True, parts=(TextPart(text),))
 
 
-async def render_media(media: Iterable[Any], media_support: MediaSupport, *, tool: str, trusted: bool) -> list[Part]:
+async def render_media(media: Iterable[Media], media_support: MediaSupport, *, tool: str) -> list[Part]:
     """Render each media item as a marker, followed by its content or by a text in its place."""
     parts: list[Part] = []
     for each in media:
-        parts += await _render_media_item(each, media_support, tool=tool, trusted=trusted)
+        parts += await _render_media_item(each, media_support, tool=tool)
     return parts
 
 
-async def _render_media_item(media: Media, media_support: MediaSupport, *, tool: str, trusted: bool) -> list[Part]:
+async def _render_media_item(media: Media, media_support: MediaSupport, *, tool: str) -> list[Part]:
     marker = TextPart(f"[media id: {to_one_line(media.id)} | {media.safe_filename}]")
     if media_support.accepts(media):
         native = await _read_media(media, media_support)
@@ -164,7 +167,7 @@ async def _render_media_item(media: Media, media_support: MediaSupport, *, tool:
             tool=tool,
             field="media",
         )
-    return [marker, TextPart(_describe_media(media, media_support, tool=tool, trusted=trusted))]
+    return [marker, TextPart(_describe_media(media, media_support, tool=tool))]
 
 
 async def _read_media(media: Media, media_support: MediaSupport) -> MediaPart | None:
@@ -181,10 +184,10 @@ async def _read_media(media: Media, media_support: MediaSupport) -> MediaPart | 
     return MediaPart(media, media.safe_mime_type, data) if is_what_it_claims and data and not too_large else None
 
 
-def _describe_media(media: Media, media_support: MediaSupport, *, tool: str, trusted: bool) -> str:
+def _describe_media(media: Media, media_support: MediaSupport, *, tool: str) -> str:
     facts = {"tool": tool, "modality": media.kind, "hazard": media.modality_hazard}
     derived = next((media.stash[key] for key in _DERIVED_TEXT_KEYS if key in media.stash), None)
-    is_trusted = media_label(media, tool_trusted=trusted) == "trusted"
+    is_trusted = media_label(media) == "trusted"
     kind = "trusted-tool-result" if is_trusted else "tool-result"
     if derived is not None and media_support.unsupported != "synthetic-description":
         believed = is_trusted and derived.trust_tier == "first-party"

@@ -5,15 +5,23 @@ a random nonce for each render, and tags are removed from all bodies.
 """
 
 import re
-import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC
+from functools import cache
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
-from xml.sax.saxutils import escape
 
-from spindle.trust.envelope import EnvelopeKind, break_tags, describe_artifact_with_sizes, fence_with_facts, to_one_line
-from spindle.trust.sanitise import INVISIBLE, add_break_after, rewrite, sanitise
+from spindle.text import INVISIBLE
+from spindle.trust.envelope import (
+    EnvelopeKind,
+    break_tags,
+    describe_artifact_with_sizes,
+    escape_attribute,
+    fence_with_facts,
+    make_nonce,
+    to_one_line,
+)
+from spindle.trust.sanitise import add_break_after, rewrite, sanitise
 from spindle.turns.context import DispatchContext
 from spindle.turns.record_types import Memory, Retrievable
 
@@ -29,12 +37,10 @@ _THIRD_PARTY_KINDS: Final[Mapping[str, EnvelopeKind]] = {
     "third-party-private": "retrieved-third-party-private",
 }
 _MAX_ID_CHARS: Final = 64
-_NONCE_BYTES: Final = 16
 _GAP: Final = rf"[\s{INVISIBLE}]*+"
 # Matches opening and closing tags of this module, also with gaps between their letters.
-_STANDING_TAG: Final = re.compile(
-    rf"(<){_GAP}(?:[/\\]{_GAP})*+(?:{_GAP.join('memor')}{_GAP}(?:y|i{_GAP}e{_GAP}s)|{_GAP.join('retrieved')})",
-    re.IGNORECASE,
+_STANDING_TAG: Final = (
+    rf"(<){_GAP}(?:[/\\]{_GAP})*+(?:{_GAP.join('memor')}{_GAP}(?:y|i{_GAP}e{_GAP}s)|{_GAP.join('retrieved')})"
 )
 
 _Record = TypeVar("_Record", Memory, Retrievable)
@@ -51,13 +57,13 @@ async def build_system_prompt(ctx: DispatchContext) -> str:
     """
     shelves = ctx.turn.records
     memories, found = tuple(shelves.memory), tuple(shelves.retrievable)
-    made_of = (ctx.system_prompt, *memories, *found)
+    sources = (ctx.system_prompt, *memories, *found)
     before = _cache.get(ctx)
-    if before is not None and _are_same(before[0], made_of):
+    if before is not None and _are_same(before[0], sources):
         return before[1]
-    sections = [ctx.system_prompt, _memories(memories), await _retrieved(found)]
+    sections = [ctx.system_prompt, _memories(memories), await _render_retrieved(found)]
     text = "\n\n".join(section for section in sections if section)
-    _cache[ctx] = (made_of, text)
+    _cache[ctx] = (sources, text)
     return text
 
 
@@ -68,7 +74,7 @@ def _are_same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
 
 
 def _memories(memories: Iterable[Memory]) -> str:
-    return _wrapped("memories", [_memory(each) for each in _in_order(memories)])
+    return _wrap("memories", [_memory(each) for each in _in_order(memories)])
 
 
 def _memory(memory: Memory) -> str:
@@ -80,10 +86,10 @@ def _memory(memory: Memory) -> str:
     return _element("memory", memory.id, memory.content, after=facts)
 
 
-async def _retrieved(retrievables: Iterable[Retrievable]) -> str:
+async def _render_retrieved(retrievables: Iterable[Retrievable]) -> str:
     found = _in_order(retrievables)
     own = [await _own(each) for each in found if each.trust_tier not in _THIRD_PARTY_KINDS]
-    sections = [_wrapped("retrieved_corpus", own)] if own else []
+    sections = [_wrap("retrieved_corpus", own)] if own else []
     for tier, kind in _THIRD_PARTY_KINDS.items():
         sections += [await _third_party(each, kind) for each in found if each.trust_tier == tier]
     return "\n\n".join([DIRECTIVE, *sections]) if sections else ""
@@ -118,26 +124,26 @@ async def _body(found: Retrievable) -> str:
 def _element(
     kind: str, id: str, body: str, *, before: Mapping[str, str] | None = None, after: Mapping[str, str] | None = None
 ) -> str:
-    nonce = secrets.token_hex(_NONCE_BYTES)
     # The id may come from a third party: keep only characters that cannot end the tag.
-    tag = f"{kind}_{re.sub('[^A-Za-z0-9_.-]', '_', id)[:_MAX_ID_CHARS]}_{nonce}"
-    facts = {**(before or {}), "nonce": nonce, "id": id, **(after or {})}
-    written = "".join(f' {name}="{_escaped(to_one_line(value))}"' for name, value in facts.items())
+    tag = f"{kind}_{re.sub('[^A-Za-z0-9_.-]', '_', id)[:_MAX_ID_CHARS]}_{make_nonce()}"
+    facts = {**(before or {}), "id": id, **(after or {})}
+    written = "".join(f' {name}="{escape_attribute(to_one_line(value))}"' for name, value in facts.items())
     return f"<{tag}{written}>\n{_harmless(body)}\n</{tag}>"
 
 
-def _wrapped(tag: str, elements: list[str]) -> str:
+def _wrap(tag: str, elements: list[str]) -> str:
     return "\n".join([f"<{tag}>", *elements, f"</{tag}>"]) if elements else ""
 
 
 def _harmless(text: str) -> str:
     """Neutralise everything in a body that could be read as a tag of ours or of a chat template."""
-    return rewrite(break_tags(sanitise(text)), _STANDING_TAG, add_break_after)
+    return rewrite(break_tags(sanitise(text)), _standing_tag, add_break_after, needs="<")
+
+
+@cache
+def _standing_tag() -> re.Pattern[str]:
+    return re.compile(_STANDING_TAG, re.IGNORECASE)
 
 
 def _in_order(records: Iterable[_Record]) -> list[_Record]:
     return sorted(records, key=lambda record: (record.created_at, record.id))
-
-
-def _escaped(value: str) -> str:
-    return escape(value, {'"': "&quot;", "'": "&#39;"})

@@ -1,4 +1,4 @@
-"""The dialect of Anthropic's Messages API: what the model is told, what it asks for, what it is answered."""
+"""The dialect of Anthropic's Messages API: definitions, calls and results."""
 
 import subprocess
 import sys
@@ -10,11 +10,10 @@ from pydantic import TypeAdapter
 
 from spindle import Call, DispatchContext, Media, Ok, ToolCallRecord, tool
 from spindle.bridges import anthropic
-from spindle.bridges.anthropic.conversation import build_messages, build_placeholder_tools, restrict_media
+from spindle.bridges.anthropic.conversation import API, MessagesWriter, build_placeholder_tools
 from spindle.bridges.rendering import MediaSupport
 from spindle.bridges.transcript import Transcript
-from spindle.bridges.wire import collect_system_texts
-from spindle.errors import NameClashError, UnsupportedMediaError, UsageError
+from spindle.errors import UnsupportedMediaError, UsageError
 from spindle.turns import Message as Said
 from tests.bridges.golden.comparing import agrees
 from tests.bridges.outcomes import OUTCOMES, outcome, picture
@@ -37,10 +36,13 @@ async def read_all() -> str:
     return ""
 
 
+READ_ALL = anthropic.definitions([read_all]).names.to_wire("files.read/all")
+
+
 async def conversation(*said: Any, records: tuple[ToolCallRecord, ...] = ()) -> list[dict[str, Any]]:
     ctx = DispatchContext(messages=said, tool_calls=records, tools=[add])
-    written = build_messages(
-        await Transcript().build_steps(ctx, restrict_media(None)), anthropic.definitions([add, read_all])
+    written = MessagesWriter().write(
+        await Transcript().build_steps(ctx, API.restrict_media(None)), anthropic.definitions([add, read_all])
     )
     MESSAGES.validate_python(written)
     assert [each["role"] for each in written] == ["user", "assistant"] * (len(written) // 2) + ["user"] * (
@@ -50,34 +52,35 @@ async def conversation(*said: Any, records: tuple[ToolCallRecord, ...] = ()) -> 
 
 
 def record(id: str, tool: str = "add", args: Any = None, **facts: Any) -> ToolCallRecord:
-    told: dict[str, Any] = {"checksum": "0" * 64, "is_complete": True, "is_error": False, "results": "r"} | facts
-    return ToolCallRecord(id=id, tool=tool, args=args or {}, **told)
+    reported: dict[str, Any] = {"checksum": "0" * 64, "is_complete": True, "is_error": False, "results": "r"} | facts
+    return ToolCallRecord(id=id, tool=tool, args=args or {}, **reported)
 
 
-# What the model is told
+# Definitions
 
 
 def test_definitions_are_what_the_sdk_takes() -> None:
-    told = anthropic.definitions([add, read_all])
+    reported = anthropic.definitions([add, read_all])
 
-    TypeAdapter(list[ToolParam]).validate_python(told.tools)
-    assert [each["name"] for each in told.tools] == ["add", "files_read_all"]
-    assert told.tools[0]["input_schema"]["required"] == ["a"]
-    assert "strict" not in told.tools[0]
+    TypeAdapter(list[ToolParam]).validate_python(reported.tools)
+    assert [each["name"] for each in reported.tools] == ["add", reported.names.to_wire(read_all.name)]
+    assert reported.tools[0]["input_schema"]["required"] == ["a"]
+    assert "strict" not in reported.tools[0]
 
 
 def test_strict_definitions_say_so() -> None:
     assert anthropic.definitions([add], strict=True).tools[0]["strict"] is True
 
 
-def test_names_that_clash_on_the_wire_are_refused() -> None:
+def test_names_that_differ_only_in_refused_letters_are_both_offered() -> None:
     @tool(name="files_read_all")
     async def other() -> str:
         """Read."""
         return ""
 
-    with pytest.raises(NameClashError):
-        anthropic.definitions([read_all, other])
+    reported = anthropic.definitions([read_all, other])
+
+    assert [reported.call("c", each["name"], {}).name for each in reported.tools] == [read_all.name, "files_read_all"]
 
 
 def test_the_dialect_does_not_import_the_sdk() -> None:
@@ -100,7 +103,7 @@ def test_a_client_and_an_address_are_not_both_taken() -> None:
 def test_calls_of_a_whole_answer_are_read_from_data_and_from_sdk_objects(as_object: bool) -> None:
     response: Any = wire.message(
         {"type": "text", "text": "so"},
-        {"type": "tool_use", "id": "t1", "name": "files_read_all", "input": {}},
+        {"type": "tool_use", "id": "t1", "name": READ_ALL, "input": {}},
         {"type": "tool_use", "id": "t2", "name": "add", "input": {"a": 1, "b": None}},
     )
     if as_object:
@@ -112,7 +115,7 @@ def test_calls_of_a_whole_answer_are_read_from_data_and_from_sdk_objects(as_obje
 
 
 @pytest.mark.parametrize("junk", [None, 5, "x", [], {}, {"content": None}, {"content": [None, 5, {"type": 3}]}])
-def test_what_is_no_answer_has_no_calls(junk: Any) -> None:
+def test_a_value_that_is_not_an_answer_has_no_calls(junk: Any) -> None:
     assert anthropic.calls(junk) == []
 
 
@@ -134,7 +137,7 @@ async def test_documents_are_blocks_of_their_own() -> None:
     note = Media.from_bytes(b"hello", mime_type="text/plain", filename="a.txt", **about)
     able = MediaSupport(mime_types=frozenset({"application/pdf", "text/plain"}))
 
-    (block,) = await anthropic.results([outcome("t1", Ok("", media=(pdf, note)))], sees=able)
+    (block,) = await anthropic.results([outcome("t1", Ok("", media=(pdf, note)))], media=able)
 
     RESULTS.validate_python([block])
     documents = [each for each in block["content"] if each["type"] == "document"]
@@ -144,11 +147,11 @@ async def test_documents_are_blocks_of_their_own() -> None:
 
 async def test_media_the_model_cannot_see_is_refused_or_described() -> None:
     sound = Media.tool_generated(b"RIFF", kind="audio", mime_type="audio/wav", filename="a.wav")
-    heard = [outcome("t1", Ok("", media=(sound,)))]
+    received = [outcome("t1", Ok("", media=(sound,)))]
 
     with pytest.raises(UnsupportedMediaError):
-        await anthropic.results(heard)
-    (block,) = await anthropic.results(heard, sees=MediaSupport(unsupported="synthetic-description"))
+        await anthropic.results(received)
+    (block,) = await anthropic.results(received, media=MediaSupport(unsupported="synthetic-description"))
 
     assert {each["type"] for each in block["content"]} == {"text"}
 
@@ -158,7 +161,7 @@ async def test_media_that_is_too_large_is_described() -> None:
         b"\x89PNG\r\n\x1a\n" + bytes(4_000_000), kind="image", mime_type="image/png", filename="a.png"
     )
 
-    (block,) = await anthropic.results([outcome("t1", Ok("", media=(large,)))], sees=MediaSupport())
+    (block,) = await anthropic.results([outcome("t1", Ok("", media=(large,)))], media=MediaSupport())
 
     assert {each["type"] for each in block["content"]} == {"text"}
 
@@ -173,7 +176,7 @@ async def test_ids_of_other_providers_are_made_fit() -> None:
 # Conversations
 
 
-async def test_what_one_role_says_in_a_row_is_one_message() -> None:
+async def test_consecutive_messages_of_one_role_are_one_message() -> None:
     written = await conversation(
         Said.user("a"), Said.user("b"), Said.assistant("c "), Said.assistant(" "), Said.user("d")
     )
@@ -190,11 +193,13 @@ async def test_a_conversation_always_begins_with_the_user() -> None:
     assert [each["role"] for each in await conversation(Said.assistant("hi"))] == ["user", "assistant"]
 
 
-async def test_what_the_program_says_is_the_system_prompt() -> None:
+async def test_system_messages_become_the_system_prompt() -> None:
     ctx = DispatchContext(messages=[Said.user("a"), Said.system("be brief")])
-    steps = await Transcript().build_steps(ctx, restrict_media(None))
+    steps = await Transcript().build_steps(ctx, API.restrict_media(None))
 
-    assert collect_system_texts("be kind", steps) == ["be kind", "be brief"]
+    writer = MessagesWriter()
+    writer.write(steps, anthropic.definitions([]))
+    assert writer.collect_system_texts("be kind") == ["be kind", "be brief"]
     assert await conversation(Said.user("a"), Said.system("be brief")) == [
         {"role": "user", "content": [{"type": "text", "text": "a"}]}
     ]
@@ -216,12 +221,12 @@ async def test_records_of_earlier_turns_become_calls_and_their_answers() -> None
     assert [block["input"] for block in asked] == [{"a": 1}, {"a": 2}, {}]
     assert [block["id"] for block in asked] == [block["tool_use_id"] for block in answered]
     assert len({block["id"] for block in asked}) == 3
-    assert asked[2]["name"] == "gone_tool"
+    assert asked[2]["name"].startswith("gone_tool_")
     assert answered[2]["is_error"] is True
     assert written[-1]["content"][0]["type"] == "tool_result"
 
 
-async def test_tools_that_are_gone_are_still_told_where_the_conversation_names_them() -> None:
+async def test_removed_tools_are_still_defined_if_the_conversation_names_them() -> None:
     written = await conversation(Said.user("a"), records=(record("t1"),))
 
     assert [each["name"] for each in build_placeholder_tools(written)] == ["add"]

@@ -76,17 +76,17 @@ async def test_thinking_goes_back_unchanged_before_its_calls() -> None:
 
 async def test_a_name_the_api_refuses_is_mapped_both_ways() -> None:
     report, requests = await turn(
-        wire.streamed(wire.use(0, "t1", "shop_list_items", "{}")),
+        wire.streamed(wire.use(0, "t1", "shop_list_items_4c3063e0", "{}")),
         DONE,
         tools=[list_items],
         tool_choice="shop.list items",
     )
 
-    assert [each["name"] for each in requests[0]["tools"]] == ["shop_list_items"]
+    assert [each["name"] for each in requests[0]["tools"]] == ["shop_list_items_4c3063e0"]
     assert [record.tool for record in report.tool_calls] == ["shop.list items"]
     assert report.tool_calls[0].results == "apples"
-    assert blocks(requests[1], "tool_use")[0]["name"] == "shop_list_items"
-    assert requests[0]["tool_choice"] == {"type": "tool", "name": "shop_list_items"}
+    assert blocks(requests[1], "tool_use")[0]["name"] == "shop_list_items_4c3063e0"
+    assert requests[0]["tool_choice"] == {"type": "tool", "name": "shop_list_items_4c3063e0"}
     assert requests[1]["tool_choice"] == {"type": "auto"}
 
 
@@ -188,7 +188,7 @@ async def test_a_pause_that_never_ends_is_an_error() -> None:
     assert len(requests) == 11
 
 
-async def test_what_is_worth_keeping_is_marked_and_extra_goes_along() -> None:
+async def test_cacheable_parts_are_marked_and_extra_parameters_are_sent() -> None:
     _, requests = await turn(
         DONE, cache=True, extra={"temperature": 0.5, "thinking": {"type": "adaptive"}}, max_tokens=99
     )
@@ -208,7 +208,7 @@ async def test_what_is_worth_keeping_is_marked_and_extra_goes_along() -> None:
         ("add", {"type": "tool", "name": "add"}),
     ],
 )
-async def test_a_choice_of_tools_is_told(wish: str, sent: Any) -> None:
+async def test_a_choice_of_tools_is_sent(wish: str, sent: Any) -> None:
     _, requests = await turn(DONE, tool_choice=wish)
 
     assert requests[0]["tool_choice"] == sent

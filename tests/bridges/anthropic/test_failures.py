@@ -9,8 +9,8 @@ import pytest
 from anthropic import AsyncAnthropic
 
 from spindle import TurnRunner
+from spindle.bridges import Retries
 from spindle.bridges.anthropic import messages
-from spindle.bridges.model_callback import Retries
 from spindle.errors import ModelStoppedError, ModelUnavailableError
 from tests.bridges.messages_scene import DONE, cause, playing, turn
 from tests.bridges.wire import messages as wire
@@ -64,7 +64,7 @@ LATER = email.utils.format_datetime(datetime.now(UTC) + timedelta(seconds=3600),
         "no-utf8",
     ],
 )
-async def test_what_may_go_better_is_tried_again(answer: Answer) -> None:
+async def test_temporary_failures_are_retried(answer: Answer) -> None:
     report, requests = await turn(answer, DONE)
 
     assert (report.status, report.text) == ("ok", "done")
@@ -84,7 +84,7 @@ async def test_what_may_go_better_is_tried_again(answer: Answer) -> None:
     ],
     ids=["400", "401", "429-too-long", "429-too-late", "400-in-stream"],
 )
-async def test_what_cannot_go_better_is_not_tried_again(answer: Answer, status: int) -> None:
+async def test_permanent_failures_are_not_retried(answer: Answer, status: int) -> None:
     report, requests = await turn(answer, DONE)
 
     error = cause(report)
@@ -100,7 +100,7 @@ async def test_a_server_that_never_gets_well_is_given_up() -> None:
     assert (error.http_status, error.attempts, len(requests)) == (500, 4, 4)
 
 
-async def test_a_refused_connection_is_tried_again_and_told(free_tcp_port: int) -> None:
+async def test_a_refused_connection_is_retried_and_reported(free_tcp_port: int) -> None:
     async with AsyncAnthropic(base_url=f"http://127.0.0.1:{free_tcp_port}", api_key="k") as client:
         callback = messages(model="m", client=client, retries=Retries(attempts=2, base_seconds=0))
         report = await TurnRunner(executor_callback=callback).run(messages=["x"])
@@ -133,15 +133,15 @@ async def test_a_refusal_ends_the_turn_with_its_reason() -> None:
     assert (error.reason, error.text, len(requests)) == ("refusal", "I", 1)
 
 
-async def test_an_answer_that_is_cut_is_told_to_observers() -> None:
-    told: list[Any] = []
+async def test_a_truncated_answer_is_reported_to_observers() -> None:
+    reported: list[Any] = []
     async with playing(wire.streamed(wire.say(0, "half"), reason="max_tokens")) as (_, client):
         runner = TurnRunner(executor_callback=messages(model="m", client=client))
-        runner.on("log", told.append)
+        runner.on("log", reported.append)
         report = await runner.run(messages=["x"])
 
     assert report.text == "half"
-    assert [each.payload for each in told] == [{"finish_reason": "max_tokens"}]
+    assert [each.payload for each in reported] == [{"finish_reason": "max_tokens"}]
 
 
 async def test_cancelling_hangs_up_at_once() -> None:

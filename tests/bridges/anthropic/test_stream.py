@@ -54,7 +54,7 @@ def test_events_of_the_sdk_give_the_same_as_plain_data() -> None:
     assert sdk.build_response() == fed(*raw).build_response()
 
 
-def test_pieces_tell_what_is_new() -> None:
+def test_deltas_contain_only_new_text() -> None:
     stream = Stream()
     raw = wire.events(wire.think(0, "hm", "s"), wire.say(1, "a", "b"), wire.use(2, "t1", "add", "{", "}"))
 
@@ -142,7 +142,7 @@ def test_broken_arguments_stay_the_very_text_and_are_repeated_as_an_object() -> 
 
 
 @pytest.mark.parametrize("junk", [5, None, ["}"], {"a": 1}])
-def test_a_piece_that_is_no_text_spoils_its_call(junk: Any) -> None:
+def test_a_piece_that_is_not_text_spoils_its_call(junk: Any) -> None:
     raw = wire.use(0, "t1", "add", '{"a": 1', "}")
     raw.insert(2, wire.delta(0, "input_json_delta", partial_json=junk))
 
@@ -169,7 +169,7 @@ def test_a_piece_after_the_end_spoils_its_call() -> None:
     assert is_refused(call)
 
 
-def test_two_calls_with_one_id_are_told_apart() -> None:
+def test_two_calls_with_one_id_stay_separate() -> None:
     stream = fed(
         *wire.events(wire.use(0, "t1", "add", "{}"), wire.use(1, "t1", "add", "{}"), wire.use(2, "", "add", "{}"))
     )
@@ -234,14 +234,14 @@ def test_names_are_mapped_back() -> None:
         """Read."""
         return path
 
-    told = definitions([read])
-    stream = Stream(told)
-    for event in wire.events(wire.use(0, "t1", told.tools[0]["name"], '{"path": "x"}')):
+    reported = definitions([read])
+    stream = Stream(reported)
+    for event in wire.events(wire.use(0, "t1", reported.tools[0]["name"], '{"path": "x"}')):
         stream.feed(event)
 
-    assert told.tools[0]["name"] != "files.read"
+    assert reported.tools[0]["name"] != "files.read"
     assert stream.calls()[0].name == "files.read"
-    assert stream.raw[0]["name"] == told.tools[0]["name"]
+    assert stream.raw[0]["name"] == reported.tools[0]["name"]
 
 
 _json = st.recursive(

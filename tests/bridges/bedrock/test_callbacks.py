@@ -12,10 +12,9 @@ from botocore.validate import ParamValidator
 
 from spindle import Artifact, Call, CallOutcome, Err, Media, Ok, tool
 from spindle.bridges import bedrock
-from spindle.bridges.bedrock.conversation import build_messages, wire_id
+from spindle.bridges.bedrock.conversation import ConverseWriter, wire_id
 from spindle.bridges.rendering import MediaSupport, RenderedResult, TextPart
 from spindle.bridges.transcript import MessageStep, ToolStep
-from spindle.bridges.wire import collect_system_texts
 from spindle.errors import InvalidToolArgsError, UnsupportedMediaError
 from tests.bridges.golden.comparing import agrees
 
@@ -52,19 +51,19 @@ def check(request: dict[str, Any]) -> None:
     assert not report.has_errors(), report.generate_report()
 
 
-def test_tools_are_told_as_the_service_takes_them() -> None:
-    told = bedrock.definitions([find, quiet])
+def test_tools_are_defined_in_the_format_of_the_service() -> None:
+    reported = bedrock.definitions([find, quiet])
 
-    check({"messages": [], "toolConfig": {"tools": told.tools}})
-    assert [each["toolSpec"]["name"] for each in told.tools] == ["find", "quiet_tool"]
-    assert told.names.to_own("quiet_tool") == "quiet.tool"
+    check({"messages": [], "toolConfig": {"tools": reported.tools}})
+    assert [each["toolSpec"]["name"] for each in reported.tools] == ["find", "quiet_tool_63832815"]
+    assert reported.names.to_own("quiet_tool_63832815") == "quiet.tool"
 
 
 def test_the_strict_form_is_one_the_service_takes() -> None:
-    told = bedrock.definitions([find], strict=True)
+    reported = bedrock.definitions([find], strict=True)
 
-    check({"messages": [], "toolConfig": {"tools": told.tools}})
-    assert told.tools[0]["toolSpec"]["strict"] is True
+    check({"messages": [], "toolConfig": {"tools": reported.tools}})
+    assert reported.tools[0]["toolSpec"]["strict"] is True
 
 
 def test_no_sdk_is_loaded_before_a_model_is_asked() -> None:
@@ -86,18 +85,18 @@ def use(id: Any = "t1", name: Any = "find", input: Any = None, **more: Any) -> d
 
 
 def test_calls_of_a_whole_response_are_read_in_order() -> None:
-    asked = bedrock.calls(response({"text": "Let me see."}, use(), use("t2", "quiet_tool", {})))
+    asked = bedrock.calls(response({"text": "Let me see."}, use(), use("t2", "quiet_tool_63832815", {})))
 
     assert [(call.tool_call_id, call.name, json.loads(cast("str", call.args))) for call in asked] == [
         ("t1", "find", {"city": "Ulm"}),
-        ("t2", "quiet_tool", {}),
+        ("t2", "quiet_tool_63832815", {}),
     ]
 
 
 def test_names_come_back_as_the_tools_own() -> None:
-    told = bedrock.definitions([quiet])
+    reported = bedrock.definitions([quiet])
 
-    assert bedrock.calls(response(use(name="quiet_tool", input={})), told)[0].name == "quiet.tool"
+    assert bedrock.calls(response(use(name="quiet_tool_63832815", input={})), reported)[0].name == "quiet.tool"
 
 
 def test_missing_and_repeated_ids_are_made() -> None:
@@ -180,8 +179,8 @@ async def test_media_that_converse_cannot_carry_is_refused_or_described() -> Non
     outcome = CallOutcome("t", "x", "c", Ok(media=(sound,)))
 
     with pytest.raises(UnsupportedMediaError):
-        await bedrock.results([outcome], sees=MediaSupport(mime_types=frozenset({"audio/wav"})))
-    [block] = await bedrock.results([outcome], sees=MediaSupport(unsupported="synthetic-description"))
+        await bedrock.results([outcome], media=MediaSupport(mime_types=frozenset({"audio/wav"})))
+    [block] = await bedrock.results([outcome], media=MediaSupport(unsupported="synthetic-description"))
 
     assert [set(each) for each in block["toolResult"]["content"]] == [{"text"}, {"text"}]
 
@@ -204,7 +203,7 @@ def said(role: Any, text: str) -> MessageStep:
 
 
 def test_a_conversation_goes_by_turns_and_begins_with_the_user() -> None:
-    told = bedrock.definitions([find])
+    reported = bedrock.definitions([find])
     calls = (Call("t 1", "find", '{"city": "Ulm"'), Call("t2", "find", b'{"city": NaN}'), Call("t3", "find", None))
     steps = [
         said("assistant", "Hello."),
@@ -216,10 +215,11 @@ def test_a_conversation_goes_by_turns_and_begins_with_the_user() -> None:
         said("user", "And?"),
     ]
 
-    messages = build_messages(steps, told)
+    writer = ConverseWriter()
+    messages = writer.write(steps, reported)
 
     check({"messages": messages})
-    assert collect_system_texts("", steps) == ["Be brief."]
+    assert writer.collect_system_texts("") == ["Be brief."]
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]
     assert messages[2]["content"] == [{"text": "Weather?"}, {"text": "In Ulm."}]
     asked = [block["toolUse"] for block in messages[3]["content"][1:]]
@@ -234,7 +234,7 @@ def test_a_conversation_goes_by_turns_and_begins_with_the_user() -> None:
 
 
 def test_an_empty_conversation_can_still_be_sent() -> None:
-    messages = build_messages([], bedrock.definitions([]))
+    messages = ConverseWriter().write([], bedrock.definitions([]))
 
     check({"messages": messages})
     assert [message["role"] for message in messages] == ["user"]

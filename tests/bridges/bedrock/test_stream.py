@@ -56,7 +56,7 @@ def is_refused(call: Call) -> bool:
     return False
 
 
-def test_interleaved_calls_are_told_apart() -> None:
+def test_interleaved_calls_stay_separate() -> None:
     stream = fed(
         delta(0, {"text": "Let me "}),
         delta(0, {"text": "see."}),

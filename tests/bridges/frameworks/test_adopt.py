@@ -30,7 +30,7 @@ def test_a_schema_that_is_none_is_refused() -> None:
         adopt(name="x", description="X.", schema={"type": "no such type"}, handler=print)
 
 
-def test_what_was_said_becomes_one_result_with_its_media() -> None:
+def test_parts_become_one_result_with_its_media() -> None:
     said = ResultBuilder()
     said.add_text("look")
     said.add_data(PNG, "image/png")

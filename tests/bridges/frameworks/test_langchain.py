@@ -37,7 +37,7 @@ def named(listed: Sequence[BaseTool]) -> dict[str, BaseTool]:
     return {each.name: each for each in listed}
 
 
-def test_a_tool_is_told_with_its_whole_schema(shop: Workshop) -> None:
+def test_a_tool_is_defined_with_its_whole_schema(shop: Workshop) -> None:
     add = named(tools(shop.registry))["add"]
 
     assert add.description == "Add two numbers."
@@ -69,7 +69,8 @@ async def test_hostile_calls_have_one_answer_each(shop: Workshop) -> None:
     answers: list[Any] = await asyncio.gather(*[listed[name].ainvoke(args) for name, args in HOSTILE])
     odd: Any = await listed["add"].ainvoke(asked("add", {"self": 1, "config": 2, "run_manager": 3, "sent": 4}))
 
-    assert ["tool-error" in str(answer) for answer in answers] == [True, True, False, True, True, False]
+    # What Spindle itself says is not fenced; only what a tool returned is.
+    assert ["untrusted" in str(answer) for answer in answers] == [False, False, True, False, False, True]
     assert odd.artifact["code"] == "input_invalid"
     assert shop.ran.count("add") == 1
 
@@ -103,7 +104,7 @@ async def test_an_image_is_a_content_block(shop: Workshop) -> None:
     assert message.content_blocks
 
 
-async def test_a_call_that_needs_approval_is_told_so(shop: Workshop) -> None:
+async def test_a_call_that_needs_approval_says_so(shop: Workshop) -> None:
     message: Any = await named(tools(shop.registry))["pay"].ainvoke(asked("pay", {"amount": 3}))
 
     assert message.artifact["code"] == "needs_approval"
@@ -111,26 +112,26 @@ async def test_a_call_that_needs_approval_is_told_so(shop: Workshop) -> None:
 
 
 class Tracer(BaseCallbackHandler):
-    """Hears what tracers are told."""
+    """Records what tracers receive."""
 
     def __init__(self) -> None:
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
 
     def on_tool_start(
         self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, inputs: Any = None, **kwargs: Any
     ) -> None:
-        self.heard += [input_str, inputs]
+        self.received += [input_str, inputs]
 
 
-async def test_tracers_are_told_no_secret(shop: Workshop) -> None:
+async def test_tracers_receive_no_secret(shop: Workshop) -> None:
     tracer, login = Tracer(), named(tools(shop.registry))["login"]
 
     message: Any = await login.ainvoke(asked("login", {"user": "ann", "password": "hunter2"}), {"callbacks": [tracer]})
 
     assert "welcome ann" in message.content
     assert "<trusted_content_" in message.content
-    assert "ann" in str(tracer.heard)
-    assert "hunter2" not in str(tracer.heard)
+    assert "ann" in str(tracer.received)
+    assert "hunter2" not in str(tracer.received)
 
 
 async def test_cancelling_reaches_the_tool(shop: Workshop) -> None:
@@ -179,7 +180,7 @@ async def test_their_tools_run_under_our_rules() -> None:
     assert (bad.code, cut.code) == ("input_invalid", "input_invalid")
 
 
-async def test_what_their_tools_raise_or_command_is_an_answer() -> None:
+async def test_exceptions_and_commands_of_foreign_tools_become_errors() -> None:
     @their_tool
     def breaks() -> str:
         """Break."""
@@ -233,7 +234,7 @@ async def test_the_calls_id_and_the_config_are_given() -> None:
     assert said == Ok("c0 ann")
 
 
-def test_what_only_a_graph_can_give_is_refused() -> None:
+def test_arguments_that_only_a_graph_can_inject_are_refused() -> None:
     @their_tool
     def stateful(n: int, state: Annotated[dict[str, Any], InjectedState]) -> str:
         """Look."""

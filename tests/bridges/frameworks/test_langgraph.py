@@ -37,7 +37,7 @@ class Fake(GenericFakeChatModel):
 
 
 def asks(*calls: tuple[str, Any], start: int = 0) -> AIMessage:
-    """A message with calls; those whose arguments are text that is no JSON object are broken ones."""
+    """A message with calls; those whose arguments are not the text of a JSON object are broken ones."""
     sound: list[Any] = []
     broken: list[Any] = []
     for n, (name, args) in enumerate(calls, start):
@@ -96,7 +96,7 @@ async def test_a_message_with_broken_calls_alone_goes_to_the_tools(shop: Worksho
     assert tools_condition([asks(("add", {}))]) == "tools"
 
 
-async def test_what_a_stream_left_unfinished_is_not_completed(shop: Workshop) -> None:
+async def test_an_unfinished_message_of_a_stream_is_not_completed(shop: Workshop) -> None:
     chunk: Any = {"type": "tool_call_chunk", "name": "add", "args": '{"a": 1', "id": "c0", "index": 0}
     said = AIMessageChunk(content="", tool_call_chunks=[chunk])
     assert said.tool_calls  # LangChain has closed the brace
@@ -188,13 +188,13 @@ async def test_only_a_clear_yes_is_one(shop: Workshop, answer: Any) -> None:
     assert shop.ran == []
 
 
-async def test_where_nobody_could_answer_the_model_is_told_that_approval_is_needed(shop: Workshop) -> None:
+async def test_without_an_approver_the_model_sees_that_approval_is_needed(shop: Workshop) -> None:
     asked = [asks(("pay", {"amount": 3}))]
 
     unsaved = await graph(tool_node(shop.registry), asked).ainvoke(HELLO)
-    told = await graph(tool_node(shop.registry, interrupts=False), asked, saver=InMemorySaver()).ainvoke(HELLO, ANN)
+    reported = await graph(tool_node(shop.registry, interrupts=False), asked, saver=InMemorySaver()).ainvoke(HELLO, ANN)
 
-    assert [answers(state)[0].artifact["code"] for state in (unsaved, told)] == ["needs_approval", "needs_approval"]
+    assert [answers(state)[0].artifact["code"] for state in (unsaved, reported)] == ["needs_approval", "needs_approval"]
 
 
 async def test_the_executors_own_approver_is_asked_instead(shop: Workshop) -> None:
@@ -207,7 +207,7 @@ async def test_the_executors_own_approver_is_asked_instead(shop: Workshop) -> No
     assert answers(state)[0].status == "success"
 
 
-async def test_what_strangers_said_earlier_guards_dangerous_tools(shop: Workshop) -> None:
+async def test_earlier_untrusted_content_guards_dangerous_tools(shop: Workshop) -> None:
     node = tool_node(shop.registry, executor=Executor(shop.registry, sinks=SinkPolicy(["add"])))
     script = [asks(("add", {"a": 1})), asks(("add", {"a": 2}), start=1)]
 

@@ -81,13 +81,15 @@ async def test_hostile_calls_have_one_answer_each_and_end_no_run(shop: Workshop)
 
     answers = outputs(result)
     assert sorted(answers) == [f"c0_{n}" for n in range(7)]
-    assert ["tool-error" in answers[f"c0_{n}"] for n in range(6)] == [True, True, False, True, True, False]
+    # What Spindle itself says is not fenced; only what a tool returned is.
+    assert ["untrusted" in answers[f"c0_{n}"] for n in range(6)] == [False, False, True, False, False, True]
     assert shop.ran.count("add") == 1
     assert "hunter2" not in str(answers)
 
 
-async def test_a_schema_is_told_as_it_is_enforced(shop: Workshop) -> None:
+async def test_the_shown_schema_is_the_enforced_one(shop: Workshop) -> None:
     add = next(each for each in tools(shop.registry) if each.name == "add")
+    assert isinstance(add, FunctionTool)
 
     assert add.params_json_schema["required"] == ["a"]
     assert add.params_json_schema["properties"]["b"] == {"type": "integer", "default": 2}
@@ -145,7 +147,7 @@ async def test_a_call_that_needs_approval_interrupts_the_run(shop: Workshop) -> 
     assert ran_before == []
     assert shop.ran == ["pay"]
     assert "paid 3" in outputs(done)["c0_0"]
-    assert "tool-error" in outputs(done)["c0_3"]
+    assert "refused" in outputs(done)["c0_3"]
 
 
 async def test_the_executors_own_approver_is_asked_instead(shop: Workshop) -> None:
@@ -205,7 +207,7 @@ async def test_their_tools_run_under_our_rules() -> None:
     assert hail.structured == {"hello": "Ann"}
 
 
-async def test_what_their_tools_raise_is_an_answer_and_no_result() -> None:
+async def test_exceptions_of_foreign_tools_become_errors_not_results() -> None:
     @function_tool
     def breaks() -> str:
         """Break."""
@@ -270,7 +272,7 @@ async def test_their_pictures_are_ours() -> None:
     assert [await media.as_bytes() for media in drawn.media] == [PNG]
 
 
-def test_what_only_the_sdks_runner_can_apply_is_refused() -> None:
+def test_features_that_only_the_sdks_runner_can_apply_are_refused() -> None:
     @tool_input_guardrail
     def guard(_data: Any) -> ToolGuardrailFunctionOutput:
         return ToolGuardrailFunctionOutput.allow()
@@ -290,7 +292,7 @@ def test_what_only_the_sdks_runner_can_apply_is_refused() -> None:
             tools_of([each])
 
 
-def test_what_is_off_is_left_out() -> None:
+def test_disabled_tools_are_left_out() -> None:
     @function_tool(is_enabled=False)
     def off() -> str:
         """Off."""
@@ -299,7 +301,7 @@ def test_what_is_off_is_left_out() -> None:
     assert tools_of([off]) == []
 
 
-def test_where_asyncio_does_not_run_their_tool_is_not_available() -> None:
+def test_without_asyncio_a_foreign_tool_is_not_available() -> None:
     @function_tool
     def area() -> int:
         """Give a number."""

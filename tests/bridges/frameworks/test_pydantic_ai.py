@@ -100,7 +100,7 @@ async def test_bad_arguments_again_and_again_do_not_end_the_run(shop: Workshop) 
 
 
 @pytest.mark.parametrize("nothing", ["", None])
-async def test_nothing_is_no_arguments_but_for_a_tool_without_parameters(shop: Workshop, nothing: Any) -> None:
+async def test_nothing_means_no_arguments_where_none_are_required(shop: Workshop, nothing: Any) -> None:
     def optional(args: dict[str, Any], _ctx: object, _meta: object) -> str:
         shop.ran.append("optional")
         return str(args)
@@ -109,7 +109,7 @@ async def test_nothing_is_no_arguments_but_for_a_tool_without_parameters(shop: W
     tools = [_raw("optional", schema, optional), *shop.registry]
     result = await Agent(Script([("optional", nothing), ("fails", nothing)]).model, toolsets=[toolset(tools)]).run("go")
 
-    assert shop.ran == ["fails"]
+    assert sorted(shop.ran) == ["fails", "optional"]  # they run in parallel threads
     assert len(returns(result.all_messages())) == 2
 
 
@@ -279,7 +279,7 @@ async def test_their_functions_run_under_our_rules() -> None:
     assert hail.structured == {"hello": "Ann"}
 
 
-async def test_what_their_tools_raise_is_an_answer() -> None:
+async def test_exceptions_of_foreign_tools_become_errors() -> None:
     def breaks() -> str:
         raise RuntimeError("hunter2")
 

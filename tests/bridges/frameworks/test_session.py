@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import anyio
 import pytest
 
-from spindle import Budget, Call, DispatchContext, Executor, Ok, ToolContext, ToolFilter, ToolRegistry, tool
+from spindle import Budget, Call, DispatchContext, Err, Executor, Ok, ToolContext, ToolFilter, ToolRegistry, tool
 from spindle.bridges.frameworks.session import (
     FrameworkSession,
     FrameworkSessions,
@@ -41,15 +41,28 @@ async def test_every_hostile_call_is_answered_in_order_and_the_good_one_runs(sho
 
 async def test_readers_come_when_there_is_something_to_read_and_read_it(shop: Workshop) -> None:
     session = FrameworkSession(shop.registry)
-    before = {told["name"] for told in session.definitions()}
+    before = {reported["name"] for reported in session.definitions()}
 
     await session.run([Call("c1", "big", "{}")])
     [read] = await session.run([Call("c2", "artifact_cat", {"call_id": "c1", "start": 99_999})])
 
     assert not any(name.startswith("artifact_") for name in before)
-    assert "artifact_cat" in {told["name"] for told in session.definitions()}
+    assert "artifact_cat" in {reported["name"] for reported in session.definitions()}
     assert isinstance(read.result, Ok)
     assert read.result.value.endswith("line 99999")
+
+
+async def test_reader_definitions_stay_the_same_when_results_are_added(shop: Workshop) -> None:
+    session = FrameworkSession(shop.registry)
+    await session.run([Call("c1", "big", "{}")])
+    first = session.definitions()
+    await session.run([Call("c2", "big", "{}")])
+    [unknown] = await session.run([Call("r", "artifact_head", {"call_id": "c3"})])
+
+    assert session.definitions() == first
+    assert isinstance(unknown.result, Err)
+    assert (unknown.result.code, unknown.result.field) == ("input_invalid", "call_id")
+    assert "'c2' or 'c1'" in unknown.result.error
 
 
 async def test_open_readers_are_there_from_the_beginning_and_refuse_what_is_not_kept(shop: Workshop) -> None:
@@ -95,8 +108,8 @@ async def test_a_filter_holds_and_lets_the_readers_of_what_it_permits_pass(shop:
     [read] = await session.run([Call("c3", "artifact_line_count", {"call_id": "c1"})])
 
     assert (big.ok, add.ok, read.ok) == (True, False, True)
-    assert {"big", "artifact_head"} <= {told["name"] for told in session.definitions()}
-    assert "add" not in {told["name"] for told in session.definitions()}
+    assert {"big", "artifact_head"} <= {reported["name"] for reported in session.definitions()}
+    assert "add" not in {reported["name"] for reported in session.definitions()}
 
 
 async def test_calls_that_come_one_by_one_share_the_budget_of_their_step(shop: Workshop) -> None:
@@ -125,13 +138,13 @@ async def test_a_given_context_keeps_the_records_and_is_not_changed(shop: Worksh
     assert (light.tainted, light.result_budget_chars) == (False, None)
 
 
-def test_something_that_is_no_context_is_refused_at_once(shop: Workshop) -> None:
+def test_something_that_is_not_a_context_is_refused_at_once(shop: Workshop) -> None:
     nonsense: object = "s1"
     with pytest.raises(InvalidContextError):
         FrameworkSession(shop.registry, ctx=nonsense)  # pyright: ignore[reportArgumentType]
 
 
-async def test_a_person_is_asked_only_where_the_executor_asks_nobody(shop: Workshop) -> None:
+async def test_a_person_is_asked_only_if_the_executor_has_no_approver(shop: Workshop) -> None:
     async def yes(_request: ApprovalRequest) -> bool:
         return True
 
@@ -152,7 +165,7 @@ async def test_a_person_is_asked_only_where_the_executor_asks_nobody(shop: Works
     ]
 
 
-async def test_what_strangers_said_in_one_step_guards_the_next(shop: Workshop) -> None:
+async def test_untrusted_content_of_one_step_guards_the_next(shop: Workshop) -> None:
     executor = Executor(shop.registry, sinks=SinkPolicy(["add"]))
     session = FrameworkSession(shop.registry, executor=executor)
     call = Call("c1", "add", '{"a": 1}')
@@ -176,7 +189,7 @@ async def test_cancelling_reaches_the_tool(shop: Workshop) -> None:
     assert shop.cancelled.is_set()
 
 
-def test_who_cannot_wait_is_served_from_any_thread(shop: Workshop) -> None:
+def test_a_sync_caller_is_served_from_any_thread(shop: Workshop) -> None:
     session = FrameworkSession(shop.registry)
 
     async def inside_a_loop() -> bool:

@@ -98,7 +98,7 @@ def _pay(shop: Workshop) -> Tool:
     @tool(requires_approval=True)
     @_noted(shop)
     def pay(amount: int) -> str:
-        """Pay somebody."""
+        """Pay a person."""
         return f"paid {amount}"
 
     return pay

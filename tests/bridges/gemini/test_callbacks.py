@@ -1,4 +1,4 @@
-"""The dialect of Gemini's generateContent: what the model is told, what it asks for, what it is answered."""
+"""The dialect of Gemini's generateContent: definitions, calls and results."""
 
 import subprocess
 import sys
@@ -9,10 +9,9 @@ from google.genai import types
 
 from spindle import Call, DispatchContext, Media, Ok, ToolCallRecord, tool
 from spindle.bridges import gemini
-from spindle.bridges.gemini.conversation import build_contents, restrict_media
+from spindle.bridges.gemini.conversation import API, ContentsWriter
 from spindle.bridges.rendering import MediaSupport
 from spindle.bridges.transcript import Transcript
-from spindle.bridges.wire import collect_system_texts
 from spindle.errors import UnsupportedMediaError, UsageError
 from spindle.turns import Message as Said
 from tests.bridges.golden.comparing import agrees
@@ -36,22 +35,22 @@ async def read_all() -> str:
 
 async def conversation(*said: Any, records: tuple[ToolCallRecord, ...] = ()) -> list[dict[str, Any]]:
     ctx = DispatchContext(messages=said, tool_calls=records, tools=[add])
-    steps = await Transcript().build_steps(ctx, restrict_media(None))
-    written = build_contents(steps, gemini.definitions([add, read_all]), is_inside=True)
+    steps = await Transcript().build_steps(ctx, API.restrict_media(None))
+    written = ContentsWriter(is_inside=True).write(steps, gemini.definitions([add, read_all]))
     for content in written:
         types.Content.model_validate(content)
     return written
 
 
-# What the model is told
+# Definitions
 
 
 def test_definitions_are_what_the_sdk_takes() -> None:
-    told = gemini.definitions([add, read_all])
+    reported = gemini.definitions([add, read_all])
 
-    types.Tool.model_validate({"functionDeclarations": told.tools})
-    assert [each["name"] for each in told.tools] == ["add", "files_read_all"]
-    assert told.tools[0]["parameters"]["required"] == ["a"]
+    types.Tool.model_validate({"functionDeclarations": reported.tools})
+    assert [each["name"] for each in reported.tools] == ["add", "files_read_all_fa74fd01"]
+    assert reported.tools[0]["parameters"]["required"] == ["a"]
 
 
 def test_a_tool_without_arguments_has_no_parameters() -> None:
@@ -78,7 +77,9 @@ def test_a_client_and_an_address_are_not_both_taken() -> None:
 
 @pytest.mark.parametrize("as_object", [False, True])
 def test_calls_of_a_whole_answer_are_read_from_data_and_from_sdk_objects(as_object: bool) -> None:
-    response: Any = chunk({"text": "so"}, call("files_read_all", {}, "f1"), call("add", {"a": 1}, "f2"), reason="STOP")
+    response: Any = chunk(
+        {"text": "so"}, call("files_read_all_fa74fd01", {}, "f1"), call("add", {"a": 1}, "f2"), reason="STOP"
+    )
     if as_object:
         response = types.GenerateContentResponse.model_validate(response)
 
@@ -88,7 +89,7 @@ def test_calls_of_a_whole_answer_are_read_from_data_and_from_sdk_objects(as_obje
 
 
 @pytest.mark.parametrize("junk", [None, 5, "x", [], {}, {"candidates": None}, {"candidates": [None, {"content": 5}]}])
-def test_what_is_no_answer_has_no_calls(junk: Any) -> None:
+def test_a_value_that_is_not_an_answer_has_no_calls(junk: Any) -> None:
     assert gemini.calls(junk) == []
 
 
@@ -114,11 +115,11 @@ async def test_an_id_the_api_did_not_give_is_not_sent_to_it() -> None:
 
 
 async def test_a_name_that_was_mapped_is_answered_by_its_name_on_the_wire() -> None:
-    told = gemini.definitions([read_all])
+    reported = gemini.definitions([read_all])
 
-    (part,) = await gemini.results([outcome("f1", Ok("x"), "files read/all")], definitions=told)
+    (part,) = await gemini.results([outcome("f1", Ok("x"), "files read/all")], definitions=reported)
 
-    assert part["functionResponse"]["name"] == "files_read_all"
+    assert part["functionResponse"]["name"] == "files_read_all_fa74fd01"
 
 
 async def test_sound_follows_the_response_that_cannot_hold_it() -> None:
@@ -136,7 +137,7 @@ async def test_media_the_model_cannot_see_is_refused_or_described() -> None:
 
     with pytest.raises(UnsupportedMediaError):
         await gemini.results(found)
-    (part,) = await gemini.results(found, sees=MediaSupport(unsupported="synthetic-description"))
+    (part,) = await gemini.results(found, media=MediaSupport(unsupported="synthetic-description"))
 
     assert "a.zip" in part["functionResponse"]["response"]["result"]
 
@@ -144,7 +145,7 @@ async def test_media_the_model_cannot_see_is_refused_or_described() -> None:
 # Conversations
 
 
-async def test_what_one_role_says_in_a_row_is_one_content() -> None:
+async def test_consecutive_messages_of_one_role_are_one_content() -> None:
     written = await conversation(
         Said.user("a"), Said.user("b"), Said.assistant("c"), Said.assistant(" "), Said.user("d")
     )
@@ -161,11 +162,13 @@ async def test_a_conversation_always_begins_with_the_user() -> None:
     assert [each["role"] for each in await conversation(Said.assistant("hi"))] == ["user", "model"]
 
 
-async def test_what_the_program_says_is_the_system_instruction() -> None:
+async def test_system_messages_become_the_system_instruction() -> None:
     ctx = DispatchContext(messages=[Said.user("a"), Said.system("be brief")])
-    steps = await Transcript().build_steps(ctx, restrict_media(None))
+    steps = await Transcript().build_steps(ctx, API.restrict_media(None))
 
-    assert collect_system_texts("be kind", steps) == ["be kind", "be brief"]
+    writer = ContentsWriter(is_inside=True)
+    writer.write(steps, gemini.definitions([]))
+    assert writer.collect_system_texts("be kind") == ["be kind", "be brief"]
 
 
 async def test_attachments_are_parts() -> None:
@@ -185,6 +188,6 @@ async def test_records_of_earlier_turns_become_calls_and_their_answers() -> None
 
     asked = [part["functionCall"] for each in written for part in each["parts"] if "functionCall" in part]
     answered = [part["functionResponse"] for each in written for part in each["parts"] if "functionResponse" in part]
-    assert asked == [{"name": "add", "args": {"a": 1}}, {"name": "a_b", "args": {}}]
-    assert [each["name"] for each in answered] == ["add", "a_b"]
+    assert asked == [{"name": "add", "args": {"a": 1}}, {"name": "a_b_c8687a08", "args": {}}]
+    assert [each["name"] for each in answered] == ["add", "a_b_c8687a08"]
     assert all("id" not in each for each in answered)

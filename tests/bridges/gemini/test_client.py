@@ -8,8 +8,8 @@ import pytest
 from google.genai import types
 
 from spindle import Media, TurnRunner, tool
+from spindle.bridges import Retries
 from spindle.bridges.gemini import generate
-from spindle.bridges.model_callback import Retries
 from spindle.errors import MissingExtraError
 from tests.bridges.generating_scene import DONE, parts, playing, turn
 from tests.bridges.outcomes import PNG
@@ -78,15 +78,18 @@ async def test_signatures_and_thoughts_go_back_on_their_parts() -> None:
 
 async def test_a_name_the_api_refuses_is_mapped_both_ways() -> None:
     report, requests = await turn(
-        streamed(chunk(call("_1._shop_list"), reason="STOP")), DONE, tools=[list_items], tool_choice="1. shop list"
+        streamed(chunk(call("_1._shop_list_43945e90"), reason="STOP")),
+        DONE,
+        tools=[list_items],
+        tool_choice="1. shop list",
     )
 
-    assert [each["name"] for each in requests[0]["tools"][0]["functionDeclarations"]] == ["_1._shop_list"]
+    assert [each["name"] for each in requests[0]["tools"][0]["functionDeclarations"]] == ["_1._shop_list_43945e90"]
     assert [record.tool for record in report.tool_calls] == ["1. shop list"]
-    assert parts(requests[1], "functionResponse")[0]["name"] == "_1._shop_list"
+    assert parts(requests[1], "functionResponse")[0]["name"] == "_1._shop_list_43945e90"
     assert requests[0]["toolConfig"]["functionCallingConfig"] == {
         "mode": "ANY",
-        "allowedFunctionNames": ["_1._shop_list"],
+        "allowedFunctionNames": ["_1._shop_list_43945e90"],
     }
     assert requests[1]["toolConfig"]["functionCallingConfig"] == {"mode": "AUTO"}
 
@@ -113,8 +116,8 @@ async def test_a_big_result_is_read_on_with_a_forged_reader() -> None:
         tools=[dump],
     )
 
-    told = [each["name"] for each in requests[1]["tools"][0]["functionDeclarations"]]
-    assert "artifact_cat" in told
+    reported = [each["name"] for each in requests[1]["tools"][0]["functionDeclarations"]]
+    assert "artifact_cat" in reported
     assert not report.tool_calls[1].is_error
     assert "row 40000" in parts(requests[2], "functionResponse")[1]["response"]["result"]
     assert len(json.dumps(requests[1])) < 150_000
@@ -163,7 +166,7 @@ async def test_an_answer_may_come_as_a_whole() -> None:
     assert (report.text, report.usage["total_tokens"]) == ("3", 34)
 
 
-async def test_extra_goes_along_and_tools_of_google_are_told_besides_ours() -> None:
+async def test_extra_parameters_are_sent_and_googles_tools_are_listed_beside_ours() -> None:
     _, requests = await turn(DONE, extra={"temperature": 0.5, "tools": [{"googleSearch": {}}]})
 
     assert requests[0]["generationConfig"]["temperature"] == 0.5
@@ -196,7 +199,7 @@ async def test_settings_are_taken_by_either_of_their_names_and_win() -> None:
     ],
     ids=["auto", "none", "required", "name", "own"],
 )
-async def test_a_choice_of_tools_is_told(wish: Any, sent: Any) -> None:
+async def test_a_choice_of_tools_is_sent(wish: Any, sent: Any) -> None:
     _, requests = await turn(DONE, tool_choice=wish)
 
     assert requests[0]["toolConfig"]["functionCallingConfig"] == sent
@@ -215,7 +218,7 @@ async def test_our_own_client_is_made_for_the_address() -> None:
 
 
 def test_without_the_sdk_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "google", None)
+    monkeypatch.setitem(sys.modules, "google.genai", None)
 
     with pytest.raises(MissingExtraError):
         generate(model="m")

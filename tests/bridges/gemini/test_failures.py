@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from spindle import TurnRunner
+from spindle.bridges import Retries
 from spindle.bridges.gemini import generate
-from spindle.bridges.model_callback import Retries
 from spindle.errors import InvalidConfigError, ModelStoppedError, ModelUnavailableError
 from tests.bridges.generating_scene import DONE, cause, client_of, playing, turn
 from tests.bridges.wire.generating import call, chunk, streamed
@@ -51,8 +51,6 @@ HALF = chunk({"text": "half an ans"})
         streamed(HALF, {"error": {"message": "no code"}}),
         streamed(HALF, "{not json"),
         streamed(HALF, chunk({"functionCall": {"name": 5, "args": "x"}}, reason="STOP")),
-        streamed({"candidates": "none"}),
-        streamed(),
         streamed(chunk(reason="MALFORMED_FUNCTION_CALL")),
         streamed(chunk(call("add", {"a": 1, "b": 2}), reason="MALFORMED_FUNCTION_CALL")),
     ],
@@ -70,17 +68,26 @@ HALF = chunk({"text": "half an ans"})
         "error-without-code",
         "no-json",
         "wrong-types",
-        "candidates-are-text",
-        "nothing",
         "malformed-call",
         "malformed-with-call",
     ],
 )
-async def test_what_may_go_better_is_tried_again(answer: Answer) -> None:
+async def test_temporary_failures_are_retried(answer: Answer) -> None:
     report, requests = await turn(answer, DONE)
 
     assert (report.status, report.text) == ("ok", "done")
     assert report.tool_calls == ()
+    assert requests[0] == requests[1]
+    assert len(requests) == 2
+
+
+@pytest.mark.parametrize(
+    "answer", [streamed({"candidates": "none"}), streamed()], ids=["candidates-are-text", "nothing"]
+)
+async def test_a_stream_that_says_nothing_is_tried_again_as_a_whole(answer: Answer) -> None:
+    report, requests = await turn(answer, json_answer(chunk({"text": "done"}, reason="STOP")))
+
+    assert (report.status, report.text) == ("ok", "done")
     assert requests[0] == requests[1]
     assert len(requests) == 2
 
@@ -97,7 +104,7 @@ async def test_what_may_go_better_is_tried_again(answer: Answer) -> None:
     ],
     ids=["400", "403", "429-too-long", "429-too-late", "429-details", "400-in-stream"],
 )
-async def test_what_cannot_go_better_is_not_tried_again(answer: Answer, status: int) -> None:
+async def test_permanent_failures_are_not_retried(answer: Answer, status: int) -> None:
     report, requests = await turn(answer, DONE)
 
     error = cause(report)
@@ -120,7 +127,7 @@ async def test_a_whole_answer_that_does_not_end_is_tried_again() -> None:
     assert (report.text, len(requests)) == ("x", 2)
 
 
-async def test_a_refused_connection_is_tried_again_and_told(free_tcp_port: int) -> None:
+async def test_a_refused_connection_is_retried_and_reported(free_tcp_port: int) -> None:
     async with client_of(f"http://127.0.0.1:{free_tcp_port}") as client:
         callback = generate(model="m", client=client, retries=Retries(attempts=2, base_seconds=0))
         report = await TurnRunner(executor_callback=callback).run(messages=["x"])
@@ -135,7 +142,7 @@ async def test_a_refused_connection_is_tried_again_and_told(free_tcp_port: int) 
     [streamed(chunk({"text": "I"}, reason="SAFETY")), streamed({"promptFeedback": {"blockReason": "SAFETY"}})],
     ids=["answer", "prompt"],
 )
-async def test_what_is_blocked_ends_the_turn_with_its_reason(answer: Answer) -> None:
+async def test_a_blocked_response_ends_the_turn_with_its_reason(answer: Answer) -> None:
     report, requests = await turn(answer, DONE)
 
     error = cause(report)
@@ -151,15 +158,15 @@ async def test_settings_the_sdk_refuses_are_an_error_of_the_caller() -> None:
     assert requests == []
 
 
-async def test_an_answer_that_is_cut_is_told_to_observers() -> None:
-    told: list[Any] = []
+async def test_a_truncated_answer_is_reported_to_observers() -> None:
+    reported: list[Any] = []
     async with playing(streamed(chunk({"text": "half"}, reason="MAX_TOKENS"))) as (_, client):
         runner = TurnRunner(executor_callback=generate(model="m", client=client))
-        runner.on("log", told.append)
+        runner.on("log", reported.append)
         report = await runner.run(messages=["x"])
 
     assert report.text == "half"
-    assert [each.payload for each in told] == [{"finish_reason": "MAX_TOKENS"}]
+    assert [each.payload for each in reported] == [{"finish_reason": "MAX_TOKENS"}]
 
 
 async def test_cancelling_hangs_up_at_once() -> None:

@@ -58,7 +58,7 @@ def test_objects_of_the_sdk_give_the_same_as_plain_data() -> None:
     assert sdk.build_response() == fed(*raw).build_response()
 
 
-def test_pieces_tell_what_is_new() -> None:
+def test_deltas_contain_only_new_text() -> None:
     stream = Stream()
     raw = [chunk({"text": "hm", "thought": True}), chunk({"text": "a"}), chunk(call("add", {}, "f1"), reason="STOP")]
 
@@ -113,7 +113,7 @@ def test_a_call_cut_before_its_first_argument_can_never_run_as_an_empty_one(reas
 
 
 @pytest.mark.parametrize("args", ["{", 5, [1]])
-def test_arguments_that_are_no_object_are_refused(args: Any) -> None:
+def test_arguments_that_are_not_object_are_refused(args: Any) -> None:
     (asked,) = calls(chunk(call("add", args, "f1"), reason="STOP"))
 
     assert is_refused(asked)
@@ -153,7 +153,7 @@ def test_a_blocked_prompt_is_loud() -> None:
         stream.build_response()
 
 
-def test_tokens_that_ran_out_are_told_and_loud_before_a_word() -> None:
+def test_an_exhausted_token_limit_is_reported_and_raises_before_any_text() -> None:
     assert fed(chunk({"text": "half"}, reason="MAX_TOKENS")).build_response().is_truncated
     with pytest.raises(ModelStoppedError):
         fed(chunk({"text": "long", "thought": True}, reason="MAX_TOKENS")).build_response()
@@ -172,11 +172,11 @@ def test_names_are_mapped_back() -> None:
         """Read."""
         return path
 
-    told = definitions([read])
-    name = told.tools[0]["name"]
+    reported = definitions([read])
+    name = reported.tools[0]["name"]
 
     assert name != "1 files/read"
-    assert calls(chunk(call(name, {"path": "x"}), reason="STOP"), told)[0].name == "1 files/read"
+    assert calls(chunk(call(name, {"path": "x"}), reason="STOP"), reported)[0].name == "1 files/read"
 
 
 # Arguments in pieces

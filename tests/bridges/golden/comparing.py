@@ -17,7 +17,7 @@ def agrees(name: str, data: Any) -> None:
     """Hold data against the golden file `name`; nonces are random, and compared by their place."""
     place = _HERE / name
     text = json.dumps(_plain(data), ensure_ascii=False, indent=2) + "\n"
-    text = re.sub(r"(trusted_content_|nonce=\\\")[0-9a-f]{32}", r"\1NONCE", text)
+    text = re.sub("(?<=trusted_content_)[a-z]{16}", "NONCE", text)
     if os.environ.get("SPINDLE_UPDATE_GOLDEN"):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")

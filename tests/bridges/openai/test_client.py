@@ -19,7 +19,7 @@ from tests.bridges.wire.server import Answer, WireServer, json_answer, sse_answe
 
 pytestmark = [
     pytest.mark.anyio,
-    # Trio tells of the generators that the SDK leaves open behind the end of a stream, and closes them.
+    # Trio warns of generators that the SDK leaves open after the end of a stream, and closes them.
     pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning"),
 ]
 
@@ -43,7 +43,7 @@ def error(status: int, headers: dict[str, str] | None = None, **facts: Any) -> A
 
 def unavailable(report: TurnReport) -> ModelUnavailableError:
     assert report.error is not None
-    cause = report.error.__cause__
+    cause = report.error
     assert isinstance(cause, ModelUnavailableError)
     return cause
 
@@ -221,21 +221,21 @@ async def test_a_whole_answer_that_is_none_is_an_error_and_no_empty_text() -> No
 
 @pytest.mark.parametrize("by", ["abort", "cancel"])
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_who_stops_listening_hangs_up_at_once(by: str, api: str) -> None:
+async def test_a_cancelled_reader_closes_the_connection_at_once(by: str, api: str) -> None:
     first = chunk({"content": "Hel"}) if api == "chat" else events(message_item("Hello"))[2]
     async with serving(sse_answer([first], holds=True, is_named=api != "chat")) as (server, client):
         make = chat if api == "chat" else responses
         runner = TurnRunner(executor_callback=make(model="m", client=client))
         reports: list[TurnReport] = []
         contexts: list[Any] = []
-        heard = anyio.Event()
+        received = anyio.Event()
 
         async def keep(ctx: Any, next: Any) -> None:
             contexts.append(ctx)
             await next()
 
         runner = TurnRunner(executor_callback=make(model="m", client=client), turn_input_pipeline=[keep])
-        runner.on("message", lambda delta: heard.set())
+        runner.on("message", lambda delta: received.set())
 
         async def run() -> None:
             reports.append(await runner.run(messages=["Go."]))
@@ -243,7 +243,7 @@ async def test_who_stops_listening_hangs_up_at_once(by: str, api: str) -> None:
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run)
-                await heard.wait()
+                await received.wait()
                 if by == "abort":
                     contexts[0].abort()
                 else:
@@ -256,16 +256,16 @@ async def test_who_stops_listening_hangs_up_at_once(by: str, api: str) -> None:
 
 async def test_observers_see_each_attempt_as_a_message_of_its_own() -> None:
     cut = sse_answer([chunk({"content": "Hel"})])
-    told: list[Any] = []
+    reported: list[Any] = []
     async with serving(cut, chatting(*HELLO)) as (_, client):
         callback = chat(model="m", client=client)
         waiting(callback)
         runner = TurnRunner(executor_callback=callback)
-        runner.on("message", lambda delta: told.append((delta.id, delta.full, delta.is_complete)))
-        runner.on("log", lambda line: told.append(line.message))
+        runner.on("message", lambda delta: reported.append((delta.id, delta.full, delta.is_complete)))
+        runner.on("log", lambda line: reported.append(line.message))
         await runner.run(messages=["Go."])
 
-    assert told == [
+    assert reported == [
         ("m0", "Hel", False),
         "retrying the model request",
         ("m0.2", "Hello.", False),

@@ -1,4 +1,4 @@
-"""The dialect of the Responses API: what the model is told, what it asks for, what it is answered."""
+"""The dialect of the Responses API: definitions, calls and results."""
 
 import json
 from contextlib import suppress
@@ -89,22 +89,22 @@ def test_a_stream_gives_what_the_whole_answer_gives(as_objects: bool, has_output
     }
 
 
-def test_pieces_are_told_as_they_come() -> None:
+def test_deltas_are_emitted_as_they_arrive() -> None:
     stream = Stream(responses_api.definitions([add]))
     items = [reasoning_item(), message_item("Let me see."), call_item("c1", "add", {"a": 1})]
     pieces = [piece for event in events(*items) for piece in stream.feed(event)]
 
-    def told(kind: str) -> str:
+    def reported(kind: str) -> str:
         return "".join(each.text for each in pieces if each.kind == kind)
 
-    assert (told("thought"), told("text"), told("call")) == ("Hm.", "Let me see.", '{"a": 1}')
+    assert (reported("thought"), reported("text"), reported("call")) == ("Hm.", "Let me see.", '{"a": 1}')
     assert {(each.id, each.tool) for each in pieces if each.kind == "call"} == {("c1", "add")}
 
 
 def test_names_come_back_as_the_tools_own_and_go_out_as_the_providers() -> None:
-    told = responses_api.definitions([dotted()])
-    on_wire = told.tools[0]["name"]
-    stream = streamed(*events(call_item("c1", on_wire, {})), definitions=told)
+    reported = responses_api.definitions([dotted()])
+    on_wire = reported.tools[0]["name"]
+    stream = streamed(*events(call_item("c1", on_wire, {})), definitions=reported)
 
     assert stream.calls()[0].name == "shop.orders"
     assert stream.build_response().raw[0]["name"] == on_wire
@@ -139,7 +139,7 @@ async def test_a_stream_that_breaks_off_is_not_complete_and_its_calls_never_run(
 
 
 @pytest.mark.anyio
-async def test_a_piece_that_belongs_to_nobody_leaves_no_call_that_looks_whole() -> None:
+async def test_a_delta_without_a_call_leaves_no_complete_call() -> None:
     item = call_item("c1", "now", "")
     begun = next(event for event in events(item) if event["type"].endswith("added"))
     delta = {"type": "response.function_call_arguments.delta"}
@@ -169,13 +169,13 @@ def test_a_refusal_is_what_the_model_said() -> None:
     assert streamed(*deltas, {"type": "response.completed", "response": response(item)}).text == "I won't."
 
 
-def test_what_goes_back_is_always_readable_json_and_what_the_sdk_takes() -> None:
+def test_repeated_calls_are_readable_json_that_the_sdk_accepts() -> None:
     items = [call_item("c1", "add", '{"a":'), call_item("c2", "no such.tool", ""), reasoning_item(content=None)]
     raw = streamed(*events(*items)).build_response().raw
 
     INPUT.validate_python(raw)
     assert [json.loads(each["arguments"]) for each in raw[:2]] == [{"unreadable_arguments": '{"a":'}, {}]
-    assert raw[1]["name"] == "no_such_tool"
+    assert raw[1]["name"] == "no_such_tool_a900eb74"
     assert "content" not in raw[2]
 
 
@@ -218,7 +218,7 @@ def test_no_junk_makes_a_stream_fail(sent: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("junk", NO_ANSWERS, ids=str)
-def test_what_is_no_answer_has_no_calls(junk: Any) -> None:
+def test_a_value_that_is_not_an_answer_has_no_calls(junk: Any) -> None:
     assert responses_api.calls(junk) == []
 
 
@@ -254,7 +254,7 @@ async def test_documents_are_files_and_what_cannot_be_carried_is_described() -> 
     wav = Media.tool_generated(b"RIFF\0\0\0\0WAVEfmt ", kind="audio", mime_type="audio/wav", filename="a.wav")
     sees = MediaSupport(mime_types=frozenset({"application/pdf", "audio/wav"}), unsupported="fallback-stash")
 
-    written = await responses_api.results([outcome("c1", Ok("", media=(pdf, wav, picture())))], sees=sees)
+    written = await responses_api.results([outcome("c1", Ok("", media=(pdf, wav, picture())))], media=sees)
 
     INPUT.validate_python(written)
     assert [part["type"] for part in written[0]["output"]] == ["input_text", "input_file"] + ["input_text"] * 4

@@ -1,4 +1,4 @@
-"""Lowering, case by case: what is told, and what is said to be lost."""
+"""Lowering, case by case: what is emitted and what is reported as lost."""
 
 from typing import Any
 
@@ -30,27 +30,27 @@ def loss(lowered: Lowered, keyword: str, path: str = "/properties/a") -> Loss:
 # What cannot be expressed
 
 
-def test_what_a_dialect_cannot_express_is_told_in_the_description() -> None:
-    told, lowered = one({"type": "string", "minLength": 2, "maxLength": 1, "description": "A."}, CLAUDE_STRICT)
+def test_keywords_a_dialect_cannot_express_are_described_in_text() -> None:
+    emitted, lowered = one({"type": "string", "minLength": 2, "maxLength": 1, "description": "A."}, CLAUDE_STRICT)
 
-    assert told["description"] == "A. (at least 2 characters; at most 1 character)"
+    assert emitted["description"] == "A. (at least 2 characters; at most 1 character)"
     assert loss(lowered, "minLength").action == "rewritten"
 
 
-def test_what_there_are_no_words_for_is_dropped() -> None:
+def test_keywords_without_a_description_are_dropped() -> None:
     _, lowered = one({"type": "object", "properties": {"b": {}}, "x-order": 1}, GEMINI.rules)
 
     assert loss(lowered, "x-order").action == "dropped"
 
 
-def test_words_that_would_be_too_long_are_not_told() -> None:
-    told, lowered = one({"type": "integer", "enum": list(range(1_000))}, GEMINI.rules)
+def test_a_description_that_would_be_too_long_is_not_extended() -> None:
+    emitted, lowered = one({"type": "integer", "enum": list(range(1_000))}, GEMINI.rules)
 
-    assert told == {"type": "integer"}
+    assert emitted == {"type": "integer"}
     assert loss(lowered, "enum").action == "dropped"
 
 
-def test_a_format_that_is_not_taken_is_told_in_words_and_one_that_is_stays() -> None:
+def test_an_unsupported_format_is_described_in_text_and_a_supported_one_stays() -> None:
     assert one({"type": "string", "format": "uri"}, GEMINI.rules)[0] == {
         "type": "string",
         "description": "(format uri)",
@@ -58,14 +58,14 @@ def test_a_format_that_is_not_taken_is_told_in_words_and_one_that_is_stays() -> 
     assert one({"type": "string", "format": "date-time"}, GEMINI.rules)[0] == {"type": "string", "format": "date-time"}
 
 
-def test_what_is_told_as_it_is_is_listed_as_kept() -> None:
+def test_unchanged_keywords_are_listed_as_kept() -> None:
     _, lowered = one({"type": "string", "pattern": "^a"}, ANTHROPIC.rules)
 
     assert lowered.losses == ()
     assert lowered.kept == ("/properties", "/properties/a/pattern", "/properties/a/type", "/type")
 
 
-def test_mcp_is_told_every_word_of_a_schema() -> None:
+def test_mcp_gets_every_keyword_of_a_schema() -> None:
     schema = {"$schema": DRAFT_7, "properties": {"a": {"items": [{"type": "string"}]}}, "if": True, "x-own": 1}
 
     lowered = lower(schema, MCP.rules)
@@ -86,22 +86,24 @@ def test_the_schema_that_was_given_is_not_changed() -> None:
 # Older drafts
 
 
-def test_tuples_of_older_drafts_are_told_in_the_words_of_the_latest() -> None:
+def test_tuples_of_older_drafts_are_emitted_with_the_latest_keywords() -> None:
     old = {"type": "array", "items": [{"type": "string"}], "additionalItems": False}
 
-    told, lowered = one(old, ANTHROPIC.rules, **{"$schema": DRAFT_7})
+    emitted, lowered = one(old, ANTHROPIC.rules, **{"$schema": DRAFT_7})
 
-    assert told == {"type": "array", "prefixItems": [{"type": "string"}], "items": False}
+    assert emitted == {"type": "array", "prefixItems": [{"type": "string"}], "items": False}
     assert loss(lowered, "items").action == loss(lowered, "additionalItems").action == "rewritten"
 
 
-def test_exclusive_bounds_of_draft_4_are_told_as_numbers() -> None:
-    told, _ = one({"type": "integer", "minimum": 3, "exclusiveMinimum": True}, ANTHROPIC.rules, **{"$schema": DRAFT_4})
+def test_exclusive_bounds_of_draft_4_are_emitted_as_numbers() -> None:
+    emitted, _ = one(
+        {"type": "integer", "minimum": 3, "exclusiveMinimum": True}, ANTHROPIC.rules, **{"$schema": DRAFT_4}
+    )
 
-    assert told == {"type": "integer", "exclusiveMinimum": 3}
+    assert emitted == {"type": "integer", "exclusiveMinimum": 3}
 
 
-def test_dependencies_are_told_by_their_new_names() -> None:
+def test_dependencies_are_emitted_with_their_new_names() -> None:
     lowered = lower(
         {"properties": {"a": {}, "b": {}}, "dependencies": {"a": ["b"], "b": {"required": ["a"]}}}, ANTHROPIC.rules
     )
@@ -110,11 +112,11 @@ def test_dependencies_are_told_by_their_new_names() -> None:
     assert lowered.schema["dependentSchemas"] == {"b": {"required": ["a"]}}
 
 
-def test_what_an_older_draft_ignores_beside_a_reference_is_not_told() -> None:
+def test_keywords_that_an_older_draft_ignores_beside_a_reference_are_not_emitted() -> None:
     shelf = {"definitions": {"N": {"type": "string"}}, "$schema": DRAFT_7}
-    told, lowered = one({"$ref": "#/definitions/N", "maxLength": 3, "description": "D."}, ANTHROPIC.rules, **shelf)
+    emitted, lowered = one({"$ref": "#/definitions/N", "maxLength": 3, "description": "D."}, ANTHROPIC.rules, **shelf)
 
-    assert told == {"$ref": "#/definitions/N", "description": "D."}
+    assert emitted == {"$ref": "#/definitions/N", "description": "D."}
     assert loss(lowered, "maxLength").action == "dropped"
 
 
@@ -133,41 +135,41 @@ def test_a_property_that_nothing_fits_is_left_out_where_booleans_are_not_taken()
     assert loss(lowered, "false").action == "rewritten"
 
 
-def test_anything_is_told_as_one_of_every_type_where_a_type_must_be_named() -> None:
-    told, lowered = one(True, GEMINI.rules)
+def test_an_unrestricted_schema_lists_every_type_if_a_type_is_required() -> None:
+    emitted, lowered = one(True, GEMINI.rules)
 
-    assert [each["type"] for each in told["anyOf"]] == ["string", "number", "boolean", "object", "array"]
-    assert all(each["nullable"] for each in told["anyOf"])
+    assert [each["type"] for each in emitted["anyOf"]] == ["string", "number", "boolean", "object", "array"]
+    assert all(each["nullable"] for each in emitted["anyOf"])
     assert loss(lowered, "true").action == "rewritten"
 
 
-def test_a_tuple_is_told_as_a_list_of_its_kinds() -> None:
+def test_a_tuple_is_emitted_as_a_list_of_its_item_types() -> None:
     kinds = [{"type": "string"}, {"type": "integer"}, {"type": "string"}]
-    told, lowered = one({"type": "array", "prefixItems": kinds, "items": False}, GEMINI.rules)
+    emitted, lowered = one({"type": "array", "prefixItems": kinds, "items": False}, GEMINI.rules)
 
-    assert told["items"] == {"anyOf": [{"type": "string"}, {"type": "integer"}]}
-    assert told["maxItems"] == 3
-    assert "string, integer, string" in told["description"]
+    assert emitted["items"] == {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+    assert emitted["maxItems"] == 3
+    assert "string, integer, string" in emitted["description"]
     assert not loss(lowered, "prefixItems").narrows
 
 
-def test_the_end_of_a_tuple_is_told_in_words_where_no_keyword_says_it() -> None:
-    told, lowered = one({"type": "array", "prefixItems": [{"type": "string"}], "items": False}, CLAUDE_STRICT)
+def test_the_end_of_a_tuple_is_described_in_text_without_a_keyword_for_it() -> None:
+    emitted, lowered = one({"type": "array", "prefixItems": [{"type": "string"}], "items": False}, CLAUDE_STRICT)
 
-    assert "at most 1 item" in told["description"]
+    assert "at most 1 item" in emitted["description"]
     assert "description" in loss(lowered, "items").detail
 
 
-def test_of_what_cannot_be_put_together_the_rest_is_told_in_words() -> None:
+def test_parts_that_cannot_be_merged_are_described_in_text() -> None:
     parts = [{"type": "string", "pattern": "^a"}, {"pattern": "b$"}, {"not": {"const": "ab"}}, {"not": {"const": "x"}}]
-    told, lowered = one({"allOf": parts}, GEMINI.rules)
+    emitted, lowered = one({"allOf": parts}, GEMINI.rules)
 
-    assert (told["pattern"], "must match b$" in told["description"]) == ("^a", True)
+    assert (emitted["pattern"], "must match b$" in emitted["description"]) == ("^a", True)
     assert '"x"' in loss(lowered, "not", "/properties/a/allOf/3").detail
     assert "b$" in loss(lowered, "pattern", "/properties/a/allOf/1").detail
 
 
-def test_what_parts_say_of_each_others_properties_is_dropped_with_all_that_looks_at_it() -> None:
+def test_constraints_between_parts_are_dropped_with_all_that_depends_on_them() -> None:
     closed: dict[str, Any] = {"additionalProperties": {"type": "string"}, "unevaluatedProperties": False}
     parts: list[Any] = [{**closed, "properties": {"a": {}}}, {"properties": {"b": {}}}]
     lowered = lower({"allOf": parts}, OPENAI_CHAT.rules)
@@ -183,7 +185,7 @@ def test_a_type_that_was_inferred_is_said_to_be_narrower_beside_null_too() -> No
     assert any(each.narrows for each in lowered.losses)
 
 
-def test_a_tuple_that_may_go_on_says_that_it_is_told_more_narrowly() -> None:
+def test_an_open_tuple_reports_that_it_is_narrowed() -> None:
     _, lowered = one({"type": "array", "prefixItems": [{"type": "string"}]}, GEMINI.rules)
 
     assert loss(lowered, "prefixItems").narrows
@@ -194,13 +196,13 @@ def test_a_list_without_items_gets_some_where_they_must_be() -> None:
     assert one({"type": "array"}, ANTHROPIC.rules)[0] == {"type": "array"}
 
 
-def test_a_map_is_told_in_words_where_there_are_none() -> None:
-    told, lowered = one({"type": "object", "additionalProperties": {"type": "number"}}, GEMINI.rules)
+def test_a_map_is_described_in_text_if_the_dialect_has_none() -> None:
+    emitted, lowered = one({"type": "object", "additionalProperties": {"type": "number"}}, GEMINI.rules)
 
-    assert told == {"type": "object", "description": "(every value is of type number)"}
+    assert emitted == {"type": "object", "description": "(every value is of type number)"}
     assert loss(lowered, "additionalProperties").action == "rewritten"
-    told, _ = one({"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}, GEMINI.rules)
-    assert "minimum" in told["description"]
+    emitted, _ = one({"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}, GEMINI.rules)
+    assert "minimum" in emitted["description"]
 
 
 def test_a_tool_without_arguments_has_no_parameters_in_gemini() -> None:
@@ -213,7 +215,7 @@ def test_a_tool_without_arguments_has_no_parameters_in_gemini() -> None:
 # The outermost schema
 
 
-def test_bedrock_is_told_three_keywords_at_the_top_and_no_references() -> None:
+def test_bedrock_gets_three_keywords_at_the_top_and_no_references() -> None:
     schema = {
         "type": "object",
         "title": "T",
@@ -230,7 +232,7 @@ def test_bedrock_is_told_three_keywords_at_the_top_and_no_references() -> None:
 
 
 @pytest.mark.parametrize("types", [None, ["object", "null"]], ids=["no type", "a list of types"])
-def test_arguments_are_always_told_as_an_object(types: Any) -> None:
+def test_arguments_are_always_emitted_as_an_object(types: Any) -> None:
     schema = {"properties": {"a": {"type": "string"}}, **({"type": types} if types else {})}
 
     for dialect in (OPENAI_CHAT, ANTHROPIC, GEMINI, BEDROCK, MCP):
@@ -274,9 +276,9 @@ def test_names_of_properties_that_are_refused_are_mapped_and_mapped_back() -> No
 @pytest.mark.parametrize("rules", [ANTHROPIC.rules, GEMINI.rules], ids=["anthropic", "gemini"])
 def test_a_name_that_is_mapped_is_so_wherever_it_is_spoken_of(rules: Rules, part: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": {"a b": {"type": "string"}, "c": {"type": "string"}}, **part}
-    told, lowered = one(schema, rules)
+    emitted, lowered = one(schema, rules)
 
-    assert "a b" not in str({**told, "description": told.get("description", "").partition("must not match")[0]})
+    assert "a b" not in str({**emitted, "description": emitted.get("description", "").partition("must not match")[0]})
     assert lowered.restore is not None
     assert lowered.restore({"a": {"a_b": "1", "c": "2"}}) == {"a": {"a b": "1", "c": "2"}}
 
@@ -290,7 +292,7 @@ def test_two_properties_of_one_name_on_the_wire_are_refused() -> None:
     assert "a_b" in caught.value.why
 
 
-def test_a_required_name_that_is_no_property_becomes_one() -> None:
+def test_a_required_name_that_is_not_a_property_becomes_one() -> None:
     lowered = lower({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["b"]}, GEMINI.rules)
 
     assert set(lowered.schema["properties"]) == {"a", "b"}
@@ -329,7 +331,7 @@ def test_references_that_double_with_every_step_are_left_open_in_time() -> None:
 
 
 def test_a_pattern_full_of_quotes_stays_within_the_description() -> None:
-    told, _ = one({"type": "string", "pattern": '^"]}$'}, CLAUDE_STRICT)
+    emitted, _ = one({"type": "string", "pattern": '^"]}$'}, CLAUDE_STRICT)
 
-    assert told["description"] == '(must match ^"]}$)'
-    assert jsonschema_rs.meta.is_valid(told)
+    assert emitted["description"] == '(must match ^"]}$)'
+    assert jsonschema_rs.meta.is_valid(emitted)

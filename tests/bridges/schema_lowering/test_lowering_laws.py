@@ -59,7 +59,7 @@ def check_losses(schema: dict[str, Any], lowered: Lowered, *, flags_null: bool) 
     assert not silent, f"lost without a word: {sorted(silent)}\n{lowered.schema}"
     sure = {place for place in walk.kept - walk.shared if place[1] != "nullable"}
     phantom = {place for place in sure & reported if not (walk.skipped and place[0].startswith("/$defs/"))}
-    assert not phantom, f"reported, but told: {sorted(phantom)}\n{lowered.schema}"
+    assert not phantom, f"reported as lost, but emitted: {sorted(phantom)}\n{lowered.schema}"
     for paths, keyword in walk.added:
         assert is_explained(paths, keyword, reported, words), (
             f"added without a word: {keyword} at {paths}\n{lowered.schema}"
@@ -103,13 +103,13 @@ def test_the_laws_hold_for_many_more_schemas(form: str, schema: dict[str, Any], 
 
 @BY_FORM
 def test_nothing_of_the_corpus_is_lost_without_a_word(form: str, corpus_tools: list[CorpusTool]) -> None:
-    told = 0
+    emitted = 0
     for tool in corpus_tools:
         lowered = lowered_or_none(tool.schema, FORMS[form])
         if lowered is not None:
             check_losses(tool.schema, lowered, flags_null=form == "gemini")
-            told += 1
-    assert told == len(corpus_tools) if "strict" not in form else told > 0.95 * len(corpus_tools)
+            emitted += 1
+    assert emitted == len(corpus_tools) if "strict" not in form else emitted > 0.95 * len(corpus_tools)
 
 
 # The agreement law
@@ -207,11 +207,11 @@ def check_agreement(schema: dict[str, Any], form: str, lowered: Lowered, args: d
     sent = Wire(lowered, names, fills="openai" in form and "strict" in form, flags_null=form == "gemini").sent(
         args, lowered.schema
     )
-    told_schema = plain_schema(lowered.schema) if "gemini" in form else lowered.schema
-    told = jsonschema_rs.validator_for(told_schema, validate_formats=False)
+    emitted_schema = plain_schema(lowered.schema) if "gemini" in form else lowered.schema
+    emitted = jsonschema_rs.validator_for(emitted_schema, validate_formats=False)
     if not any(loss.narrows for loss in lowered.losses):
-        assert told.is_valid(sent), f"told more narrowly than it is: {sent}\n{lowered.schema}"
-    elif not told.is_valid(sent):
+        assert emitted.is_valid(sent), f"emitted more narrowly than it is: {sent}\n{lowered.schema}"
+    elif not emitted.is_valid(sent):
         return False
     back = lowered.restore(sent) if lowered.restore else sent
     assert without_nulls(back) == without_nulls(args), f"{sent} came back as {back}"
@@ -222,7 +222,9 @@ def check_agreement(schema: dict[str, Any], form: str, lowered: Lowered, args: d
 @BY_FORM
 @given(schema=schemas(), seed=st.integers(0, 1000))
 @WIDELY
-def test_arguments_that_fit_are_told_of_and_come_back_the_same(form: str, schema: dict[str, Any], seed: int) -> None:
+def test_valid_arguments_fit_the_lowered_schema_and_are_restored_unchanged(
+    form: str, schema: dict[str, Any], seed: int
+) -> None:
     lowered = lowered_or_none(schema, FORMS[form])
     if lowered is not None:
         check_agreement(schema, form, lowered, Sampler(schema, seed).value(schema))
@@ -241,7 +243,7 @@ def test_arguments_of_the_corpus_come_back_the_same(form: str, corpus_tools: lis
 @BY_FORM
 @given(schema=schemas())
 @settings(WIDELY, max_examples=examples(15))
-def test_what_is_told_is_itself_a_schema_and_the_same_each_time(form: str, schema: dict[str, Any]) -> None:
+def test_the_lowered_schema_is_valid_and_deterministic(form: str, schema: dict[str, Any]) -> None:
     lowered = lowered_or_none(schema, FORMS[form])
     if lowered is not None:
         assert jsonschema_rs.meta.is_valid(lowered.schema)

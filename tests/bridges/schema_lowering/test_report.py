@@ -1,4 +1,4 @@
-from spindle.bridges.schema_lowering.report import Loss, LossReport, extend_pointer, sort_losses
+from spindle.bridges.schema_lowering.report import Loss, LossReport, sort_losses
 
 REWRITTEN = Loss("/properties/a", "pattern", "rewritten", "moved to the description: must match ^a")
 DROPPED = Loss("", "additionalProperties", "dropped", "the dialect has no such keyword here")
@@ -42,10 +42,6 @@ def test_a_report_is_plain_data_too() -> None:
             }
         ],
     }
-
-
-def test_a_pointer_escapes_what_json_pointers_escape() -> None:
-    assert extend_pointer("/a", "b/c", "d~e", 0) == "/a/b~1c/d~0e/0"
 
 
 def test_losses_are_sorted_by_place_and_listed_once() -> None:

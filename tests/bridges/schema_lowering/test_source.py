@@ -89,10 +89,10 @@ def test_names_that_an_address_cannot_hold_are_still_found(rules: Rules, referen
 
     lowered = lower(schema, rules)
 
-    told = jsonschema_rs.validator_for(lowered.schema)
+    emitted = jsonschema_rs.validator_for(lowered.schema)
     name = next(name for name in lowered.schema["properties"] if name != "a")
-    assert told.is_valid({"a": "b", name: "c"})
-    assert not told.is_valid({"a": 1, name: "c"})
+    assert emitted.is_valid({"a": "b", name: "c"})
+    assert not emitted.is_valid({"a": 1, name: "c"})
     assert [each for each in lowered.losses if each.keyword == "$ref"] == [] or "properties" in reference
 
 
@@ -107,10 +107,10 @@ def test_anchors_and_ids_are_followed() -> None:
         },
     }
 
-    told = lower(schema, GEMINI.rules).schema["properties"]
+    emitted = lower(schema, GEMINI.rules).schema["properties"]
     kept = lower(schema, ANTHROPIC.rules).schema
 
-    assert told == {"a": {"type": "string"}, "b": {"type": "number"}}
+    assert emitted == {"a": {"type": "string"}, "b": {"type": "number"}}
     assert kept["properties"] == {"a": {"$ref": "#/$defs/Item"}, "b": {"$ref": "#/$defs/Price"}}
     assert "$id" not in kept
     assert kept["$defs"]["Price"] == {"type": "number"}
@@ -125,7 +125,7 @@ def test_definitions_that_nothing_refers_to_are_left_out_and_that_is_said() -> N
     assert [(each.keyword, each.action) for each in lowered.losses] == [("$defs", "rewritten")]
 
 
-def test_what_stands_beside_a_reference_is_put_together_with_it_where_it_cannot_stay() -> None:
+def test_keywords_beside_a_reference_are_merged_with_it_if_they_cannot_stay() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/A", "description": "The a.", "maxLength": 3}},
@@ -133,10 +133,10 @@ def test_what_stands_beside_a_reference_is_put_together_with_it_where_it_cannot_
         "$defs": {"A": {"type": "string", "maxLength": 9, "description": "Any a."}},
     }
 
-    told = lower(schema, GEMINI.rules).schema["properties"]["a"]
+    emitted = lower(schema, GEMINI.rules).schema["properties"]["a"]
     strict = lower(schema, STRICT).schema["properties"]["a"]
 
-    assert told == {"description": "The a. Any a.", "maxLength": 3, "type": "string"}
+    assert emitted == {"description": "The a. Any a.", "maxLength": 3, "type": "string"}
     assert strict == {"description": "The a. Any a. (at most 3 characters)", "type": "string"}
 
 

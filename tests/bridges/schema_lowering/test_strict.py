@@ -36,7 +36,7 @@ def test_every_property_is_required_and_an_optional_one_takes_null() -> None:
 
 
 @pytest.mark.parametrize(
-    ("optional", "told"),
+    ("optional", "emitted"),
     [
         ({"type": "string", "enum": ["x"]}, {"type": ["string", "null"], "enum": ["x", None]}),
         ({"type": ["string", "integer"]}, {"type": ["string", "integer", "null"]}),
@@ -50,10 +50,10 @@ def test_every_property_is_required_and_an_optional_one_takes_null() -> None:
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
     ],
 )
-def test_an_optional_property_of_any_kind_takes_null(optional: Any, told: Any) -> None:
+def test_an_optional_property_of_any_kind_takes_null(optional: Any, emitted: Any) -> None:
     lowered = lower(closed({"a": optional}, **{"$defs": {"A": {"type": "string"}}}), STRICT)
 
-    assert lowered.schema["properties"]["a"] == told
+    assert lowered.schema["properties"]["a"] == emitted
 
 
 def test_a_null_that_stands_for_nothing_given_is_taken_out_again() -> None:
@@ -115,7 +115,7 @@ NULL_OR_TEXT = {"type": ["string", "null"]}
     ],
     ids=["at most one", "needs another", "needed by another", "not of this kind", "null of this kind", "never fits"],
 )
-def test_whether_a_null_is_given_or_left_out_is_told_by_which_of_them_fits(schema: Any, sent: Any, back: Any) -> None:
+def test_a_null_is_kept_or_dropped_by_which_of_them_fits_the_schema(schema: Any, sent: Any, back: Any) -> None:
     assert restored(lower(schema, STRICT), sent) == back
 
 
@@ -172,7 +172,7 @@ def test_arguments_that_need_no_change_have_nothing_to_undo() -> None:
     assert lower(closed({"a": {"type": "string"}}, "a"), STRICT).restore is None
 
 
-def test_a_default_is_told_in_words() -> None:
+def test_a_default_is_described_in_text() -> None:
     lowered = lower(closed({"a": {"type": "integer", "default": 5}}), STRICT)
 
     assert lowered.schema["properties"]["a"] == {"type": ["integer", "null"], "description": "(default 5)"}
@@ -198,7 +198,7 @@ def test_an_open_object_is_closed_and_that_is_said_to_be_narrower() -> None:
     ids=["a free object", "a map", "patterns", "anything", "a list", "a list of anything"],
 )
 @pytest.mark.parametrize("rules", [STRICT, ANTHROPIC.strict_rules or Rules()], ids=["openai", "claude"])
-def test_what_a_strict_form_cannot_say_is_refused_with_its_place(schema: Any, path: str, rules: Rules) -> None:
+def test_schemas_beyond_the_strict_form_are_refused_with_their_location(schema: Any, path: str, rules: Rules) -> None:
     with pytest.raises(CannotLowerError) as caught:
         lower(closed({"a": schema}, "a"), rules)
 

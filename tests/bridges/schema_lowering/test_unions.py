@@ -16,7 +16,7 @@ def one(schema: Any, rules: Rules) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "emitted"),
     [
         ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": "string", "nullable": True}),
@@ -41,11 +41,11 @@ def one(schema: Any, rules: Rules) -> Any:
         ({"pattern": "^a"}, {"pattern": "^a", "type": "string"}),
     ],
 )
-def test_types_in_gemini(schema: Any, told: Any) -> None:
-    assert one(schema, GEMINI.rules) == told
+def test_types_in_gemini(schema: Any, emitted: Any) -> None:
+    assert one(schema, GEMINI.rules) == emitted
 
 
-def test_what_stands_beside_a_union_moves_into_it_in_gemini() -> None:
+def test_keywords_beside_a_union_move_into_it_in_gemini() -> None:
     schema = {
         "description": "It.",
         "default": "x",
@@ -60,7 +60,7 @@ def test_what_stands_beside_a_union_moves_into_it_in_gemini() -> None:
     }
 
 
-def test_what_is_demanded_beside_a_union_is_demanded_in_each_alternative() -> None:
+def test_required_names_beside_a_union_are_required_in_each_alternative() -> None:
     schema = {
         "type": "object",
         "properties": {"kind": {"type": "string"}},
@@ -68,28 +68,28 @@ def test_what_is_demanded_beside_a_union_is_demanded_in_each_alternative() -> No
         "anyOf": [{"properties": {"x": {"type": "string"}}}, {"properties": {"y": {"type": "string"}}}],
     }
 
-    told = one(schema, GEMINI.rules)
+    emitted = one(schema, GEMINI.rules)
 
-    assert [set(each["properties"]) for each in told["anyOf"]] == [{"kind", "x"}, {"kind", "y"}]
-    assert [each["required"] for each in told["anyOf"]] == [["kind"], ["kind"]]
+    assert [set(each["properties"]) for each in emitted["anyOf"]] == [{"kind", "x"}, {"kind", "y"}]
+    assert [each["required"] for each in emitted["anyOf"]] == [["kind"], ["kind"]]
 
 
-def test_what_no_alternative_can_say_is_dropped() -> None:
+def test_keywords_that_no_alternative_can_express_are_dropped() -> None:
     cats: dict[str, Any] = {"type": "object", "properties": {"kind": {"const": "cat"}}, "additionalProperties": False}
     beside = {"discriminator": {"propertyName": "kind"}, "minProperties": 1}
-    told = lower({"type": "object", "properties": {"a": {"oneOf": [cats], **beside}}}, STRICT)
+    emitted = lower({"type": "object", "properties": {"a": {"oneOf": [cats], **beside}}}, STRICT)
 
-    actions = {each.keyword: each.action for each in told.losses if each.path == "/properties/a"}
+    actions = {each.keyword: each.action for each in emitted.losses if each.path == "/properties/a"}
     assert (actions["discriminator"], actions["minProperties"]) == ("dropped", "rewritten")
 
 
-def test_one_of_is_told_as_any_of_where_there_is_no_other() -> None:
-    told = one({"oneOf": [{"type": "string"}, {"type": "integer"}]}, STRICT)
+def test_one_of_becomes_any_of_if_there_is_no_alternative() -> None:
+    emitted = one({"oneOf": [{"type": "string"}, {"type": "integer"}]}, STRICT)
 
-    assert told == {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+    assert emitted == {"anyOf": [{"type": "string"}, {"type": "integer"}]}
 
 
-def test_a_choice_of_what_is_needed_is_told_in_words() -> None:
+def test_a_choice_of_required_properties_is_described_in_text() -> None:
     schema = {
         "type": "object",
         "properties": {"x": {"type": "string"}, "y": {"type": "string"}},
@@ -147,10 +147,10 @@ def test_a_union_at_the_top_is_dissolved_into_the_properties_of_its_alternatives
     assert [each.keyword for each in lowered.losses if each.path == ""] == ["oneOf"]
 
 
-def test_what_must_not_be_is_told_in_words() -> None:
-    told = one({"type": "string", "not": {"const": "x"}}, GEMINI.rules)
+def test_not_is_described_in_text() -> None:
+    emitted = one({"type": "string", "not": {"const": "x"}}, GEMINI.rules)
 
-    assert told == {"type": "string", "description": '(must not match the schema {"const": "x"})'}
+    assert emitted == {"type": "string", "description": '(must not match the schema {"const": "x"})'}
 
 
 def test_mapped_names_come_back_where_a_free_object_would_take_them_too() -> None:

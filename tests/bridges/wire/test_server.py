@@ -1,4 +1,4 @@
-"""The scripted server answers real clients, and breaks off where it is told to."""
+"""The scripted server answers real clients, and breaks off at a chosen point."""
 
 import anyio
 import httpx2

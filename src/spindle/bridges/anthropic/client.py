@@ -1,22 +1,36 @@
 """The provider for Anthropic's Messages API: requests, responses and errors of its official SDK."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
-from spindle.bridges.anthropic.conversation import build_messages, build_placeholder_tools
+from spindle.bridges.anthropic.conversation import API, MessagesWriter, build_placeholder_tools
 from spindle.bridges.anthropic.stream import Stream
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.provider import ModelResponse, ProviderFailure, ResponseAssembler, resolve_tool_choice
-from spindle.bridges.sdk_client import SdkClient, closing_stream
+from spindle.bridges.provider import ApiProvider, ModelResponse, ProviderFailure, ResponseAssembler, ToolChoice
+from spindle.bridges.sdk_client import (
+    SdkClient,
+    SendRequest,
+    closing_stream,
+    describe_body,
+    get_retry_after,
+    read_foreign_body,
+)
 from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import collect_system_texts, get_field, get_str, replace_lone_surrogates, split_request
-from spindle.errors import ModelStoppedError
+from spindle.bridges.wire import (
+    get_field,
+    get_str,
+    replace_lone_surrogates,
+    split_request,
+    to_plain,
+)
+from spindle.errors import BrokenAnswerError, ModelStoppedError
 from spindle.extras import needs_extra
-from spindle.tools.filters import ToolFilter
+from spindle.json_types import JsonObject, JsonValue
 from spindle.turns.context import DispatchContext
 
 if TYPE_CHECKING:
@@ -62,101 +76,88 @@ def open_client(
 
 
 @dataclass(frozen=True, kw_only=True)
-class MessagesProvider:
+class MessagesProvider(ApiProvider):
     """The provider for one model of the Messages API."""
 
+    api = API
     client: "SdkClient[AsyncAnthropic]" = field(repr=False)
-    define: Callable[..., Definitions]
-    model: str
     max_tokens: int
-    is_strict: bool = False
-    tool_choice: str | Mapping[str, Any] | None = None
     is_cached: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    _writers: "WeakKeyDictionary[DispatchContext, MessagesWriter]" = field(
+        default_factory=WeakKeyDictionary["DispatchContext", MessagesWriter], init=False, repr=False, compare=False
+    )
 
-    def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
-        """Return the tools in the provider's dialect."""
-        return self.define(ctx.tools, filter=filter, strict=self.is_strict, events=ctx.events)
-
-    async def build_request(
-        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
-    ) -> dict[str, Any]:
+    async def build_request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> JsonObject:
         """Build the request."""
-        request: dict[str, Any] = {
-            "model": self.model,
-            "max_tokens": self.max_tokens,
-            "messages": build_messages(steps, definitions),
-        }
-        system = "\n\n".join(collect_system_texts(await build_system_prompt(ctx), steps))
+        writer = self._writers.setdefault(ctx, MessagesWriter())
+        messages = writer.write(steps, definitions)
+        request: JsonObject = {}
+        system = "\n\n".join(writer.collect_system_texts(await build_system_prompt(ctx)))
         if system:
             request["system"] = [{"type": "text", "text": system} | (_KEEP if self.is_cached else {})]
         tools = definitions.tools
         if tools and self.is_cached:
             tools[-1] |= _KEEP
-        tools += self.extra.get("tools", ())
+        extra = dict(self.options.extra or {})
+        tools += extra.pop("tools", ())
         if tools:
             request["tools"] = tools
-            request |= self._choice(definitions, trip=ctx.iteration)
-        elif bygone := build_placeholder_tools(request["messages"]):
-            request |= {"tools": bygone, "tool_choice": {"type": "none"}}
-        rest = {name: value for name, value in self.extra.items() if name != "tools"}
-        return replace_lone_surrogates(request | rest)
+            choice = self.build_tool_choice(ctx, definitions)
+            if choice is not None:
+                request["tool_choice"] = choice
+        elif placeholders := build_placeholder_tools(messages):
+            request |= {"tools": placeholders, "tool_choice": {"type": "none"}}
+        written: JsonObject = {"model": self.options.model, "max_tokens": self.max_tokens, "messages": messages}
+        return written | replace_lone_surrogates(request | extra)
 
-    def _choice(self, definitions: Definitions, *, trip: int) -> dict[str, Any]:
-        if isinstance(self.tool_choice, Mapping):
-            return {"tool_choice": dict(self.tool_choice)}
-        choice = resolve_tool_choice(self.tool_choice, definitions, iteration=trip)
-        if choice is None:
-            return {}
+    def format_tool_choice(self, choice: ToolChoice) -> JsonValue:
+        """Write a tool choice in the API's form."""
         if choice.mode == "tool":
-            return {"tool_choice": {"type": "tool", "name": choice.wire_name}}
-        return {"tool_choice": {"type": "any" if choice.mode == "required" else choice.mode}}
-
-    def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
-        """Send the request and yield the events of the response."""
-        return self._closing(request)
+            return {"type": "tool", "name": choice.wire_name}
+        return {"type": "any" if choice.mode == "required" else choice.mode}
 
     @asynccontextmanager
-    async def _closing(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
+    async def stream(self, request: JsonObject) -> AsyncGenerator[AsyncIterator[object]]:
+        """Send the request and yield the events of the response."""
         async with aclosing(self._events(request)) as events:
             yield events
 
-    async def _events(self, request: dict[str, Any]) -> AsyncGenerator[Any]:
+    async def _events(self, request: JsonObject) -> AsyncGenerator[object]:
         create = self._create()
         for _ in range(_MAX_PAUSES + 1):
-            heard: list[Any] = []
+            received: list[object] = []
             async with closing_stream(await create(**split_request(create, request), stream=True)) as events:
+                body = await read_foreign_body(events)
+                if body is not None:
+                    _raise_for_response(body)
                 async for event in events:
-                    heard.append(event)
+                    received.append(event)
                     yield event
-            if not any(get_str(get_field(event, "delta"), "stop_reason") == "pause_turn" for event in heard):
+            if not any(get_str(get_field(event, "delta"), "stop_reason") == "pause_turn" for event in received):
                 return
             so_far = Stream()
-            for event in heard:
+            for event in received:
                 so_far.feed(event)
             if so_far.calls():
                 return
-            request = _resumed(request, so_far)
-        raise _paused_too_often()
+            request = _build_resumption(request, so_far)
+        raise _build_pause_error()
 
-    def create_assembler(self, definitions: Definitions, taken: Collection[str]) -> Stream:
-        """Return an assembler for these events."""
-        return Stream(definitions, taken=taken)
-
-    async def complete(self, request: dict[str, Any], assembler: ResponseAssembler) -> ModelResponse:
+    async def complete(self, request: JsonObject, assembler: ResponseAssembler) -> ModelResponse:
         """Send the request without streaming, and read the response; resume it while the API pauses."""
         create = self._create()
         for _ in range(_MAX_PAUSES + 1):
             response = await create(**split_request(create, request))
+            _raise_for_response(response)
             assembler.feed_response(response)
             so_far = Stream()
             so_far.feed_response(response)
             if so_far.finish_reason != "pause_turn" or so_far.calls():
                 return assembler.build_response()
-            request = _resumed(request, so_far)
-        raise _paused_too_often()
+            request = _build_resumption(request, so_far)
+        raise _build_pause_error()
 
-    def _create(self) -> Any:
+    def _create(self) -> SendRequest:
         return self.client.get().messages.create
 
     def translate_error(self, error: Exception) -> ProviderFailure | None:
@@ -164,12 +165,13 @@ class MessagesProvider:
         import anthropic  # noqa: PLC0415  an extra
         import httpx2  # noqa: PLC0415  it comes with the extra
 
-        says = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         if isinstance(error, anthropic.APIStatusError):
-            return ProviderFailure(says, _status(error.status_code, error.body), _retry_after(error.response.headers))
+            status, retry_after = _status(error.status_code, error.body), get_retry_after(error.response.headers)
+            return ProviderFailure(message, status, retry_after, body=error.body)
         unreadable = (anthropic.APIResponseValidationError, json.JSONDecodeError, UnicodeDecodeError)
         if isinstance(error, (anthropic.APIConnectionError, httpx2.TransportError, *unreadable)):
-            return ProviderFailure(says)
+            return ProviderFailure(message)
         return None
 
     def secrets(self) -> Sequence[str]:
@@ -177,9 +179,19 @@ class MessagesProvider:
         return self.client.secrets()
 
 
-def _resumed(request: dict[str, Any], so_far: Stream) -> dict[str, Any]:
+def _raise_for_response(response: object) -> None:
+    """Raise `BrokenAnswerError` if a response with the status 200 is an error or a page instead of a message."""
+    if get_field(response, "content") is None:
+        error = to_plain(get_field(response, "error"))
+        status = None if error is None else _status(200, {"error": error})
+        raise BrokenAnswerError(
+            f"Expected a message with content, got: {describe_body(response)}", http_status=status, body=error
+        )
+
+
+def _build_resumption(request: JsonObject, so_far: Stream) -> JsonObject:
     """Return the request that continues a paused response: the API requires its content so far, and nothing else."""
-    messages = cast("list[dict[str, Any]]", request["messages"])
+    messages: list[JsonObject] = request["messages"]
     content = so_far.raw
     if messages[-1]["role"] == "assistant":
         content = [*messages[-1]["content"], *content]
@@ -187,7 +199,7 @@ def _resumed(request: dict[str, Any], so_far: Stream) -> dict[str, Any]:
     return request | {"messages": [*messages, replace_lone_surrogates({"role": "assistant", "content": content})]}
 
 
-def _paused_too_often() -> ModelStoppedError:
+def _build_pause_error() -> ModelStoppedError:
     return ModelStoppedError(f"the model paused its response more than {_MAX_PAUSES} times", reason="pause_turn")
 
 
@@ -196,10 +208,3 @@ def _status(status: int, body: object) -> int:
         return status
     # A stream that fails midway had the status 200; the error type determines the status.
     return _STATUSES.get(get_str(get_field(body, "error"), "type"), 500)
-
-
-def _retry_after(headers: Mapping[str, str]) -> str | None:
-    milliseconds = headers.get("retry-after-ms")
-    if milliseconds is not None and milliseconds.isdecimal():
-        return str(int(milliseconds) / 1000)
-    return headers.get("retry-after")

@@ -1,52 +1,64 @@
-"""Converts a conversation to Anthropic messages: alternating roles, each call followed by its result."""
+"""The form of Anthropic's Messages API: tool definitions, results, and messages with alternating roles."""
 
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, cast
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final, cast
 
-from spindle.bridges.anthropic.stream import UNREADABLE
-from spindle.bridges.definitions import Definitions
+from spindle.bridges import dialects
+from spindle.bridges.anthropic.stream import UNREADABLE, Stream
+from spindle.bridges.conversation_writer import AlternatingWriter
+from spindle.bridges.definitions import Definitions, Spec
 from spindle.bridges.partial_calls import format_input, format_name
+from spindle.bridges.provider import ModelApi
 from spindle.bridges.provider_limits import ANTHROPIC, fit_name
 from spindle.bridges.rendering import IMAGES, MediaPart, MediaSupport, Part, RenderedResult, TextPart
 from spindle.bridges.transcript import Step, ToolStep
-from spindle.bridges.wire import AlternatingMessages, has_content
+from spindle.bridges.wire import has_content
+from spindle.json_types import JsonObject
 
 _DOCUMENTS: Final = frozenset({"application/pdf", "text/plain"})
 _NATIVE: Final = IMAGES | _DOCUMENTS
 _MAX_MEDIA_BYTES: Final = cast("int", ANTHROPIC.max_media_bytes)
-MEDIA_SUPPORT: Final = MediaSupport(mime_types=IMAGES | {"application/pdf"}, max_bytes=_MAX_MEDIA_BYTES)
-"""Media accepted by the models."""
-
 _MAX_ID_CHARS: Final = cast("int", ANTHROPIC.max_id_chars)
-_GOES_ON: Final = "(The conversation goes on.)"
-"""First user message of a conversation that starts with another role, which the API rejects."""
 
 
-def restrict_media(media_support: MediaSupport | None) -> MediaSupport:
-    """Restrict the media a model accepts to those this API can carry."""
-    if media_support is None:
-        return MEDIA_SUPPORT
-    return replace(
-        media_support,
-        mime_types=media_support.mime_types & _NATIVE,
-        max_bytes=min(media_support.max_bytes, _MAX_MEDIA_BYTES),
-    )
+class MessagesWriter(AlternatingWriter):
+    """Writes a conversation as messages."""
 
+    content_field = "content"
+    first_block: ClassVar[JsonObject] = {"type": "text", "text": "(The conversation goes on.)"}
 
-def build_messages(steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
-    """Return a conversation as messages."""
-    written = AlternatingMessages("content")
-    ids = _Ids()
-    for step in steps:
+    def __init__(self) -> None:
+        super().__init__()
+        self._ids = _Ids()
+
+    def clear(self) -> None:
+        """Forget what was written."""
+        super().clear()
+        self._ids = _Ids()
+
+    def write_spoken(self, step: Step, definitions: Definitions) -> None:
+        """Write a step of the user or the model."""
         if isinstance(step, ToolStep):
-            _write_exchange(written, step, definitions, ids)
+            self._write_exchange(step, definitions)
         elif step.role == "assistant":
-            written.append("assistant", _said_by_model(step.text))
-        elif step.role == "user":
-            written.append("user", [build_block(part) for part in step.parts if has_content(part)])
-    return written.starting_with_user({"type": "text", "text": _GOES_ON})
+            self.add_blocks("assistant", _build_text_blocks(step.text))
+        else:
+            self.add_blocks("user", [build_block(part) for part in step.parts if has_content(part)])
+
+    def _write_exchange(self, step: ToolStep, definitions: Definitions) -> None:
+        content = step.raw if step.raw is not None else _build_calls(step, definitions)
+        fresh = iter([self._ids.assign(call.tool_call_id) for call in step.calls])
+        blocks: list[JsonObject] = []
+        answered_ids: list[str] = []
+        for block in content:
+            if block["type"] == "tool_use":
+                answered_ids.append(next(fresh))
+                blocks.append(block | {"id": answered_ids[-1]})
+            else:
+                blocks.append(block)
+        self.add_blocks("assistant", blocks)
+        self.add_blocks("user", [build_result(*each) for each in zip(step.results, answered_ids, strict=True)])
 
 
 def wire_id(id: str) -> str:
@@ -54,14 +66,14 @@ def wire_id(id: str) -> str:
     return fit_name(id, cast("str", ANTHROPIC.id_pattern), _MAX_ID_CHARS)
 
 
-def build_placeholder_tools(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def build_placeholder_tools(messages: Iterable[JsonObject]) -> list[JsonObject]:
     """Return placeholder definitions of all tools a conversation names: the API requires them even if none is left."""
     blocks = [block for message in messages for block in message["content"]]
     names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
     return [{"name": name, "description": "Not available now.", "input_schema": {"type": "object"}} for name in names]
 
 
-def build_result(answer: RenderedResult, tool_use_id: str | None = None) -> dict[str, Any]:
+def build_result(answer: RenderedResult, tool_use_id: str | None = None) -> JsonObject:
     """Return the result of one call as a `tool_result` block."""
     # The API only accepts text in an error result.
     parts = [part for part in answer.parts if not answer.is_error or isinstance(part, TextPart)]
@@ -70,7 +82,7 @@ def build_result(answer: RenderedResult, tool_use_id: str | None = None) -> dict
     return written | ({"is_error": True} if answer.is_error else {})
 
 
-def build_block(part: Part) -> dict[str, Any]:
+def build_block(part: Part) -> JsonObject:
     """Return text or media as a content block."""
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
@@ -82,26 +94,11 @@ def build_block(part: Part) -> dict[str, Any]:
     return {"type": "document", "source": _base64(part), "title": part.media.safe_filename}
 
 
-def _base64(part: MediaPart) -> dict[str, Any]:
+def _base64(part: MediaPart) -> JsonObject:
     return {"type": "base64", "media_type": part.mime_type, "data": part.base64}
 
 
-def _write_exchange(written: AlternatingMessages, step: ToolStep, definitions: Definitions, ids: "_Ids") -> None:
-    asked = step.raw if step.raw is not None else _build_calls(step, definitions)
-    fresh = iter([ids.assign(call.tool_call_id) for call in step.calls])
-    blocks: list[dict[str, Any]] = []
-    answered: list[str] = []
-    for block in asked:
-        if block["type"] == "tool_use":
-            answered.append(next(fresh))
-            blocks.append(block | {"id": answered[-1]})
-        else:
-            blocks.append(block)
-    written.append("assistant", blocks)
-    written.append("user", [build_result(*each) for each in zip(step.results, answered, strict=True)])
-
-
-def _build_calls(exchange: ToolStep, definitions: Definitions) -> list[dict[str, Any]]:
+def _build_calls(exchange: ToolStep, definitions: Definitions) -> list[JsonObject]:
     """Return the content blocks of calls that were not received by this bridge."""
     calls = [
         {
@@ -112,10 +109,10 @@ def _build_calls(exchange: ToolStep, definitions: Definitions) -> list[dict[str,
         }
         for call in exchange.calls
     ]
-    return [*_said_by_model(exchange.text or ""), *calls]
+    return [*_build_text_blocks(exchange.text or ""), *calls]
 
 
-def _said_by_model(text: str) -> list[dict[str, Any]]:
+def _build_text_blocks(text: str) -> list[JsonObject]:
     # The API rejects text that is blank, or ends with blanks.
     return [{"type": "text", "text": text.rstrip()}] if text.strip() else []
 
@@ -134,3 +131,26 @@ class _Ids:
             fresh = f"{taken[: _MAX_ID_CHARS - 8]}_{count}"
         self._used.add(fresh)
         return fresh
+
+
+def _wrap(spec: Spec) -> JsonObject:
+    definition: JsonObject = {"name": spec.name, "description": spec.description, "input_schema": spec.schema}
+    return definition | ({"strict": True} if spec.strict else {})
+
+
+def _format_results(answers: Sequence[RenderedResult], _: Definitions | None) -> list[JsonObject]:
+    """Return `tool_result` blocks, one for each call, to start the next user message with."""
+    return [build_result(answer) for answer in answers]
+
+
+DIALECT: Final = dialects.ANTHROPIC
+API: Final = ModelApi(
+    dialect=DIALECT,
+    wrap=_wrap,
+    create_assembler=Stream,
+    format_results=_format_results,
+    media_types=_NATIVE,
+    default_media=MediaSupport(mime_types=IMAGES | {"application/pdf"}, max_bytes=_MAX_MEDIA_BYTES),
+    max_media_bytes=_MAX_MEDIA_BYTES,
+)
+definitions, calls, results = API.definitions, API.calls, API.results

@@ -1,7 +1,7 @@
 """Assembles a response of Anthropic's Messages API, and keeps it in the form the API requires back."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Collection, Sequence
+from typing import Final
 
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.partial_calls import CallIds, PartialCall, format_input, format_name
@@ -10,9 +10,10 @@ from spindle.bridges.provider_limits import ANTHROPIC
 from spindle.bridges.wire import get_count, get_field, get_list, get_str, to_plain
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
+from spindle.json_types import JsonObject, is_object
 
 
-def parse_usage(usage: Any) -> dict[str, int] | None:
+def parse_usage(usage: object) -> dict[str, int] | None:
     """Return the token counts; cached tokens, which the API counts separately, are included in `input_tokens`."""
     fresh, outputs = get_count(usage, "input_tokens"), get_count(usage, "output_tokens")
     if fresh is None and outputs is None:
@@ -27,7 +28,7 @@ def parse_usage(usage: Any) -> dict[str, int] | None:
     return figures | {"total_tokens": inputs + (outputs or 0)}
 
 
-def add_usage(first: dict[str, int] | None, second: dict[str, int] | None) -> dict[str, Any] | None:
+def add_usage(first: dict[str, int] | None, second: dict[str, int] | None) -> dict[str, int] | None:
     """Add the token counts of two requests."""
     if first is None or second is None:
         return first or second
@@ -45,12 +46,12 @@ UNREADABLE: Final = "INVALID_JSON"
 _KINDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
 
 
-class _Block:
+class _MessageBlock:
     """One content block while its deltas arrive."""
 
     __slots__ = ("call", "data", "is_done", "kind", "texts")
 
-    def __init__(self, data: dict[str, Any], ids: CallIds) -> None:
+    def __init__(self, data: JsonObject, ids: CallIds) -> None:
         self.data = data
         self.kind = get_str(data, "type")
         self.is_done = False
@@ -64,14 +65,14 @@ class _Block:
         return "".join(self.texts.get(name, ()))
 
     @property
-    def input(self) -> dict[str, Any]:
+    def input(self) -> JsonObject:
         """The arguments of a call as an object."""
         started = self.data.get("input")
         if self.call is not None and self.call.text:
             return format_input(self.call.text, unreadable=UNREADABLE)
-        return cast("dict[str, Any]", started) if isinstance(started, dict) else {}
+        return started if is_object(started) else {}
 
-    def to_input(self) -> dict[str, Any] | None:
+    def to_input(self) -> JsonObject | None:
         """Return the block as sent back to the API; `None` if the API would reject it."""
         data = self.data | {name: "".join(parts) for name, parts in self.texts.items()}
         if self.kind == "text":
@@ -89,15 +90,15 @@ class Stream:
     def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.finish_reason: str | None = None
         self._definitions = definitions
-        self._blocks: list[_Block] = []
-        self._by_index: dict[int, _Block] = {}
+        self._blocks: list[_MessageBlock] = []
+        self._by_index: dict[int, _MessageBlock] = {}
         self._ids = CallIds(taken)
-        self._counted: dict[str, Any] = {}
+        self._counted: JsonObject = {}
         self._counted_before: dict[str, int] | None = None
         self._has_ended = False
         self._has_failed = False
 
-    def feed(self, event: Any) -> Sequence[ResponseDelta]:
+    def feed(self, event: object) -> Sequence[ResponseDelta]:
         """Process one event of the stream and return its deltas."""
         kind = get_str(event, "type")
         if kind == "content_block_delta":
@@ -119,7 +120,7 @@ class Stream:
             self._has_failed = True
         return ()
 
-    def feed_response(self, response: Any) -> None:
+    def feed_response(self, response: object) -> None:
         """Process a response that was not streamed."""
         self._restart(response)
         for content in get_list(response, "content"):
@@ -140,7 +141,7 @@ class Stream:
         return "".join(block.text("thinking") for block in self._blocks)
 
     @property
-    def usage(self) -> dict[str, Any] | None:
+    def usage(self) -> dict[str, int] | None:
         """The token counts; `input_tokens` includes cached tokens."""
         return add_usage(self._counted_before, parse_usage(self._counted))
 
@@ -150,14 +151,14 @@ class Stream:
         return (self._has_ended or self.finish_reason is not None) and not self._has_failed
 
     @property
-    def raw(self) -> list[dict[str, Any]]:
+    def raw(self) -> list[JsonObject]:
         """The content as sent back to the API: thoughts with their signatures, blocks of other tools, calls."""
         return [data for data in (block.to_input() for block in self._blocks) if data is not None]
 
     def calls(self) -> list[Call]:
         """Return the calls so far; a call that was cut off gets arguments that executors reject."""
-        ours = [block for block in self._blocks if block.kind == "tool_use"]
-        return [self._call(block) for block in ours]
+        ours = [(block, block.call) for block in self._blocks if block.kind == "tool_use"]
+        return [self._call(block, call) for block, call in ours if call is not None]
 
     def build_response(self) -> ModelResponse:
         """Return the complete response.
@@ -178,8 +179,7 @@ class Stream:
             is_truncated=reason in _CUT,
         )
 
-    def _call(self, block: _Block) -> Call:
-        call = cast("PartialCall", block.call)
+    def _call(self, block: _MessageBlock, call: PartialCall) -> Call:
         is_last = block is self._blocks[-1]
         # The API also closes a block that it cut off, so the finish reason decides about the last block.
         is_whole = block.is_done and (not is_last or self.finish_reason in _WHOLE)
@@ -188,37 +188,36 @@ class Stream:
             call.add(block.data.get("input", {}))
         return call.to_call(self._definitions, is_whole=is_whole)
 
-    def _restart(self, message: Any) -> None:
+    def _restart(self, message: object) -> None:
         self._counted_before, self._counted = self.usage, {}
         self._by_index.clear()
         self.finish_reason, self._has_ended = None, False
         self._count(get_field(message, "usage"))
 
-    def _count(self, usage: Any) -> None:
+    def _count(self, usage: object) -> None:
         figures = to_plain(usage)
-        if isinstance(figures, Mapping):
+        if is_object(figures):
             # Counts are cumulative, and unchanged ones may be omitted.
-            known = cast("Mapping[str, Any]", figures)
-            self._counted |= {name: value for name, value in known.items() if value is not None}
+            self._counted |= {name: value for name, value in figures.items() if value is not None}
 
-    def _add(self, data: dict[str, Any]) -> _Block:
-        block = _Block(data, self._ids)
+    def _add(self, data: JsonObject) -> _MessageBlock:
+        block = _MessageBlock(data, self._ids)
         self._blocks.append(block)
         return block
 
-    def _begin(self, event: Any) -> Sequence[ResponseDelta]:
+    def _begin(self, event: object) -> Sequence[ResponseDelta]:
         index, data = get_count(event, "index"), to_plain(get_field(event, "content_block"))
         if not get_str(data, "type"):
             return ()
         block = self._add(data)
         if index is not None:
             self._by_index[index] = block
-        if block.kind == "tool_use":
-            return (cast("PartialCall", block.call).to_delta("", self._definitions),)
+        if block.call is not None and block.kind == "tool_use":
+            return (block.call.to_delta("", self._definitions),)
         text = block.text("text")
         return (ResponseDelta("text", text),) if text else ()
 
-    def _continue(self, event: Any) -> Sequence[ResponseDelta]:
+    def _continue(self, event: object) -> Sequence[ResponseDelta]:
         block, delta = self._at(event), get_field(event, "delta")
         kind = get_str(delta, "type")
         if block is None:
@@ -226,20 +225,22 @@ class Stream:
                 self._mark_damaged()
             return ()
         if block.call is not None:
-            return self._continue_call(block, delta, kind)
+            return self._continue_call(block, block.call, delta, kind)
         if kind == "citations_delta":
             block.data["citations"] = [*get_list(block.data, "citations"), to_plain(get_field(delta, "citation"))]
         field = _TEXTS.get(kind, "")
-        said = get_str(delta, field)
-        if not said or block.is_done or block.kind != _KINDS[kind]:
+        text = get_str(delta, field)
+        if not text or block.is_done or block.kind != _KINDS[kind]:
             return ()
-        block.texts.setdefault(field, []).append(said)
+        block.texts.setdefault(field, []).append(text)
         if field == "signature":
             return ()
-        return (ResponseDelta("text" if field == "text" else "thought", said),)
+        return (ResponseDelta("text" if field == "text" else "thought", text),)
 
-    def _continue_call(self, block: _Block, delta: Any, kind: str) -> Sequence[ResponseDelta]:
-        call, given = cast("PartialCall", block.call), get_field(delta, "partial_json")
+    def _continue_call(
+        self, block: _MessageBlock, call: PartialCall, delta: object, kind: str
+    ) -> Sequence[ResponseDelta]:
+        given = get_field(delta, "partial_json")
         if kind != "input_json_delta" or not isinstance(given, str) or (block.is_done and given):
             # An invalid delta, or one after the end: the arguments may look complete but are not.
             call.is_damaged = True
@@ -247,7 +248,7 @@ class Stream:
         piece = call.add(given)
         return (call.to_delta(piece, self._definitions),) if block.kind == "tool_use" else ()
 
-    def _at(self, event: Any) -> _Block | None:
+    def _at(self, event: object) -> _MessageBlock | None:
         index = get_count(event, "index")
         return None if index is None else self._by_index.get(index)
 

@@ -1,16 +1,16 @@
 """Assembles a response of Bedrock's Converse, and keeps it in the form the API requires back."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Collection, Sequence
+from typing import Final
 
-from spindle.bridges.bedrock.conversation import wire_id
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.partial_calls import CallIds, PartialCall, format_input, format_name
 from spindle.bridges.provider import ModelResponse, ResponseDelta
-from spindle.bridges.provider_limits import BEDROCK
-from spindle.bridges.wire import get_count, get_field, get_list, get_str
+from spindle.bridges.provider_limits import BEDROCK, fit_name
+from spindle.bridges.wire import get_count, get_field, get_list, get_str, is_mapping
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
+from spindle.json_types import JsonObject
 
 _WHOLE: Final = frozenset({"end_turn", "tool_use", "stop_sequence"})
 """Finish reasons of a complete response; any other may have cut off the last call."""
@@ -20,7 +20,12 @@ _SENT_BACK: Final = frozenset({"citationsContent", "toolResult"})
 _COUNTED: Final = {"cached_input_tokens": "cacheReadInputTokens", "cache_write_tokens": "cacheWriteInputTokens"}
 
 
-class _Block:
+def wire_id(tool_call_id: str) -> str:
+    """Return a call id in the form Converse accepts; ids of other providers may have to be changed."""
+    return fit_name(tool_call_id, BEDROCK.id_pattern or ".+", BEDROCK.max_id_chars or len(tool_call_id))
+
+
+class _ConverseBlock:
     """One content block while its deltas arrive."""
 
     __slots__ = ("call", "is_done", "is_ours", "other", "redacted", "signature", "text", "thought")
@@ -33,13 +38,14 @@ class _Block:
         self.call: PartialCall | None = None
         self.is_ours = False
         """Whether the call is for one of our tools, not for one that the provider runs itself."""
-        self.other: dict[str, Any] | None = None
+        self.other: JsonObject | None = None
         """Any other block, as received."""
         self.is_done = False
 
-    def begin_call(self, tool_use: Any, ids: CallIds) -> None:
+    def begin_call(self, tool_use: object, ids: CallIds) -> PartialCall:
         self.call = PartialCall(get_str(tool_use, "toolUseId"), get_str(tool_use, "name"), ids=ids)
         self.is_ours = get_str(tool_use, "type") != "server_tool_use"
+        return self.call
 
     def finish(self) -> None:
         """Mark the block complete; a call without input deltas has no arguments."""
@@ -47,7 +53,7 @@ class _Block:
         if self.call is not None and not self.call.text and not self.call.is_damaged:
             self.call.add({})
 
-    def to_input(self) -> dict[str, Any] | None:
+    def to_input(self) -> JsonObject | None:
         """Return the block as sent back to the API; `None` if the API would reject it."""
         if self.call is not None:
             name = format_name(self.call.name, BEDROCK)
@@ -58,8 +64,8 @@ class _Block:
         if self.thought or self.signature:
             # An unfinished thought has no valid signature.
             signature = {"signature": "".join(self.signature)} if self.signature else {}
-            told = {"reasoningText": {"text": "".join(self.thought), **signature}}
-            return {"reasoningContent": told} if self.is_done else None
+            reasoning = {"reasoningText": {"text": "".join(self.thought), **signature}}
+            return {"reasoningContent": reasoning} if self.is_done else None
         if self.other is not None:
             return self.other
         text = "".join(self.text)
@@ -71,14 +77,14 @@ class Stream:
 
     def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
         self.finish_reason: str | None = None
-        self.usage: dict[str, Any] | None = None
+        self.usage: dict[str, int] | None = None
         """The token counts; `input_tokens` includes cached tokens."""
         self._definitions = definitions
-        self._blocks: list[_Block] = []
-        self._by_index: dict[int, _Block] = {}
+        self._blocks: list[_ConverseBlock] = []
+        self._by_index: dict[int, _ConverseBlock] = {}
         self._ids = CallIds(taken)
 
-    def feed(self, event: Any) -> Sequence[ResponseDelta]:
+    def feed(self, event: object) -> Sequence[ResponseDelta]:
         """Process one event of the stream and return its deltas."""
         if (delta := get_field(event, "contentBlockDelta")) is not None:
             return self._continue(self._at(delta), get_field(delta, "delta"))
@@ -92,7 +98,7 @@ class Stream:
             self.usage = _usage(get_field(metadata, "usage")) or self.usage
         return ()
 
-    def feed_response(self, response: Any) -> None:
+    def feed_response(self, response: object) -> None:
         """Process a response that was not streamed."""
         message = get_field(get_field(response, "output"), "message")
         for content in get_list(message, "content"):
@@ -115,7 +121,7 @@ class Stream:
         return self.finish_reason is not None
 
     @property
-    def raw(self) -> list[dict[str, Any]]:
+    def raw(self) -> list[JsonObject]:
         """The content as sent back to the API: thoughts with their signatures, text, calls."""
         return [block for block in (each.to_input() for each in self._blocks) if block is not None]
 
@@ -137,7 +143,7 @@ class Stream:
             text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw or None, is_truncated=is_cut
         )
 
-    def _call(self, block: _Block, call: PartialCall) -> Call:
+    def _call(self, block: _ConverseBlock, call: PartialCall) -> Call:
         # The API also closes a block that it cut off, so the finish reason decides about the last block.
         is_whole = block.is_done and (block is not self._blocks[-1] or self.finish_reason in _WHOLE)
         if self.finish_reason not in {None, *_WHOLE, *_CUT}:
@@ -147,15 +153,15 @@ class Stream:
             return PartialCall(call.id, call.name).to_call(self._definitions, is_whole=False)
         return call.to_call(self._definitions, is_whole=is_whole)
 
-    def _at(self, event: Any) -> _Block:
+    def _at(self, event: object) -> _ConverseBlock:
         """Return the block of an event, creating it if needed: text and thoughts have no start event."""
         index = _index(event)
         if index not in self._by_index:
-            self._by_index[index] = _Block()
+            self._by_index[index] = _ConverseBlock()
             self._blocks.append(self._by_index[index])
         return self._by_index[index]
 
-    def _begin(self, event: Any) -> Sequence[ResponseDelta]:
+    def _begin(self, event: object) -> Sequence[ResponseDelta]:
         start = get_field(event, "start")
         if (tool_use := get_field(start, "toolUse")) is not None:
             # A second start is a new block, even with the same index: nothing is overwritten.
@@ -164,11 +170,11 @@ class Stream:
             block.begin_call(tool_use, self._ids)
             return self._piece(block, "")
         result = get_field(start, "toolResult")
-        if isinstance(result, Mapping):
-            self._at(event).other = {"toolResult": {**cast("Mapping[str, Any]", result), "content": []}}
+        if is_mapping(result):
+            self._at(event).other = {"toolResult": {**result, "content": []}}
         return ()
 
-    def _continue(self, block: _Block, delta: Any) -> Sequence[ResponseDelta]:
+    def _continue(self, block: _ConverseBlock, delta: object) -> Sequence[ResponseDelta]:
         if block.call is not None:
             given = get_field(get_field(delta, "toolUse"), "input")
             if not isinstance(given, str) or (block.is_done and given):
@@ -176,9 +182,9 @@ class Stream:
                 block.call.is_damaged = True
                 return ()
             return self._piece(block, block.call.add(given))
-        if (said := get_str(delta, "text")) and not block.is_done:
-            block.text.append(said)
-            return (ResponseDelta("text", said),)
+        if (text := get_str(delta, "text")) and not block.is_done:
+            block.text.append(text)
+            return (ResponseDelta("text", text),)
         if get_field(delta, "toolUse") is not None:
             # The start event was lost, and with it the name.
             block.begin_call({}, self._ids)
@@ -187,37 +193,36 @@ class Stream:
             block.other["toolResult"]["content"] += get_list(delta, "toolResult")
         return _think(block, get_field(delta, "reasoningContent"))
 
-    def _piece(self, block: _Block, piece: str) -> Sequence[ResponseDelta]:
+    def _piece(self, block: _ConverseBlock, piece: str) -> Sequence[ResponseDelta]:
         call = block.call
         if call is None or not block.is_ours:
             return ()
         return (call.to_delta(piece, self._definitions),)
 
-    def _whole(self, content: Any) -> _Block:
-        block = _Block()
+    def _whole(self, content: object) -> _ConverseBlock:
+        block = _ConverseBlock()
         reasoning = get_field(content, "reasoningContent")
         if (tool_use := get_field(content, "toolUse")) is not None:
-            block.begin_call(tool_use, self._ids)
-            cast("PartialCall", block.call).add(get_field(tool_use, "input"))
+            block.begin_call(tool_use, self._ids).add(get_field(tool_use, "input"))
         elif reasoning is not None:
             _think(block, get_field(reasoning, "reasoningText"))
             _think(block, reasoning)  # redacted content is beside the text, not inside it
-        elif said := get_str(content, "text"):
-            block.text.append(said)
-        elif isinstance(content, Mapping) and _SENT_BACK.intersection(cast("Mapping[str, Any]", content)):
-            block.other = dict(cast("Mapping[str, Any]", content))
-            told = get_list(get_field(content, "citationsContent"), "content")
-            block.text += [get_str(each, "text") for each in told]
+        elif text := get_str(content, "text"):
+            block.text.append(text)
+        elif is_mapping(content) and _SENT_BACK.intersection(content):
+            block.other = dict(content)
+            cited = get_list(get_field(content, "citationsContent"), "content")
+            block.text += [get_str(each, "text") for each in cited]
         block.finish()
         return block
 
 
-def _index(event: Any) -> int:
+def _index(event: object) -> int:
     index = get_count(event, "contentBlockIndex")
     return -1 if index is None else index
 
 
-def _think(block: _Block, reasoning: Any) -> Sequence[ResponseDelta]:
+def _think(block: _ConverseBlock, reasoning: object) -> Sequence[ResponseDelta]:
     redacted = get_field(reasoning, "redactedContent")
     if isinstance(redacted, bytes):
         block.redacted += redacted
@@ -229,7 +234,7 @@ def _think(block: _Block, reasoning: Any) -> Sequence[ResponseDelta]:
     return ()
 
 
-def _usage(usage: Any) -> dict[str, int] | None:
+def _usage(usage: object) -> dict[str, int] | None:
     """Return the token counts; cached tokens, which the API counts separately, are included in `input_tokens`."""
     fresh, outputs = get_count(usage, "inputTokens"), get_count(usage, "outputTokens")
     if fresh is None and outputs is None:

@@ -4,13 +4,13 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable
 
 from pydantic_core import to_json
 
 from spindle.calls import Err, Ok
 from spindle.errors import InvalidToolError
+from spindle.json_types import JsonObject
 from spindle.media.labels import Kind
 from spindle.media.media import Media
 from spindle.tools.declaration import Tool
@@ -22,8 +22,8 @@ def adopt(
     *,
     name: str,
     description: str | None,
-    schema: Mapping[str, Any],
-    handler: Callable[..., Any],
+    schema: JsonObject,
+    handler: Callable[..., object],
     requires_approval: bool = False,
     return_direct: bool = False,
     timeout_seconds: float | None = None,
@@ -69,7 +69,7 @@ class ResultBuilder:
         """Append text."""
         self._texts.append(text)
 
-    def add_json(self, value: Any) -> None:
+    def add_json(self, value: object) -> None:
         """Append a value as JSON."""
         self._texts.append(to_json(value, inf_nan_mode="strings", fallback=str).decode())
 
@@ -104,11 +104,11 @@ class ResultBuilder:
         return Ok("\n\n".join(self._texts), media=tuple(self._media))
 
 
-def to_result(value: Any) -> Any:
+def to_result(value: object) -> str | bytes | Ok | Err | None:
     """Return a value in a form the executor accepts: text unchanged, everything else as JSON."""
     if value is None or isinstance(value, (str, bytes, Ok, Err)):
-        return cast("object", value)
-    said = ResultBuilder()
-    said.add_json(value)
-    text = said.build().value
+        return value
+    builder = ResultBuilder()
+    builder.add_json(value)
+    text = builder.build().value
     return Ok(text, structured=json.loads(text))

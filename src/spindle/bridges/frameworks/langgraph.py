@@ -5,16 +5,19 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_urlsafe
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from typing_extensions import override
 
+from spindle.artifacts.forge import can_be_read_back
 from spindle.bridges.frameworks.langchain import build_tools, to_message
-from spindle.bridges.frameworks.session import MAX_KEPT_RESULTS, FrameworkSession, has_valid_arguments, is_kept
+from spindle.bridges.frameworks.session import MAX_KEPT_RESULTS, FrameworkSession, has_valid_arguments
+from spindle.bridges.wire import as_list, is_list, is_mapping
 from spindle.calls import Call, CallOutcome, ToolCallRecord
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
+from spindle.json_types import JsonObject
 from spindle.tools.arguments import mask_arguments, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
@@ -57,10 +60,10 @@ def tool_node(
     return SpindleToolNode(session, name=name, messages_key=messages_key, interrupts=interrupts)
 
 
-def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
+def tools_condition(state: object, messages_key: str = "messages") -> Literal["tools", "__end__"]:
     """Return "tools" if the last message requests calls, including calls with invalid JSON."""
-    said = _last(_messages(state, messages_key))
-    return "tools" if said is not None and (said.tool_calls or said.invalid_tool_calls) else "__end__"
+    message = _last(_messages(state, messages_key))
+    return "tools" if message is not None and (message.tool_calls or message.invalid_tool_calls) else "__end__"
 
 
 class SpindleToolNode(ToolNode):
@@ -76,28 +79,28 @@ class SpindleToolNode(ToolNode):
         self._results = _ResultStore()
 
     @override
-    def _func(self, input: Any, config: RunnableConfig, runtime: Runtime) -> Any:
+    def _func(self, input: Any, config: RunnableConfig, runtime: Runtime) -> object:
         step = self._step(input, config)
-        waiting = self._session.run_blocking(self._waiting, step)
+        waiting = self._session.run_blocking(self._find_waiting, step)
         return self._session.run_blocking(self._run, step, _ask(waiting))
 
     @override
-    async def _afunc(self, input: Any, config: RunnableConfig, runtime: Runtime) -> Any:
+    async def _afunc(self, input: Any, config: RunnableConfig, runtime: Runtime) -> object:
         step = self._step(input, config)
-        return await self._run(step, _ask(await self._waiting(step)))
+        return await self._run(step, _ask(await self._find_waiting(step)))
 
     def _step(self, input: Any, config: RunnableConfig) -> "_Step":
         sent, kind = self._parse_input(input)
         messages = _messages(self._extract_state(input, config), self._key)
-        said = _last(messages)
-        asked = _parse_calls(said) if said is not None and kind != "tool_calls" else _calls(sent)
-        whole = len(asked) if said is None else max(len(asked), len(_parse_calls(said)))
+        message = _last(messages)
+        calls = _parse_calls(message) if message is not None and kind != "tool_calls" else _calls(sent)
+        whole = len(calls) if message is None else max(len(calls), len(_parse_calls(message)))
         place = config.get("configurable", {})
         # Without a checkpointer the graph cannot be resumed with an answer.
         stops = self._asks and place.get(_CHECKPOINTER) is not None
-        return _Step(asked, whole, kind, messages, place.get("thread_id"), stops)
+        return _Step(calls, whole, kind, messages, place.get("thread_id"), stops)
 
-    async def _waiting(self, step: "_Step") -> list[dict[str, Any]]:
+    async def _find_waiting(self, step: "_Step") -> list[JsonObject]:
         """Return the calls that need approval; a call that will be rejected needs none."""
         if not step.may_interrupt:
             return []
@@ -108,7 +111,7 @@ class SpindleToolNode(ToolNode):
             if tool is not None and tool.requires_approval and await has_valid_arguments(tool, call.args)
         ]
 
-    async def _run(self, step: "_Step", answers: Mapping[str, bool | str] | None) -> Any:
+    async def _run(self, step: "_Step", answers: Mapping[str, bool | str] | None) -> object:
         known = [_facts(message) for message in step.messages if isinstance(message, ToolMessage)]
         session = self._session.new_conversation(
             key=step.thread_id,
@@ -129,8 +132,8 @@ class _Step:
     total_calls: int
     """The number of calls the model requested together; LangGraph may send them one by one."""
     kind: Literal["list", "dict", "tool_calls"]
-    messages: Sequence[Any]
-    thread_id: Any
+    messages: Sequence[object]
+    thread_id: str | None
     may_interrupt: bool
     """Whether the graph may be interrupted for approval."""
 
@@ -143,7 +146,7 @@ class _ResultStore:
 
     def put(self, outcome: CallOutcome) -> dict[str, str]:
         """Keep a truncated result, and return the facts its message must carry."""
-        if not is_kept(outcome):
+        if not can_be_read_back(outcome):
             return {}
         ticket = token_urlsafe(24)
         self._records[ticket] = outcome.to_record()
@@ -166,51 +169,51 @@ class _Decisions:
         return self._answers.get(request.ctx.tool_call_id or "", "no approval was requested for this call")
 
 
-def _ask(waiting: Sequence[Mapping[str, Any]]) -> dict[str, bool | str] | None:
+def _ask(waiting: Sequence[JsonObject]) -> dict[str, bool | str] | None:
     """Interrupt the graph until it is resumed with decisions, and return them."""
     if not waiting:
         return None
     answer: object = interrupt({"approve": list(waiting)})
     ids = [str(each["tool_call_id"]) for each in waiting]
-    by_id = cast("Mapping[str, object]", answer) if isinstance(answer, Mapping) else dict.fromkeys(ids, answer)
-    return {each: said if isinstance(said := by_id.get(each), (bool, str)) else False for each in ids}
+    by_id = answer if is_mapping(answer) else dict.fromkeys(ids, answer)
+    return {each: decision if isinstance(decision := by_id.get(each), (bool, str)) else False for each in ids}
 
 
-def _facts(message: ToolMessage) -> Mapping[str, Any]:
+def _facts(message: ToolMessage) -> Mapping[str, object]:
     facts: object = message.artifact
-    return cast("Mapping[str, Any]", facts) if isinstance(facts, Mapping) else {}
+    return facts if is_mapping(facts) else {}
 
 
-def _describe_call(call: Call, tool: Tool) -> dict[str, Any]:
+def _describe_call(call: Call, tool: Tool) -> JsonObject:
     args = read_arguments(call.args, tool=tool.name, empty_ok=True)
     return {"tool_call_id": call.tool_call_id, "tool": tool.name, "args": mask_arguments(args, tool.secret_fields)}
 
 
-def _messages(state: Any, key: str) -> Sequence[Any]:
-    if isinstance(state, Mapping):
-        return cast("Mapping[str, Sequence[Any]]", state).get(key, ())
-    return cast("Sequence[Any]", state) if isinstance(state, (list, tuple)) else getattr(state, key, ())
+def _messages(state: object, key: str) -> Sequence[object]:
+    if is_list(state):
+        return state
+    return as_list(state.get(key) if is_mapping(state) else getattr(state, key, None))
 
 
-def _last(messages: Sequence[Any]) -> AIMessage | None:
+def _last(messages: Sequence[object]) -> AIMessage | None:
     return next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
 
 
-def _parse_calls(said: AIMessage) -> list[Call]:
+def _parse_calls(message: AIMessage) -> list[Call]:
     """Return every call of a message; invalid JSON is passed on as text."""
-    if isinstance(said, AIMessageChunk) and said.tool_call_chunks:
+    if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
         # LangChain completes JSON that a stream left unfinished; the chunks hold the original text.
-        return _calls(said.tool_call_chunks)
-    calls = _calls([*said.tool_calls, *said.invalid_tool_calls])
-    if _was_cut(said) and said.tool_calls and not said.invalid_tool_calls:
+        return _calls(message.tool_call_chunks)
+    calls = _calls([*message.tool_calls, *message.invalid_tool_calls])
+    if _was_cut(message) and message.tool_calls and not message.invalid_tool_calls:
         # LangChain may have completed the last call's JSON, so treat it as unfinished.
         calls[-1] = replace(calls[-1], args=json.dumps(calls[-1].args, default=str)[:-1])
     return calls
 
 
-def _was_cut(said: AIMessage) -> bool:
+def _was_cut(message: AIMessage) -> bool:
     """Return whether the response was stopped by a token limit."""
-    facts = cast("Mapping[str, object]", said.response_metadata)
+    facts: JsonObject = message.response_metadata
     return any(str(facts.get(name)).lower() in _CUT for name in ("finish_reason", "stop_reason", "done_reason"))
 
 

@@ -2,17 +2,18 @@
 
 import copy
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Iterable
+from typing import Any, Final
 
-from spindle.artifacts.forge import ReaderTool
 from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, build_adoption_error, check_asyncio, to_result
 from spindle.bridges.frameworks.session import FrameworkSession, has_valid_arguments, render_for_framework
 from spindle.bridges.rendering import MediaPart, RenderedResult
+from spindle.bridges.wire import is_list, is_mapping
 from spindle.calls import Call
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
+from spindle.json_types import JsonObject
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.entry import is_available
@@ -29,6 +30,7 @@ with needs_package("openai-agents"):
         ToolOutputImage,
         ToolOutputText,
     )
+    from agents import Tool as AgentsTool
     from agents.tool import invoke_function_tool, set_function_tool_failure_error_function
     from agents.tool_context import ToolContext as AgentsToolContext
 
@@ -43,7 +45,7 @@ def tools(
     filter: ToolFilter | None = None,
     ctx: ToolContext | DispatchContext | None = None,
     readers: bool = True,
-) -> list[FunctionTool]:
+) -> list[AgentsTool]:
     """Return tools for an agent: `Agent(name, tools=tools(registry))`.
 
     The list serves one conversation: create a new one for each. With `readers`, tools with which the model reads the
@@ -52,24 +54,24 @@ def tools(
     """
     session = FrameworkSession(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers)
     known = session.tools()
-    named = [(told, known.get(told["name"])) for told in session.definitions()]
-    return [_build_tool(session, tool, told["parameters"]) for told, tool in named if tool is not None]
+    named = [(definition, known.get(definition["name"])) for definition in session.definitions()]
+    return [_build_tool(session, tool, definition["parameters"]) for definition, tool in named if tool is not None]
 
 
-def _build_tool(session: FrameworkSession, tool: Tool, schema: dict[str, Any]) -> FunctionTool:
+def _build_tool(session: FrameworkSession, tool: Tool, schema: JsonObject) -> FunctionTool:
     asks = tool.requires_approval and not session.has_approver
 
-    async def invoke(ctx: AgentsToolContext[Any], arguments: str) -> Any:
+    async def invoke(ctx: AgentsToolContext[Any], arguments: str) -> object:
         call = Call(ctx.tool_call_id, tool.name, arguments)
         agreed = asks and ctx.is_tool_approved(tool.name, ctx.tool_call_id) is True
         [outcome] = await session.run([call], approve=_has_agreed if agreed else None)
         return _output(await render_for_framework(outcome, MEDIA_TYPES))
 
-    async def needs_approval(_ctx: RunContextWrapper[Any], args: dict[str, Any], _call_id: str) -> bool:
+    async def needs_approval(_ctx: RunContextWrapper[Any], args: JsonObject, _call_id: str) -> bool:
         return await has_valid_arguments(tool, args)
 
     def is_enabled(_ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
-        return session.can_read(tool.name) if isinstance(tool, ReaderTool) else is_available(tool)
+        return session.can_read(tool.name) if tool.is_artifact_reader else is_available(tool)
 
     return FunctionTool(
         name=tool.name,
@@ -87,10 +89,10 @@ async def _has_agreed(_request: ApprovalRequest) -> bool:
     return True
 
 
-def _output(answer: RenderedResult) -> Any:
+def _output(answer: RenderedResult) -> str | list[object]:
     if not answer.media:
         return answer.text
-    parts: list[Any] = []
+    parts: list[object] = []
     for part in answer.parts:
         if not isinstance(part, MediaPart):
             parts.append(ToolOutputText(text=part.text))
@@ -102,16 +104,16 @@ def _output(answer: RenderedResult) -> Any:
     return parts
 
 
-def tools_of(tools: Iterable[Any], *, context: Any = None) -> list[Tool]:
+def tools_of(tools: Iterable[object], *, context: object = None) -> list[Tool]:
     """Return Spindle tools for the SDK's function tools, except disabled ones; `context` is passed to each call.
 
     Raises:
         InvalidToolError: It is not a function tool, or has guardrails or a callable `is_enabled`.
     """
-    return [_adopted(each, context) for each in tools if getattr(each, "is_enabled", True) is not False]
+    return [_adopt(each, context) for each in tools if getattr(each, "is_enabled", True) is not False]
 
 
-def _adopted(theirs: Any, context: Any) -> Tool:
+def _adopt(theirs: object, context: object) -> Tool:
     name = str(getattr(theirs, "name", theirs))
     if not isinstance(theirs, FunctionTool):
         raise build_adoption_error(
@@ -124,7 +126,7 @@ def _adopted(theirs: Any, context: Any) -> Tool:
     # By default, an exception would be returned as text that looks like a result.
     raising = set_function_tool_failure_error_function(copy.copy(theirs), None)
 
-    async def run(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
+    async def run(args: JsonObject, ctx: ToolContext, _meta: object) -> object:
         unfit = check_asyncio(name)
         if unfit is not None:
             return unfit
@@ -143,30 +145,30 @@ def _adopted(theirs: Any, context: Any) -> Tool:
     )
 
 
-def _result(output: Any) -> Any:
-    parts = cast("Sequence[Any]", output) if isinstance(output, (list, tuple)) else [output]
-    said = ResultBuilder()
-    are_theirs = bool(parts) and all(_add_part(said, part) for part in parts)
-    return said.build() if are_theirs else to_result(output)
+def _result(output: object) -> object:
+    parts = output if is_list(output) else [output]
+    builder = ResultBuilder()
+    are_theirs = bool(parts) and all(_add_part(builder, part) for part in parts)
+    return builder.build() if are_theirs else to_result(output)
 
 
-def _add_part(said: ResultBuilder, part: Any) -> bool:
+def _add_part(builder: ResultBuilder, part: object) -> bool:
     """Add one part if it is of the SDK's output types; return whether it was."""
-    facts = cast("Mapping[str, Any]", part if isinstance(part, Mapping) else getattr(part, "model_dump", dict)())
+    facts: JsonObject = dict(part) if is_mapping(part) else getattr(part, "model_dump", dict)()
     match facts:
         case {"type": "text", "text": str(text)}:
-            said.add_text(text)
+            builder.add_text(text)
         case {"type": "image", "image_url": str(url)}:
-            said.add_url(url)
+            builder.add_url(url)
         case {"type": "file", "file_data": str(data)}:
             if data.startswith("data:"):
-                said.add_url(data)
+                builder.add_url(data)
             else:
-                said.add_base64(data, None, facts.get("filename"))
+                builder.add_base64(data, None, facts.get("filename"))
         case {"type": "file", "file_url": str(url)}:
-            said.add_url(url)
+            builder.add_url(url)
         case {"type": "image" | "file", "file_id": str(id)}:
-            said.add_text(f"[file {id}]")
+            builder.add_text(f"[file {id}]")
         case _:
             return False
     return True

@@ -2,7 +2,7 @@
 
 import base64
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
@@ -13,21 +13,24 @@ from typing_extensions import override
 from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, build_adoption_error, to_result
 from spindle.bridges.frameworks.session import FrameworkSession, render_for_framework, to_metadata
 from spindle.bridges.rendering import MediaPart, Part
-from spindle.calls import Call, Err, RawArgs
+from spindle.bridges.wire import is_list
+from spindle.calls import Call, Err, Ok, RawArgs
 from spindle.errors import InvalidToolArgsError
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
+from spindle.json_types import JsonObject
 from spindle.tools.arguments import mask_arguments, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.trust.envelope import fence
+from spindle.trust.envelope import render_error
 from spindle.turns.context import DispatchContext
 
 with needs_package("pydantic-ai-slim"):
     from pydantic_ai import AbstractToolset, BinaryContent, FunctionToolset, RunContext, ToolDefinition, ToolReturn
+    from pydantic_ai import Tool as AgentTool
     from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
     from pydantic_ai.messages import FileUrl, ModelResponse, ToolCallPart
     from pydantic_ai.models.test import TestModel
@@ -56,7 +59,7 @@ def toolset(
     filter: ToolFilter | None = None,
     ctx: ToolContext | DispatchContext | None = None,
     id: str | None = None,
-) -> AbstractToolset[Any]:
+) -> AbstractToolset[object]:
     """Return a toolset for a registry: `Agent(model, toolsets=[toolset(registry)])`.
 
     Each run of the agent has its own session, so large results of one run cannot be read in another; with a `ctx` they
@@ -65,7 +68,7 @@ def toolset(
     return SpindleToolset(FrameworkSession(registry, executor=executor, filter=filter, ctx=ctx), id=id)
 
 
-class SpindleToolset(AbstractToolset[Any]):
+class SpindleToolset(AbstractToolset[object]):
     """A toolset whose calls are run by an executor; failures are reported to the model and do not end the run."""
 
     def __init__(self, session: FrameworkSession, *, id: str | None = None) -> None:
@@ -79,40 +82,42 @@ class SpindleToolset(AbstractToolset[Any]):
         return self._id
 
     @override
-    async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
+    async def for_run(self, ctx: RunContext[object]) -> AbstractToolset[object]:
         """Return a toolset with a new session for the run."""
         return SpindleToolset(self._session.new_conversation(), id=self._id)
 
     @override
-    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+    async def get_tools(self, ctx: RunContext[object]) -> dict[str, ToolsetTool[object]]:
         """Return the tools of this step; called before each step, so that readers of kept results appear."""
         return {
-            told["name"]: ToolsetTool(
+            definition["name"]: ToolsetTool(
                 toolset=self,
                 tool_def=ToolDefinition(
-                    name=told["name"], description=told["description"], parameters_json_schema=told["parameters"]
+                    name=definition["name"],
+                    description=definition["description"],
+                    parameters_json_schema=definition["parameters"],
                 ),
                 max_retries=1,
-                args_validator=_PassThroughValidator(told["name"]),
+                args_validator=_PassThroughValidator(definition["name"]),
             )
-            for told in self._session.definitions()
+            for definition in self._session.definitions()
         }
 
     @override
     async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> ToolReturn[Any]:
+        self, name: str, tool_args: JsonObject, ctx: RunContext[object], tool: ToolsetTool[object]
+    ) -> ToolReturn[object]:
         """Run one call.
 
         Raises:
             ToolFailed: The call failed; the model sees why, and it does not count as a retry.
             ApprovalRequired: The call needs approval, and the executor has no approver.
         """
-        asked = _step(ctx)
-        sent = next((part for part in asked if part.tool_call_id == ctx.tool_call_id), None)
+        step = _step(ctx)
+        sent = next((part for part in step if part.tool_call_id == ctx.tool_call_id), None)
         call = Call(ctx.tool_call_id or "call", name, _args(tool_args, sent))
         person = _AgentApproval(agreed=ctx.tool_call_approved)
-        [outcome] = await self._session.run([call], step_calls=len(asked), approve=person)
+        [outcome] = await self._session.run([call], step_calls=len(step), approve=person)
         if person.request is not None:
             raise ApprovalRequired(metadata=person.request)
         answer = await render_for_framework(outcome, MEDIA_TYPES)
@@ -133,21 +138,21 @@ class _PassThroughValidator:
         input: str | bytes | bytearray,
         *,
         allow_partial: bool | Literal["off", "on", "trailing-strings"] = False,  # noqa: ARG002
-        **_: Any,
-    ) -> dict[str, Any]:
+        **_: object,
+    ) -> JsonObject:
         sent = bytes(input) if isinstance(input, bytearray) else input
         try:
             return read_arguments(sent, tool=self._tool, empty_ok=True)
         except InvalidToolArgsError as error:
-            raise ToolFailed(fence(str(error), trusted=False, kind="tool-error", tool=self._tool)) from error
+            raise ToolFailed(render_error(str(error), by="spindle", tool=self._tool)) from error
 
     def validate_python(
         self,
-        input: Any,
+        input: object,
         *,
         allow_partial: bool | Literal["off", "on", "trailing-strings"] = False,  # noqa: ARG002
-        **_: Any,
-    ) -> Any:
+        **_: object,
+    ) -> object:
         return input
 
 
@@ -156,7 +161,7 @@ class _AgentApproval:
 
     def __init__(self, *, agreed: bool) -> None:
         self._agreed = agreed
-        self.request: dict[str, Any] | None = None
+        self.request: JsonObject | None = None
 
     async def __call__(self, request: ApprovalRequest) -> bool:
         if not self._agreed:
@@ -165,13 +170,13 @@ class _AgentApproval:
         return self._agreed
 
 
-def _step(ctx: RunContext[Any]) -> list[ToolCallPart]:
+def _step(ctx: RunContext[object]) -> list[ToolCallPart]:
     """Return the calls that the model requested together with this one."""
-    said = next((message for message in reversed(ctx.messages) if isinstance(message, ModelResponse)), None)
-    return [] if said is None else [part for part in said.parts if isinstance(part, ToolCallPart)]
+    response = next((message for message in reversed(ctx.messages) if isinstance(message, ModelResponse)), None)
+    return [] if response is None else [part for part in response.parts if isinstance(part, ToolCallPart)]
 
 
-def _args(given: dict[str, Any], sent: ToolCallPart | None) -> RawArgs:
+def _args(given: JsonObject, sent: ToolCallPart | None) -> RawArgs:
     # The framework turns missing arguments into `{}`, which only a tool without parameters may accept.
     return sent.args if not given and sent is not None and not sent.args else given
 
@@ -182,7 +187,11 @@ def _content(part: Part) -> str | BinaryContent:
     return part.text
 
 
-def tools_of(tools: FunctionToolset[Any] | Iterable[Any], *, run_context: RunContext[Any] | None = None) -> list[Tool]:
+def tools_of(
+    tools: FunctionToolset[Any] | Iterable[AgentTool[Any] | Callable[..., object]],
+    *,
+    run_context: RunContext[Any] | None = None,
+) -> list[Tool]:
     """Return Spindle tools for a `FunctionToolset`, or a list of `pydantic_ai.Tool` and functions.
 
     Raises:
@@ -196,7 +205,7 @@ def tools_of(tools: FunctionToolset[Any] | Iterable[Any], *, run_context: RunCon
             raise build_adoption_error(name, "it requires a RunContext; pass one with run_context=")
         if each.prepare is not None:
             raise build_adoption_error(name, "it is prepared for each step; use await tools_of_toolset(...) instead")
-        adopted.append(_adopted(held, held.tool_for_tool_def(each.tool_def, ctx=context), context))
+        adopted.append(_adopt(held, held.tool_for_tool_def(each.tool_def, ctx=context), context))
     return adopted
 
 
@@ -206,45 +215,47 @@ async def tools_of_toolset(theirs: AbstractToolset[Any], run_context: RunContext
     Raises:
         InvalidToolError: A tool is executed elsewhere (`external`).
     """
-    return [_adopted(theirs, each, run_context) for each in (await theirs.get_tools(run_context)).values()]
+    return [_adopt(theirs, each, run_context) for each in (await theirs.get_tools(run_context)).values()]
 
 
-def _adopted(theirs: AbstractToolset[Any], each: ToolsetTool[Any], run_context: RunContext[Any]) -> Tool:
-    told = each.tool_def
-    if told.kind == "external":
-        raise build_adoption_error(told.name, "it is executed outside of the agent")
-    patient = replace(each, tool_def=replace(told, timeout=told.timeout or _NO_LIMIT_SECONDS))
+def _adopt(theirs: AbstractToolset[Any], each: ToolsetTool[Any], run_context: RunContext[Any]) -> Tool:
+    definition = each.tool_def
+    if definition.kind == "external":
+        raise build_adoption_error(definition.name, "it is executed outside of the agent")
+    patient = replace(each, tool_def=replace(definition, timeout=definition.timeout or _NO_LIMIT_SECONDS))
 
-    async def run(args: dict[str, Any], ctx: ToolContext, _meta: Any) -> Any:
+    async def run(args: JsonObject, ctx: ToolContext, _meta: object) -> object:
         context = replace(
             run_context,
-            tool_name=told.name,
+            tool_name=definition.name,
             tool_call_id=ctx.tool_call_id,
             # A tool that raises ApprovalRequired itself has no approval yet.
-            tool_call_approved=told.kind == "unapproved",
+            tool_call_approved=definition.kind == "unapproved",
         )
         try:
-            valid = await _validated(args, each, context)
-            return _result(await theirs.call_tool(told.name, valid, context, patient))
+            valid = await _validate(args, each, context)
+            return _result(await theirs.call_tool(definition.name, valid, context, patient))
         except ValidationError as error:
             words = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            return Err("input_invalid", f"The arguments for {told.name} are invalid: {words}", cause=error)
+            return Err("input_invalid", f"The arguments for {definition.name} are invalid: {words}", cause=error)
         except (ModelRetry, ToolFailed) as error:
             return Err("execution_failed", error.message, retryable=isinstance(error, ModelRetry), cause=error)
         except (ApprovalRequired, CallDeferred) as error:
-            return Err("needs_approval", f"Tool {told.name!r} waits for an external approval or result.", cause=error)
+            return Err(
+                "needs_approval", f"Tool {definition.name!r} waits for an external approval or result.", cause=error
+            )
 
     return adopt(
-        name=told.name,
-        description=told.description,
-        schema=told.parameters_json_schema,
+        name=definition.name,
+        description=definition.description,
+        schema=definition.parameters_json_schema,
         handler=run,
-        requires_approval=told.kind == "unapproved",
-        timeout_seconds=told.timeout,
+        requires_approval=definition.kind == "unapproved",
+        timeout_seconds=definition.timeout,
     )
 
 
-async def _validated(args: dict[str, Any], each: ToolsetTool[Any], context: RunContext[Any]) -> dict[str, Any]:
+async def _validate(args: JsonObject, each: ToolsetTool[object], context: RunContext[object]) -> JsonObject:
     valid = each.args_validator.validate_json(to_json(args), context=context.validation_context)
     if each.args_validator_func is not None:
         waiting = each.args_validator_func(context, **valid)
@@ -253,32 +264,29 @@ async def _validated(args: dict[str, Any], each: ToolsetTool[Any], context: RunC
     return valid
 
 
-def _result(value: Any) -> Any:
+def _result(value: object) -> object:
     if isinstance(value, ToolReturn):
-        parts: list[Any] = [cast("Any", value.return_value)]
-        more = value.content
+        answer = cast("ToolReturn[object]", value)
+        parts: list[object] = [answer.return_value]
+        more = answer.content
         parts += [more] if isinstance(more, str) else list(more or ())
         return _result(parts[0]) if len(parts) == 1 else _combine_parts(parts)
-    if isinstance(value, (BinaryContent, FileUrl)) or _has_media(value):
-        return _combine_parts(cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else [value])
+    if isinstance(value, (BinaryContent, FileUrl)):
+        return _combine_parts([value])
+    if is_list(value) and any(isinstance(part, (BinaryContent, FileUrl)) for part in value):
+        return _combine_parts(value)
     return to_result(value)
 
 
-def _has_media(value: Any) -> bool:
-    if not isinstance(value, (list, tuple)):
-        return False
-    return any(isinstance(part, (BinaryContent, FileUrl)) for part in cast("Sequence[object]", value))
-
-
-def _combine_parts(parts: Sequence[Any]) -> Any:
-    said = ResultBuilder()
+def _combine_parts(parts: Sequence[object]) -> Ok:
+    builder = ResultBuilder()
     for part in parts:
         if isinstance(part, BinaryContent):
-            said.add_data(part.data, part.media_type)
+            builder.add_data(part.data, part.media_type)
         elif isinstance(part, FileUrl):
-            said.add_url(part.url)
+            builder.add_url(part.url)
         elif isinstance(part, str):
-            said.add_text(part)
+            builder.add_text(part)
         else:
-            said.add_json(part)
-    return said.build()
+            builder.add_json(part)
+    return builder.build()

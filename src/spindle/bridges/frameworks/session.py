@@ -15,18 +15,19 @@ from typing import Any, Final, TypeVar
 from anyio.from_thread import BlockingPortalProvider
 
 from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.forge import ReaderTool, collect_artifacts, forge_all, forge_without_ids
+from spindle.artifacts.forge import ReaderSession, can_be_read_back
 from spindle.artifacts.json_artifact import JsonArtifact
-from spindle.artifacts.queries import get_queries
 from spindle.bridges.rendering import MediaSupport, RenderedResult, render_result
 from spindle.calls import Call, CallOutcome, Ok, RawArgs, ToolCallRecord
 from spindle.execution.approval import Approve
 from spindle.execution.budget import fair_share
 from spindle.execution.executor import Executor
-from spindle.tools.context import ToolContext, to_tool_context
+from spindle.json_types import JsonObject
+from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.entry import ToolDefinition
 from spindle.tools.filters import ToolFilter
+from spindle.tools.invocation import to_tool_context
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.labels import is_tainting
 from spindle.turns.context import DispatchContext
@@ -71,7 +72,7 @@ class FrameworkSession:
         to_tool_context(self._ctx)
         self._kept = deque(records, maxlen=MAX_KEPT_RESULTS)
         self._tainted = tainted
-        self._open = self._open_readers() if open_readers else None
+        self._readers = ReaderSession(self, kinds=self._list_artifact_classes() if open_readers else ())
         self._portals = BlockingPortalProvider()
 
     def new_conversation(
@@ -98,20 +99,15 @@ class FrameworkSession:
 
     def tools(self) -> ToolRegistry:
         """Return the current tools: those of the registry, and readers whose names are not registered."""
-        now = self.registry.copy()
-        for reader in forge_all(self) if self._open is None else self._open:
-            if reader.name not in now:
-                now.register(reader)
-        return now
+        return self._readers.extend(self.registry)
 
     def can_read(self, reader: str) -> bool:
         """Return whether there is a result that the reader of this name can read."""
-        return any(reader in get_queries(artifact) for artifact in collect_artifacts(self).values())
+        return self._readers.can_read(reader)
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to show the model now."""
-        tools = self.tools()
-        return tools.to_definitions(self._extend_filter(tools))
+        return self.tools().to_definitions(self._filter)
 
     async def run(
         self, calls: Sequence[Call], *, step_calls: int | None = None, approve: Approve | None = None
@@ -121,23 +117,22 @@ class FrameworkSession:
         `step_calls` is the number of calls of the step if the framework runs them one by one; they share the budget.
         `approve` is used if the executor has no approver.
         """
-        tools = self.tools()
-        executor = self._executor.with_registry(tools, approve=approve)
+        executor = self._executor.with_registry(self.tools(), approve=approve)
         context = self._context(step_calls or len(calls), len(calls))
-        outcomes = await executor.execute_parallel(calls, context, filter=self._extend_filter(tools))
+        outcomes = await executor.execute_parallel(calls, context, filter=self._filter)
         for outcome in outcomes:
             await self._keep(outcome)
         return outcomes
 
-    def run_blocking(self, work: Callable[..., Awaitable[Result]], *args: Any, **options: Any) -> Result:
+    def run_blocking(self, work: Callable[..., Awaitable[Result]], *args: object, **options: object) -> Result:
         """Run `work` on an event loop in another thread and wait for it; safe in a thread that runs its own loop."""
         with self._portals as portal:
             return portal.call(partial(work, *args, **options))
 
-    def _open_readers(self) -> ToolRegistry:
-        kinds = [tool.artifact_constructor for tool in self.registry if isinstance(tool.artifact_constructor, type)]
-        # Readers of the same name are interchangeable: each one queries the artifact it finds.
-        return ToolRegistry.merge([forge_without_ids(kind, self) for kind in (Artifact, JsonArtifact, *kinds)])
+    def _list_artifact_classes(self) -> list[type]:
+        """Return the classes of the artifacts that the tools may leave."""
+        own = [tool.artifact_constructor for tool in self.registry if isinstance(tool.artifact_constructor, type)]
+        return [Artifact, JsonArtifact, *own]
 
     def _context(self, step_calls: int, calls: int) -> ToolContext:
         context = copy(to_tool_context(self._ctx))
@@ -152,22 +147,8 @@ class FrameworkSession:
         self._tainted = self._tainted or is_tainting(outcome)
         if isinstance(self._ctx, DispatchContext):
             await self._ctx.store_tool_call(outcome.to_record())
-        elif is_kept(outcome):
+        elif can_be_read_back(outcome):
             self._kept.append(outcome.to_record())
-
-    def _extend_filter(self, tools: ToolRegistry) -> ToolFilter | None:
-        """Extend a filter by the current reader tools, whose names it cannot know."""
-        wanted = self._filter
-        if wanted is None or wanted.allowed_tools is None:
-            return wanted
-        readers = {tool.name for tool in tools if isinstance(tool, ReaderTool)}
-        return ToolFilter(
-            allowed_tools=wanted.allowed_tools | readers,
-            allowed_mcp_servers=wanted.allowed_mcp_servers,
-            allowed_plugins=wanted.allowed_plugins,
-            allowed_mcp_tools=wanted.allowed_mcp_tools,
-            exclude_tools=wanted.exclude_tools,
-        )
 
 
 class FrameworkSessions:
@@ -190,11 +171,6 @@ class FrameworkSessions:
         return session
 
 
-def is_kept(outcome: CallOutcome) -> bool:
-    """Return whether an outcome left an artifact that can be read back."""
-    return isinstance(outcome.result, Ok) and outcome.result.artifact is not None and not outcome.from_artifact_tool
-
-
 async def has_valid_arguments(tool: Tool, args: RawArgs) -> bool:
     """Return whether arguments are valid; a call that will be rejected needs no approval."""
     try:
@@ -209,10 +185,10 @@ async def render_for_framework(outcome: CallOutcome, mime_types: Collection[str]
     return await render_result(outcome, MediaSupport(mime_types=frozenset(mime_types), unsupported="fallback-stash"))
 
 
-def to_metadata(outcome: CallOutcome) -> dict[str, Any]:
+def to_metadata(outcome: CallOutcome) -> JsonObject:
     """Return an outcome as plain data for programs; it is not shown to the model."""
     result = outcome.result
-    facts: dict[str, Any] = {
+    facts: JsonObject = {
         "ok": outcome.ok,
         "checksum": outcome.checksum,
         "duration_ms": outcome.duration_ms,
@@ -220,6 +196,6 @@ def to_metadata(outcome: CallOutcome) -> dict[str, Any]:
         "tainting": is_tainting(outcome),
     }
     if isinstance(result, Ok):
-        whole = None if is_kept(outcome) else result.structured
+        whole = None if can_be_read_back(outcome) else result.structured
         return facts | {"trusted": result.trusted, "cost_usd": result.cost_usd, "structured": whole}
     return facts | {"code": result.code, "field": result.field, "retryable": result.retryable}

@@ -2,25 +2,26 @@
 
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol
+from weakref import WeakKeyDictionary
 
 import pydantic
 from pydantic.alias_generators import to_camel
 
 from spindle.bridges.definitions import Definitions
-from spindle.bridges.gemini.conversation import build_contents
-from spindle.bridges.gemini.stream import MALFORMED, Stream
-from spindle.bridges.provider import ModelResponse, ProviderFailure, ResponseAssembler, resolve_tool_choice
-from spindle.bridges.sdk_client import SdkClient
+from spindle.bridges.gemini.conversation import API, ContentsWriter
+from spindle.bridges.gemini.stream import MALFORMED
+from spindle.bridges.provider import ApiProvider, ModelResponse, ProviderFailure, ResponseAssembler, ToolChoice
+from spindle.bridges.sdk_client import SdkClient, SendRequest, closing_stream, describe_body, parse_body
 from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import collect_system_texts, get_field, get_list, get_str, replace_lone_surrogates
+from spindle.bridges.wire import get_field, get_list, get_str, is_mapping, replace_lone_surrogates
 from spindle.errors import BrokenAnswerError, InvalidConfigError, ModelStoppedError
 from spindle.extras import needs_extra
-from spindle.tools.filters import ToolFilter
+from spindle.json_types import JsonObject, JsonValue
 from spindle.turns.context import DispatchContext
 
 if TYPE_CHECKING:
@@ -37,11 +38,12 @@ def open_client(given: "GenaiClient | None", *, base_url: str | None, api_key: s
         UsageError: Both a client and its base URL or key were passed, or the key is not valid.
     """
     with needs_extra("gemini", purpose="the Gemini callback"):
-        from google import genai  # noqa: PLC0415  an extra
-    options = genai.types.HttpOptions(base_url=base_url)
+        # Not `from google import genai`: stubs of other packages of that namespace hide it from type checkers.
+        from google.genai import Client, types  # noqa: PLC0415  an extra
+    options = types.HttpOptions(base_url=base_url)
     return SdkClient(
         given,
-        lambda key: genai.Client(api_key=key, http_options=options),
+        lambda key: Client(api_key=key, http_options=options),
         base_url=base_url,
         api_key=api_key,
         keys=_keys,
@@ -49,7 +51,7 @@ def open_client(given: "GenaiClient | None", *, base_url: str | None, api_key: s
     )
 
 
-def _keys(client: "GenaiClient") -> list[Any]:
+def _keys(client: "GenaiClient") -> list[object]:
     # The SDK has no public access to the key.
     return [getattr(getattr(client, "_api_client", None), "api_key", None)]
 
@@ -59,63 +61,64 @@ async def _close(client: "GenaiClient") -> None:
     client.close()
 
 
+class _Models(Protocol):
+    """What is used of the SDK's `models`, whose own types are partly unknown to type checkers."""
+
+    @property
+    def generate_content(self) -> SendRequest: ...
+
+    @property
+    def generate_content_stream(self) -> SendRequest: ...
+
+
 @dataclass(frozen=True, kw_only=True)
-class GenerateProvider:
+class GenerateProvider(ApiProvider):
     """The provider for one model of generateContent."""
 
+    api = API
     client: "SdkClient[GenaiClient]" = field(repr=False)
-    define: Callable[..., Definitions]
-    model: str
-    tool_choice: str | Mapping[str, Any] | None = None
     is_media_inside: bool = True
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    _writers: "WeakKeyDictionary[DispatchContext, ContentsWriter]" = field(
+        default_factory=WeakKeyDictionary["DispatchContext", ContentsWriter], init=False, repr=False, compare=False
+    )
 
-    def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
-        """Return the tools in the provider's dialect."""
-        return self.define(ctx.tools, filter=filter, events=ctx.events)
-
-    async def build_request(
-        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
-    ) -> dict[str, Any]:
+    async def build_request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> JsonObject:
         """Build the request."""
-        config: dict[str, Any] = {}
-        system = "\n\n".join(collect_system_texts(await build_system_prompt(ctx), steps))
+        config: JsonObject = {}
+        writer = self._writers.setdefault(ctx, ContentsWriter(is_inside=self.is_media_inside))
+        contents = writer.write(steps, definitions)
+        system = "\n\n".join(writer.collect_system_texts(await build_system_prompt(ctx)))
         if system:
             config["systemInstruction"] = system
-        told = definitions.tools
-        tools = [{"functionDeclarations": told}] if told else []
-        tools += self.extra.get("tools", ())
+        extra = dict(self.options.extra or {})
+        declarations = definitions.tools
+        tools = [{"functionDeclarations": declarations}] if declarations else []
+        tools += extra.pop("tools", ())
         if tools:
-            config |= {"tools": tools} | self._choice(definitions, trip=ctx.iteration)
+            config["tools"] = tools
+            choice = self.build_tool_choice(ctx, definitions)
+            if choice is not None:
+                config["toolConfig"] = choice
         # The SDK accepts each setting under two names; normalise them to one.
-        rest = {to_camel(name): value for name, value in self.extra.items() if name != "tools"}
-        contents = build_contents(steps, definitions, is_inside=self.is_media_inside)
-        written = replace_lone_surrogates({"contents": contents, "config": config})
-        return {"model": self.model, "contents": written["contents"], "config": written["config"] | rest}
+        rest = {to_camel(name): value for name, value in extra.items()}
+        return {"model": self.options.model, "contents": contents, "config": replace_lone_surrogates(config) | rest}
 
-    def _choice(self, definitions: Definitions, *, trip: int) -> dict[str, Any]:
-        if isinstance(self.tool_choice, Mapping):
-            return {"toolConfig": dict(self.tool_choice)}
-        choice = resolve_tool_choice(self.tool_choice, definitions, iteration=trip)
-        if choice is None:
-            return {}
-        calling: dict[str, Any] = {"mode": _MODES[choice.mode]}
+    def format_tool_choice(self, choice: ToolChoice) -> JsonValue:
+        """Write a tool choice in the API's form."""
+        calling: JsonObject = {"mode": _MODES[choice.mode]}
         if choice.mode == "tool":
             calling["allowedFunctionNames"] = [choice.wire_name]
-        return {"toolConfig": {"functionCallingConfig": calling}}
-
-    def stream(self, request: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
-        """Send the request and yield the chunks of the response."""
-        return self._closing(request)
+        return {"functionCallingConfig": calling}
 
     @asynccontextmanager
-    async def _closing(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
-        async with aclosing(self._chunks(_checked(request))) as chunks:
+    async def stream(self, request: JsonObject) -> AsyncGenerator[AsyncIterator[object]]:
+        """Send the request and yield the chunks of the response."""
+        async with aclosing(self._chunks(_to_sdk_types(request))) as chunks:
             yield chunks
 
-    async def _chunks(self, request: dict[str, Any]) -> AsyncGenerator[Any]:
-        chunks: AsyncGenerator[Any] = await self._models().generate_content_stream(**request)
-        async with aclosing(chunks):
+    async def _chunks(self, request: JsonObject) -> AsyncGenerator[object]:
+        chunks = await self._models().generate_content_stream(**request)
+        async with closing_stream(chunks):
             try:
                 async for chunk in chunks:
                     yield chunk
@@ -123,39 +126,40 @@ class GenerateProvider:
                 # The SDK fails like this on a chunk with a field of an unexpected type.
                 raise BrokenAnswerError(f"{type(error).__name__}: {error}") from error
 
-    def create_assembler(self, definitions: Definitions, taken: Collection[str]) -> Stream:
-        """Return an assembler for these chunks."""
-        return Stream(definitions, taken=taken)
-
-    async def complete(self, request: dict[str, Any], assembler: ResponseAssembler) -> ModelResponse:
+    async def complete(self, request: JsonObject, assembler: ResponseAssembler) -> ModelResponse:
         """Send the request without streaming, and read the response."""
-        assembler.feed_response(await self._models().generate_content(**_checked(request)))
+        checked = _to_sdk_types(request)
+        # The body as it was on the wire: the SDK drops an error with the status 200.
+        checked["config"].should_return_http_response = True
+        response = await self._models().generate_content(**checked)
+        body = get_str(get_field(response, "sdk_http_response"), "body")
+        assembler.feed_response(plain := parse_body(body) if body else response)
         if not assembler.is_complete:
-            raise BrokenAnswerError("the response has no finish reason")
+            raise BrokenAnswerError(f"Expected a response with a finish reason, got: {describe_body(plain)}")
         return assembler.build_response()
 
-    def _models(self) -> Any:
+    def _models(self) -> _Models:
         return self.client.get().aio.models
 
     def translate_error(self, error: Exception) -> ProviderFailure | None:
         """Return the failure an SDK exception stands for; `None` if it is not the provider's."""
         from google.genai import errors  # noqa: PLC0415  an extra
 
-        says = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         if isinstance(error, errors.APIError):
-            return ProviderFailure(says, error.code, _retry_after(error))
+            return ProviderFailure(message, error.code, _retry_after(error), body=getattr(error, "details", None))
         if isinstance(error, ModelStoppedError):
-            return ProviderFailure(says) if error.reason in MALFORMED else None
+            return ProviderFailure(message) if error.reason in MALFORMED else None
         unreadable = (pydantic.ValidationError, errors.UnknownApiResponseError, UnicodeDecodeError)
         broken = (json.JSONDecodeError, *unreadable, *_transport_errors())
-        return ProviderFailure(says) if isinstance(error, broken) else None
+        return ProviderFailure(message) if isinstance(error, broken) else None
 
     def secrets(self) -> Sequence[str]:
         """Return the keys sent with a request."""
         return self.client.secrets()
 
 
-def _checked(request: dict[str, Any]) -> dict[str, Any]:
+def _to_sdk_types(request: JsonObject) -> JsonObject:
     """Return the request in the SDK's types, so that a rejected request is not mistaken for a broken response."""
     from google.genai import types  # noqa: PLC0415  an extra
 
@@ -163,8 +167,8 @@ def _checked(request: dict[str, Any]) -> dict[str, Any]:
         contents = [types.Content.model_validate(content) for content in request["contents"]]
         config = types.GenerateContentConfig.model_validate(request["config"])
     except pydantic.ValidationError as error:
-        says = f"google.genai rejects this request; check extra and tool_choice: {error}"
-        raise InvalidConfigError(says, field="extra") from error
+        message = f"google.genai rejects this request; check extra and tool_choice: {error}"
+        raise InvalidConfigError(message, field="extra") from error
     # The executor runs calls and the callback retries: disable both in the SDK.
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
     options = config.http_options or types.HttpOptions()
@@ -178,14 +182,13 @@ def _transport_errors() -> list[type[Exception]]:
     return [getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules]
 
 
-def _retry_after(error: Any) -> str | None:
+def _retry_after(error: Exception) -> str | None:
     """Return the retry delay from the header, or from the details of Google's error."""
-    headers = getattr(error.response, "headers", None)
-    if isinstance(headers, Mapping):
-        named = cast("Mapping[str, str]", headers).get("retry-after")
-        if named is not None:
-            return named
-    for detail in get_list(get_field(error.details, "error"), "details"):
+    headers: object = getattr(getattr(error, "response", None), "headers", None)
+    if is_mapping(headers) and "retry-after" in headers:
+        return str(headers["retry-after"])
+    details: object = getattr(error, "details", None)
+    for detail in get_list(get_field(details, "error"), "details"):
         delay = get_str(detail, "retryDelay")
         if delay.endswith("s"):
             return delay[:-1]

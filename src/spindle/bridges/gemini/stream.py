@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import Any, Final, cast
+from typing import Final
 from uuid import uuid4
 
 from spindle.bridges.definitions import Definitions
@@ -14,6 +14,7 @@ from spindle.bridges.provider_limits import GEMINI
 from spindle.bridges.wire import get_count, get_field, get_list, get_str, to_plain
 from spindle.calls import Call
 from spindle.errors import ModelStoppedError
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 
 _PATH: Final = re.compile(r"\$(?:\.[^.\[\]]+|\[\d{1,4}\]|\['[^']*'\])+")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
@@ -24,7 +25,7 @@ class PartialArgs:
     """The arguments of one call while they arrive as path and value pairs."""
 
     def __init__(self) -> None:
-        self.args: dict[str, Any] = {}
+        self.args: JsonObject = {}
         self.is_done = False
         self.is_damaged = False
         """Whether a value could not be placed: the arguments may look complete but are not."""
@@ -36,18 +37,18 @@ class PartialArgs:
         text = json.dumps(self.args, ensure_ascii=False)
         return text if self.is_done else text[:-1]
 
-    def feed(self, function_call: Mapping[str, Any]) -> None:
+    def feed(self, function_call: JsonObject) -> None:
         """Add the next values."""
         whole = function_call.get("args")
-        if isinstance(whole, dict):
-            self.args |= cast("dict[str, Any]", whole)
+        if is_object(whole):
+            self.args |= whole
         for piece in get_list(function_call, "partialArgs"):
             self._put(piece)
         if function_call.get("willContinue") is not True:
             self.is_done = True
             self.is_damaged = self.is_damaged or self._growing is not None
 
-    def _put(self, piece: Any) -> None:
+    def _put(self, piece: object) -> None:
         path = get_str(piece, "jsonPath")
         names = [name for name in _VALUES if get_field(piece, name) is not None]
         if not _PATH.fullmatch(path) or len(names) != 1 or (self._growing is not None and self._growing != path):
@@ -65,25 +66,24 @@ class PartialArgs:
         self._growing = path if get_field(piece, "willContinue") is True else None
 
 
-def _place(args: dict[str, Any], steps: list[str | int], value: Any, *, goes_on: bool) -> None:
+def _place(args: JsonObject, steps: list[str | int], value: JsonValue, *, goes_on: bool) -> None:
     """Set the value at a path, creating missing containers."""
-    place: Any = args
+    place: JsonValue = args
     for step, following in pairwise(steps):
-        empty: Any = [] if isinstance(following, int) else {}
+        empty: JsonValue = [] if isinstance(following, int) else {}
         place = _inner(place, step, empty)
     before = _inner(place, steps[-1], "" if goes_on else None)
     place[steps[-1]] = before + value if goes_on else value
 
 
-def _inner(place: Any, step: str | int, empty: Any) -> Any:
-    if not isinstance(place, list if isinstance(step, int) else dict):
-        raise TypeError("the path does not match the existing value")
-    if isinstance(step, str):
-        return cast("dict[str, Any]", place).setdefault(step, empty)
-    items = cast("list[Any]", place)
-    if step == len(items):
-        items.append(empty)
-    return items[step]
+def _inner(place: JsonValue, step: str | int, empty: JsonValue) -> JsonValue:
+    if isinstance(step, str) and is_object(place):
+        return place.setdefault(step, empty)
+    if isinstance(step, int) and is_array(place):
+        if step == len(place):
+            place.append(empty)
+        return place[step]
+    raise TypeError("the path does not match the existing value")
 
 
 _WHOLE: Final = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
@@ -104,11 +104,11 @@ class _FunctionCall:
 
     __slots__ = ("call", "part", "partial")
 
-    def __init__(self, part: dict[str, Any], ids: CallIds) -> None:
+    def __init__(self, part: JsonObject, ids: CallIds) -> None:
         self.part = part
-        asked = part["functionCall"]
+        given = part["functionCall"]
         made = f"{_MADE}{uuid4().hex}"
-        self.call = PartialCall(get_str(asked, "id"), get_str(asked, "name"), ids=ids, fallback_id=made)
+        self.call = PartialCall(get_str(given, "id"), get_str(given, "name"), ids=ids, fallback_id=made)
         self.partial: PartialArgs | None = None
 
 
@@ -116,19 +116,19 @@ class Stream:
     """Assembles one response, streamed or not."""
 
     def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
-        self.usage: dict[str, Any] | None = None
+        self.usage: dict[str, int] | None = None
         self.finish_reason: str | None = None
         self._definitions = definitions
-        self._parts: list[dict[str, Any]] = []
+        self._parts: list[JsonObject] = []
         self._function_calls: list[_FunctionCall] = []
         self._ids = CallIds(taken)
         self._finish_message = ""
 
-    def feed_response(self, response: Any) -> None:
+    def feed_response(self, response: object) -> None:
         """Process a response that was not streamed: it has the form of a chunk."""
         self.feed(response)
 
-    def feed(self, event: Any) -> Sequence[ResponseDelta]:
+    def feed(self, event: object) -> Sequence[ResponseDelta]:
         """Process one chunk of the stream and return its deltas."""
         chunk = to_plain(event)
         self.usage = parse_usage(get_field(chunk, "usageMetadata")) or self.usage
@@ -140,8 +140,8 @@ class Stream:
             # A request may ask for several candidates; only the first continues the conversation.
             if not get_count(candidate, "index"):
                 for part in get_list(get_field(candidate, "content"), "parts"):
-                    if isinstance(part, dict):
-                        pieces += self._take(cast("dict[str, Any]", part))
+                    if is_object(part):
+                        pieces += self._take(part)
                 self.finish_reason = get_str(candidate, "finishReason") or self.finish_reason
                 self._finish_message = get_str(candidate, "finishMessage") or self._finish_message
                 break
@@ -163,23 +163,23 @@ class Stream:
         return self.finish_reason is not None
 
     @property
-    def raw(self) -> list[dict[str, Any]]:
+    def raw(self) -> list[JsonObject]:
         """The parts as sent back to the API, with each thought signature on the part it came with."""
-        repeated = {id(asked.part): asked for asked in self._function_calls}
-        kept: list[dict[str, Any]] = []
+        repeated = {id(function_call.part): function_call for function_call in self._function_calls}
+        parts: list[JsonObject] = []
         for part in self._parts:
-            asked = repeated.get(id(part))
-            if asked is not None:
-                kept.append(part | {"functionCall": _repeated(asked)})
+            function_call = repeated.get(id(part))
+            if function_call is not None:
+                parts.append(part | {"functionCall": _repeat(function_call)})
             elif get_str(part, "text") or part.keys() - {"text", "thought"}:
-                kept.append(part)
-        return kept
+                parts.append(part)
+        return parts
 
     def calls(self) -> list[Call]:
         """Return the calls so far; a call that was cut off gets arguments that executors reject."""
         if self.finish_reason in MALFORMED:
             return []
-        return [self._call(asked) for asked in self._function_calls]
+        return [self._call(function_call) for function_call in self._function_calls]
 
     def build_response(self) -> ModelResponse:
         """Return the complete response.
@@ -190,23 +190,24 @@ class Stream:
         calls, text, reason = self.calls(), self.text or None, self.finish_reason
         is_cut = reason in _CUT
         if (reason not in _WHOLE and not is_cut) or (is_cut and not calls and not text):
-            said = f"{reason} ({self._finish_message})" if self._finish_message else reason
-            raise ModelStoppedError(f"the model stopped without a response: {said}", reason=reason, text=self.text)
+            description = f"{reason} ({self._finish_message})" if self._finish_message else reason
+            raise ModelStoppedError(
+                f"the model stopped without a response: {description}", reason=reason, text=self.text
+            )
         return ModelResponse(
             text=text, calls=calls, usage=self.usage, finish_reason=reason, raw=self.raw, is_truncated=is_cut
         )
 
-    def _call(self, asked: _FunctionCall) -> Call:
-        call = asked.call
-        is_last = asked.part is self._parts[-1]
-        if asked.partial is not None:
-            return self._call_of_pieces(call, asked.partial)
-        given = asked.part["functionCall"].get("args")
+    def _call(self, function_call: _FunctionCall) -> Call:
+        call = function_call.call
+        is_last = function_call.part is self._parts[-1]
+        if function_call.partial is not None:
+            return self._call_of_pieces(call, function_call.partial)
+        given = function_call.part["functionCall"].get("args")
         may_be_cut = is_last and self.finish_reason not in _WHOLE
         is_cut = is_last and self.finish_reason in _CUT
-        if call.name and isinstance(given, Mapping) and not is_cut and (given or not may_be_cut):
-            args = cast("Mapping[str, Any]", given)
-            named = (call.id, call.name, dict(args))
+        if call.name and is_object(given) and not is_cut and (given or not may_be_cut):
+            named = (call.id, call.name, dict(given))
             return self._definitions.call(*named) if self._definitions is not None else Call(*named)
         if not call.text and not (given is None or given == {}):
             call.add(given)
@@ -222,7 +223,7 @@ class Stream:
         call.is_damaged = partial.is_damaged
         return call.to_call(self._definitions, is_whole=partial.is_done)
 
-    def _take(self, part: dict[str, Any]) -> Sequence[ResponseDelta]:
+    def _take(self, part: JsonObject) -> Sequence[ResponseDelta]:
         if "functionCall" in part:
             return self._take_call(part) if isinstance(part["functionCall"], dict) else ()
         text = part.get("text")
@@ -237,46 +238,46 @@ class Stream:
             self._parts.append(part)
         return (ResponseDelta("thought" if _thinks(part) else "text", text),) if text else ()
 
-    def _take_call(self, part: dict[str, Any]) -> Sequence[ResponseDelta]:
-        given = cast("dict[str, Any]", part["functionCall"])
+    def _take_call(self, part: JsonObject) -> Sequence[ResponseDelta]:
+        given: JsonObject = part["functionCall"]
         last = self._function_calls[-1] if self._function_calls else None
         if last is not None and last.partial is not None and not last.partial.is_done and not given.get("name"):
             last.partial.feed(given)
             return ()
-        asked = _FunctionCall(part, self._ids)
+        function_call = _FunctionCall(part, self._ids)
         if given.get("willContinue") or given.get("partialArgs"):
-            asked.partial = PartialArgs()
-            asked.partial.feed(given)
+            function_call.partial = PartialArgs()
+            function_call.partial.feed(given)
         self._parts.append(part)
-        self._function_calls.append(asked)
-        return (asked.call.to_delta("", self._definitions),)
+        self._function_calls.append(function_call)
+        return (function_call.call.to_delta("", self._definitions),)
 
 
-def _repeated(asked: _FunctionCall) -> dict[str, Any]:
-    given = asked.part["functionCall"]
-    args = given.get("args") if asked.partial is None else asked.partial.args
-    name = format_name(asked.call.name, GEMINI)
-    repeated: dict[str, Any] = {"name": name, "args": args if isinstance(args, dict) else {}}
-    return repeated | ({} if is_local_id(asked.call.id) else {"id": asked.call.id})
+def _repeat(function_call: _FunctionCall) -> JsonObject:
+    given = function_call.part["functionCall"]
+    args = given.get("args") if function_call.partial is None else function_call.partial.args
+    name = format_name(function_call.call.name, GEMINI)
+    repeated: JsonObject = {"name": name, "args": args if isinstance(args, dict) else {}}
+    return repeated | ({} if is_local_id(function_call.call.id) else {"id": function_call.call.id})
 
 
-def _is_bare(part: Mapping[str, Any]) -> bool:
+def _is_bare(part: JsonObject) -> bool:
     """Return whether a part is only text: other parts must not be extended."""
     return isinstance(part.get("text"), str) and not part.keys() - {"text", "thought"}
 
 
-def _thinks(part: Mapping[str, Any]) -> bool:
+def _thinks(part: JsonObject) -> bool:
     return part.get("thought") is True
 
 
-def parse_usage(usage: Any) -> dict[str, int] | None:
+def parse_usage(usage: object) -> dict[str, int] | None:
     """Return the token counts under the names all bridges use; thoughts are included in `output_tokens`."""
-    asked, said = get_count(usage, "promptTokenCount"), get_count(usage, "candidatesTokenCount")
+    prompt, candidates = get_count(usage, "promptTokenCount"), get_count(usage, "candidatesTokenCount")
     total, thought = get_count(usage, "totalTokenCount"), get_count(usage, "thoughtsTokenCount")
-    if asked is None and said is None and total is None:
+    if prompt is None and candidates is None and total is None:
         return None
-    inputs = (asked or 0) + (get_count(usage, "toolUsePromptTokenCount") or 0)
-    outputs = (said or 0) + (thought or 0)
+    inputs = (prompt or 0) + (get_count(usage, "toolUsePromptTokenCount") or 0)
+    outputs = (candidates or 0) + (thought or 0)
     figures = {"input_tokens": inputs, "output_tokens": outputs}
     apart = {"cached_input_tokens": get_count(usage, "cachedContentTokenCount"), "reasoning_tokens": thought}
     figures |= {name: count for name, count in apart.items() if count is not None}

@@ -1,26 +1,23 @@
 """The dialect of OpenAI's Chat Completions: tool definitions, messages, results, and the response assembler."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Final, cast
+from collections.abc import Collection, Sequence
+from typing import Final, Literal
 
 from spindle.bridges import dialects
-from spindle.bridges.definitions import Definitions, Spec, build
+from spindle.bridges.conversation_writer import ConversationWriter
+from spindle.bridges.definitions import Definitions, Spec
 from spindle.bridges.partial_calls import CallIds, PartialCall, format_arguments, format_name
-from spindle.bridges.provider import ModelResponse, ResponseDelta
+from spindle.bridges.provider import ModelApi, ModelResponse, ResponseDelta
 from spindle.bridges.provider_limits import OPENAI_CHAT
-from spindle.bridges.rendering import IMAGES, MediaPart, MediaSupport, Part, RenderedResult, TextPart, render_result
+from spindle.bridges.rendering import IMAGES, MediaPart, MediaSupport, Part, RenderedResult, TextPart
 from spindle.bridges.transcript import MessageStep, Step, ToolStep
-from spindle.bridges.wire import get_count, get_field, get_list, get_str, is_record, replace_lone_surrogates
-from spindle.calls import Call, CallOutcome
+from spindle.bridges.wire import as_list, get_count, get_field, get_list, get_str, is_record
+from spindle.calls import Call
 from spindle.errors import ModelStoppedError
-from spindle.events import Events
-from spindle.tools.declaration import Tool
-from spindle.tools.filters import ToolFilter
-from spindle.tools.registry import ToolRegistry
+from spindle.json_types import JsonObject
 
 
-def parse_usage(usage: Any) -> dict[str, Any] | None:
+def parse_usage(usage: object) -> dict[str, int] | None:
     """Return the token counts of a response of either OpenAI API; `None` if there are none."""
     if usage is None:
         return None
@@ -34,7 +31,7 @@ def parse_usage(usage: Any) -> dict[str, Any] | None:
         "reasoning_tokens": get_count(get_field(usage, f"{outputs}_details"), "reasoning_tokens"),
         "total_tokens": get_count(usage, "total_tokens"),
     }
-    figures: dict[str, Any] = {name: count for name, count in found.items() if count is not None}
+    figures = {name: count for name, count in found.items() if count is not None}
     if "total_tokens" not in figures and {"input_tokens", "output_tokens"} <= figures.keys():
         figures["total_tokens"] = figures["input_tokens"] + figures["output_tokens"]
     return figures or None
@@ -50,7 +47,7 @@ class Stream:
     """Assembles one response, streamed or not."""
 
     def __init__(self, definitions: Definitions | None = None, *, taken: Collection[str] = ()) -> None:
-        self.usage: dict[str, Any] | None = None
+        self.usage: dict[str, int] | None = None
         self.finish_reason: str | None = None
         self._definitions = definitions
         self._text: list[str] = []
@@ -61,7 +58,7 @@ class Stream:
         self._by_index: dict[int, PartialCall] = {}
         self._legacy: PartialCall | None = None
 
-    def feed(self, event: Any) -> Sequence[ResponseDelta]:
+    def feed(self, event: object) -> Sequence[ResponseDelta]:
         """Process one chunk of the stream and return its deltas."""
         usage = get_field(event, "usage")
         if usage is not None:
@@ -75,7 +72,7 @@ class Stream:
                 self._end(choice)
         return pieces
 
-    def feed_response(self, response: Any) -> None:
+    def feed_response(self, response: object) -> None:
         """Process a response that was not streamed."""
         self.usage = parse_usage(get_field(response, "usage"))
         for choice in get_list(response, "choices")[:1]:
@@ -123,53 +120,54 @@ class Stream:
             is_truncated=reason not in _WHOLE,
         )
 
-    def _message(self, calls: Sequence[Call]) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._text) or None}
+    def _message(self, calls: Sequence[Call]) -> JsonObject:
+        # Never null: several servers reject that, or show the model the word "None" (see `server_quirks`).
+        message: JsonObject = {"role": "assistant", "content": "".join(self._text)}
         if self._refusal:
             message["refusal"] = "".join(self._refusal)
         message |= {name: "".join(parts) for name, parts in self._thoughts.items()}
         if calls:
-            message["tool_calls"] = [_repeated(each) for each in self._begun_calls]
+            message["tool_calls"] = [_repeat(each) for each in self._begun_calls]
         return message
 
-    def _end(self, choice: Any) -> None:
+    def _end(self, choice: object) -> None:
         self.finish_reason = get_str(choice, "finish_reason") or self.finish_reason
 
-    def _take(self, delta: Any, pieces: list[ResponseDelta], *, is_whole: bool = False) -> None:
+    def _take(self, delta: object, pieces: list[ResponseDelta], *, is_whole: bool = False) -> None:
         content = get_field(delta, "content")
         if content:
             self._append_text(content, pieces)
         for name in ("refusal", *_THOUGHTS):
-            said = get_str(delta, name)
-            if said:
-                self._append_aside(name, said, pieces)
+            text = get_str(delta, name)
+            if text:
+                self._append_aside(name, text, pieces)
         for entry in get_list(delta, "tool_calls"):
             self._take_call(entry, pieces, is_whole=is_whole)
         legacy = get_field(delta, "function_call")
         if legacy is not None:
             self._take_legacy(legacy, pieces)
 
-    def _append_text(self, content: Any, pieces: list[ResponseDelta]) -> None:
-        parts = [content] if isinstance(content, str) else [get_str(each, "text") for each in _listed(content)]
+    def _append_text(self, content: object, pieces: list[ResponseDelta]) -> None:
+        parts = [content] if isinstance(content, str) else [get_str(each, "text") for each in as_list(content)]
         for part in filter(None, parts):
             self._text.append(part)
             pieces.append(ResponseDelta("text", part))
 
-    def _append_aside(self, name: str, said: str, pieces: list[ResponseDelta]) -> None:
+    def _append_aside(self, name: str, text: str, pieces: list[ResponseDelta]) -> None:
         if name == "refusal":
-            self._refusal.append(said)
-            pieces.append(ResponseDelta("text", said))
+            self._refusal.append(text)
+            pieces.append(ResponseDelta("text", text))
             return
-        self._thoughts.setdefault(name, []).append(said)
+        self._thoughts.setdefault(name, []).append(text)
         if len(self._thoughts) == 1 or name == next(iter(self._thoughts)):
-            pieces.append(ResponseDelta("thought", said))
+            pieces.append(ResponseDelta("thought", text))
 
-    def _take_call(self, entry: Any, pieces: list[ResponseDelta], *, is_whole: bool) -> None:
+    def _take_call(self, entry: object, pieces: list[ResponseDelta], *, is_whole: bool) -> None:
         custom = get_field(entry, "custom")
         function = custom if custom is not None else get_field(entry, "function")
         call_id, name = get_str(entry, "id"), get_str(function, "name")
         begins = is_whole and bool(call_id or name)
-        call = self._begun(call_id, None) if begins else self._owner(entry, call_id, name, function)
+        call = self._begin(call_id, None) if begins else self._owner(entry, call_id, name, function)
         if call is None:
             self._mark_damaged()
             return
@@ -177,11 +175,11 @@ class Stream:
         call.is_custom = call.is_custom or custom is not None
         self._add(call, function, pieces)
 
-    def _take_legacy(self, function: Any, pieces: list[ResponseDelta]) -> None:
+    def _take_legacy(self, function: object, pieces: list[ResponseDelta]) -> None:
         self._legacy = self._legacy or PartialCall(ids=self._ids)
         self._add(self._legacy, function, pieces)
 
-    def _add(self, call: PartialCall, function: Any, pieces: list[ResponseDelta]) -> None:
+    def _add(self, call: PartialCall, function: object, pieces: list[ResponseDelta]) -> None:
         name = get_str(function, "name")
         if name != call.name:
             # A name may come in pieces, and some servers repeat it.
@@ -191,26 +189,26 @@ class Stream:
         piece = call.add(get_field(function, "input" if call.is_custom else "arguments"))
         pieces.append(call.to_delta(piece, self._definitions))
 
-    def _owner(self, entry: Any, id: str, name: str, function: Any) -> PartialCall | None:
+    def _owner(self, entry: object, id: str, name: str, function: object) -> PartialCall | None:
         """Find or start the call that a delta belongs to; `None` if it cannot be determined."""
         index = get_count(entry, "index")
         if index is not None:
             known = self._by_index.get(index)
             if known is None:
-                return self._begun(id, index)
+                return self._begin(id, index)
             if id and known.provider_id and id != known.provider_id:
-                return self._begun(id, index) if name else None
+                return self._begin(id, index) if name else None
             is_another = bool(name) and not id and bool(get_field(function, "arguments")) and known.is_closed
-            return self._begun(id, index) if is_another else known
+            return self._begin(id, index) if is_another else known
         last = self._calls[-1] if self._calls else None
         if id:
             goes_on = last is not None and last.provider_id == id and not (name and last.is_closed)
-            return last if goes_on else self._begun(id, None)
+            return last if goes_on else self._begin(id, None)
         if get_field(entry, "index") is not None or not is_record(entry):
             return None
-        return self._begun(id, None) if name else last
+        return self._begin(id, None) if name else last
 
-    def _begun(self, id: str, index: int | None) -> PartialCall:
+    def _begin(self, id: str, index: int | None) -> PartialCall:
         call = PartialCall(id, ids=self._ids)
         self._calls.append(call)
         if index is not None:
@@ -223,18 +221,12 @@ class Stream:
             call.is_damaged = True
 
 
-def _listed(content: Any) -> Sequence[Any]:
-    return cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
-
-
-def _repeated(call: PartialCall) -> dict[str, Any]:
+def _repeat(call: PartialCall) -> JsonObject:
     name = format_name(call.name, OPENAI_CHAT)
     if call.is_custom:
         return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.text}}
     return {"id": call.id, "type": "function", "function": {"name": name, "arguments": format_arguments(call.text)}}
 
-
-__all__ = ["DIALECT", "Stream", "calls", "definitions", "messages", "restrict_media", "results"]
 
 DIALECT: Final = dialects.OPENAI_CHAT
 
@@ -243,73 +235,38 @@ _NATIVE: Final = IMAGES | frozenset(_AUDIO) | {"application/pdf"}
 _LEAD: Final = "Media returned by the tools above, each after its marker. It is not from the user."
 
 
-def definitions(
-    tools: ToolRegistry | Iterable[Tool],
-    *,
-    filter: ToolFilter | None = None,
-    strict: bool = False,
-    events: Events | None = None,
-) -> Definitions:
-    """Return the definitions of tools for this API.
-
-    Raises:
-        CannotLowerError: A tool's schema cannot be expressed in this dialect.
-        NameClashError: Two tools would have the same name on the wire.
-        TooManyToolsError: There are more tools than the API accepts.
-    """
-    return build(DIALECT, tools, _wrap, filter=filter, strict=strict, events=events)
-
-
-def _wrap(spec: Spec) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": spec.name, "description": spec.description, "parameters": spec.schema}
+def _wrap(spec: Spec) -> JsonObject:
+    function: JsonObject = {"name": spec.name, "description": spec.description, "parameters": spec.schema}
     return {"type": "function", "function": function | ({"strict": True} if spec.strict else {})}
 
 
-def calls(response: Any, definitions: Definitions | None = None) -> list[Call]:
-    """Return the calls of a complete response, given as an SDK object or plain data."""
-    stream = Stream(definitions)
-    stream.feed_response(response)
-    return stream.calls()
+class ChatWriter(ConversationWriter):
+    """Writes a conversation as messages."""
 
+    def __init__(self, *, empty_content: Literal[""] | None = "") -> None:
+        super().__init__()
+        self._empty_content = empty_content
+        """The content of an assistant message that has calls and no text."""
 
-async def results(
-    outcomes: Sequence[CallOutcome], *, definitions: Definitions | None = None, sees: MediaSupport | None = None
-) -> list[dict[str, Any]]:
-    """Return outcomes as messages: one for each call, then one with all media the model accepts.
-
-    Raises:
-        UnsupportedMediaError: The model does not accept the media, and `sees.unsupported` is "throw".
-    """
-    del definitions  # results are matched by call id alone
-    able = restrict_media(sees or MediaSupport())
-    return replace_lone_surrogates(_answered([await render_result(outcome, able) for outcome in outcomes]))
-
-
-def restrict_media(media_support: MediaSupport) -> MediaSupport:
-    """Restrict the media a model accepts to those this API can carry."""
-    return replace(media_support, mime_types=media_support.mime_types & _NATIVE)
-
-
-def messages(system_prompt: str, steps: Sequence[Step], definitions: Definitions) -> list[dict[str, Any]]:
-    """Return a conversation as messages."""
-    written: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    for step in steps:
+    def write_step(self, step: Step, definitions: Definitions) -> None:
+        """Write one step."""
         if isinstance(step, ToolStep):
-            written.append(step.raw if step.raw is not None else _format_calls(step, definitions))
-            written += _answered(step.results)
+            said: JsonObject = step.raw if step.raw is not None else _format_calls(step, definitions)
+            if said.get("tool_calls") and not said["content"]:
+                said = {**said, "content": self._empty_content}
+            self.add([said, *_format_results(step.results)])
         elif step.parts:
-            written.append(_format_message(step))
-    return written
+            self.add([_format_message(step)])
 
 
-def _format_message(said: MessageStep) -> dict[str, Any]:
-    if said.role != "user" or all(isinstance(part, TextPart) for part in said.parts):
-        return {"role": said.role, "content": said.text}
-    return {"role": "user", "content": [_part(part) for part in said.parts]}
+def _format_message(message: MessageStep) -> JsonObject:
+    if message.role != "user" or all(isinstance(part, TextPart) for part in message.parts):
+        return {"role": message.role, "content": message.text}
+    return {"role": "user", "content": [_part(part) for part in message.parts]}
 
 
-def _format_calls(exchange: ToolStep, definitions: Definitions) -> dict[str, Any]:
-    asked = [
+def _format_calls(exchange: ToolStep, definitions: Definitions) -> JsonObject:
+    tool_calls = [
         {
             "id": call.tool_call_id,
             "type": "function",
@@ -320,12 +277,12 @@ def _format_calls(exchange: ToolStep, definitions: Definitions) -> dict[str, Any
         }
         for call in exchange.calls
     ]
-    return {"role": "assistant", "content": exchange.text, "tool_calls": asked}
+    return {"role": "assistant", "content": exchange.text or "", "tool_calls": tool_calls}
 
 
-def _answered(answers: Sequence[RenderedResult]) -> list[dict[str, Any]]:
+def _format_results(answers: Sequence[RenderedResult], _: Definitions | None = None) -> list[JsonObject]:
     """Return the results of all calls first: the API rejects any other message before the last result."""
-    written: list[dict[str, Any]] = [
+    written: list[JsonObject] = [
         {"role": "tool", "tool_call_id": each.tool_call_id, "content": each.text} for each in answers
     ]
     shown: list[Part] = []
@@ -338,7 +295,7 @@ def _answered(answers: Sequence[RenderedResult]) -> list[dict[str, Any]]:
     return written
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Part) -> JsonObject:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if part.mime_type in _AUDIO:
@@ -347,3 +304,14 @@ def _part(part: Part) -> dict[str, Any]:
     if part.mime_type in IMAGES:
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file", "file": {"filename": part.media.safe_filename, "file_data": url}}
+
+
+API: Final = ModelApi(
+    dialect=DIALECT,
+    wrap=_wrap,
+    create_assembler=Stream,
+    format_results=_format_results,
+    media_types=_NATIVE,
+    default_media=MediaSupport(),
+)
+definitions, calls, results = API.definitions, API.calls, API.results

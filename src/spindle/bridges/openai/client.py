@@ -1,21 +1,33 @@
 """The providers for OpenAI's two APIs: requests, responses and errors of its SDK."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Final, Literal
+from weakref import WeakKeyDictionary
 
 from spindle.bridges.definitions import Definitions
 from spindle.bridges.openai import chat_completions, responses_api
-from spindle.bridges.provider import ModelResponse, ProviderFailure, ResponseAssembler, ToolChoice, resolve_tool_choice
-from spindle.bridges.sdk_client import SdkClient, closing_stream
+from spindle.bridges.openai.chat_completions import ChatWriter
+from spindle.bridges.openai.responses_api import ItemsWriter
+from spindle.bridges.provider import ApiProvider, ModelResponse, ProviderFailure, ResponseAssembler, ToolChoice
+from spindle.bridges.sdk_client import (
+    SdkClient,
+    SendRequest,
+    closing_stream,
+    describe_body,
+    get_retry_after,
+    get_words,
+    read_foreign_body,
+)
 from spindle.bridges.system_prompt import build_system_prompt
 from spindle.bridges.transcript import Step
-from spindle.bridges.wire import get_field, get_str, replace_lone_surrogates, split_request
+from spindle.bridges.wire import get_field, get_str, replace_lone_surrogates, split_request, to_plain
 from spindle.errors import BrokenAnswerError
 from spindle.extras import needs_extra
-from spindle.tools.filters import ToolFilter
+from spindle.json_types import JsonObject, JsonValue
 from spindle.turns.context import DispatchContext
 
 if TYPE_CHECKING:
@@ -35,7 +47,7 @@ _STATUSES: Final = {
 """HTTP statuses for error codes inside a response, which have no status of their own."""
 
 
-def raise_for_error(event: Any) -> None:
+def raise_for_error(event: object) -> None:
     """Raise `BrokenAnswerError` if a stream event reports a failure."""
     kind = get_str(event, "type")
     if kind == "error":
@@ -44,12 +56,12 @@ def raise_for_error(event: Any) -> None:
         raise _build_error(get_field(get_field(event, "response"), "error"))
 
 
-def raise_for_response(response: Any) -> None:
+def raise_for_response(response: object) -> None:
     """Raise `BrokenAnswerError` if a response reports a failure, or is not a response."""
     if get_field(response, "error") is not None or get_str(response, "status") in {"failed", "cancelled"}:
         raise _build_error(get_field(response, "error"))
     if get_field(response, "choices") is None and get_field(response, "output") is None:
-        raise BrokenAnswerError(f"Expected a response with choices or output, got: {response}")
+        raise BrokenAnswerError(f"Expected a response with choices or output, got: {describe_body(response)}")
 
 
 def translate_sdk_error(error: Exception) -> ProviderFailure | None:
@@ -57,7 +69,9 @@ def translate_sdk_error(error: Exception) -> ProviderFailure | None:
     import openai  # noqa: PLC0415  an extra
 
     if isinstance(error, openai.APIStatusError):
-        return ProviderFailure(error.message, error.status_code, _retry_after(error.response.headers))
+        # The SDK leaves out an error that is a bare text, as Ollama and LM Studio send it.
+        words = f"{error.message} - {error.body}" if isinstance(error.body, str) else error.message
+        return ProviderFailure(words, error.status_code, get_retry_after(error.response.headers), body=error.body)
     if isinstance(error, openai.APIConnectionError):
         cause = error.__cause__
         return ProviderFailure(
@@ -66,7 +80,7 @@ def translate_sdk_error(error: Exception) -> ProviderFailure | None:
     if isinstance(error, openai.APIResponseValidationError):
         return ProviderFailure(error.message)
     if isinstance(error, openai.APIError):
-        return ProviderFailure(error.message, _status(error.body))
+        return ProviderFailure(get_words(error.body) or error.message, _status(error.body), body=error.body)
     # The SDK parses each event as JSON and does not translate a parse error.
     return (
         ProviderFailure(f"a stream event is not valid JSON: {error}")
@@ -75,12 +89,12 @@ def translate_sdk_error(error: Exception) -> ProviderFailure | None:
     )
 
 
-def _build_error(error: Any) -> BrokenAnswerError:
-    words = get_str(error, "message") or get_str(error, "code") or "the response failed without a message"
-    return BrokenAnswerError(words, http_status=_status(error))
+def _build_error(error: object) -> BrokenAnswerError:
+    words = get_words(error) or get_str(error, "code") or "the response failed without a message"
+    return BrokenAnswerError(words, http_status=_status(error), body=to_plain(error))
 
 
-def _status(error: Any) -> int | None:
+def _status(error: object) -> int | None:
     """Return the HTTP status that matches an error inside a response; `None` if unknown."""
     code = get_field(error, "code")
     if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600:
@@ -90,14 +104,6 @@ def _status(error: Any) -> int | None:
     if known is None and any(name.isdecimal() and len(name) == 3 for name in names):
         return int(next(name for name in names if name.isdecimal() and len(name) == 3))
     return known if known is not None else 400 if any("invalid" in name for name in names) else None
-
-
-def _retry_after(headers: Mapping[str, str]) -> str | None:
-    milliseconds = headers.get("retry-after-ms")
-    try:
-        return str(float(milliseconds) / 1000) if milliseconds else headers.get("retry-after")
-    except ValueError:
-        return headers.get("retry-after")
 
 
 def open_client(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: str | None) -> "SdkClient[AsyncOpenAI]":
@@ -120,72 +126,35 @@ def open_client(given: "AsyncOpenAI | None", *, base_url: str | None, api_key: s
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
-    """The request options common to both APIs."""
-
-    model: str
-    strict: bool
-    tool_choice: str | Mapping[str, Any] | None
-    parallel: bool | None
-    extra: Mapping[str, Any] = field(repr=False)
-
-    def resolve_choice(self, ctx: DispatchContext, definitions: Definitions) -> ToolChoice | None:
-        """Return the tool choice for this iteration.
-
-        Raises:
-            UnknownToolError: It names a tool that is not shown to the model.
-        """
-        return resolve_tool_choice(self.tool_choice, definitions, iteration=ctx.iteration)
-
-    def finish_request(self, request: dict[str, Any], definitions: Definitions) -> dict[str, Any]:
-        """Add the fields common to both APIs and the caller's `extra`; the caller's own tools come last."""
-        if len(definitions):
-            request["tools"] = definitions.tools
-            if self.parallel is not None:
-                request["parallel_tool_calls"] = self.parallel
-            if isinstance(self.tool_choice, Mapping):
-                request["tool_choice"] = dict(self.tool_choice)
-        extra = dict(self.extra)
-        for name in ("tools", "include"):
-            if name in extra and name in request:
-                extra[name] = [*request[name], *extra[name]]
-        return replace_lone_surrogates(request | extra)
-
-
-@dataclass(frozen=True)
-class _Provider:
+@dataclass(frozen=True, kw_only=True)
+class _OpenaiProvider(ApiProvider):
     """The common base of both providers."""
 
     client: "SdkClient[AsyncOpenAI]" = field(repr=False)
-    options: Options
-
-    dialect: ClassVar[Any]
+    parallel: bool | None = None
+    """Whether the model may request several calls at once; `None`: the API's default."""
 
     @property
-    def create(self) -> Any:
+    @abstractmethod
+    def create(self) -> SendRequest:
         """The SDK method that sends a request."""
-        raise NotImplementedError
-
-    def definitions(self, ctx: DispatchContext, filter: ToolFilter | None) -> Definitions:
-        """Return the tools in the API's dialect."""
-        return self.dialect.definitions(ctx.tools, filter=filter, strict=self.options.strict, events=ctx.events)
 
     @asynccontextmanager
-    async def stream(self, request: dict[str, Any]) -> AsyncGenerator[AsyncIterator[Any]]:
+    async def stream(self, request: JsonObject) -> AsyncGenerator[AsyncIterator[object]]:
         """Send the request and yield the events of the response."""
         create = self.create
         async with closing_stream(await create(**split_request(create, request), stream=True)) as stream:
-            yield _checked(stream)
+            body = await read_foreign_body(stream)
+            if body is not None:
+                raise_for_response(body)
+            yield _raise_errors(stream)
 
-    def create_assembler(self, definitions: Definitions, taken: Collection[str]) -> ResponseAssembler:
-        """Return an assembler for these events."""
-        return self.dialect.Stream(definitions, taken=taken)
-
-    async def complete(self, request: dict[str, Any], assembler: ResponseAssembler) -> ModelResponse:
+    async def complete(self, request: JsonObject, assembler: ResponseAssembler) -> ModelResponse:
         """Send the request without streaming, and read the response."""
         create = self.create
-        response = await create(**split_request(create, request))
+        # The API rejects the options of a stream here; a stream that broke at once is asked for as a whole.
+        whole = {name: value for name, value in request.items() if name != "stream_options"}
+        response = await create(**split_request(create, whole))
         raise_for_response(response)
         assembler.feed_response(response)
         return assembler.build_response()
@@ -198,68 +167,90 @@ class _Provider:
         """Return the keys sent with a request."""
         return self.client.secrets()
 
+    def finish_request(
+        self, written: JsonObject, options: JsonObject, ctx: DispatchContext, definitions: Definitions
+    ) -> JsonObject:
+        """Add the fields common to both APIs and the caller's `extra`; the caller's own tools come last."""
+        if len(definitions):
+            options["tools"] = definitions.tools
+            if self.parallel is not None:
+                options["parallel_tool_calls"] = self.parallel
+            choice = self.build_tool_choice(ctx, definitions)
+            if choice is not None:
+                options["tool_choice"] = choice
+        extra = dict(self.options.extra or {})
+        for name in ("tools", "include"):
+            if name in extra and name in options:
+                extra[name] = [*options[name], *extra[name]]
+        return written | replace_lone_surrogates(options | extra)
 
-@dataclass(frozen=True)
-class ChatProvider(_Provider):
+
+@dataclass(frozen=True, kw_only=True)
+class ChatProvider(_OpenaiProvider):
     """The provider for Chat Completions."""
 
+    api = chat_completions.API
     includes_usage: bool
-
-    dialect = chat_completions
+    empty_content: Literal[""] | None = ""
+    """The content of an assistant message that has calls and no text."""
+    _writers: "WeakKeyDictionary[DispatchContext, ChatWriter]" = field(
+        default_factory=WeakKeyDictionary["DispatchContext", ChatWriter], init=False, repr=False, compare=False
+    )
 
     @property
-    def create(self) -> Any:
+    def create(self) -> SendRequest:
         """The SDK method that sends a request."""
         return self.client.get().chat.completions.create
 
-    async def build_request(
-        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
-    ) -> dict[str, Any]:
+    def format_tool_choice(self, choice: ToolChoice) -> JsonValue:
+        """Write a tool choice in the API's form."""
+        return {"type": "function", "function": {"name": choice.wire_name}} if choice.mode == "tool" else choice.mode
+
+    async def build_request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> JsonObject:
         """Build the request."""
-        written = chat_completions.messages(await build_system_prompt(ctx), steps, definitions)
-        request: dict[str, Any] = {"model": self.options.model, "messages": written}
-        choice = self.options.resolve_choice(ctx, definitions)
-        if choice is not None:
-            named = {"type": "function", "function": {"name": choice.wire_name}}
-            request["tool_choice"] = named if choice.mode == "tool" else choice.mode
-        if self.includes_usage:
-            request["stream_options"] = {"include_usage": True}
-        return self.options.finish_request(request, definitions)
+        writer = self._writers.setdefault(ctx, ChatWriter(empty_content=self.empty_content))
+        messages = writer.write(steps, definitions)
+        system_prompt = replace_lone_surrogates(await build_system_prompt(ctx))
+        if system_prompt:
+            messages.insert(0, {"role": "system", "content": system_prompt})
+        options: JsonObject = {"stream_options": {"include_usage": True}} if self.includes_usage else {}
+        return self.finish_request({"model": self.options.model, "messages": messages}, options, ctx, definitions)
 
 
-@dataclass(frozen=True)
-class ResponsesProvider(_Provider):
+@dataclass(frozen=True, kw_only=True)
+class ResponsesProvider(_OpenaiProvider):
     """The provider for the Responses API."""
 
+    api = responses_api.API
     store: bool | None
-
-    dialect = responses_api
+    _writers: "WeakKeyDictionary[DispatchContext, ItemsWriter]" = field(
+        default_factory=WeakKeyDictionary["DispatchContext", ItemsWriter], init=False, repr=False, compare=False
+    )
 
     @property
-    def create(self) -> Any:
+    def create(self) -> SendRequest:
         """The SDK method that sends a request."""
         return self.client.get().responses.create
 
-    async def build_request(
-        self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions
-    ) -> dict[str, Any]:
+    def format_tool_choice(self, choice: ToolChoice) -> JsonValue:
+        """Write a tool choice in the API's form."""
+        return {"type": "function", "name": choice.wire_name} if choice.mode == "tool" else choice.mode
+
+    async def build_request(self, ctx: DispatchContext, steps: Sequence[Step], definitions: Definitions) -> JsonObject:
         """Build the request."""
-        request: dict[str, Any] = {"model": self.options.model, "input": responses_api.items(steps, definitions)}
-        told = await build_system_prompt(ctx)
-        if told:
-            request["instructions"] = told
-        choice = self.options.resolve_choice(ctx, definitions)
-        if choice is not None:
-            named = {"type": "function", "name": choice.wire_name}
-            request["tool_choice"] = named if choice.mode == "tool" else choice.mode
+        items = self._writers.setdefault(ctx, ItemsWriter()).write(steps, definitions)
+        options: JsonObject = {}
+        system_prompt = await build_system_prompt(ctx)
+        if system_prompt:
+            options["instructions"] = system_prompt
         if self.store is not None:
-            request["store"] = self.store
+            options["store"] = self.store
         if self.store is False:
-            request["include"] = ["reasoning.encrypted_content"]
-        return self.options.finish_request(request, definitions)
+            options["include"] = ["reasoning.encrypted_content"]
+        return self.finish_request({"model": self.options.model, "input": items}, options, ctx, definitions)
 
 
-async def _checked(stream: AsyncIterator[Any]) -> AsyncGenerator[Any]:
+async def _raise_errors(stream: AsyncIterator[object]) -> AsyncGenerator[object]:
     async for event in stream:
         raise_for_error(event)
         yield event

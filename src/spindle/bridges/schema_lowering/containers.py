@@ -1,43 +1,42 @@
 """Lowers objects (properties, their names, maps, required names) and arrays (items, tuples)."""
 
-from typing import Any
-
 from spindle.bridges.provider_limits import property_name
 from spindle.bridges.schema_lowering.draft import Draft, Node, Subschemas
-from spindle.bridges.schema_lowering.report import extend_pointer
 from spindle.bridges.schema_lowering.restore import Property
 from spindle.bridges.schema_lowering.source import Place
 from spindle.bridges.schema_lowering.tally import is_same_json
+from spindle.json_types import JsonObject, JsonValue
+from spindle.text import extend_pointer
 from spindle.tools.schema.graph import as_list, as_object
 
 
 def emit_properties(draft: Draft) -> None:
     """Emit the properties of all parts together."""
-    asked: dict[str, list[Place]] = {}
+    by_name: dict[str, list[Place]] = {}
     for part, _ in draft.find("properties"):
         for name, place in part.named("properties").items():
-            asked.setdefault(name, []).append(place)
-    undefined = _undefined(draft, asked)
+            by_name.setdefault(name, []).append(place)
+    undefined = _find_undefined(draft, by_name)
     if not draft.find("properties") and not undefined:
         return
     draft.output["properties"] = {}
-    for name, places in asked.items():
+    for name, places in by_name.items():
         if draft.is_restricted and any(schema is False for schema, _ in places):
             _leave_out(draft, places)
         else:
-            _tell_property(draft, name, places)
+            _emit_property(draft, name, places)
     for name, path in undefined.items():
         draft.state.losses.rewrite(path, "properties", f"the required name {name!r} is emitted as a property")
         place: Place = (True, extend_pointer(path, "required"))
         add_property(draft, name, [place], draft.state.descend([place]))
 
 
-def _undefined(draft: Draft, asked: dict[str, Any]) -> dict[str, str]:
+def _find_undefined(draft: Draft, properties: JsonObject) -> dict[str, str]:
     """Return required names that are not properties, with the part that requires them; most dialects reject those."""
     if not draft.is_restricted:
         return {}
     found = [(str(name), part.path) for part, value in draft.find("required") for name in as_list(value)]
-    return {name: path for name, path in reversed(found) if name not in asked}
+    return {name: path for name, path in reversed(found) if name not in properties}
 
 
 def _leave_out(draft: Draft, places: list[Place]) -> None:
@@ -46,9 +45,9 @@ def _leave_out(draft: Draft, places: list[Place]) -> None:
             draft.state.losses.record(path, "false", "rewritten", "the property is omitted")
 
 
-def _tell_property(draft: Draft, name: str, places: list[Place]) -> None:
-    asked: Subschemas = [*places]
-    add_property(draft, name, places, draft.state.descend(asked))
+def _emit_property(draft: Draft, name: str, places: list[Place]) -> None:
+    subschemas: Subschemas = [*places]
+    add_property(draft, name, places, draft.state.descend(subschemas))
 
 
 def add_property(draft: Draft, name: str, places: list[Place], node: Node) -> None:
@@ -81,13 +80,13 @@ def emit_dependencies(draft: Draft) -> None:
     """Emit dependent required properties by their wire names."""
     found = draft.find("dependentRequired")
     if found and draft.accepts("dependentRequired"):
-        draft.output["dependentRequired"] = _renamed(draft, found[0][1])
+        draft.output["dependentRequired"] = _rename(draft, found[0][1])
         draft.drop_rest("dependentRequired", "another value of this keyword is emitted")
     elif found:
-        draft.describe_each("dependentRequired", reword=lambda needs: _renamed(draft, needs))
+        draft.describe_each("dependentRequired", reword=lambda needs: _rename(draft, needs))
 
 
-def _renamed(draft: Draft, needs: Any) -> dict[str, list[str]]:
+def _rename(draft: Draft, needs: JsonValue) -> dict[str, list[str]]:
     named = as_object(needs) or {}
     return {wire_name(draft, name): [wire_name(draft, str(each)) for each in as_list(named[name])] for name in named}
 
@@ -153,7 +152,7 @@ def emit_named(draft: Draft, keyword: str) -> None:
 def emit_arrays(draft: Draft) -> None:
     """Emit the items of an array."""
     if draft.find("prefixItems") and not draft.accepts("prefixItems"):
-        _tell_tuple(draft)
+        _emit_tuple(draft)
         return
     found = draft.find("prefixItems")
     if found:
@@ -161,16 +160,16 @@ def emit_arrays(draft: Draft) -> None:
         draft.output["prefixItems"] = [node.schema for node in nodes]
         draft.shape.prefix = tuple(node.shape for node in nodes)
         draft.drop_rest("prefixItems", "another value of this keyword is emitted")
-    _tell_items(draft)
+    _emit_items(draft)
 
 
-def _tell_items(draft: Draft) -> None:
+def _emit_items(draft: Draft) -> None:
     found = draft.find("items")
     schemas = [part.child("items") for part, value in found if isinstance(value, dict)]
     if not found or not draft.accepts("items"):
         return
     if draft.is_restricted and any(value is False for _, value in found):
-        _tell_none(draft, 0)
+        _emit_none(draft, 0)
     elif schemas:
         node = draft.state.descend([*schemas])
         draft.output["items"], draft.shape.items = node.schema, node.shape
@@ -178,7 +177,7 @@ def _tell_items(draft: Draft) -> None:
         draft.output["items"] = found[0][1]
 
 
-def _tell_none(draft: Draft, at_most: int) -> None:
+def _emit_none(draft: Draft, at_most: int) -> None:
     """Emit the limit of an array that allows no items beyond a number."""
     most = min([at_most, *(value for _, value in draft.find("maxItems"))])
     if draft.accepts("maxItems"):
@@ -189,7 +188,7 @@ def _tell_none(draft: Draft, at_most: int) -> None:
         draft.explain("items", f"moved to the description: {draft.words[-1]}")
 
 
-def _tell_tuple(draft: Draft) -> None:
+def _emit_tuple(draft: Draft) -> None:
     """Emit a tuple as a list of any of its item types."""
     part, _ = draft.find("prefixItems")[0]
     nodes = [draft.state.descend([place]) for place in part.children("prefixItems")]
@@ -204,7 +203,7 @@ def _tell_tuple(draft: Draft) -> None:
         kinds = _distinct([*nodes, node])
         draft.explain("items", "merged with the first items")
     elif rest and rest[0] is False:
-        _tell_none(draft, len(nodes))
+        _emit_none(draft, len(nodes))
     draft.output["items"] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
     if _order(kinds, nodes):
         draft.words.append(_order(kinds, nodes))
@@ -213,16 +212,16 @@ def _tell_tuple(draft: Draft) -> None:
         draft.drop_rest(keyword, "another value of this keyword is emitted")
 
 
-def _distinct(nodes: list[Node]) -> list[Any]:
-    kinds: list[Any] = []
+def _distinct(nodes: list[Node]) -> list[JsonValue]:
+    kinds: list[JsonValue] = []
     for node in nodes:
         if not any(is_same_json(node.schema, kind) for kind in kinds):
             kinds.append(node.schema)
     return kinds
 
 
-def _order(kinds: list[Any], nodes: list[Node]) -> str:
-    told = [as_object(node.schema) or {} for node in nodes]
-    names = [each.get("title") or each.get("type") for each in told]
+def _order(kinds: list[JsonValue], nodes: list[Node]) -> str:
+    schemas = [as_object(node.schema) or {} for node in nodes]
+    names = [each.get("title") or each.get("type") for each in schemas]
     is_clear = len(kinds) > 1 and all(isinstance(name, str) for name in names)
     return f"in this order: {', '.join(map(str, names))}" if is_clear else ""

@@ -4,7 +4,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from spindle.bridges.provider_limits import Rules
 from spindle.bridges.schema_lowering.restore import Branch, Shape, SourceValidator
@@ -22,6 +22,7 @@ from spindle.bridges.schema_lowering.source import (
 )
 from spindle.bridges.schema_lowering.tally import LossTracker, is_same_json
 from spindle.errors import CannotLowerError
+from spindle.json_types import JsonObject, JsonValue
 from spindle.tools.schema.graph import as_list, as_object
 
 if TYPE_CHECKING:
@@ -32,20 +33,20 @@ _MAX_CHARS = 300
 _BARE = {"type", "required"}
 
 
-def describe_constraint(keyword: str, value: Any) -> str | None:
+def describe_constraint(keyword: str, value: JsonValue) -> str | None:
     """Return a description of a constraint; `None` if there is none, or it is too long."""
     say = _DESCRIPTIONS.get(keyword)
-    said = say(value) if say is not None else None
-    return said if said is not None and len(said) <= _MAX_CHARS else None
+    description = say(value) if say is not None else None
+    return description if description is not None and len(description) <= _MAX_CHARS else None
 
 
-def append_words(description: Any, words: list[str]) -> str:
+def append_words(description: JsonValue, words: list[str]) -> str:
     """Append words to a description, in parentheses."""
-    told = f"({'; '.join(dict.fromkeys(words))})"
-    return f"{description} {told}" if isinstance(description, str) and description else told
+    appended = f"({'; '.join(dict.fromkeys(words))})"
+    return f"{description} {appended}" if isinstance(description, str) and description else appended
 
 
-def needed_names(branches: list[Any]) -> list[list[str]] | None:
+def needed_names(branches: list[JsonValue]) -> list[list[str]] | None:
     """Return the names each alternative requires; `None` if the alternatives do anything else."""
     listed: list[list[str]] = []
     for branch in branches:
@@ -56,25 +57,25 @@ def needed_names(branches: list[Any]) -> list[list[str]] | None:
     return listed if all(listed) else None
 
 
-def _json(value: Any) -> str:
+def _json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _count(lower: str, unit: str) -> Callable[[Any], str]:
+def _count(lower: str, unit: str) -> Callable[[JsonValue], str]:
     return lambda number: f"{lower} {number} {unit}{'' if number == 1 else 's'}"
 
 
-def _one_of(values: Any) -> str:
+def _one_of(values: JsonValue) -> str:
     return f"one of {', '.join(map(_json, as_list(values)))}"
 
 
-def _depends(value: Any) -> str | None:
+def _depends(value: JsonValue) -> str | None:
     listed = as_object(value) or {}
-    told = [f"{name} needs {', '.join(map(str, as_list(names)))}" for name, names in listed.items()]
-    return "; ".join(told) or None
+    sentences = [f"{name} needs {', '.join(map(str, as_list(names)))}" for name, names in listed.items()]
+    return "; ".join(sentences) or None
 
 
-def _values(value: Any) -> str | None:
+def _values(value: JsonValue) -> str | None:
     schema = as_object(value) or {}
     types = schema.get("type")
     if schema.keys() <= {"type", *ANNOTATIONS} or "$ref" in _json(schema):
@@ -82,26 +83,26 @@ def _values(value: Any) -> str | None:
     return f"every value matches the schema {_json(schema)}"
 
 
-def _schema(lead: str) -> Callable[[Any], str]:
+def _schema(lead: str) -> Callable[[JsonValue], str]:
     return lambda value: f"{lead} {_json(value)}"
 
 
-def _choice(lead: str) -> Callable[[Any], str | None]:
-    def say(branches: Any) -> str | None:
+def _choice(lead: str) -> Callable[[JsonValue], str | None]:
+    def say(branches: JsonValue) -> str | None:
         needed = needed_names(as_list(branches))
         return None if needed is None else f"{lead} {', or '.join(' and '.join(names) for names in needed)}"
 
     return say
 
 
-def _patterns(value: Any) -> str | None:
+def _patterns(value: JsonValue) -> str | None:
     schemas = as_object(value) or {}
     if "$ref" in _json(schemas):
         return f"its keys may match {', '.join(schemas)}"
     return "; ".join(f"the value of a key that matches {each} matches {_json(schemas[each])}" for each in schemas)
 
 
-_DESCRIPTIONS: Mapping[str, Callable[[Any], str | None]] = {
+_DESCRIPTIONS: Mapping[str, Callable[[JsonValue], str | None]] = {
     "pattern": lambda value: f"must match {value}",
     "format": lambda value: f"format {value}",
     "minLength": _count("at least", "character"),
@@ -134,7 +135,7 @@ _DESCRIPTIONS: Mapping[str, Callable[[Any], str | None]] = {
 class Node:
     """A lowered subschema."""
 
-    schema: Any
+    schema: JsonValue
     """A dict, or a boolean if the dialect accepts booleans."""
     shape: Shape | None = None
     parts: tuple[Part, ...] = ()
@@ -158,14 +159,14 @@ class LoweringState:
     restores: bool = False
     """Whether arguments must be changed on the way back."""
 
-    def branch(self, lowered: Any, path: str, shape: Shape | None) -> Branch:
+    def branch(self, lowered: JsonValue, path: str, shape: Shape | None) -> Branch:
         """Return one alternative of a union, to be recognised in arguments."""
 
         def compiled() -> "Validator":
             import jsonschema_rs  # noqa: PLC0415  slow to import, rarely needed
 
             node = as_object(lowered)
-            schema: Any = lowered if node is None else {**node, **self.refs.definitions}
+            schema: JsonValue = lowered if node is None else {**node, **self.refs.definitions}
             schema = schema if self.rules.type_lists else _with_null(schema)
             return jsonschema_rs.validator_for(schema, validate_formats=False, offline=True)
 
@@ -176,7 +177,7 @@ class LoweringState:
         return SourceValidator(lambda: self.source.validator(path))
 
 
-def _with_null(value: Any) -> Any:
+def _with_null(value: JsonValue) -> JsonValue:
     """Convert `nullable` flags to plain JSON Schema."""
     listed, node = to_list(value), as_object(value)
     if listed is not None:
@@ -196,7 +197,7 @@ class Draft:
     path: str
     """The path of the first part, or of the boolean schema."""
     root: bool
-    output: dict[str, Any] = field(default_factory=dict[str, Any])
+    output: JsonObject = field(default_factory=JsonObject)
     words: list[str] = field(default_factory=list[str])
     shape: Shape = field(default_factory=Shape)
     done: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
@@ -205,7 +206,7 @@ class Draft:
     """Path and keyword of those emitted, or lost, by the alternatives of a union."""
     nullable_paths: set[str] = field(default_factory=set[str])
     """Paths of parts that need not allow null, because a sibling alternative does."""
-    opened_types: Any = None
+    opened_types: JsonValue = None
     """The type of the target of a reference that was left open."""
     properties: dict[str, tuple[str, list[Place], Node]] = field(
         default_factory=dict[str, tuple[str, list[Place], Node]]
@@ -226,7 +227,7 @@ class Draft:
         """Whether the dialect accepts only a subset of JSON Schema."""
         return self.rules.keywords is not None
 
-    def find(self, keyword: str) -> list[tuple[Part, Any]]:
+    def find(self, keyword: str) -> list[tuple[Part, JsonValue]]:
         """Return every part that has a keyword, with its value."""
         if len(self.parts) == 1 and keyword not in self.parts[0].schema:
             return []
@@ -250,11 +251,11 @@ class Draft:
         """Record a keyword as dropped in every part that has it."""
         self._drop(keyword, self.find(keyword), detail)
 
-    def _drop(self, keyword: str, found: list[tuple[Part, Any]], detail: str) -> None:
+    def _drop(self, keyword: str, found: list[tuple[Part, JsonValue]], detail: str) -> None:
         for part, _ in found:
             self.state.losses.record(part.path, part.alias.get(keyword, keyword), "dropped", detail)
 
-    def describe(self, keyword: str, value: Any) -> None:
+    def describe(self, keyword: str, value: JsonValue) -> None:
         """Put a constraint that cannot be emitted as a keyword into the description."""
         words = describe_constraint(keyword, value) if self.accepts("description") else None
         if words is not None:
@@ -262,7 +263,7 @@ class Draft:
             self.explain(keyword, f"moved to the description: {words}")
 
     def describe_each(
-        self, keyword: str, emitted: Any = None, *, reword: Callable[[Any], Any] = lambda value: value
+        self, keyword: str, emitted: JsonValue = None, *, reword: Callable[[JsonValue], JsonValue] = lambda value: value
     ) -> None:
         """Describe the values of a keyword that one value cannot express, except the emitted one."""
         for part, value in self.find(keyword):
@@ -286,10 +287,10 @@ class Draft:
             self.output["description"] = append_words(self.output.get("description"), self.words)
 
 
-def flatten_parts(draft: Draft, asked: Subschemas) -> list[Place]:
+def flatten_parts(draft: Draft, subschemas: Subschemas) -> list[Place]:
     """Collect the parts of a draft; return the references that were entered, to be left when it is done."""
     entered: list[Place] = []
-    waiting = deque((each, False) for each in asked)
+    waiting = deque((each, False) for each in subschemas)
     while waiting:
         each, beside_null = waiting.popleft()
         part = each if isinstance(each, Part) else _part(draft, *each)
@@ -297,7 +298,7 @@ def flatten_parts(draft: Draft, asked: Subschemas) -> list[Place]:
             continue
         draft.parts.append(part)
         _note_draft(draft, part)
-        same = [*_referred(draft, part, asked, entered), *_put_together(draft, part)]
+        same = [*_enter_references(draft, part, subschemas, entered), *_put_together(draft, part)]
         other = _besides_null(draft, part)
         if beside_null or other:
             draft.nullable_paths.add(part.path)
@@ -306,7 +307,7 @@ def flatten_parts(draft: Draft, asked: Subschemas) -> list[Place]:
     return entered
 
 
-def _part(draft: Draft, schema: Any, path: str) -> Part | None:
+def _part(draft: Draft, schema: JsonValue, path: str) -> Part | None:
     node = as_object(schema)
     if node is not None:
         return draft.state.source.part(node, path)
@@ -327,22 +328,22 @@ def _note_draft(draft: Draft, part: Part) -> None:
                 draft.state.losses.explain(part.path, keyword, "rewritten", "converted to draft 2020-12")
 
 
-def _referred(draft: Draft, part: Part, asked: Subschemas, entered: list[Place]) -> list[Place]:
-    job = draft.state
+def _enter_references(draft: Draft, part: Part, subschemas: Subschemas, entered: list[Place]) -> list[Place]:
+    state = draft.state
     inner: list[Place] = []
     for keyword in [keyword for keyword in REFERENCES if keyword in part.schema]:
-        target = job.source.target(part, keyword)
-        alone = not draft.root and part.path == draft.path and len(asked) == 1
-        if target is not None and job.refs.is_kept(part, keyword, target, alone=alone):
+        target = state.source.target(part, keyword)
+        alone = not draft.root and part.path == draft.path and len(subschemas) == 1
+        if target is not None and state.refs.is_kept(part, keyword, target, alone=alone):
             _keep(draft, part, keyword, target)
             continue
         draft.done.add((part.path, keyword))
-        reason = "does not resolve to a single subschema" if target is None else job.refs.enter(target)
+        reason = "does not resolve to a single subschema" if target is None else state.refs.enter(target)
         if target is None or reason is not None:
-            job.losses.record(part.path, keyword, "dropped", str(reason))
+            state.losses.record(part.path, keyword, "dropped", str(reason))
             draft.opened_types = (as_object(target[0]) or {}).get("type") if target is not None else None
             continue
-        job.losses.rewrite(part.path, keyword, "inlined")
+        state.losses.rewrite(part.path, keyword, "inlined")
         entered.append(target)
         inner.append(target)
     return inner
@@ -384,6 +385,6 @@ def _besides_null(draft: Draft, part: Part) -> list[Place]:
     return []
 
 
-def _is_null(schema: Any) -> bool:
+def _is_null(schema: JsonValue) -> bool:
     node = as_object(schema)
     return node is not None and node.get("type") == "null" and not set(node) - {"type", "title", "description"}

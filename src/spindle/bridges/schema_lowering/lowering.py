@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 from spindle.bridges.provider_limits import Rules
 from spindle.bridges.schema_lowering.containers import (
@@ -15,7 +14,7 @@ from spindle.bridges.schema_lowering.containers import (
     emit_required,
 )
 from spindle.bridges.schema_lowering.draft import Draft, LoweringState, Node, Subschemas, flatten_parts
-from spindle.bridges.schema_lowering.report import Loss, extend_pointer
+from spindle.bridges.schema_lowering.report import Loss
 from spindle.bridges.schema_lowering.restore import Restorer
 from spindle.bridges.schema_lowering.source import (
     ANNOTATIONS,
@@ -34,6 +33,8 @@ from spindle.bridges.schema_lowering.tally import LossTracker, can_combine, comb
 from spindle.bridges.schema_lowering.types import apply_types
 from spindle.bridges.schema_lowering.unions import emit_union
 from spindle.errors import CannotLowerError
+from spindle.json_types import JsonObject, JsonValue
+from spindle.text import extend_pointer
 from spindle.tools.schema.graph import as_object, iter_subschemas
 
 _UNIONS = ("anyOf", "oneOf")
@@ -82,9 +83,9 @@ def _emit_keyword(draft: Draft, keyword: str) -> None:
     elif keyword in MAP_KEYWORDS:
         emit_named(draft, keyword)
     elif keyword in _SUBSCHEMAS:
-        _tell_subschemas(draft, keyword)
+        _emit_subschemas(draft, keyword)
     else:
-        _tell_value(draft, keyword)
+        _emit_value(draft, keyword)
 
 
 def _record_definitions(draft: Draft, keyword: str) -> None:
@@ -93,7 +94,7 @@ def _record_definitions(draft: Draft, keyword: str) -> None:
             draft.state.losses.record(part.path, keyword, "rewritten", "referenced definitions are emitted elsewhere")
 
 
-def _tell_subschemas(draft: Draft, keyword: str) -> None:
+def _emit_subschemas(draft: Draft, keyword: str) -> None:
     part, value = draft.find(keyword)[0]
     if not draft.accepts(keyword):
         draft.describe_each(keyword)
@@ -112,7 +113,7 @@ def _tell_subschemas(draft: Draft, keyword: str) -> None:
         draft.drop_rest(keyword, "another value of this keyword is emitted")
 
 
-def _tell_value(draft: Draft, keyword: str) -> None:
+def _emit_value(draft: Draft, keyword: str) -> None:
     value = combine_values(keyword, [value for _, value in draft.find(keyword)])
     if draft.accepts(keyword) and _fits(draft, keyword, value):
         draft.output[keyword] = value
@@ -125,7 +126,7 @@ def _tell_value(draft: Draft, keyword: str) -> None:
             draft.describe_each(keyword)
 
 
-def _fits(draft: Draft, keyword: str, value: Any) -> bool:
+def _fits(draft: Draft, keyword: str, value: JsonValue) -> bool:
     rules = draft.rules
     if keyword == "format":
         return rules.formats is None or value in rules.formats
@@ -141,14 +142,14 @@ _MAX_LEVELS = 80
 class Lowered:
     """A schema lowered to a dialect, with the fate of each keyword."""
 
-    schema: dict[str, Any]
+    schema: JsonObject
     kept: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
     restore: Restorer | None = None
     """`None` if arguments need no change on the way back."""
 
 
-def lower(schema: Mapping[str, Any], rules: Rules) -> Lowered:
+def lower(schema: Mapping[str, JsonValue], rules: Rules) -> Lowered:
     """Lower a schema to a dialect.
 
     Raises:
@@ -161,57 +162,57 @@ def lower(schema: Mapping[str, Any], rules: Rules) -> Lowered:
 class _Lowering:
     """The lowering of one schema to one dialect."""
 
-    def __init__(self, written: dict[str, Any], rules: Rules) -> None:
+    def __init__(self, written: JsonObject, rules: Rules) -> None:
         original = SourceSchema(written)
         refs = References(original, rules)
-        self._job = LoweringState(original, rules, refs, LossTracker(), self._descend)
+        self._state = LoweringState(original, rules, refs, LossTracker(), self._descend)
         self._levels = 0
 
     def run(self) -> Lowered:
-        job, refs = self._job, self._job.refs
-        root = self._node([(job.source.root, "")], root=True)
+        state, refs = self._state, self._state.refs
+        root = self._node([(state.source.root, "")], root=True)
         while refs.waiting:
             refs.owner, place = refs.waiting.popleft()
             node = self._descend([place])
             refs.store(refs.owner, node.schema, node.shape)
         refs.shapes["#"] = root.shape
-        loop = None if job.rules.recursion else refs.find_recursion()
+        loop = None if state.rules.recursion else refs.find_recursion()
         if loop is not None:
             raise CannotLowerError(f"recursion at {loop or '/'}; remove the recursion", path=loop, why="recursion")
         self._append_definitions(root.schema)
-        if job.rules.strict_limits is not None:
-            check_size(root.schema, job.rules.strict_limits)
-        restore = Restorer(root.shape, refs.shapes) if job.restores else None
-        return Lowered(schema=root.schema, kept=job.losses.kept(), losses=job.losses.losses(), restore=restore)
+        if state.rules.strict_limits is not None:
+            check_size(root.schema, state.rules.strict_limits)
+        restore = Restorer(root.shape, refs.shapes) if state.restores else None
+        return Lowered(schema=root.schema, kept=state.losses.kept(), losses=state.losses.losses(), restore=restore)
 
-    def _append_definitions(self, told: dict[str, Any]) -> None:
+    def _append_definitions(self, output: JsonObject) -> None:
         """Append the definitions that are still referenced."""
-        job = self._job
+        state = self._state
         for shelf in DEFINITION_KEYWORDS:
-            kept = job.refs.definitions.get(shelf, {})
-            written = as_object(job.source.root.get(shelf)) or {}
-            ordered = {name: kept[name] for name in [*written, *kept] if name in kept}
+            present = state.refs.definitions.get(shelf, {})
+            written = as_object(state.source.root.get(shelf)) or {}
+            ordered = {name: present[name] for name in [*written, *present] if name in present}
             if ordered:
-                told[shelf] = ordered
-            if shelf in job.source.root:
-                detail = "inlined where it is used" if job.rules.inline else "unreferenced definitions are omitted"
-                job.losses.explain("", shelf, "rewritten", detail)
-                job.losses.compare([Part({}, "", {shelf: written})], {shelf: ordered} if ordered else {})
+                output[shelf] = ordered
+            if shelf in state.source.root:
+                detail = "inlined where it is used" if state.rules.inline else "unreferenced definitions are omitted"
+                state.losses.explain("", shelf, "rewritten", detail)
+                state.losses.compare([Part({}, "", {shelf: written})], {shelf: ordered} if ordered else {})
 
-    def _descend(self, asked: Subschemas) -> Node:
-        return self._node(asked, root=False)
+    def _descend(self, subschemas: Subschemas) -> Node:
+        return self._node(subschemas, root=False)
 
-    def _node(self, asked: Subschemas, *, root: bool) -> Node:
-        first = asked[0]
+    def _node(self, subschemas: Subschemas, *, root: bool) -> Node:
+        first = subschemas[0]
         value, path = (None, first.path) if isinstance(first, Part) else first
-        if isinstance(value, bool) and len(asked) == 1 and self._job.rules.keywords is None:
+        if isinstance(value, bool) and len(subschemas) == 1 and self._state.rules.keywords is None:
             return Node(value)
         if self._levels >= _MAX_LEVELS:
             why = f"more than {_MAX_LEVELS} levels of nesting"
             raise CannotLowerError(f"{why} at {path}; make the schema flatter", path=path, why=why)
         self._levels += 1
-        draft = Draft(self._job, [], path, root)
-        entered = flatten_parts(draft, asked)
+        draft = Draft(self._state, [], path, root)
+        entered = flatten_parts(draft, subschemas)
         try:
             emit_keywords(draft)
             apply_types(draft)
@@ -220,28 +221,28 @@ class _Lowering:
         finally:
             self._levels -= 1
             for target in entered:
-                self._job.refs.leave(target)
+                self._state.refs.leave(target)
         moved = {path: [word for at, word in draft.moved if at == path] for path, _ in draft.moved}
         parts = [part.without(*DEFINITION_KEYWORDS, *moved.get(part.path, ())) for part in draft.parts]
-        self._job.losses.compare(parts, draft.output)
+        self._state.losses.compare(parts, draft.output)
         return Node(draft.output, None if draft.shape.is_plain else draft.shape, tuple(draft.parts))
 
 
-def _as_written(schema: dict[str, Any]) -> Lowered:
+def _as_written(schema: JsonObject) -> Lowered:
     """Return a schema unchanged, except for the root type, which is always object."""
     tally = LossTracker()
-    told = {**schema, "type": "object"}
+    written = {**schema, "type": "object"}
     tally.explain("", "type", "rewritten", "emitted as object: arguments are always an object")
-    tally.compare([Part(schema, "", schema)], told)
+    tally.compare([Part(schema, "", schema)], written)
     waiting = [(schema, "")]
-    kept: list[str] = []
+    keywords: list[str] = []
     while waiting:
         node, path = waiting.pop()
-        kept += [
+        keywords += [
             extend_pointer(path, keyword) for keyword in node if path or keyword != "type" or node["type"] == "object"
         ]
         for keyword, step, inner in iter_subschemas(node):
             waiting.append(
                 (inner, extend_pointer(path, keyword) if step is None else extend_pointer(path, keyword, step))
             )
-    return Lowered(schema=told, kept=tuple(sorted(kept)), losses=tally.losses())
+    return Lowered(schema=written, kept=tuple(sorted(keywords)), losses=tally.losses())

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from spindle.json_types import JsonObject
 
 Action: TypeAlias = Literal["rewritten", "dropped"]
 
@@ -22,7 +24,7 @@ class Loss:
     def __str__(self) -> str:
         return f"{self.action} {self.keyword} at {self.path or '/'}: {self.detail}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the loss as plain data."""
         return {
             "path": self.path,
@@ -58,7 +60,7 @@ class LossReport:
         """Whether the schema is emitted unchanged."""
         return not self.losses
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the report as plain data."""
         losses = [loss.to_dict() for loss in self.losses]
         return {"tool": self.tool, "dialect": self.dialect, "kept": list(self.kept), "losses": losses}
@@ -68,16 +70,6 @@ class LossReport:
             return f"{self.tool} in {self.dialect}: nothing lost ({len(self.kept)} keywords kept)"
         counts = f"{len(self.kept)} kept, {len(self.rewritten)} rewritten, {len(self.dropped)} dropped"
         return "\n".join([f"{self.tool} in {self.dialect}: {counts}", *(f"  {loss}" for loss in self.losses)])
-
-
-def extend_pointer(path: str, *steps: str | int) -> str:
-    """Extend a JSON pointer."""
-    for step in steps:
-        text = str(step)
-        if "~" in text or "/" in text:
-            text = text.replace("~", "~0").replace("/", "~1")
-        path = f"{path}/{text}"
-    return path
 
 
 def sort_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:

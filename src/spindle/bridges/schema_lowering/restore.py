@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
+
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -27,18 +29,18 @@ class Property:
 class Branch:
     """One alternative of a union, recognised by validating a value."""
 
-    def __init__(self, told: Compile, own: Compile, shape: "Shape | None") -> None:
-        self._compile_lowered, self._own, self.shape = told, own, shape
+    def __init__(self, lowered: Compile, own: Compile, shape: "Shape | None") -> None:
+        self._compile_lowered, self._own, self.shape = lowered, own, shape
 
     @cached_property
     def _validators(self) -> "tuple[Validator, Validator]":
         return self._compile_lowered(), self._own()
 
-    def matches_lowered(self, value: Any) -> bool:
+    def matches_lowered(self, value: JsonValue) -> bool:
         """Return whether a value matches the alternative as the model sees it."""
         return self._validators[0].is_valid(value)
 
-    def matches_source(self, value: Any) -> bool:
+    def matches_source(self, value: JsonValue) -> bool:
         """Return whether a value matches the alternative in the tool's own schema."""
         return self._validators[1].is_valid(value)
 
@@ -53,7 +55,7 @@ class SourceValidator:
     def _validator(self) -> "Validator":
         return self._compiled()
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: JsonValue) -> bool:
         """Return whether a value is valid."""
         return self._validator.is_valid(value)
 
@@ -89,10 +91,9 @@ class Restorer:
         self._root = root
         self._definitions = definitions
 
-    def __call__(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, args: Mapping[str, JsonValue]) -> JsonObject:
         """Return the arguments in the form of the tool's own schema."""
-        restored = _Restoring(self._definitions).restore(dict(args), self._root)
-        return cast("dict[str, Any]", restored)
+        return _Restoring(self._definitions).restore(dict(args), self._root)
 
 
 class _Restoring:
@@ -103,32 +104,31 @@ class _Restoring:
         # Memoised: trying an alternative restores nested values, which would otherwise take exponential time.
         self._tried: dict[tuple[int, int], Shape | None] = {}
 
-    def restore(self, value: Any, shape: Shape | None) -> Any:
-        if shape is None or not isinstance(value, (dict, list)):
-            return value
-        shape = self._resolved(value, shape)
-        if isinstance(value, dict):
-            return self._object(cast("dict[str, Any]", value), shape)
-        return self._array(cast("list[Any]", value), shape)
+    def restore(self, value: JsonValue, shape: Shape | None) -> JsonValue:
+        if shape is not None and is_object(value):
+            return self._object(value, self._resolve(value, shape))
+        if shape is not None and is_array(value):
+            return self._array(value, self._resolve(value, shape))
+        return value
 
-    def _resolved(self, value: Any, shape: Shape) -> Shape:
+    def _resolve(self, value: JsonValue, shape: Shape) -> Shape:
         """Merge everything that applies to one value: references, parts, and the matching alternatives of unions."""
         referred = None if shape.reference is None else self._definitions.get(shape.reference)
-        chosen = [self._chosen(value, branches) for branches in shape.unions]
+        chosen = [self._choose(value, branches) for branches in shape.unions]
         resolved = Shape(shape.properties, shape.others, shape.prefix, shape.items, validators=shape.validators)
         for inner in [referred, *shape.every, *chosen]:
             if inner is not None:
-                resolved = _merged(resolved, self._resolved(value, inner))
+                resolved = _merge(resolved, self._resolve(value, inner))
         return resolved
 
-    def _chosen(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
+    def _choose(self, value: JsonValue, branches: tuple[Branch, ...]) -> Shape | None:
         key = id(value), id(branches)
         if key not in self._tried:
             self._tried[key] = self._find_branch(value, branches)
         return self._tried[key]
 
-    def _object(self, value: dict[str, Any], shape: Shape) -> dict[str, Any]:
-        entries: list[tuple[str, str, Any]] = []
+    def _object(self, value: JsonObject, shape: Shape) -> JsonObject:
+        entries: list[tuple[str, str, JsonValue]] = []
         for name, inner in value.items():
             known = shape.properties.get(name)
             own, of = (name, shape.others) if known is None else (known.own_name, known.shape)
@@ -142,37 +142,37 @@ class _Restoring:
         tried = [likely, _without(entries, dropped - unsure), _without(entries, dropped | unsure)]
         return next((each for each in tried if all(own.accepts(each) for own in shape.validators)), likely)
 
-    def _array(self, value: list[Any], shape: Shape) -> list[Any]:
+    def _array(self, value: list[JsonValue], shape: Shape) -> list[JsonValue]:
         shapes = [*shape.prefix, *([shape.items] * (len(value) - len(shape.prefix)))]
         return [self.restore(inner, each) for inner, each in zip(value, shapes, strict=False)]
 
-    def _mapped_names(self, value: Any, shape: Shape | None) -> int:
-        if shape is None or not isinstance(value, dict):
+    def _count_mapped_names(self, value: JsonValue, shape: Shape | None) -> int:
+        if shape is None or not is_object(value):
             return 0
-        known = self._resolved(value, shape).properties
-        return sum(name in known and known[name].own_name != name for name in cast("dict[str, Any]", value))
+        known = self._resolve(value, shape).properties
+        return sum(name in known and known[name].own_name != name for name in value)
 
-    def _find_branch(self, value: Any, branches: tuple[Branch, ...]) -> Shape | None:
+    def _find_branch(self, value: JsonValue, branches: tuple[Branch, ...]) -> Shape | None:
         """Return the shape of the alternative the model used: the first match that is also valid for the tool."""
-        told = [branch for branch in branches if branch.matches_lowered(value)]
+        matching = [branch for branch in branches if branch.matches_lowered(value)]
         # An open object accepts mapped names too, but only the alternative that describes them can have produced them.
-        told.sort(key=lambda branch: self._mapped_names(value, branch.shape), reverse=True)
-        for branch in told:
+        matching.sort(key=lambda branch: self._count_mapped_names(value, branch.shape), reverse=True)
+        for branch in matching:
             if branch.matches_source(self.restore(value, branch.shape)):
                 return branch.shape
-        if told:
-            return told[0].shape
+        if matching:
+            return matching[0].shape
         shapes = [branch.shape for branch in branches if branch.shape is not None]
         if isinstance(value, list):
             return next((shape for shape in shapes if shape.prefix or shape.items), None)
         return next((shape for shape in shapes if set(value) <= set(shape.properties)), None)
 
 
-def _without(entries: list[tuple[str, str, Any]], left_out: set[str]) -> dict[str, Any]:
+def _without(entries: list[tuple[str, str, JsonValue]], left_out: set[str]) -> JsonObject:
     return {own: inner for name, own, inner in entries if name not in left_out}
 
 
-def _merged(outer: Shape, inner: Shape) -> Shape:
+def _merge(outer: Shape, inner: Shape) -> Shape:
     return Shape(
         properties={**inner.properties, **outer.properties},
         others=outer.others or inner.others,

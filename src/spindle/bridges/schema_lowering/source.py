@@ -4,12 +4,13 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, unquote
 
 from spindle.bridges.provider_limits import Rules
-from spindle.bridges.schema_lowering.report import extend_pointer
 from spindle.bridges.schema_lowering.restore import Shape
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
+from spindle.text import extend_pointer
 from spindle.tools.schema.graph import SchemaGraph, as_list, as_object
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Registry, Validator
 
 
-Place: TypeAlias = tuple[Any, str]
+Place: TypeAlias = tuple[JsonValue, str]
 """A subschema (or a boolean) and its JSON pointer."""
 
 SINGLE_KEYWORDS = (
@@ -50,10 +51,10 @@ _ROOT = "urn:spindle:schema"
 class Part:
     """One subschema that a value must satisfy."""
 
-    schema: Mapping[str, Any]
+    schema: Mapping[str, JsonValue]
     """In the keywords of draft 2020-12."""
     path: str
-    written: Mapping[str, Any]
+    written: JsonObject
     """As written in the tool's schema."""
     alias: Mapping[str, str] = field(default_factory=dict[str, str])
     """The tool's own keyword for each converted keyword."""
@@ -66,9 +67,9 @@ class Part:
         """Return the part without some keywords."""
         if not any(keyword in self.written for keyword in keywords):
             return self
-        kept = {keyword: value for keyword, value in self.schema.items() if keyword not in keywords}
+        remaining = {keyword: value for keyword, value in self.schema.items() if keyword not in keywords}
         written = {keyword: value for keyword, value in self.written.items() if keyword not in keywords}
-        return Part(kept, self.path, written, self.alias)
+        return Part(remaining, self.path, written, self.alias)
 
     def child(self, keyword: str) -> Place:
         """Return the subschema of a keyword."""
@@ -87,7 +88,7 @@ class Part:
 class SourceSchema:
     """A tool's schema as written, with lookups."""
 
-    def __init__(self, root: dict[str, Any]) -> None:
+    def __init__(self, root: JsonObject) -> None:
         self.root = root
         self.is_legacy = str(root.get("$schema")).startswith(_LEGACY)
         self._paths: dict[int, str] = {}
@@ -99,7 +100,7 @@ class SourceSchema:
             self._paths.setdefault(id(value), path)
         return graph
 
-    def part(self, schema: dict[str, Any], path: str) -> Part:
+    def part(self, schema: JsonObject, path: str) -> Part:
         """Return a subschema in the keywords of draft 2020-12."""
         return _modern(schema, path) if self.is_legacy or "dependencies" in schema else Part(schema, path, schema)
 
@@ -110,8 +111,8 @@ class SourceSchema:
             path = unquote(reference[1:])
             schema = self._at(path)
             return None if schema is None else (schema, path)
-        node = cast("dict[str, Any]", part.written)
-        targets = [edge.target for edge in self._graph.edges(self._own(node, part.path)) if edge.keyword == keyword]
+        node = self._own(part.written, part.path)
+        targets = [edge.target for edge in self._graph.edges(node) if edge.keyword == keyword]
         if len(targets) != 1:
             return None
         path = self._paths.get(id(targets[0]))
@@ -128,12 +129,12 @@ class SourceSchema:
         """Whether a subschema has an `$id`, so that references inside it may lead elsewhere."""
         return any("$id" in value for value, _ in places(self.root))
 
-    def _own(self, node: dict[str, Any], path: str) -> dict[str, Any]:
+    def _own(self, node: JsonObject, path: str) -> JsonObject:
         """Return the original object at a path: the graph compares by identity, and parts may be copies."""
         return node if id(node) in self._paths else self._at(path) or {}
 
-    def _at(self, path: str) -> dict[str, Any] | None:
-        here: Any = self.root
+    def _at(self, path: str) -> JsonObject | None:
+        here: JsonValue = self.root
         for step in path.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             listed, named = to_list(here), as_object(here)
@@ -177,7 +178,7 @@ class SourceSchema:
         schema = {"$ref": f"{_ROOT}#{quote(path, safe='/~')}"}
         return jsonschema_rs.validator_for(schema, registry=self._registry, validate_formats=False, offline=True)
 
-    def accepts_null(self, value: Any, path: str) -> bool:
+    def accepts_null(self, value: JsonValue, path: str) -> bool:
         """Return whether a place of the schema accepts null."""
         schema = as_object(value)
         if schema is None:
@@ -188,24 +189,24 @@ class SourceSchema:
         return self.validator(path).is_valid(None)
 
 
-def to_list(value: object) -> list[Any] | None:
+def to_list(value: object) -> list[JsonValue] | None:
     """Return a JSON value if it is a list, else `None`."""
-    return cast("list[Any]", value) if isinstance(value, list) else None
+    return value if is_array(value) else None
 
 
-def places(root: dict[str, Any]) -> Iterator[Place]:
+def places(root: JsonObject) -> Iterator[Place]:
     """Yield every object in the schema with its path: a reference may lead to any of them."""
     waiting: list[Place] = [(root, "")]
     while waiting:
         value, path = waiting.pop()
-        if isinstance(value, dict):
+        if is_object(value):
             yield value, path
-            waiting += [(inner, extend_pointer(path, key)) for key, inner in cast("dict[str, Any]", value).items()]
-        elif isinstance(value, list):
-            waiting += [(inner, extend_pointer(path, index)) for index, inner in enumerate(cast("list[Any]", value))]
+            waiting += [(inner, extend_pointer(path, key)) for key, inner in value.items()]
+        elif is_array(value):
+            waiting += [(inner, extend_pointer(path, index)) for index, inner in enumerate(value)]
 
 
-def _modern(written: dict[str, Any], path: str) -> Part:
+def _modern(written: JsonObject, path: str) -> Part:
     """Convert a subschema of an older draft to draft 2020-12."""
     schema = dict(written)
     alias: dict[str, str] = {}
@@ -242,7 +243,6 @@ class References:
     """The references of one schema and the definitions they lead to."""
 
     def __init__(self, original: SourceSchema, rules: Rules) -> None:
-        self._original = original
         self._rules = rules
         self._addresses: dict[int, str] = {id(original.root): "#"}
         self._paths: dict[str, str] = {"#": ""}
@@ -254,7 +254,7 @@ class References:
         """The address of the definition that is being lowered."""
         self.waiting: deque[tuple[str, Place]] = deque()
         self.shapes: dict[str, Shape | None] = {}
-        self.definitions: dict[str, dict[str, Any]] = {}
+        self.definitions: dict[str, JsonObject] = {}
 
     def is_kept(self, part: Part, keyword: str, target: Place, *, alone: bool) -> bool:
         """Return whether a reference is kept; `alone` means that no other subschema constrains the same value."""
@@ -273,7 +273,7 @@ class References:
         schema, path = target
         known = self._addresses.get(id(schema))
         if known is None:
-            at = extend_pointer("", *self._shelved(path))
+            at = extend_pointer("", *self._find_definition_keys(path))
             known = written if unquote(written) == f"#{at}" else f"#{quote(at, safe=_LEGAL)}"
             self._addresses[id(schema)] = known
             self.waiting.append((known, target))
@@ -281,7 +281,7 @@ class References:
         self._leads.setdefault(self.owner, set()).add(known)
         return known
 
-    def _shelved(self, path: str) -> tuple[str, str]:
+    def _find_definition_keys(self, path: str) -> tuple[str, str]:
         steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
         if len(steps) == 2 and steps[0] in DEFINITION_KEYWORDS:
             return steps[0], steps[1]
@@ -292,7 +292,7 @@ class References:
         self._taken.add(name)
         return "$defs", name
 
-    def store(self, address: str, lowered: Any, shape: Shape | None) -> None:
+    def store(self, address: str, lowered: JsonValue, shape: Shape | None) -> None:
         """Store a lowered definition."""
         shelf, name = (step.replace("~1", "/").replace("~0", "~") for step in unquote(address).split("/")[1:])
         self.definitions.setdefault(shelf, {})[name] = lowered

@@ -1,7 +1,6 @@
 """Applies the strict form: every object closed, every property required, and the size within the provider's limits."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from spindle.bridges.provider_limits import ProviderLimits
 from spindle.bridges.schema_lowering.draft import Draft, Node
@@ -9,6 +8,7 @@ from spindle.bridges.schema_lowering.restore import Property
 from spindle.bridges.schema_lowering.source import DEFINITION_KEYWORDS, IDENTIFIERS, Place, get_constraints
 from spindle.bridges.schema_lowering.tally import to_type_list
 from spindle.errors import CannotLowerError
+from spindle.json_types import JsonObject, JsonValue
 from spindle.tools.schema.graph import as_list, as_object
 
 _NULL = {"type": "null"}
@@ -26,15 +26,15 @@ def apply_strict(draft: Draft) -> None:
 
 
 def _close(draft: Draft) -> None:
-    told = draft.output
+    output = draft.output
     others = [value for part in draft.parts for value in [part.schema.get("additionalProperties")] if value is not None]
     patterns = [part for part in draft.parts if part.schema.get("patternProperties")]
     if patterns or any(isinstance(value, dict) for value in others):
         raise draft.build_error("a map with arbitrary keys", "use a list of pairs instead")
-    told.setdefault("properties", {})
-    if not told["properties"] and False not in others:
+    output.setdefault("properties", {})
+    if not output["properties"] and False not in others:
         raise draft.build_error("an object without named properties", "name its properties")
-    told["additionalProperties"] = False
+    output["additionalProperties"] = False
     if False not in others:
         draft.explain("additionalProperties", "emitted as false: the strict form closes every object", narrows=True)
     if not any("properties" in part.schema for part in draft.parts):
@@ -42,18 +42,18 @@ def _close(draft: Draft) -> None:
 
 
 def _require_all(draft: Draft) -> None:
-    told = draft.output
-    required = set(as_list(told.get("required")))
-    optional = [name for name in told["properties"] if name not in required]
-    if optional or len(required) != len(told["properties"]):
-        told["required"] = list(told["properties"])
-    told.setdefault("required", [])
+    output = draft.output
+    required = set(as_list(output.get("required")))
+    optional = [name for name in output["properties"] if name not in required]
+    if optional or len(required) != len(output["properties"]):
+        output["required"] = list(output["properties"])
+    output.setdefault("required", [])
     draft.explain("required", "every property is required in the strict form; null means that it is omitted")
     for wire in optional:
-        _tell_optional(draft, wire)
+        _emit_optional(draft, wire)
 
 
-def _tell_optional(draft: Draft, wire: str) -> None:
+def _emit_optional(draft: Draft, wire: str) -> None:
     own, places, node = draft.properties[wire]
     takes_null = [draft.state.source.accepts_null(schema, path) for schema, path in places]
     unsure = any(takes_null) and _may_reject_null(draft)
@@ -73,23 +73,23 @@ def _may_reject_null(draft: Draft) -> bool:
     return len(draft.parts) > 1 or any(get_constraints(part, *_PLAIN, *IDENTIFIERS) for part in draft.parts)
 
 
-def _nullable(draft: Draft, node: Node, places: list[Place]) -> dict[str, Any]:
+def _nullable(draft: Draft, node: Node, places: list[Place]) -> JsonObject:
     """Return the schema of a property extended to accept null."""
-    told = dict(node.schema)
-    if "type" in told and {"anyOf", "const", "$ref"}.isdisjoint(told):
-        told["type"] = [*(kind for kind in to_type_list(told["type"]) if kind != "null"), "null"]
+    schema = dict(node.schema)
+    if "type" in schema and {"anyOf", "const", "$ref"}.isdisjoint(schema):
+        schema["type"] = [*(kind for kind in to_type_list(schema["type"]) if kind != "null"), "null"]
         changed = ["type"]
-        if None not in told.get("enum", [None]):
-            told["enum"] = [*told["enum"], None]
+        if None not in schema.get("enum", [None]):
+            schema["enum"] = [*schema["enum"], None]
             changed.append("enum")
         _record_losses(draft, node, places, changed)
-        return told
-    if "anyOf" in told:
-        told["anyOf"] = [*told["anyOf"], _NULL]
+        return schema
+    if "anyOf" in schema:
+        schema["anyOf"] = [*schema["anyOf"], _NULL]
         _record_losses(draft, node, places, ["anyOf"])
-        return told
+        return schema
     _record_losses(draft, node, places, ["anyOf"])
-    return {"anyOf": [told, _NULL]}
+    return {"anyOf": [schema, _NULL]}
 
 
 def _record_losses(draft: Draft, node: Node, places: list[Place], changed: list[str]) -> None:
@@ -114,10 +114,10 @@ class Size:
     depth: int = 0
 
 
-def measure_size(schema: dict[str, Any], long_enum_values: int = 0) -> Size:
+def measure_size(schema: JsonObject, long_enum_values: int = 0) -> Size:
     """Measure a lowered schema, counting each definition once."""
     size = Size()
-    waiting: list[tuple[Any, int]] = [(schema, 1)]
+    waiting: list[tuple[JsonValue, int]] = [(schema, 1)]
     while waiting:
         value, depth = waiting.pop()
         node = as_object(value)
@@ -135,16 +135,16 @@ def measure_size(schema: dict[str, Any], long_enum_values: int = 0) -> Size:
     return size
 
 
-def _is_container(value: Any) -> bool:
+def _is_container(value: JsonValue) -> bool:
     return not {"object", "array"}.isdisjoint(to_type_list((as_object(value) or {}).get("type")))
 
 
-def _is_union(value: Any) -> bool:
+def _is_union(value: JsonValue) -> bool:
     schema = as_object(value) or {}
     return "anyOf" in schema or len(to_type_list(schema.get("type", ""))) > 1
 
 
-def _count(node: dict[str, Any], size: Size, long_enum_values: int) -> None:
+def _count(node: JsonObject, size: Size, long_enum_values: int) -> None:
     names = as_object(node.get("properties")) or {}
     size.properties += len(names)
     size.optional += len(names.keys() - set(as_list(node.get("required"))))
@@ -157,7 +157,7 @@ def _count(node: dict[str, Any], size: Size, long_enum_values: int) -> None:
         size.longest_enum_chars = max(size.longest_enum_chars, chars)
 
 
-def check_size(schema: dict[str, Any], limits: ProviderLimits) -> None:
+def check_size(schema: JsonObject, limits: ProviderLimits) -> None:
     """Check a lowered schema against the limits of the strict form.
 
     Raises:

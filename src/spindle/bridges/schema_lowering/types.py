@@ -1,12 +1,11 @@
 """Lowers types: single or several, null, constants, enums, and types missing from the schema."""
 
-from typing import Any
-
 from spindle.bridges.schema_lowering.draft import Draft
 from spindle.bridges.schema_lowering.tally import combine_values, is_same_json, to_type_list
+from spindle.json_types import JsonObject, JsonValue
 from spindle.tools.schema.graph import as_list, as_object
 
-_SCALARS: list[dict[str, Any]] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"}]
+_SCALARS: list[JsonObject] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"}]
 _OF: dict[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -68,33 +67,33 @@ def _settle_constant(draft: Draft) -> None:
 
 def _settle_missing(draft: Draft) -> None:
     """Add a type if the dialect requires one."""
-    told = draft.output
-    if not draft.rules.needs_type or not {"type", "anyOf", "$ref"}.isdisjoint(told):
+    output = draft.output
+    if not draft.rules.needs_type or not {"type", "anyOf", "$ref"}.isdisjoint(output):
         return
-    values = [told["const"]] if "const" in told else as_list(told.get("enum"))
+    values = [output["const"]] if "const" in output else as_list(output.get("enum"))
     if draft.opened_types is not None:
-        told["type"] = draft.opened_types
+        output["type"] = draft.opened_types
     elif values:
         kinds = list(dict.fromkeys(map(_type_of, values)))
-        told["type"] = kinds[0] if len(kinds) == 1 else kinds
+        output["type"] = kinds[0] if len(kinds) == 1 else kinds
         draft.explain("type", "emitted as the type of its values")
     else:
         _infer(draft)
 
 
 def _infer(draft: Draft) -> None:
-    asked = dict.fromkeys(_OWNER[keyword] for part in draft.parts for keyword in part.schema if keyword in _OWNER)
-    kinds = list(asked)
+    inferred = dict.fromkeys(_OWNER[keyword] for part in draft.parts for keyword in part.schema if keyword in _OWNER)
+    kinds = list(inferred)
     if kinds:
         draft.output["type"] = kinds[0] if len(kinds) == 1 else kinds
         draft.explain("type", "emitted as the type its other keywords apply to", narrows=True)
     elif draft.rules.any_value:
-        _tell_any(draft)
+        _emit_any(draft)
     else:
         raise draft.build_error("a value of any type", "declare its type")
 
 
-def _tell_any(draft: Draft) -> None:
+def _emit_any(draft: Draft) -> None:
     draft.output["anyOf"] = [*_SCALARS, {"type": "array", "items": {"anyOf": [*_SCALARS]}}]
     draft.output["nullable"] = True
     draft.explain("anyOf", "a value of any type is emitted as a union of all types", narrows=True)
@@ -147,22 +146,22 @@ def _add_items(draft: Draft) -> None:
 
 def _settle_list(draft: Draft) -> None:
     """Express null by a flag, and other lists of types by alternatives."""
-    told = draft.output
-    kinds = to_type_list(told["type"]) if "type" in told else []
-    values = told.get("enum")
+    output = draft.output
+    kinds = to_type_list(output["type"]) if "type" in output else []
+    values = output.get("enum")
     allows_null = ("null" in kinds and len(kinds) > 1) or (not kinds and values is not None and None in values)
     if (allows_null or draft.nullable_paths) and _nothing_forbids_null(draft):
-        told["nullable"] = True
+        output["nullable"] = True
         draft.explain("type", "null is expressed by nullable")
     if values is not None and None in values:
         # If only null is left, the other values are of a type that another part forbids.
-        told["enum"] = [value for value in values if value is not None and kinds != ["null"]]
+        output["enum"] = [value for value in values if value is not None and kinds != ["null"]]
         draft.explain("enum", "null is expressed by nullable")
-        if not told["enum"]:
-            del told["enum"]
+        if not output["enum"]:
+            del output["enum"]
     kinds = [kind for kind in kinds if kind != "null"] or kinds[:1]
     if len(kinds) == 1:
-        told["type"] = kinds[0]
+        output["type"] = kinds[0]
     elif kinds:
         _split(draft, kinds)
 
@@ -181,39 +180,39 @@ def _nothing_forbids_null(draft: Draft) -> bool:
 
 def _split(draft: Draft, kinds: list[str]) -> None:
     """Split a list of types into alternatives, each with the keywords that apply to it."""
-    told = draft.output
-    alternatives: list[dict[str, Any]] = []
+    output = draft.output
+    alternatives: list[JsonObject] = []
     for kind in kinds:
         family = "number" if kind == "integer" else kind
-        own = {keyword: told[keyword] for keyword in _OF.get(family, ()) if keyword in told}
+        own = {keyword: output[keyword] for keyword in _OF.get(family, ()) if keyword in output}
         alternatives.append({"type": kind, **own})
-    for keyword in [keyword for keyword in told if keyword in _OWNER]:
-        del told[keyword]
+    for keyword in [keyword for keyword in output if keyword in _OWNER]:
+        del output[keyword]
         draft.explain(keyword, "moved to the alternative of its type")
-    values = told.pop("enum", None)
+    values = output.pop("enum", None)
     if values is not None:
         draft.explain("enum", "moved to the alternative of its type")
         for alternative in alternatives:
             if alternative["type"] == "string":
                 alternative["enum"] = values
-    del told["type"]
-    told["anyOf"] = alternatives
+    del output["type"]
+    output["anyOf"] = alternatives
     named = any("type" in part.written for part in draft.parts)
     draft.explain("type" if named else "anyOf", "several types are emitted as anyOf")
 
 
 def _settle_lone_union(draft: Draft) -> None:
     """Move the sibling keywords of `anyOf` into its alternatives."""
-    told = draft.output
+    output = draft.output
     draft.write_description()
     draft.words.clear()
-    beside = {keyword: told.pop(keyword) for keyword in list(told) if keyword != "anyOf"}
+    beside = {keyword: output.pop(keyword) for keyword in list(output) if keyword != "anyOf"}
     for keyword in beside:
         draft.explain(keyword, "moved to each alternative")
-    told["anyOf"] = [_with(alternative, beside) for alternative in told["anyOf"]]
+    output["anyOf"] = [_with(alternative, beside) for alternative in output["anyOf"]]
 
 
-def _with(alternative: Any, beside: dict[str, Any]) -> dict[str, Any]:
+def _with(alternative: JsonValue, beside: JsonObject) -> JsonObject:
     mixed = {**(as_object(alternative) or {})}
     if set(mixed) == {"anyOf"}:
         return {"anyOf": [_with(each, beside) for each in mixed["anyOf"]]}
@@ -225,7 +224,7 @@ def _with(alternative: Any, beside: dict[str, Any]) -> dict[str, Any]:
     return mixed
 
 
-def _type_of(value: Any) -> str:
+def _type_of(value: JsonValue) -> str:
     match value:
         case None:
             return "null"

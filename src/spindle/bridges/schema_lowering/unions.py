@@ -1,12 +1,11 @@
 """Lowers unions: kept, emitted as another keyword, merged with their siblings, or flattened at the root."""
 
-from typing import Any
-
 from spindle.bridges.schema_lowering.containers import add_property, wire_name
 from spindle.bridges.schema_lowering.draft import Draft, Node, Subschemas, needed_names
 from spindle.bridges.schema_lowering.restore import Shape
 from spindle.bridges.schema_lowering.source import IDENTIFIERS, Part, Place, get_constraints
 from spindle.bridges.schema_lowering.tally import is_same_json
+from spindle.json_types import JsonObject, JsonValue
 from spindle.tools.schema.graph import as_list, as_object
 
 _UNIONS = ("anyOf", "oneOf")
@@ -23,11 +22,15 @@ def emit_union(draft: Draft, keyword: str) -> None:
         else:
             _describe_needs(draft, keyword, value)
         return
-    told_as = keyword if draft.accepts(keyword) else "anyOf"
-    if not draft.accepts(told_as) or told_as in draft.output or (draft.is_restricted and needed_names(as_list(value))):
+    emitted_as = keyword if draft.accepts(keyword) else "anyOf"
+    if (
+        not draft.accepts(emitted_as)
+        or emitted_as in draft.output
+        or (draft.is_restricted and needed_names(as_list(value)))
+    ):
         _describe_needs(draft, keyword, value)
         return
-    if told_as != keyword:
+    if emitted_as != keyword:
         draft.explain(keyword, "emitted as anyOf")
     branches = _possible(draft, part, keyword)
     if not branches:
@@ -42,10 +45,10 @@ def emit_union(draft: Draft, keyword: str) -> None:
                 )
                 draft.moved.add((other.path, other.alias.get(each, each)))
                 draft.done.add((other.path, each))
-    _tell_branches(draft, told_as, branches, [_only(other, keywords) for other, keywords in beside])
+    _emit_branches(draft, emitted_as, branches, [_only(other, keywords) for other, keywords in beside])
 
 
-def _describe_needs(draft: Draft, keyword: str, value: Any) -> None:
+def _describe_needs(draft: Draft, keyword: str, value: JsonValue) -> None:
     """Describe which properties are required, by their wire names, if the choice is about nothing else."""
     needed = needed_names(as_list(value))
     if needed is not None:
@@ -86,11 +89,11 @@ def _only(part: Part, keywords: list[str]) -> Part:
     )
 
 
-def _tell_branches(draft: Draft, keyword: str, branches: list[Place], beside: list[Part]) -> None:
+def _emit_branches(draft: Draft, keyword: str, branches: list[Place], beside: list[Part]) -> None:
     nodes: list[Node] = []
     for branch in branches:
-        asked: Subschemas = [*beside, branch]
-        nodes.append(draft.state.descend(asked))
+        subschemas: Subschemas = [*beside, branch]
+        nodes.append(draft.state.descend(subschemas))
     draft.output[keyword] = [node.schema for node in nodes]
     if any(node.shape for node in nodes):
         pairs = zip(nodes, branches, strict=True)
@@ -126,9 +129,9 @@ def _either(draft: Draft, places: list[Place]) -> Node:
     return Node({"anyOf": [node.schema for node, _ in distinct]}, shape if any(node.shape for node in nodes) else None)
 
 
-def _one_choice(schemas: list[Any]) -> dict[str, Any] | None:
+def _one_choice(schemas: list[JsonValue]) -> JsonObject | None:
     """Merge constants of one type into one enum; return `None` if that is not possible."""
-    values: list[Any] = []
+    values: list[JsonValue] = []
     for each in schemas:
         schema = as_object(each)
         if schema is None or not schema.keys() <= _PLAIN_CHOICE or not ("const" in schema or "enum" in schema):
