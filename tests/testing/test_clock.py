@@ -22,7 +22,7 @@ async def remember(ctx: ToolContext, word: str | None = None) -> str:
     return str(await ctx.storage.get("word"))
 
 
-def test_it_stands_still_until_it_is_moved() -> None:
+def test_clock_stands_still_until_it_is_advanced() -> None:
     clock = FakeClock(100)
     clock.advance(2.5)
     clock.advance(0)
@@ -31,7 +31,7 @@ def test_it_stands_still_until_it_is_moved() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")], ids=["back", "nan", "for-ever"])
-def test_it_goes_neither_back_nor_to_infinity(seconds: float) -> None:
+def test_clock_rejects_negative_and_infinite_steps(seconds: float) -> None:
     clock = FakeClock(100)
 
     with pytest.raises(UsageError):
@@ -39,7 +39,7 @@ def test_it_goes_neither_back_nor_to_infinity(seconds: float) -> None:
     assert clock() == 100
 
 
-async def test_what_a_tool_stores_ends_when_the_clock_says_so() -> None:
+async def test_stored_value_expires_by_the_clock() -> None:
     clock = FakeClock()
     backends = Backends(storage=StorageBackend.memory(clock=clock))
 
@@ -50,7 +50,7 @@ async def test_what_a_tool_stores_ends_when_the_clock_says_so() -> None:
     assert (await call(remember, backends=backends)).to_record().results == "None"
 
 
-async def test_a_spool_ages_by_it() -> None:
+async def test_spool_entries_expire_by_the_clock() -> None:
     clock = FakeClock()
     spool = Spool.memory(clock=clock)
     await spool.write("a", b"old")
@@ -60,7 +60,7 @@ async def test_a_spool_ages_by_it() -> None:
     assert await spool.prune(max_age_seconds=10) == 1
 
 
-async def test_sleepers_wake_when_their_time_has_come() -> None:
+async def test_sleepers_wake_at_their_time() -> None:
     clock = FakeClock()
     port: Clock = clock
     woken: list[float] = []
@@ -86,7 +86,7 @@ async def test_sleepers_wake_when_their_time_has_come() -> None:
 
 
 @pytest.mark.parametrize("leave", [True, False], ids=["cancelled", "woken"])
-async def test_who_sleeps_no_more_is_not_counted(leave: bool) -> None:
+async def test_awakened_or_cancelled_sleeper_is_not_counted(leave: bool) -> None:
     clock = FakeClock()
 
     async with anyio.create_task_group() as group:

@@ -1,4 +1,4 @@
-"""A sink that keeps what observers are told."""
+"""A sink that records the events of observers."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from spindle import Call, DispatchContext, Events, Executor, ToolContext, ToolRegistry, TurnRunner, tool
 from spindle.errors import UnknownEventError, UsageError
-from spindle.testing import RecordingSink, ScriptedModel, Told
+from spindle.testing import RecordedEvent, RecordingSink, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -20,28 +20,28 @@ async def echo(text: str, ctx: ToolContext) -> str:
 
 
 @pytest.mark.parametrize("kind", [ToolContext, DispatchContext], ids=["tool", "dispatch"])
-async def test_what_an_executor_tells_its_context_is_kept_in_order(kind: type[Any]) -> None:
+async def test_sink_records_executor_events_in_order(kind: type[Any]) -> None:
     ctx = kind()
     sink = RecordingSink(ctx)
 
     await Executor(ToolRegistry([echo])).execute_parallel([Call("c1", "echo", {"text": "hi"})], ctx)
 
-    assert [told.kind for told in sink.told] == ["tool_execution_start", "tool_progress", "tool_execution_end"]
+    assert [event.kind for event in sink.recorded] == ["tool_execution_start", "tool_progress", "tool_execution_end"]
     assert [each.message for each in sink.of("tool_progress")] == ["hi"]
     assert sink.of("log") == []
 
 
-async def test_a_turn_runner_is_observed_too() -> None:
+async def test_sink_records_the_events_of_a_turn_runner() -> None:
     runner = TurnRunner(executor_callback=ScriptedModel(Call("c1", "echo", {"text": "hi"}), "done"), tools=[echo])
     sink = RecordingSink(runner)
 
     await runner.run()
 
-    assert (sink.told[0].kind, sink.told[-1].kind) == ("turn_start", "turn_end")
+    assert (sink.recorded[0].kind, sink.recorded[-1].kind) == ("turn_start", "turn_end")
     assert [each.status for each in sink.of("turn_end")] == ["ok"]
 
 
-async def test_waiting_ends_with_the_last_event_waited_for() -> None:
+async def test_wait_for_returns_after_the_last_expected_event() -> None:
     events = Events()
     sink = RecordingSink(events)
     events.notify("log", 1)
@@ -64,7 +64,7 @@ async def test_waiting_ends_with_the_last_event_waited_for() -> None:
     assert found == [[1, 2, 3], [1, 2, 3]]
 
 
-async def test_what_was_told_before_is_not_waited_for() -> None:
+async def test_wait_for_counts_earlier_events() -> None:
     events = Events()
     sink = RecordingSink(events)
     events.notify("log", 1)
@@ -72,7 +72,7 @@ async def test_what_was_told_before_is_not_waited_for() -> None:
     assert await sink.wait_for("log", timeout_seconds=0) == [1]
 
 
-async def test_waiting_in_vain_says_what_came_instead() -> None:
+async def test_wait_for_timeout_lists_the_recorded_events() -> None:
     events = Events()
     sink = RecordingSink(events)
     events.notify("warning", "w")
@@ -81,7 +81,7 @@ async def test_waiting_in_vain_says_what_came_instead() -> None:
         await sink.wait_for("log", timeout_seconds=0.01)
 
 
-def test_a_sink_that_is_stopped_keeps_what_it_has() -> None:
+def test_detached_sink_keeps_its_events() -> None:
     first, second = Events(), Events()
     sink = RecordingSink(first)
     stop = sink.attach(second)
@@ -92,11 +92,11 @@ def test_a_sink_that_is_stopped_keeps_what_it_has() -> None:
     second.notify("log", 3)
     first.notify("log", 4)
 
-    assert sink.told == [Told("log", 1), Told("log", 2), Told("log", 4)]
-    assert not second.heard("log")
+    assert sink.recorded == [RecordedEvent("log", 1), RecordedEvent("log", 2), RecordedEvent("log", 4)]
+    assert not second.has_observer("log")
 
 
-async def test_slips_are_refused() -> None:
+async def test_sink_rejects_invalid_arguments() -> None:
     sink = RecordingSink()
     nothing: Any = object()
 

@@ -1,7 +1,7 @@
 """A model with scripted replies, and a helper that calls one tool, for tests and examples."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from spindle.calls import Call, CallOutcome, RawArgs
 from spindle.capabilities.resolve import Backends
@@ -10,9 +10,11 @@ from spindle.execution.executor import Executor
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.turns.dispatch import Reply
+from spindle.turns.callback_reports import CallbackHelpers
+from spindle.turns.context import DispatchContext
+from spindle.turns.report import Reply
 
-Step: TypeAlias = str | Reply | Call | Sequence[Call] | Callable[[Any], Any] | BaseException | None
+Step: TypeAlias = str | Reply | Call | Sequence[Call] | Callable[[DispatchContext], object] | BaseException | None
 """One reply of the model: a final text, calls, a `Reply`, an error to raise, or a function of the context."""
 
 
@@ -27,19 +29,18 @@ class ScriptedModel:
         self.seen: list[list[str]] = []
         """The names of the visible tools, one list per request."""
 
-    async def __call__(self, ctx: Any, helpers: Any) -> Any:
+    async def __call__(self, ctx: DispatchContext, helpers: CallbackHelpers) -> object:
         """Return the next step.
 
         Raises:
             UsageError: The script has no more steps.
         """
-        self.seen.append([each.tool.name for each in ctx.tools.entries() if not each.hidden])
+        self.seen.append([each.tool.name for each in ctx.tools.visible_entries(ctx.filter)])
         if ctx.iteration >= len(self._script):
             message = f"the script has only {len(self._script)} steps and another was requested; end it with a text"
             raise UsageError(message, field="script")
-        step = self._script[ctx.iteration]
-        if callable(step):
-            step = step(ctx)
+        planned = self._script[ctx.iteration]
+        step = planned(ctx) if callable(planned) else planned
         if isinstance(step, BaseException):
             raise step
         if isinstance(step, str):
@@ -47,16 +48,22 @@ class ScriptedModel:
         return [step] if isinstance(step, Call) else step
 
 
-def _steps(script: tuple[Any, ...]) -> tuple[Any, ...]:
+def _steps(script: tuple[Step | Sequence[Step], ...]) -> tuple[Step | Sequence[Step], ...]:
     """Unpack a single list of steps; a list of calls is one step."""
     if len(script) != 1 or not isinstance(script[0], (list, tuple)):
         return script
-    steps = cast("Sequence[Any]", script[0])
+    steps = cast("Sequence[Step]", script[0])
     return script if all(isinstance(step, Call) for step in steps) else tuple(steps)
 
 
 async def call(
-    tool: Tool, /, args: RawArgs = None, *, ctx: Any = None, backends: Backends | None = None, **more: Any
+    tool: Tool,
+    /,
+    args: RawArgs = None,
+    *,
+    ctx: ToolContext | DispatchContext | None = None,
+    backends: Backends | None = None,
+    **more: object,
 ) -> CallOutcome:
     """Run a tool once through its own `Executor` and return the outcome.
 
@@ -74,7 +81,7 @@ async def call(
     return outcomes[0]
 
 
-def _merge_arguments(args: RawArgs, more: Mapping[str, Any]) -> RawArgs:
+def _merge_arguments(args: RawArgs, more: Mapping[str, object]) -> RawArgs:
     if args is None:
         return more  # an empty object if there are no keyword arguments either
     if not more:

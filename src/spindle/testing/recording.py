@@ -9,16 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import anyio
 
 from spindle.errors import UnknownEventError, UsageError
-from spindle.events import EVENT_NAMES, Events, Observer
-
-
-@runtime_checkable
-class EventSource(Protocol):
-    """An event source: `Events` or a `TurnRunner`."""
-
-    def on(self, name: str, fn: Observer, /) -> Callable[[], None]:
-        """Call `fn` with each event `name`; return a function that unsubscribes it."""
-        ...
+from spindle.events import EVENT_NAMES, Events, EventSource
 
 
 @runtime_checkable
@@ -32,7 +23,7 @@ class HasEvents(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecordedEvent:
     """One recorded event: its kind and payload."""
 
     kind: str
@@ -47,7 +38,7 @@ class RecordingSink:
     """
 
     def __init__(self, *sources: EventSource | HasEvents) -> None:
-        self.told: list[Told] = []
+        self.recorded: list[RecordedEvent] = []
         """All recorded events, oldest first."""
         self._waiting: set[anyio.Event] = set()
         for source in sources:
@@ -76,7 +67,7 @@ class RecordingSink:
         """
         if kind not in EVENT_NAMES:  # a misspelled name would look like no events
             raise UnknownEventError(f"unknown event {kind!r}; events are: {', '.join(EVENT_NAMES)}", field="kind")
-        return [told.payload for told in self.told if told.kind == kind]
+        return [event.payload for event in self.recorded if event.kind == kind]
 
     async def wait_for(self, kind: str, count: int = 1, timeout_seconds: float | None = 5) -> list[Any]:
         """Wait until `count` events of a kind are recorded, earlier ones included; return the first `count` payloads.
@@ -104,13 +95,15 @@ class RecordingSink:
         finally:
             self._waiting.discard(more)
 
-    def _record(self, kind: str, payload: Any) -> None:
-        self.told.append(Told(kind, payload))
+    def _record(self, kind: str, payload: object) -> None:
+        self.recorded.append(RecordedEvent(kind, payload))
         for each in self._waiting:
             each.set()
 
     def _describe_missing(self, kind: str, count: int, found: int) -> str:
-        others = ", ".join(f"{times} of {each!r}" for each, times in Counter(told.kind for told in self.told).items())
+        others = ", ".join(
+            f"{times} of {each!r}" for each, times in Counter(event.kind for event in self.recorded).items()
+        )
         return f"only {found} of {count} {kind!r} events arrived in time; recorded so far: {others or 'nothing'}"
 
 
