@@ -1,7 +1,9 @@
 """The calculator: exact, bounded, and never Python."""
 
+import math
 import operator
 from contextlib import suppress
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.kit.calculator import MAX_CHARS, evaluate
+from spindle.kit.calculator import MAX_BITS, MAX_CHARS, apply_checked, evaluate, format_number, parse_number
 from tests.kit.calling import Workshop
 
 
@@ -98,7 +100,7 @@ def test_an_expression_has_its_value(expression: str, value: str) -> None:
         "1" * (MAX_CHARS + 1),
     ],
 )
-def test_what_is_no_arithmetic_or_too_large_is_refused(expression: str) -> None:
+def test_a_value_that_is_not_arithmetic_or_too_large_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         evaluate(expression)
 
@@ -139,3 +141,31 @@ async def test_the_tool_answers_in_its_own_trusted_words(tmp_path: Path) -> None
 
     assert (result.value, result.trusted) == ("42", True)
     assert (error.code, error.field) == ("input_invalid", "expression")
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=6))
+def test_a_decimal_comes_out_as_it_went_in(number: Decimal) -> None:
+    text = f"{abs(number):f}"
+
+    assert Decimal(format_number(parse_number(text))) == abs(number)
+
+
+@given(st.floats(-1e300, 1e300))
+def test_a_float_is_shown_to_fifteen_digits(number: float) -> None:
+    assert float(format_number(number)) == pytest.approx(number, rel=1e-14)
+
+
+@pytest.mark.parametrize("text", ["", "e5", "1e123456", "abc", "1e+99999"])
+def test_invalid_and_oversized_numbers_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_number(text)
+
+
+def test_a_result_beyond_the_bound_is_refused() -> None:
+    largest = Fraction(2 ** (MAX_BITS - 1))
+
+    assert apply_checked(abs, largest) == largest
+    with pytest.raises(ValueError, match=r"\w"):
+        apply_checked(operator.mul, largest, Fraction(4))
+    with pytest.raises(ValueError, match=r"\w"):
+        apply_checked(float, math.inf)

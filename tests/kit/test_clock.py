@@ -16,9 +16,9 @@ async def test_the_time_is_now(tmp_path: Path, zone: str) -> None:
 
     result = await Workshop(tmp_path).ok("time_now", timezone=zone)
 
-    told = datetime.fromisoformat(result.structured["time"])
-    assert before <= told <= datetime.now(UTC)
-    assert result.structured["weekday"] == told.strftime("%A")
+    reported = datetime.fromisoformat(result.structured["time"])
+    assert before <= reported <= datetime.now(UTC)
+    assert result.structured["weekday"] == reported.strftime("%A")
     assert result.structured["timezone"] == zone
     assert result.trusted
 
@@ -30,7 +30,7 @@ async def test_without_a_zone_it_is_utc(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "zone", ["Berlin", "", "../../etc/passwd", "/etc/passwd", "America", "UTC\0", "x" * 100, "\ud800", "Europe/../UTC"]
 )
-async def test_what_is_no_zone_is_refused(tmp_path: Path, zone: str) -> None:
+async def test_a_value_that_is_not_a_zone_is_refused(tmp_path: Path, zone: str) -> None:
     error = await Workshop(tmp_path).err("time_now", timezone=zone)
 
     assert (error.code, error.field) == ("input_invalid", "timezone")

@@ -1,13 +1,17 @@
-"""Commands that really run, told by exit code, signal and deadline."""
+"""Commands that really run: exit codes, signals and deadlines."""
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spindle import Ok, ToolContext
 from spindle.errors import CommandNotAllowedError
+from spindle.kit.commands import find_shell_syntax
 from tests.kit.calling import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -53,16 +57,16 @@ async def test_a_command_that_was_not_granted_does_not_run(tmp_path: Path) -> No
     assert isinstance(error.cause, CommandNotAllowedError)
 
 
-async def test_without_any_grant_there_is_no_terminal(tmp_path: Path) -> None:
+async def test_without_any_grant_there_is_not_a_terminal(tmp_path: Path) -> None:
     assert (await Workshop(tmp_path).err("terminal", command="echo a")).code == "not_available"
 
 
 @pytest.mark.parametrize("command", ["echo 'a", "", [], [""], "   "])
-async def test_what_is_no_command_is_refused(tmp_path: Path, command: object) -> None:
+async def test_a_value_that_is_not_a_command_is_refused(tmp_path: Path, command: object) -> None:
     assert not (await Workshop(tmp_path, commands=["echo"]).call("terminal", command=command)).ok
 
 
-async def test_a_failure_tells_its_exit_code_after_output_and_errors(tmp_path: Path) -> None:
+async def test_a_failure_shows_its_exit_code_after_output_and_errors(tmp_path: Path) -> None:
     script = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
     workshop = Workshop(tmp_path, commands=[sys.executable, "python3"])
 
@@ -72,14 +76,14 @@ async def test_a_failure_tells_its_exit_code_after_output_and_errors(tmp_path: P
     assert result.structured == {"exit_code": 3, "signal": None, "timed_out": False}
 
 
-async def test_a_signal_is_told_apart_from_an_exit_code(tmp_path: Path) -> None:
+async def test_a_signal_is_distinguished_from_an_exit_code(tmp_path: Path) -> None:
     result = await Workshop(tmp_path, commands=["sh"]).ok("terminal", command=["sh", "-c", "kill -9 $$"])
 
     assert result.structured == {"exit_code": None, "signal": 9, "timed_out": False}
     assert result.value == "[killed by signal 9, SIGKILL]"
 
 
-async def test_what_was_written_before_the_deadline_is_kept(tmp_path: Path) -> None:
+async def test_output_before_the_deadline_is_kept(tmp_path: Path) -> None:
     command = ["sh", "-c", "echo begun; sleep 60"]
 
     result = await Workshop(tmp_path, commands=["sh"]).ok("terminal", command=command, timeout_seconds=2)
@@ -131,3 +135,51 @@ async def test_long_output_keeps_its_head_and_tail(tmp_path: Path) -> None:
     assert result.value.startswith("1\n2\n")
     assert result.value.rstrip().endswith("100000")
     assert len(result.value) < 2_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git status",
+        "grep '|' a",
+        'grep "a|b" a',
+        r"grep a\|b a",
+        r"find . -exec rm {} \;",
+        "awk '{print $1}' a",
+        "grep foo$ a",
+        "echo '$HOME'",
+        "ls *.py",
+        "git commit -m 'a; b && c > d'",
+        r'echo "\$HOME"',
+        "",
+    ],
+)
+def test_plain_words_need_none(line: str) -> None:
+    assert find_shell_syntax(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("a | b", "|"),
+        ("a&&b", "&"),
+        ("a; b", ";"),
+        ("a > b", ">"),
+        ("a < b", "<"),
+        ("(a)", "("),
+        ("a\nb", "\n"),
+        ("a `b`", "`"),
+        ('a "`b`"', "`"),
+        ("a $(b)", "$("),
+        ('a "$B"', "$B"),
+        ("a ${B}", "${"),
+        ("'a' | 'b'", "|"),
+    ],
+)
+def test_shell_syntax_is_found(line: str, found: str) -> None:
+    assert find_shell_syntax(line) == found
+
+
+@given(st.lists(st.text(min_size=1, max_size=10), min_size=1, max_size=5))
+def test_quoted_words_are_always_plain(words: list[str]) -> None:
+    assert find_shell_syntax(shlex.join(words)) is None

@@ -47,7 +47,7 @@ def test_a_toolset_that_is_not_there_is_refused(wrong: object) -> None:
 
 
 @every_tool
-def test_a_tool_tells_the_model_what_it_and_each_argument_is_for(tool: Tool) -> None:
+def test_a_tool_describes_itself_and_each_argument(tool: Tool) -> None:
     described = tool.describe()
 
     assert len(described["description"]) > 30

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spindle import ToolContext
 from spindle.errors import PathNotReachableError, StaleWriteError
+from spindle.kit.files import apply_patch, decode_text
 from tests.kit.calling import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +72,7 @@ async def test_the_reducer_shows_exactly_200_lines_and_counts_right(tmp_path: Pa
     assert part.value == "".join(lines(900).splitlines(keepends=True)[200:])
 
 
-async def test_a_note_is_no_line_of_the_file(tmp_path: Path) -> None:
+async def test_a_note_is_not_a_line_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("é\n".encode("latin-1") * 300)
 
     note, hint, *shown = (await Workshop(tmp_path, reduced=True).ok("read_file", path="a.txt")).value.split("\n")
@@ -92,7 +95,7 @@ async def test_text_is_read_and_patched_in_its_own_encoding(tmp_path: Path, enco
     assert (tmp_path / "a.txt").read_bytes() == "größe: übergroß\n".encode(encoding)
 
 
-async def test_what_an_encoding_cannot_say_is_not_written(tmp_path: Path) -> None:
+async def test_text_beyond_an_encoding_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("größe".encode("latin-1"))
 
     error = await Workshop(tmp_path).err("patch_file", path="a.txt", old="gr", new="→")
@@ -122,7 +125,7 @@ async def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
     assert result.structured == {"path": "deep/er/a.txt", "bytes": 12}
 
 
-async def test_what_changed_since_it_was_read_is_not_overwritten(tmp_path: Path) -> None:
+async def test_a_file_changed_since_it_was_read_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old")
     workshop = Workshop(tmp_path)
     await workshop.ok("read_file", path="a.txt")
@@ -225,3 +228,91 @@ async def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
         assert result.ok
 
     assert (tmp_path / "a.txt").read_text() == "a"
+
+
+@given(st.text("ab\n", max_size=30), st.text("ab\n", min_size=1, max_size=3), st.text("abc", max_size=3))
+def test_a_patch_replaces_every_occurrence_or_nothing(text: str, old: str, new: str) -> None:
+    count = text.count(old)
+
+    done = apply_patch(text, old, new, max(count, 1))
+
+    assert done.text == (text.replace(old, new) if count and old != new else None)
+    assert apply_patch(text, old, new, count + 1 if count else 2).text is None
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "said"),
+    [
+        ("x\na\na\n", "a", "found 2 times, not 1: at 2, 3"),
+        ("x\n", "y", "not found"),
+        ("if x:\n    y = 1\n", "if x:\n  y = 1", "line 1, but with different spaces"),
+        ("\n\nHello there\n", "hello THERE", "line 3, but with different upper and lower case"),
+        ("a\ndef f():\n    return 1\n", "def f():\n    return 2", "first line occurs at 2"),
+        ("same", "same", "the same text"),
+    ],
+)
+def test_a_patch_that_does_not_fit_says_where_to_look(text: str, old: str, said: str) -> None:
+    done = apply_patch(text, old, "same" if text == "same" else "new", 1)
+
+    assert done.text is None
+    assert said in done.message
+
+
+def test_many_places_are_listed_in_part() -> None:
+    assert "and 80 more" in apply_patch("a\n" * 100, "a", "b", 1).message
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "result"),
+    [
+        ("a\r\nb\r\n", "a\nb", "c\nd", "c\r\nd\r\n"),
+        ("a\r\nb\r\n", "a\r\nb", "c", "c\r\n"),
+        ("a\r\nb\r\n", "b", "c\nd", "a\r\nc\r\nd\r\n"),
+        ("a\nb\r\n", "a\nb", "c", "c\r\n"),
+    ],
+)
+def test_a_file_keeps_its_line_ends(text: str, old: str, new: str, result: str) -> None:
+    assert apply_patch(text, old, new, 1).text == result
+
+
+@given(st.text(), st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]))
+def test_text_that_is_read_is_written_back_byte_for_byte(text: str, encoding: str) -> None:
+    data = text.encode(encoding)
+    found = decode_text(data)
+
+    if found is None:
+        assert encoding == "utf-8"
+        assert "\0" in text
+    else:
+        assert found.encode(found.text) == data
+
+
+def test_a_mark_of_utf_16_and_a_zero_is_not_taken_for_one_of_utf_32() -> None:
+    found = decode_text("\x000".encode("utf-16"))
+
+    assert found is not None
+    assert (found.text, found.encoding) == ("\x000", "utf-16")
+
+
+@given(st.binary())
+def test_bytes_that_are_read_are_never_lost(data: bytes) -> None:
+    found = decode_text(data)
+
+    assert found is None or found.encode(found.text) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [(b"plain", "utf-8"), (b"caf\xe9 au lait", "latin-1"), (b"\xfe\xff\0a", "utf-16"), (b"", "utf-8")],
+)
+def test_the_encoding_is_detected(data: bytes, encoding: str) -> None:
+    found = decode_text(data)
+
+    assert found is not None
+    assert found.encoding == encoding
+    assert (found.note is None) == (encoding == "utf-8")
+
+
+@pytest.mark.parametrize("data", [b"\0", b"a" * 100 + b"\0", b"\xff\xfe\xff", b"\x01\x02\x03\xff" * 20])
+def test_binary_content_has_no_encoding(data: bytes) -> None:
+    assert decode_text(data) is None

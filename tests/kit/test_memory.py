@@ -20,7 +20,7 @@ async def names(notes: Kept, query: str = "", limit: int = 20) -> list[str]:
     return [note["name"] for note in await notes.call(memory_recall, query=query, limit=limit)]
 
 
-async def test_what_is_remembered_is_recalled_by_its_words(notes: Kept) -> None:
+async def test_notes_are_recalled_by_their_words(notes: Kept) -> None:
     await notes.call(memory_remember, name="colour", content="The user likes BLUE best.")
     await notes.call(memory_remember, name="Größe", content="Shoe size 42.")
 
@@ -40,7 +40,7 @@ async def test_a_name_holds_one_note_however_it_is_written(notes: Kept) -> None:
     assert (note["name"], note["content"]) == ("favourite colour", "blue")
 
 
-async def test_what_is_forgotten_is_gone(notes: Kept) -> None:
+async def test_a_forgotten_note_is_gone(notes: Kept) -> None:
     await notes.call(memory_remember, name="a", content="x")
 
     await notes.call(memory_forget, name="A")

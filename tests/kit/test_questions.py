@@ -43,7 +43,7 @@ async def test_the_answer_is_the_result() -> None:
     assert gate.payload == {"question": "Which colour?", "options": None}
 
 
-async def test_an_answer_that_is_no_option_leaves_the_question_open() -> None:
+async def test_an_answer_that_is_not_an_option_leaves_the_question_open() -> None:
     refused: list[Exception] = []
 
     def settle(gates: Any, id: str) -> None:
@@ -76,7 +76,7 @@ async def test_a_question_that_is_given_up_is_an_error() -> None:
     assert "withdrawn" in text
 
 
-async def test_outside_a_turn_nobody_can_be_asked(tmp_path: Path) -> None:
+async def test_a_question_outside_a_turn_is_refused(tmp_path: Path) -> None:
     error = await Workshop(tmp_path).err("ask_user", question="Is anybody there?")
 
     assert error.code == "not_available"

@@ -24,12 +24,12 @@ LOCAL: dict[str, Any] = {"hosts": ["127.0.0.1", "localhost"], "private_addresses
 
 @dataclass
 class Desk:
-    """One `http_request` with a journal and somebody who hears every event."""
+    """One `http_request` with a journal and an observer of every event."""
 
     root: Path
     places: dict[str, list[str]]
     secrets: Any = field(default_factory=lambda: {"SHOP_KEY": KEY, "OTHER": "other-value"})
-    heard: list[str] = field(default_factory=list[str])
+    received: list[str] = field(default_factory=list[str])
     journal: Journal = field(default_factory=Journal.memory)
 
     async def send(self, url: str, **args: Any) -> CallOutcome:
@@ -38,7 +38,7 @@ class Desk:
         executor = Executor(ToolRegistry(tools), backends=backends, journal=self.journal)
         events = Events()
         for name in EVENT_NAMES:
-            events.on(name, lambda payload: self.heard.append(repr(payload)))
+            events.on(name, lambda payload: self.received.append(repr(payload)))
         call = Call("c1", "http_request", {"method": "GET", "url": url, **args})
         (outcome,) = await executor.execute_parallel([call], ToolContext(session_id="s1", events=events))
         return outcome
@@ -56,7 +56,7 @@ def local(server: Server) -> dict[str, list[str]]:
     return {"SHOP_KEY": [server.url]}
 
 
-async def test_a_secret_is_sent_and_nobody_but_the_server_sees_it(tmp_path: Path) -> None:
+async def test_a_secret_is_sent_and_only_the_server_sees_it(tmp_path: Path) -> None:
     with serving(reflect) as server:
         desk = Desk(tmp_path, local(server))
         outcome = await desk.send(f"{server.url}/a", bearer_secret="SHOP_KEY", headers={"accept": "text/plain"})
@@ -67,10 +67,10 @@ async def test_a_secret_is_sent_and_nobody_but_the_server_sees_it(tmp_path: Path
     assert outcome.result.structured["headers"]["x-echo"] == "Bearer ***"
     kept = [repr(entry) for entry in await desk.journal.list()]
     assert kept
-    assert desk.heard
-    for told in (repr(outcome), *desk.heard, *kept):
-        assert KEY not in told
-        assert base64.b64encode(f"Bearer {KEY}".encode()).decode()[10:30] not in told
+    assert desk.received
+    for reported in (repr(outcome), *desk.received, *kept):
+        assert KEY not in reported
+        assert base64.b64encode(f"Bearer {KEY}".encode()).decode()[10:30] not in reported
     assert "SHOP_KEY" in kept[0]
 
 
@@ -141,7 +141,7 @@ async def test_a_redirect_at_home_is_followed_with_the_secret(tmp_path: Path) ->
     ],
     ids=["undeclared", "value", "unknown", "set-twice", "two-secrets"],
 )
-async def test_what_cannot_be_meant_is_refused_and_nothing_is_sent(tmp_path: Path, args: dict[str, Any]) -> None:
+async def test_invalid_secret_arguments_are_refused_and_nothing_is_sent(tmp_path: Path, args: dict[str, Any]) -> None:
     with serving(reflect) as server:
         outcome = await Desk(tmp_path, local(server)).send(server.url, **args)
 
@@ -150,7 +150,7 @@ async def test_what_cannot_be_meant_is_refused_and_nothing_is_sent(tmp_path: Pat
     assert server.requests == []
 
 
-async def test_a_secret_that_is_not_set_is_told_by_its_name(tmp_path: Path) -> None:
+async def test_a_secret_that_is_not_set_is_reported_by_its_name(tmp_path: Path) -> None:
     with serving(reflect) as server:
         outcome = await Desk(tmp_path, local(server), secrets={}).send(server.url, bearer_secret="SHOP_KEY")
 

@@ -14,7 +14,7 @@ from spindle.telemetry.instruments import Telemetry
 
 
 class Collected:
-    """An SDK, and what it was told."""
+    """An SDK and what it recorded."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()

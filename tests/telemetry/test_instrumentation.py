@@ -1,4 +1,4 @@
-"""One call sets it up; without an SDK nothing happens; contents are told only when asked for, and never secrets."""
+"""One call sets it up; without an SDK nothing happens; contents are recorded only on request, and secrets never."""
 
 import subprocess
 import sys
@@ -21,14 +21,14 @@ ARGUMENTS, RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 
 
 async def test_without_an_sdk_nothing_is_watched() -> None:
-    witness = telemetry()
+    observer = telemetry()
 
-    assert witness.watch(ToolContext()) is None
-    (outcome,) = await execute([giving("fine")], [call("give")], interceptors=[witness])
+    assert observer.watch(ToolContext()) is None
+    (outcome,) = await execute([giving("fine")], [call("give")], interceptors=[observer])
     assert ok(outcome).value == "fine"
 
 
-async def test_nobody_need_ask_for_telemetry_where_an_sdk_is_set_up(
+async def test_telemetry_starts_by_itself_once_an_sdk_is_set_up(
     sdk: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: sdk.tracers)
@@ -39,7 +39,7 @@ async def test_nobody_need_ask_for_telemetry_where_an_sdk_is_set_up(
     assert ARGUMENTS not in attributes(sdk.spans[0])
 
 
-async def test_who_gives_their_own_telemetry_has_no_other(sdk: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_own_telemetry_replaces_the_automatic_one(sdk: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: sdk.tracers)
 
     await execute([giving("")], [call("give")], interceptors=[telemetry(contents=True)])
@@ -58,9 +58,9 @@ async def test_spans_without_metrics_and_metrics_without_spans(sdk: Collected) -
 
 
 async def test_a_provider_that_does_nothing_turns_its_half_off(sdk: Collected) -> None:
-    witness = telemetry(tracer_provider=NoOpTracerProvider(), meter_provider=sdk.meters)
+    observer = telemetry(tracer_provider=NoOpTracerProvider(), meter_provider=sdk.meters)
 
-    await execute([giving("")], [call("give")], interceptors=[witness])
+    await execute([giving("")], [call("give")], interceptors=[observer])
 
     assert len(sdk.points("gen_ai.execute_tool.duration")) == 1
     assert telemetry(tracer_provider=NoOpTracerProvider()).watch(ToolContext()) is None
@@ -131,7 +131,7 @@ async def test_contents_are_off_unless_asked_for(sdk: Collected) -> None:
     assert not [span for span in sdk.spans if {ARGUMENTS, RESULT} & attributes(span).keys()]
 
 
-async def test_contents_asked_for_are_told(sdk: Collected) -> None:
+async def test_contents_are_recorded_on_request(sdk: Collected) -> None:
     await execute([giving("done")], [call("give", '{"to": "Zo\u00eb"}')], interceptors=[sdk.telemetry(contents=True)])
 
     assert attributes(sdk.span)[ARGUMENTS] == '{"to":"Zo\u00eb"}'
@@ -169,7 +169,7 @@ async def test_a_secret_handed_to_a_tool_is_masked_in_what_a_later_call_is_given
     assert second[ARGUMENTS] == '{"word":"***"}'
 
 
-async def test_the_arguments_of_a_refused_call_are_never_told(sdk: Collected) -> None:
+async def test_the_arguments_of_a_refused_call_are_never_recorded(sdk: Collected) -> None:
     schema = {"type": "object", "properties": {"password": {"type": "string"}}, "additionalProperties": False}
     tool = giving("", input_schema=schema, secret_fields=["password"])
     given = ['{"pasword": "open sesame"}', '{"password": "open sesame"', {"password": ["open sesame"]}]
@@ -187,7 +187,7 @@ async def test_contents_are_bounded_and_can_always_be_written(sdk: Collected) ->
     await execute([tool], [call("give", args)], interceptors=[sdk.telemetry(contents=True, max_content_chars=50)])
 
     facts = attributes(sdk.span)
-    assert len(facts[ARGUMENTS]) == len(facts[RESULT]) == 51
+    assert len(facts[ARGUMENTS]) == len(facts[RESULT]) == 50
     assert sdk.span.to_json().encode()
 
 

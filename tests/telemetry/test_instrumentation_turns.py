@@ -57,7 +57,7 @@ async def test_everything_in_a_turn_is_in_its_place(sdk: Collected) -> None:
     assert attributes(called)["spindle.turn.id"] == report.turn_id
 
 
-async def test_what_the_callback_traces_is_inside_its_iteration(sdk: Collected) -> None:
+async def test_spans_of_the_callback_are_inside_its_iteration(sdk: Collected) -> None:
     async def ask(_ctx: Any) -> str:
         with sdk.tracers.get_tracer("a model's client").start_as_current_span("chat"):
             return "done"
@@ -164,7 +164,7 @@ async def test_a_dispatch_without_a_turn_has_its_span(sdk: Collected) -> None:
     assert [span.name for span in sdk.spans] == ["spindle.iteration", "spindle.dispatch"]
 
 
-async def test_without_an_sdk_and_after_the_stop_nothing_is_told(sdk: Collected) -> None:
+async def test_nothing_is_recorded_without_an_sdk_or_after_the_stop(sdk: Collected) -> None:
     runner = TurnRunner(executor_callback=ScriptedModel("done", "done"))
     trace_turns(runner)
     stop = trace_turns(runner, tracer_provider=sdk.tracers)
@@ -174,7 +174,7 @@ async def test_without_an_sdk_and_after_the_stop_nothing_is_told(sdk: Collected)
     assert sdk.spans == []
 
 
-async def test_the_provider_is_told_when_given_and_durations_have_the_conventions_buckets(sdk: Collected) -> None:
+async def test_a_given_provider_is_recorded_and_durations_have_the_conventions_buckets(sdk: Collected) -> None:
     runner = TurnRunner(executor_callback=ScriptedModel("done"))
     trace_turns(runner, provider_name="openai", tracer_provider=sdk.tracers, meter_provider=sdk.meters)
     await runner.run()

@@ -94,7 +94,7 @@ async def test_a_name_no_tool_has_is_in_an_attribute_but_not_in_the_spans_name(s
     assert len(asked_for) < 500
 
 
-async def test_what_is_no_call_at_all_has_a_span_too(sdk: Collected) -> None:
+async def test_a_value_that_is_not_a_call_has_a_span_too(sdk: Collected) -> None:
     nothing: Any = None
     await execute([giving("")], [object(), Call(nothing, nothing)], interceptors=[sdk.telemetry()])
 
@@ -263,7 +263,7 @@ async def test_a_tool_of_an_mcp_server_is_an_extension(sdk: Collected) -> None:
     assert (facts["gen_ai.tool.type"], facts["spindle.mcp.server"]) == ("extension", "shop")
 
 
-async def test_the_turn_and_a_dry_run_are_told(sdk: Collected) -> None:
+async def test_the_turn_and_a_dry_run_are_recorded(sdk: Collected) -> None:
     ctx = ToolContext(turn_id="turn-1", dry_run=True)
 
     await execute([giving("")], [call("give")], ctx=ctx, interceptors=[sdk.telemetry()])
@@ -312,7 +312,7 @@ async def test_a_span_processor_that_raises_costs_a_warning_and_no_outcome(sdk: 
     )
 
     assert [outcome.ok for outcome in outcomes] == [True, False]
-    assert {warning.source for warning in warned} == {"witness"}
+    assert {warning.source for warning in warned} == {"observer"}
 
 
 async def test_an_executor_may_be_shared_by_many_batches_at_once(sdk: Collected) -> None:

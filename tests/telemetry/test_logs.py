@@ -68,8 +68,8 @@ async def test_refused_and_failed_calls_have_lines_too(lines: Lines) -> None:
 
     await execute([raising(ValueError("a private word"))], calls, interceptors=[log_calls()])
 
-    told = [(line["tool_call_id"], line["code"], line["level"]) for line in lines.all]
-    assert told == [
+    reported = [(line["tool_call_id"], line["code"], line["level"]) for line in lines.all]
+    assert reported == [
         ("a", "execution_failed", "warning"),
         ("b", "not_available", "warning"),
         ("c", "input_invalid", "info"),
@@ -150,15 +150,15 @@ async def test_any_other_record_is_a_line_with_its_message_masked(lines: Lines) 
     assert (line["event"], line["message"]) == ("log", "client 7 sent Authorization: ***")
 
 
-async def test_an_exception_is_told_by_its_class_and_place_never_its_message(lines: Lines) -> None:
+async def test_an_exception_is_recorded_by_class_and_location_without_its_message(lines: Lines) -> None:
     try:
         raise ValueError("a private word")
     except ValueError:
         logging.getLogger("spindle").exception("it failed")
 
-    told = lines.one["exception"]
-    assert told["type"] == "ValueError"
-    assert "test_logs.py" in told["at"][-1]
+    reported = lines.one["exception"]
+    assert reported["type"] == "ValueError"
+    assert "test_logs.py" in reported["at"][-1]
     assert "private" not in lines.text
 
 
@@ -168,7 +168,7 @@ async def test_a_record_that_does_not_fit_its_arguments_is_still_a_line() -> Non
     assert json.loads(JsonFormatter().format(record))["message"] == "%d %d"
 
 
-async def test_lines_nobody_wants_are_not_made(lines: Lines) -> None:
+async def test_lines_without_a_reader_are_not_built(lines: Lines) -> None:
     logger = logging.getLogger("spindle.quiet")
     logger.setLevel(logging.ERROR)
     assert log_calls(logger).watch(ToolContext()) is None

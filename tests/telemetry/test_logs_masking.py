@@ -26,7 +26,7 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("text", LEAKS.values(), ids=LEAKS.keys())
-def test_it_is_masked(text: str) -> None:
+def test_secrets_in_texts_are_masked(text: str) -> None:
     assert "SECRET" not in redact_text(text, 2_000)
     assert "***" in redact_text(text, 2_000)
 
@@ -34,7 +34,7 @@ def test_it_is_masked(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["the turn ended", "tokens: 55", "a basic idea", "GET https://host:8080/x?page=2", "task-force"]
 )
-def test_what_is_none_stays(text: str) -> None:
+def test_other_texts_are_unchanged(text: str) -> None:
     assert redact_text(text, 2_000) == text
 
 

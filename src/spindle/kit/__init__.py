@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from spindle.kit.calculator import calculate as calculate
     from spindle.kit.clock import time_now as time_now
     from spindle.kit.commands import terminal as terminal
+    from spindle.kit.default_tools import TOOLSETS as TOOLSETS
     from spindle.kit.default_tools import kit_tools as kit_tools
     from spindle.kit.files import list_dir as list_dir
     from spindle.kit.files import patch_file as patch_file

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import Field
 
 from spindle.calls import Err, Ok
+from spindle.text import to_line
 from spindle.tools.declaration import tool
 
 Number: TypeAlias = Fraction | float
@@ -30,7 +31,7 @@ _SIGNIFICANT_IF_EXACT = 60
 class MathFunction:
     """A function, and the minimum and maximum number of its arguments."""
 
-    call: Callable[..., Any]
+    call: Callable[..., object]
     arity: tuple[int, int] = (1, 1)
 
 
@@ -44,12 +45,12 @@ def parse_number(text: str) -> Number:
     if len(exponent.lstrip("+-0")) > _MAX_EXPONENT_DIGITS or not mantissa:
         raise ValueError("a number in it is too large or invalid")
     try:
-        return _bounded(Fraction(f"{mantissa}e{exponent or '0'}"))
+        return _check_size(Fraction(f"{mantissa}e{exponent or '0'}"))
     except ValueError:
         raise ValueError(f"{text[:40]!r} is not a number") from None
 
 
-def apply_checked(function: Callable[..., Any], *values: Number) -> Number:
+def apply_checked(function: Callable[..., object], *values: Number) -> Number:
     """Apply `function` and check the size of its result.
 
     Raises:
@@ -67,7 +68,7 @@ def apply_checked(function: Callable[..., Any], *values: Number) -> Number:
         if not math.isfinite(result):
             raise ValueError("a number in it gets too large")
         return result
-    return _bounded(Fraction(result))
+    return _check_size(Fraction(result))
 
 
 def format_number(value: Number) -> str:
@@ -90,13 +91,13 @@ def _decimal(value: Decimal, digits: int = _SIGNIFICANT) -> str:
     return f"{rounded:f}" if -7 < rounded.adjusted() < 21 else f"{rounded:e}"
 
 
-def _bounded(value: Fraction) -> Fraction:
+def _check_size(value: Fraction) -> Fraction:
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
         raise ValueError(f"a number in it gets too large (more than {MAX_BITS} bits)")
     return value
 
 
-def _power(base: Number, exponent: Number) -> Any:
+def _power(base: Number, exponent: Number) -> object:
     if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
         bits = max(base.numerator.bit_length(), base.denominator.bit_length())
         # Checked before it is computed: 9 ** 9 ** 9 would exhaust the memory.
@@ -110,14 +111,14 @@ def _power(base: Number, exponent: Number) -> Any:
     return float(base) ** float(exponent)
 
 
-def _round(value: Number, places: Number = Fraction(0)) -> Any:
+def _round(value: Number, places: Number = Fraction(0)) -> object:
     count = _to_whole(places)
     if abs(count) > 1_000:
         raise ValueError("it rounds to more than 1000 places")
     return round(_exact(value), count)
 
 
-def _sqrt(value: Number) -> Any:
+def _sqrt(value: Number) -> object:
     if isinstance(value, Fraction) and value >= 0:
         top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
         if top * top == value.numerator and bottom * bottom == value.denominator:
@@ -147,7 +148,7 @@ def _of_whole(function: Callable[..., int]) -> Callable[..., int]:
     return lambda *values: function(*(_to_whole(value) for value in values))
 
 
-OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], object]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -217,7 +218,7 @@ def evaluate(expression: str) -> str:
     Raises:
         ValueError: It is not arithmetic, is undefined, or its numbers get too large.
     """
-    expression = " ".join(expression.split())
+    expression = to_line(expression)
     if len(expression) > MAX_CHARS:
         raise ValueError(f"it is longer than {MAX_CHARS} characters")
     return format_number(_evaluate_node(_parse(expression), expression, 0))
@@ -227,14 +228,14 @@ def _parse(expression: str) -> ast.expr:
     allowed = _TOKENS.match(expression)
     end = allowed.end() if allowed else 0
     if end < len(expression):
-        raise ValueError(f"{_offending(expression[end:])} at character {end + 1}")
+        raise ValueError(f"{_describe_rest(expression[end:])} at character {end + 1}")
     try:
         return ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError("it is not a complete expression, such as '(2 + 3) * 4'") from None
 
 
-def _offending(rest: str) -> str:
+def _describe_rest(rest: str) -> str:
     if rest.startswith("^"):
         return "'^' is not a power here; write '**'"
     return f"{rest[:10]!r} is not arithmetic"

@@ -1,20 +1,20 @@
 """The tool `time_now`: the current date and time in a time zone."""
 
 from datetime import UTC, datetime
-from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import Field
 
 from spindle.calls import Err
+from spindle.json_types import JsonObject
+from spindle.text import did_you_mean, to_printable
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import to_printable
 
 
 # Trusted: the output contains no third-party text.
 @tool(toolset="clock", trusted=True, read_only=True, timeout_seconds=10, max_result_chars=500)
-async def time_now(timezone: Annotated[str, Field(max_length=100)] = "UTC") -> dict[str, Any] | Err:
+async def time_now(timezone: Annotated[str, Field(max_length=100)] = "UTC") -> JsonObject | Err:
     """Return the current date and time, with weekday and offset from UTC.
 
     Args:
@@ -34,6 +34,5 @@ async def time_now(timezone: Annotated[str, Field(max_length=100)] = "UTC") -> d
 
 
 def _unknown(timezone: str) -> str:
-    near = get_close_matches(timezone, available_timezones(), n=3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"{to_printable(timezone, 100)!r} is not an IANA time zone such as 'Europe/Berlin'{hint}"
+    hint = did_you_mean(timezone, available_timezones(), count=3)
+    return f"{to_printable(timezone, 100)!r} is not an IANA time zone such as 'Europe/Berlin'{hint and f'; {hint}'}"

@@ -8,11 +8,12 @@ from pydantic import Field
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities
-from spindle.capabilities.process.policy import Finished, Process
+from spindle.capabilities.process.policy import Finished
 from spindle.errors import CommandNotAllowedError
+from spindle.json_types import JsonObject
+from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import to_printable
 
 _OPERATORS = "|&;<>()\n`"
 _NAME_STARTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_{("
@@ -46,7 +47,7 @@ _MARGIN_SECONDS = 15
 Word = Annotated[str, Field(max_length=100_000)]
 
 
-def _would_run(args: Any, _ctx: Any) -> str:
+def _would_run(args: Any, _ctx: object) -> str:
     return f"run {to_printable(_line(args['command']))} in {args['cwd'] or 'the workspace'}"
 
 
@@ -81,7 +82,7 @@ async def terminal(
     argv = _argv(command) if found is None else command
     if isinstance(argv, Err):
         return argv
-    process: Process = ctx.process
+    process = ctx.process
     try:
         done = await process.run(argv, cwd=cwd, stdin=stdin, timeout_seconds=timeout_seconds)
     except CommandNotAllowedError as error:
@@ -108,7 +109,7 @@ def _line(command: str | list[str]) -> str:
     return command if isinstance(command, str) else shlex.join(command)
 
 
-def _facts(done: Finished) -> dict[str, Any]:
+def _facts(done: Finished) -> JsonObject:
     return {"exit_code": done.exit_code, "signal": done.signal, "timed_out": done.timed_out}
 
 

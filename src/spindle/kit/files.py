@@ -13,9 +13,9 @@ from spindle.capabilities.declare import Capabilities, FileReach
 from spindle.capabilities.files.paths import DirEntry, Files, shown
 from spindle.errors import FileAccessError
 from spindle.kit.reducers.registry import argument
+from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import to_printable
 
 _MAX_SHOWN = 20
 _SPACES = re.compile(r"\s+")
@@ -181,11 +181,11 @@ def _resources(args: Any) -> Iterable[str]:
     return [f"file:{'/'.join(parts)}"]
 
 
-def _would_write(args: Any, _ctx: Any) -> str:
+def _would_write(args: Any, _ctx: object) -> str:
     return f"write {len(args['content'])} characters to {shown(args['path'])}"
 
 
-def _would_patch(args: Any, _ctx: Any) -> str:
+def _would_patch(args: Any, _ctx: object) -> str:
     return f"replace {len(args['old'])} characters in {shown(args['path'])}, {args['count']} times"
 
 
@@ -277,7 +277,7 @@ async def patch_file(
         new: The replacement; empty to delete.
         count: How often `old` occurs.
     """
-    files: Files = ctx.files
+    files = ctx.files
     found = await _text(files, path)
     if isinstance(found, Err):
         return found
@@ -308,7 +308,7 @@ async def list_dir(path: Path = ".", *, ctx: ToolContext) -> Ok:
     Args:
         path: The folder, relative to the workspace; "." is the workspace itself.
     """
-    files: Files = ctx.files
+    files = ctx.files
     entries = await files.list(path)
     if not entries and await files.stat(path) is None:
         raise FileAccessError(

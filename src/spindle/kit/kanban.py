@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, Field
 
 from spindle.calls import Err
 from spindle.capabilities.declare import Capabilities
+from spindle.json_types import JsonObject
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
 
@@ -19,7 +20,7 @@ def _normal(status: str) -> str:
 
 Status = Annotated[str, Field(min_length=1, max_length=40), AfterValidator(_normal)]
 """Any text; `done` and `cancelled` close a ticket, in upper or lower case."""
-Ticket: TypeAlias = dict[str, Any]
+Ticket: TypeAlias = JsonObject
 TicketId = Annotated[str, Field(min_length=1, max_length=40, pattern="^[A-Za-z0-9_-]+$")]
 
 _PREFIX = "kanban/"

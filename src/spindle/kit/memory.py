@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from spindle.calls import Err
 from spindle.capabilities.declare import Capabilities
+from spindle.json_types import JsonObject
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
 
@@ -53,7 +54,7 @@ async def memory_recall(
     limit: Annotated[int, Field(ge=1, le=_MAX_RECALLED)] = 20,
     *,
     ctx: ToolContext,
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Recall what was remembered: the notes in which every word of the query occurs, newest first.
 
     Args:
@@ -62,7 +63,7 @@ async def memory_recall(
     """
     words = query.casefold().split()
     notes = [await ctx.storage.get(key) for key in await ctx.storage.keys(_PREFIX)]
-    found = [note for note in notes if note is not None and all(word in _searched(note) for word in words)]
+    found = [note for note in notes if note is not None and all(word in _get_search_text(note) for word in words)]
     found.sort(key=lambda note: str(note["remembered_at"]), reverse=True)
     return found[:limit]
 
@@ -84,5 +85,5 @@ def _key(name: str) -> str:
     return f"{_PREFIX}{' '.join(name.split()).casefold()}"
 
 
-def _searched(note: dict[str, Any]) -> str:
+def _get_search_text(note: JsonObject) -> str:
     return f"{note['name']}\n{note['content']}".casefold()

@@ -1,11 +1,12 @@
 """The tool `ask_user`: asks the user a question through a gate and waits for the answer."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from spindle.calls import Err
 from spindle.errors import GateAbortedError, GateNotSupportedError, GateTimeoutError
+from spindle.json_types import JsonObject
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
 from spindle.turns.gates import Gate
@@ -32,7 +33,7 @@ async def ask_user(
         question: One clear question, with everything the user needs to answer it.
         options: The answers to choose from, such as ["yes", "no"]; leave it out to let the user write freely.
     """
-    schema: Any = {"type": "string", "enum": options} if options else {"type": "string"}
+    schema: JsonObject = {"type": "string", "enum": options} if options else {"type": "string"}
     payload = {"question": question, "options": options}
     gate = Gate("ask_user", payload, schema=schema, timeout_seconds=ANSWER_SECONDS)
     try:

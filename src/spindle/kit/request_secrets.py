@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field, create_model
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities
-from spindle.capabilities.network.handle import Network
 from spindle.capabilities.network.hosts import HostPattern, Target, parse_url
 from spindle.errors import CapabilityError, HostNotAllowedError, UsageError
+from spindle.json_types import JsonObject, JsonValue, untyped
 from spindle.kit.web import Url, build_response_result
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
@@ -32,7 +32,7 @@ class _RequestArguments(BaseModel):
         dict[str, str] | None, Field(description='Headers to send, such as {"accept": "application/json"}.')
     ] = None
     body: Annotated[
-        str | dict[str, Any] | list[Any] | None,
+        str | JsonObject | list[JsonValue] | None,
         Field(description="Text to send as is, or an object or a list, which is sent as JSON."),
     ] = None
 
@@ -48,7 +48,7 @@ def build_http_request(secrets: Mapping[str, Iterable[str]]) -> Tool:
     """
     places = _places_of(secrets)
 
-    async def send(args: Any, ctx: ToolContext, _meta: Any) -> Ok | Err:
+    async def send(args: Any, ctx: ToolContext, _meta: object) -> Ok | Err:
         uses = _uses(args)
         target = parse_url(args.url)
         for use in uses:
@@ -108,21 +108,21 @@ class _Destination:
 
 
 def _places_of(secrets: Mapping[str, Iterable[str]]) -> dict[str, tuple[_Destination, ...]]:
-    if not isinstance(secrets, Mapping) or not secrets:  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+    if not isinstance(untyped(secrets), Mapping) or not secrets:
         raise UsageError(
             "http_secrets: expected a mapping of secret names to hosts, such as {'SHOP_KEY': ['api.shop.example']}",
             field="secrets",
         )
-    return {_checked_name(name): _checked_places(name, texts) for name, texts in secrets.items()}
+    return {_check_name(name): _check_places(name, texts) for name, texts in secrets.items()}
 
 
-def _checked_name(name: object) -> str:
+def _check_name(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or "*" in name:
         raise UsageError(f"http_secrets: {name!r} is not the name of one secret", field="secrets")
     return name
 
 
-def _checked_places(name: str, texts: Iterable[str]) -> tuple[_Destination, ...]:
+def _check_places(name: str, texts: Iterable[str]) -> tuple[_Destination, ...]:
     found = () if isinstance(texts, (str, bytes)) else tuple(texts)
     if not found:
         raise UsageError(
@@ -135,12 +135,12 @@ def _checked_places(name: str, texts: Iterable[str]) -> tuple[_Destination, ...]
 
 
 def _schema(places: Mapping[str, tuple[_Destination, ...]]) -> type[BaseModel]:
-    told = "; ".join(f"{name} (to {_format_destinations(where)})" for name, where in places.items())
+    available = "; ".join(f"{name} (to {_format_destinations(where)})" for name, where in places.items())
     # The names are known only at run time, so the Literal cannot be written statically.
     names: Any = cast("Any", Literal)[tuple(places)]
-    bearer = Field(None, description=f"Send this secret as `Authorization: Bearer …`. Available: {told}.")
+    bearer = Field(None, description=f"Send this secret as `Authorization: Bearer …`. Available: {available}.")
     headers = Field(None, description='Headers whose values are secrets, by name, such as {"x-api-key": "<name>"}.')
-    fields: dict[str, Any] = {
+    fields: JsonObject = {
         "bearer_secret": (names | None, bearer),
         "secret_headers": (dict[str, names] | None, headers),
     }
@@ -185,7 +185,7 @@ async def _send(args: Any, headers: dict[str, str], uses: Iterable[_SecretHeader
         value = (await ctx.secrets.get(use.secret)).reveal().strip()
         headers[use.header] = use.prefix + value
         has_secrets = True
-    network: Network = ctx.network
+    network = ctx.network
     is_text = isinstance(args.body, str)
     response = await network.request(
         args.method,

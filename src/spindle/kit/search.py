@@ -13,9 +13,9 @@ from spindle.capabilities.files.paths import DirEntry, Files, shown
 from spindle.errors import CapabilityError, FileAccessError
 from spindle.extras import needs_extra
 from spindle.kit.files import READING, Path, decode_text
+from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import to_printable
 
 IGNORE_FILES = (".ignore", ".gitignore")
 """Ordered by precedence, highest first."""
@@ -119,6 +119,8 @@ class SearchCounts:
     binary: int = 0
     too_large: int = 0
     unreadable: int = 0
+    withheld: int = 0
+    """Files and folders that no grant opens."""
     is_complete: bool = True
     """Whether every file was visited."""
 
@@ -130,6 +132,7 @@ class SearchCounts:
                 (self.binary, "binary"),
                 (self.too_large, f"larger than {MAX_FILE_BYTES >> 20} MiB"),
                 (self.unreadable, "not readable"),
+                (self.withheld, "withheld"),
             )
             if count
         ]
@@ -158,7 +161,7 @@ class FileSearch:
 
     async def search_folder(self, folder: str) -> AsyncGenerator[MatchingLine]:
         """Yield the matching lines in a directory and below, in path order."""
-        ignoring = await self._ignoring_above(folder)
+        ignoring = await self._read_parent_rules(folder)
         pending: list[tuple[str, IgnoreRules]] = [(folder, ignoring)]
         folders = 0
         while pending:
@@ -170,6 +173,7 @@ class FileSearch:
             entries = await self._entries(here)
             ignoring = above.extend(here, await self._ignore_texts(entries))
             kept = [e for e in entries if not ignoring.is_ignored(e.path, is_folder=e.kind == "folder")]
+            self.counts.withheld += sum(entry.kind == "withheld" for entry in kept)
             for entry in kept:
                 if entry.kind == "file" and (
                     self.only is None or self.only.check_file(replace_surrogates(entry.path)).include
@@ -202,7 +206,7 @@ class FileSearch:
             self.counts.unreadable += 1
             return []
 
-    async def _ignoring_above(self, folder: str) -> IgnoreRules:
+    async def _read_parent_rules(self, folder: str) -> IgnoreRules:
         """Return the rules of the parent directories; none if they ignore `folder`, which was requested explicitly."""
         names = [name for name in folder.split("/") if name not in ("", ".")]
         ignoring, here = IgnoreRules(), "."
@@ -293,7 +297,7 @@ async def search_files(
         limit: The maximum number of hits.
         ignore_case: Whether to ignore upper and lower case.
     """
-    files: Files = ctx.files
+    files = ctx.files
     compiled = compile_pattern(pattern, "i" if ignore_case else "")
     search = FileSearch(files=files, pattern=compiled, only=None if glob is None else compile_patterns([glob]))
     stat = await files.stat(path)

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from html import unescape
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 from urllib.parse import urljoin, urlsplit
 
 import anyio.to_thread
@@ -12,12 +12,13 @@ from pydantic import Field
 from spindle.artifacts.markdown.artifact import MarkdownArtifact
 from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities
-from spindle.capabilities.network.handle import Network, Response
+from spindle.capabilities.network.handle import Response
 from spindle.extras import needs_extra
+from spindle.json_types import JsonObject, JsonValue
 from spindle.kit.files import decode_text
+from spindle.text import to_line, to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
-from spindle.tools.schema.problems import to_printable
 
 MAX_HTML_CHARS = 1_000_000
 """Limit of the HTML to parse, after scripts, styles and comments are removed."""
@@ -62,26 +63,23 @@ def convert_page(html: str, url: str) -> Page:
     body = _LONG_RUNS.sub(_shorter, body)
     is_cut = len(body) > MAX_HTML_CHARS
     body = _UNFINISHED.sub("&lt;", body[:MAX_HTML_CHARS])
-    text = None
+    text: str | None = None
     if body.count("<") + body.count("&") <= MAX_MARKS:
         try:
             soup = bs4.BeautifulSoup(body, "html.parser")
             _clean(soup, url)
-            text = (
-                cast("Any", markdownify)
-                .MarkdownConverter(heading_style="ATX", bullets="-", code_language_callback=_language)
-                .convert_soup(soup)
-            )
+            convert: Any = markdownify.MarkdownConverter
+            text = convert(heading_style="ATX", bullets="-", code_language_callback=_language).convert_soup(soup)
         except (RecursionError, ValueError, AssertionError):  # nested too deeply, or too malformed for the parser
             text = None
-    markdown = strip_tags(body) if text is None else cast("str", text)
+    markdown = strip_tags(body) if text is None else text
     return Page(_tidy(markdown), " ".join(unescape(title[1]).split()) or None if title else None, is_cut)
 
 
 def remove_hidden_parts(html: str) -> str:
     """Remove comments, declarations, scripts, styles and the title in one pass."""
     kept: list[str] = []
-    lowered = html.lower() if html.isascii() else _lowered(html)
+    lowered = html.lower() if html.isascii() else _lowercase(html)
     at = 0
     while (opener := _OPENERS.search(html, at)) is not None:
         kept.append(html[at : opener.start()])
@@ -105,7 +103,7 @@ def _shorter(run: re.Match[str]) -> str:
     return "\n\n" if "\n" in run[0] else " "
 
 
-def _lowered(html: str) -> str:
+def _lowercase(html: str) -> str:
     """Lowercase ASCII letters only, so that the length does not change."""
     return html.translate({code: code + 32 for code in range(ord("A"), ord("Z") + 1)})
 
@@ -185,13 +183,13 @@ async def web_fetch(url: Url, *, ctx: ToolContext) -> Ok | Err:
     Args:
         url: The full URL, such as "https://example.org/article".
     """
-    network: Network = ctx.network
+    network = ctx.network
     response = await network.get(url, headers=_ACCEPT)
     data = await response.bytes()
     kind = _media_type(response)
     if response.status >= 400:
-        return _failed(response, await _decode_body(response, data, kind))
-    facts: dict[str, Any] = {"url": response.url, "status": response.status, "content_type": kind, "title": None}
+        return _build_err(response, await _decode_body(response, data, kind))
+    facts: JsonObject = {"url": response.url, "status": response.status, "content_type": kind, "title": None}
     if kind not in _HTML_TYPES and not (not kind and data.lstrip()[:1] == b"<"):
         text = await _decode_body(response, data, kind)
         return _not_text(response, kind, data) if text is None else Ok(text, structured=facts)
@@ -206,7 +204,7 @@ async def http_request(
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
     url: Url,
     headers: dict[str, str] | None = None,
-    body: str | dict[str, Any] | list[Any] | None = None,
+    body: str | JsonObject | list[JsonValue] | None = None,
     *,
     ctx: ToolContext,
 ) -> Ok:
@@ -220,7 +218,7 @@ async def http_request(
         headers: Headers to send, such as {"accept": "application/json"}.
         body: Text to send as is, or an object or a list, which is sent as JSON.
     """
-    network: Network = ctx.network
+    network = ctx.network
     is_text = isinstance(body, str)
     response = await network.request(
         method, url, headers=headers, content=body if is_text else None, json=None if is_text else body
@@ -233,9 +231,9 @@ async def build_response_result(response: Response) -> Ok:
     data = await response.bytes()
     text = await _decode_body(response, data, _media_type(response))
     shown_body = f"[{len(data)} bytes that are not text]" if text is None else text
-    told = "\n".join(f"{name}: {to_printable(value, 2_000)}" for name, value in response.headers.items())
+    headers_text = "\n".join(f"{name}: {to_printable(value, 2_000)}" for name, value in response.headers.items())
     facts = {"status": response.status, "url": response.url, "headers": dict(response.headers), "body": text}
-    return Ok(f"HTTP {response.status}\n{told}\n\n{shown_body}", structured=facts)
+    return Ok(f"HTTP {response.status}\n{headers_text}\n\n{shown_body}", structured=facts)
 
 
 def _media_type(response: Response) -> str:
@@ -266,14 +264,14 @@ async def _html_text(response: Response, data: bytes) -> str:
     return await response.text() if found is None else found.text
 
 
-def _build_page_result(markdown: str, facts: dict[str, Any], *, room: int | None) -> Ok:
+def _build_page_result(markdown: str, facts: JsonObject, *, room: int | None) -> Ok:
     """Return a page with an artifact; a page over `room` gets none here, since it will be spooled."""
     fits = room is None or len(markdown) <= room
     return Ok(markdown, structured=facts, artifact=MarkdownArtifact.from_text(markdown) if fits else None)
 
 
-def _failed(response: Response, text: str | None) -> Err:
-    excerpt = f" The body says: {to_printable(' '.join(text.split()), _EXCERPT_CHARS)}" if text and text.strip() else ""
+def _build_err(response: Response, text: str | None) -> Err:
+    excerpt = f" The body says: {to_printable(to_line(text), _EXCERPT_CHARS)}" if text and text.strip() else ""
     return Err(
         "execution_failed",
         f"{to_printable(response.url, _EXCERPT_CHARS)} answered with HTTP {response.status}.{excerpt}",

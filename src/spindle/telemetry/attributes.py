@@ -5,19 +5,19 @@ The names follow the GenAI and MCP conventions; our own start with `spindle.`. T
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from pydantic_core import to_json
 
 from spindle.calls import Err, Ok
+from spindle.capabilities.secrets.secret import Redactor
 from spindle.errors import HandlerFailedError
-from spindle.execution.call_state import CallState
-from spindle.execution.results import mask_secrets
-from spindle.tools.arguments import mask_arguments
-from spindle.tools.entry import Entry
-from spindle.tools.schema.problems import to_printable
+from spindle.execution.call_state import AdmittedCall, CallState, RefusedCall
+from spindle.json_types import untyped
+from spindle.text import shorten, to_encodable, to_printable
+from spindle.tools.arguments import build_redactor, mask_arguments
 
 SCOPE: Final = "spindle"
 """The name of our tracer and our meter."""
@@ -31,12 +31,7 @@ ITERATION: Final = "spindle.iteration"
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
-CONVERSATION_ID: Final = "gen_ai.conversation.id"
 AGENT_NAME: Final = "gen_ai.agent.name"
-REQUEST_MODEL: Final = "gen_ai.request.model"
-RESPONSE_MODEL: Final = "gen_ai.response.model"
-INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
-OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 
 TOOL_NAME: Final = "gen_ai.tool.name"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
@@ -49,21 +44,12 @@ TOOL_RESULT: Final = "gen_ai.tool.call.result"
 
 TYPE_FUNCTION: Final = "function"
 TYPE_EXTENSION: Final = "extension"
-TYPE_DATASTORE: Final = "datastore"
 
 ERROR_TYPE: Final = "error.type"
 OTHER: Final = "_OTHER"
 """The conventions' value for unbounded names, such as those of unknown tools."""
 
-MCP_METHOD: Final = "mcp.method.name"
 MCP_SESSION_ID: Final = "mcp.session.id"
-MCP_PROTOCOL_VERSION: Final = "mcp.protocol.version"
-MCP_RESOURCE_URI: Final = "mcp.resource.uri"
-JSONRPC_REQUEST_ID: Final = "jsonrpc.request.id"
-RPC_STATUS_CODE: Final = "rpc.response.status_code"
-
-TRACE_KEYS: Final = ("traceparent", "tracestate", "baggage")
-"""Keys of the trace context in the `_meta` of an MCP request."""
 
 # Spindle's own attributes.
 OUTCOME: Final = "spindle.outcome.code"
@@ -108,19 +94,19 @@ _MAX_ID = 200
 _MAX_DESCRIPTION = 1_000
 
 
-def build_span_name(job: CallState) -> str:
+def build_span_name(state: CallState) -> str:
     """Return the name of a call's span; an unknown tool's name is omitted, since a model could invent any number."""
-    entry = get_entry(job)
+    entry = state.entry
     return EXECUTE_TOOL if entry is None else f"{EXECUTE_TOOL} {entry.tool.name}"
 
 
-def start_attributes(job: CallState, arguments_bytes: int | None) -> Attributes:
+def start_attributes(state: CallState, arguments_bytes: int | None) -> Attributes:
     """Return the attributes known before a call runs."""
-    call, entry = job.call, get_entry(job)
+    call, entry = state.call, state.entry
     facts: Attributes = {
         OPERATION_NAME: EXECUTE_TOOL,
         TOOL_NAME: to_printable(str(call.name), _MAX_NAME) if entry is None else entry.tool.name,
-        TOOL_TYPE: get_tool_type(job),
+        TOOL_TYPE: get_tool_type(state),
     }
     if arguments_bytes is not None:
         facts[ARGUMENTS_BYTES] = arguments_bytes
@@ -132,23 +118,22 @@ def start_attributes(job: CallState, arguments_bytes: int | None) -> Attributes:
         facts[TOOL_DESCRIPTION] = truncate(description, _MAX_DESCRIPTION)
     if entry.mcp_server is not None:
         facts[MCP_SERVER] = to_printable(entry.mcp_server, _MAX_NAME)
-    ctx = cast("Any", job.ctx)
-    if ctx is not None:
-        if ctx.turn_id is not None:
-            facts[TURN_ID] = to_printable(str(ctx.turn_id), _MAX_ID)
-        if ctx.dry_run:
+    if isinstance(state, AdmittedCall):
+        if state.ctx.turn_id is not None:
+            facts[TURN_ID] = to_printable(state.ctx.turn_id, _MAX_ID)
+        if state.ctx.dry_run:
             facts[DRY_RUN] = True
     return facts
 
 
-def end_attributes(job: CallState) -> Attributes:
+def end_attributes(state: CallState) -> Attributes:
     """Return the attributes known after a call has ended."""
-    result = get_result(job)
+    result = get_result(state)
     facts: Attributes = {
-        OUTCOME: get_outcome_code(job),
-        ATTEMPTS: job.attempts,
+        OUTCOME: get_outcome_code(state),
+        ATTEMPTS: state.attempts,
         RESULT_ARTIFACT: isinstance(result, Ok) and result.artifact is not None,
-        RESULT_TRIMMED: job.is_truncated,
+        RESULT_TRIMMED: state.is_truncated,
         RESULT_SHOWN_CHARS: len(get_text(result)),
     }
     if isinstance(result, Err):
@@ -157,7 +142,7 @@ def end_attributes(job: CallState) -> Attributes:
             facts[CAUSE] = _class_of(result.cause)
     elif result.media:
         facts[RESULT_MEDIA] = len(result.media)
-    if (whole := measure_result(job)) is not None:
+    if (whole := measure_result(state)) is not None:
         facts[RESULT_BYTES] = whole
     return facts
 
@@ -167,46 +152,41 @@ class Contents:
     """The redacted arguments of a call, captured before it runs, since a handler may change them."""
 
     arguments: str
-    _secrets: dict[str, Any]
+    _secrets: Redactor
+    _redact: Callable[[str], str]
 
-    def attributes(self, job: CallState, max_chars: int) -> Attributes:
+    def attributes(self, state: CallState, max_chars: int) -> Attributes:
         """Return arguments and result as text, redacted and truncated."""
-        shown = mask_secrets(get_text(get_result(job)), self._secrets, self._secrets)
+        shown = self._secrets.redact(get_text(get_result(state)))
         return {
-            TOOL_ARGUMENTS: truncate(job.ctx.redact(self.arguments), max_chars),
-            TOOL_RESULT: truncate(job.ctx.redact(shown), max_chars),
+            TOOL_ARGUMENTS: truncate(self._redact(self.arguments), max_chars),
+            TOOL_RESULT: truncate(self._redact(shown), max_chars),
         }
 
 
-def capture_contents(job: CallState) -> Contents | None:
+def capture_contents(state: CallState) -> Contents | None:
     """Capture the arguments of a call; `None` if it was refused, since its secret fields are then unknown."""
-    entry, ctx = get_entry(job), cast("object", job.ctx)
-    if entry is None or ctx is None or job.arguments is None:
+    if isinstance(state, RefusedCall):
         return None
-    secret = entry.tool.secret_fields
-    kept = {name: job.arguments[name] for name in secret if name in job.arguments}
-    return Contents(_json(mask_arguments(job.arguments, secret)), kept)
+    secret = state.entry.tool.secret_fields
+    secrets = build_redactor(state.arguments, secret)
+    return Contents(_json(mask_arguments(state.arguments, secret)), secrets, state.ctx.redact)
 
 
-def get_entry(job: CallState) -> Entry | None:
-    """Return the registry entry of a call's tool, or `None` if it was refused before the lookup."""
-    return cast("Entry | None", job.entry)
-
-
-def get_tool_type(job: CallState) -> str:
+def get_tool_type(state: CallState) -> str:
     """Return the tool type of the conventions: `extension` for tools of MCP servers, otherwise `function`."""
-    entry = get_entry(job)
+    entry = state.entry
     return TYPE_EXTENSION if entry is not None and entry.mcp_server is not None else TYPE_FUNCTION
 
 
-def get_result(job: CallState) -> Ok | Err:
+def get_result(state: CallState) -> Ok | Err:
     """Return the result of a call; without one, its caller was cancelled."""
-    return job.reduced or Err("cancelled", "")
+    return state.reduced or Err("cancelled", "")
 
 
-def get_outcome_code(job: CallState) -> str:
+def get_outcome_code(state: CallState) -> str:
     """Return `ok` or the code of the error."""
-    result = get_result(job)
+    result = get_result(state)
     return result.code if isinstance(result, Err) else "ok"
 
 
@@ -215,37 +195,36 @@ def get_text(result: Ok | Err) -> str:
     return result.value if isinstance(result, Ok) else result.error
 
 
-def measure_arguments(job: CallState) -> int | None:
+def measure_arguments(state: CallState) -> int | None:
     """Return the size of the arguments in bytes; `None` if they are neither text nor JSON."""
-    given = cast("object", job.call.args)
+    given = untyped(state.call.args)
     if isinstance(given, str):
         return _utf8_bytes(given)
     if isinstance(given, bytes):
         return len(given)
     if given is None:
         return 0
-    known = job.arguments if isinstance(given, Mapping) else None
+    known = state.arguments if isinstance(given, Mapping) else None
     try:
         return None if known is None else len(to_json(known))
     except ValueError:  # nested too deeply for JSON
         return None
 
 
-def measure_result(job: CallState) -> int | None:
+def measure_result(state: CallState) -> int | None:
     """Return the size of the full result in bytes; `None` if an artifact would have to be read."""
-    settled = job.settled
-    if settled is None or isinstance(settled.result, Err):
+    handled = state.handled
+    if handled is None or isinstance(handled.result, Err):
         return None
-    if settled.full_bytes is not None:
-        return len(settled.full_bytes)
-    is_elsewhere = settled.result.artifact is not None and not settled.result.value
-    return None if is_elsewhere else _utf8_bytes(settled.result.value)
+    if handled.full_bytes is not None:
+        return len(handled.full_bytes)
+    is_elsewhere = handled.result.artifact is not None and not handled.result.value
+    return None if is_elsewhere else _utf8_bytes(handled.result.value)
 
 
 def truncate(text: str, max_chars: int) -> str:
     """Truncate a text and replace lone surrogates, which no exporter can encode."""
-    cut = text if len(text) <= max_chars else f"{text[:max_chars]}…"
-    return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
+    return to_encodable(shorten(text, max_chars))
 
 
 def _utf8_bytes(text: str) -> int:

@@ -5,10 +5,10 @@ contents.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from spindle.errors import UsageError
-from spindle.events import Observer
+from spindle.events import EventSource
 from spindle.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -49,14 +49,6 @@ def telemetry(
             tracer_provider=tracer_provider,
             meter_provider=meter_provider,
         )
-
-
-class EventSource(Protocol):
-    """A source of turn events: a `TurnRunner` or `Events`."""
-
-    def on(self, name: str, fn: Observer, /) -> Callable[[], None]:
-        """Call `fn` with each event `name`; return a function that unsubscribes it."""
-        ...
 
 
 def trace_turns(

@@ -127,15 +127,15 @@ class _BatchTelemetry:
         self._zero_ns = time_ns() - _nanoseconds(perf_counter())
         self._calls: dict[CallState, _CallTelemetry] = {}
 
-    def begin(self, job: CallState) -> None:
+    def begin(self, state: CallState) -> None:
         """Start a span and make it current."""
-        seen = self._calls[job] = self._start_call(job, perf_counter())
+        seen = self._calls[state] = self._start_call(state, perf_counter())
         if seen.span is not None:
             seen.token = attach(set_span_in_context(seen.span, self._parent))
 
-    def end(self, job: CallState) -> None:
+    def end(self, state: CallState) -> None:
         """Record when the call ended, and restore the previous context."""
-        seen = self._calls.get(job)
+        seen = self._calls.get(state)
         if seen is None:
             return
         seen.ended = perf_counter()
@@ -143,51 +143,51 @@ class _BatchTelemetry:
             detach(seen.token)
             seen.token = None
 
-    def close(self, jobs: Sequence[CallState]) -> None:
+    def close(self, states: Sequence[CallState]) -> None:
         """End every span and record every call; calls that never ran get the time of their refusal."""
         failed: Exception | None = None
-        for job in jobs:
+        for state in states:
             try:
-                self._close(job)
+                self._close(state)
             except Exception as error:  # noqa: BLE001  an error in one call must not lose the spans of the others
                 failed = error
         if failed is not None:
             raise failed
 
-    def _close(self, job: CallState) -> None:
-        seen = self._calls.get(job)
+    def _close(self, state: CallState) -> None:
+        seen = self._calls.get(state)
         if seen is None:
-            seen = self._start_call(job, job.started)
-            seen.ended = job.started + job.duration_ms / 1000
+            seen = self._start_call(state, state.started)
+            seen.ended = state.started + state.duration_ms / 1000
         ended = seen.ended or perf_counter()
         try:
             if self._instruments is not None:
-                self._instruments.record(job, seconds=ended - seen.began, arguments_bytes=seen.arguments_bytes)
+                self._instruments.record(state, seconds=ended - seen.began, arguments_bytes=seen.arguments_bytes)
             if seen.span is not None and seen.span.is_recording():
-                self._describe(seen.span, job, seen)
+                self._describe(seen.span, state, seen)
         finally:
             if seen.span is not None:
                 seen.span.end(self._zero_ns + _nanoseconds(ended))
 
-    def _start_call(self, job: CallState, began: float) -> _CallTelemetry:
-        seen = _CallTelemetry(began, attributes.measure_arguments(job))
+    def _start_call(self, state: CallState, began: float) -> _CallTelemetry:
+        seen = _CallTelemetry(began, attributes.measure_arguments(state))
         if self._tracer is not None:
             seen.span = self._tracer.start_span(
-                attributes.build_span_name(job),
+                attributes.build_span_name(state),
                 context=self._parent,
                 kind=SpanKind.INTERNAL,
-                attributes=attributes.start_attributes(job, seen.arguments_bytes),
+                attributes=attributes.start_attributes(state, seen.arguments_bytes),
                 start_time=self._zero_ns + _nanoseconds(began),
             )
             if self._max_content_chars is not None and seen.span.is_recording():
-                seen.contents = attributes.capture_contents(job)
+                seen.contents = attributes.capture_contents(state)
         return seen
 
-    def _describe(self, span: Span, job: CallState, seen: _CallTelemetry) -> None:
-        span.set_attributes(attributes.end_attributes(job))
+    def _describe(self, span: Span, state: CallState, seen: _CallTelemetry) -> None:
+        span.set_attributes(attributes.end_attributes(state))
         if seen.contents is not None and self._max_content_chars is not None:
-            span.set_attributes(seen.contents.attributes(job, self._max_content_chars))
-        if not attributes.get_result(job).ok:
+            span.set_attributes(seen.contents.attributes(state, self._max_content_chars))
+        if not attributes.get_result(state).ok:
             # Without a description: an error's text may contain arguments.
             span.set_status(Status(StatusCode.ERROR))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final
 
 from typing_extensions import override
 
@@ -21,10 +21,10 @@ from spindle.calls import Err
 from spindle.events import EVENT_NAMES, Events
 from spindle.execution.call_state import CallState
 from spindle.execution.interceptors import BatchObserver
+from spindle.json_types import JsonObject, JsonValue, is_mapping
 from spindle.telemetry import attributes
-from spindle.tools.arguments import MASK
+from spindle.text import MASK, shorten, to_printable
 from spindle.tools.context import ToolContext
-from spindle.tools.schema.problems import to_printable
 
 _NAMES = (
     r"passw(?:or)?d|passphrase|secret|token|api[_\-]?key|access[_\-]?key|private[_\-]?key|credentials?"
@@ -55,7 +55,7 @@ def redact_text(text: str, max_chars: int) -> str:
     seen = text[: max_chars + 1_024]
     for pattern, instead in _PATTERNS:
         seen = pattern.sub(instead, seen)
-    return seen if len(seen) <= max_chars else f"{seen[:max_chars]}…"
+    return shorten(seen, max_chars)
 
 
 def get_trace_ids() -> dict[str, str]:
@@ -119,14 +119,14 @@ class JsonFormatter(logging.Formatter):
     @override
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        line: dict[str, Any] = {
+        line: JsonObject = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
         }
         event = getattr(record, "event", None)
-        if isinstance(event, Mapping) and "name" in event:
-            line |= _event(cast("Mapping[str, Any]", event))
+        if is_mapping(event) and "name" in event:
+            line |= _event(event)
         else:
             line |= {"event": "log", "message": redact_text(_words(record), _MAX_CHARS)}
         if record.exc_info and record.exc_info[1] is not None:
@@ -178,38 +178,38 @@ class _BatchLog:
         self._context = context
         self._ids: dict[CallState, dict[str, str]] = {}
 
-    def begin(self, job: CallState) -> None:
-        self._ids[job] = get_trace_ids()
+    def begin(self, state: CallState) -> None:
+        self._ids[state] = get_trace_ids()
 
-    def end(self, job: CallState) -> None:
+    def end(self, state: CallState) -> None:
         """Do nothing: the outcome is logged at the end of the batch."""
 
-    def close(self, jobs: Sequence[CallState]) -> None:
-        for job in jobs:
-            result = attributes.get_result(job)
+    def close(self, states: Sequence[CallState]) -> None:
+        for state in states:
+            result = attributes.get_result(state)
             is_bad = isinstance(result, Err) and result.code not in _QUIET_CODES
             level = logging.WARNING if is_bad else logging.INFO
             if self._logger.isEnabledFor(level):
-                self._logger.log(level, "%s", "tool_call", extra={"event": self._facts(job)})
+                self._logger.log(level, "%s", "tool_call", extra={"event": self._facts(state)})
 
-    def _facts(self, job: CallState) -> dict[str, Any]:
+    def _facts(self, state: CallState) -> JsonObject:
         return {
             "name": "tool_call",
-            "tool": job.call.name,
-            "tool_call_id": job.call.tool_call_id,
+            "tool": state.call.name,
+            "tool_call_id": state.call.tool_call_id,
             "session_id": self._context.session_id,
             "turn_id": self._context.turn_id,
-            "code": attributes.get_outcome_code(job),
-            "duration_ms": round(job.duration_ms, 3),
-            "attempts": job.attempts,
-            **(self._ids.get(job) or get_trace_ids()),
+            "code": attributes.get_outcome_code(state),
+            "duration_ms": round(state.duration_ms, 3),
+            "attempts": state.attempts,
+            **(self._ids.get(state) or get_trace_ids()),
         }
 
 
-def _event(event: Mapping[str, Any]) -> dict[str, Any]:
+def _event(event: Mapping[object, object]) -> JsonObject:
     name = to_printable(str(event["name"]), _MAX_NAME)
-    told = {new: _plain(event[old]) for old, new in _LOGGED_FIELDS.items() if event.get(old) is not None}
-    line = {"event": name, **told}
+    logged = {new: _plain(event[old]) for old, new in _LOGGED_FIELDS.items() if event.get(old) is not None}
+    line = {"event": name, **logged}
     if name in _EVENTS_WITH_MESSAGE and isinstance(message := event.get("message"), str):
         line["message"] = redact_text(message, _MAX_CHARS)
     if (error := event.get("error")) is not None:
@@ -230,9 +230,7 @@ def _plain(value: object) -> object:
         return value if math.isfinite(value) else None
     if isinstance(value, (bool, int)):
         return value
-    return (
-        redact_text(to_printable(value, _MAX_NAME), _MAX_NAME + 1) if isinstance(value, str) else _get_class_name(value)
-    )
+    return redact_text(to_printable(value, _MAX_NAME), _MAX_NAME) if isinstance(value, str) else _get_class_name(value)
 
 
 def _words(record: logging.LogRecord) -> str:
@@ -242,7 +240,7 @@ def _words(record: logging.LogRecord) -> str:
         return str(record.msg)
 
 
-def _exception(error: BaseException) -> dict[str, Any]:
+def _exception(error: BaseException) -> JsonObject:
     """Return the class and traceback of an exception, without its message, which may contain arguments."""
     frames = traceback.extract_tb(error.__traceback__)[-_MAX_FRAMES:]
     return {
@@ -280,13 +278,13 @@ def _write(log: logging.Logger, name: str, payload: Any) -> None:
         log.log(level, "%s", name, extra={"event": {"name": name, **_to_fields(payload)}})
 
 
-def _to_fields(payload: Any) -> dict[str, Any]:
+def _to_fields(payload: Any) -> JsonObject:
     return {field.name: _log_value(getattr(payload, field.name)) for field in fields(payload)}
 
 
-def _log_value(value: Any) -> Any:
+def _log_value(value: object) -> JsonValue:
     """Convert a field for logging: numbers as they are, times in ISO format, other values as truncated text."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     text = value.isoformat() if isinstance(value, datetime) else value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"
+    return shorten(text, _MAX_VALUE_CHARS)

@@ -30,21 +30,21 @@ class CallInstruments:
             attributes.TRIMS, unit="{result}", description="Results truncated by the budget."
         )
 
-    def record(self, job: CallState, *, seconds: float, arguments_bytes: int | None) -> None:
+    def record(self, state: CallState, *, seconds: float, arguments_bytes: int | None) -> None:
         """Record one finished call; calls to unknown tools share one name."""
-        entry, code = attributes.get_entry(job), attributes.get_outcome_code(job)
+        entry, code = state.entry, attributes.get_outcome_code(state)
         tool = {attributes.TOOL_NAME: attributes.OTHER if entry is None else entry.tool.name}
         kind = tool | {
             attributes.OPERATION_NAME: attributes.EXECUTE_TOOL,
-            attributes.TOOL_TYPE: attributes.get_tool_type(job),
+            attributes.TOOL_TYPE: attributes.get_tool_type(state),
         }
         self._duration.record(seconds, kind if code == "ok" else kind | {attributes.ERROR_TYPE: code})
         self._outcomes.add(1, tool | {attributes.OUTCOME: code})
         if arguments_bytes:
             self._in.add(arguments_bytes, tool)
-        if whole := attributes.measure_result(job):
+        if whole := attributes.measure_result(state):
             self._out.add(whole, tool)
-        if job.is_truncated:
+        if state.is_truncated:
             self._trims.add(1, tool)
 
 
@@ -60,13 +60,13 @@ def observe_threads(executor: Executor, *, meter_provider: "MeterProvider | None
     meter = (meter_provider or metrics.get_meter_provider()).get_meter(attributes.SCOPE)
     meter.create_observable_up_down_counter(
         attributes.ABANDONED_THREADS,
-        callbacks=[_reading(ref(executor), metrics.Observation)],
+        callbacks=[_build_reader(ref(executor), metrics.Observation)],
         unit="{thread}",
         description="Threads that still run an abandoned call.",
     )
 
 
-def _reading(
+def _build_reader(
     executor: "ref[Executor]", observation: "type[Observation]"
 ) -> "Callable[[CallbackOptions], Iterable[Observation]]":
     def read(options: "CallbackOptions") -> "Iterable[Observation]":  # noqa: ARG001

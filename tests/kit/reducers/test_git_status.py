@@ -74,6 +74,14 @@ def test_the_counts_are_true_in_every_format(shell: Shell, subtests: pytest.Subt
 
 
 @pytest.mark.usefixtures("repository")
+def test_git_status_behind_a_cd_is_summarized(shell: Shell) -> None:
+    ran = shell("cd source && git status")
+
+    assert ran.reduced.startswith("git status: 7 modified, ")
+    assert len(ran.reduced) < len(ran.text)
+
+
+@pytest.mark.usefixtures("repository")
 def test_the_branch_stays(shell: Shell, subtests: pytest.Subtests) -> None:
     for command in [line for line in FORMATS if "branch" in line or "-sb" in line or "-z -b" in line]:
         with subtests.test(command=command):
@@ -95,7 +103,7 @@ def test_a_clean_repository_is_never_made_dirty_nor_anything_clean(
 
 
 @pytest.mark.parametrize("command", ["git status --porcelain=v2 --branch", "git status"])
-def test_what_a_setting_hides_is_not_called_clean(shell: Shell, tmp_path: Path, command: str) -> None:
+def test_files_hidden_by_a_setting_do_not_count_as_clean(shell: Shell, tmp_path: Path, command: str) -> None:
     write(tmp_path, ["one.txt"], "text")
     shell("git init -q -b main && git add . && git commit -qm start", ok=True)
     shell("git config status.showUntrackedFiles no", ok=True)
@@ -148,7 +156,7 @@ def test_submodules_count_as_modified_whatever_changed_in_them(
             assert ran.reduced.startswith("git status: 15 modified.")
 
 
-def test_a_detached_head_is_told_in_gits_own_words(shell: Shell, repository: Path, subtests: pytest.Subtests) -> None:
+def test_a_detached_head_is_shown_in_gits_own_words(shell: Shell, repository: Path, subtests: pytest.Subtests) -> None:
     shell("git switch -q --detach", ok=True)
 
     for command in ["git status", "git status -sb", "git status --porcelain=v2 --branch"]:
@@ -160,7 +168,7 @@ def test_a_detached_head_is_told_in_gits_own_words(shell: Shell, repository: Pat
             assert "7 modified" in ran.reduced
 
 
-def test_states_and_distances_are_told_in_gits_own_words(shell: Shell, repository: Path) -> None:
+def test_states_and_distances_are_shown_in_gits_own_words(shell: Shell, repository: Path) -> None:
     shell("git commit -qam more && git branch -q upstream HEAD~1 && git branch -q -u upstream", ok=True)
 
     ran = shell("git status")
@@ -169,7 +177,7 @@ def test_states_and_distances_are_told_in_gits_own_words(shell: Shell, repositor
     assert ran.reduced.startswith("git status: 6 untracked.")
 
 
-def test_a_rebase_that_stopped_is_told(shell: Shell, tmp_path: Path) -> None:
+def test_a_stopped_rebase_is_shown(shell: Shell, tmp_path: Path) -> None:
     write(tmp_path, ["a.txt"], "base")
     shell("git init -q -b main && git add . && git commit -qm base && git switch -qc side", ok=True)
     write(tmp_path, ["a.txt"], "side")
@@ -295,7 +303,7 @@ def test_a_line_that_is_more_or_less_than_a_git_status_is_not_taken_for_one(comm
 
 
 @pytest.mark.usefixtures("repository")
-def test_what_another_command_of_the_line_said_is_not_hidden(shell: Shell) -> None:
+def test_output_of_other_commands_of_a_line_is_not_hidden(shell: Shell) -> None:
     ran = shell("git status --short && echo all is well")
 
     assert ran.reduced == ran.text

@@ -1,4 +1,4 @@
-"""Against real package managers; those that need a registry are slow."""
+"""Against real package managers; those that need a registry, or build a package, are slow."""
 
 import sys
 from collections.abc import Callable
@@ -41,6 +41,7 @@ def pip(shell: Shell, line: str) -> Any:
     return shell(f"{sys.executable} -m pip {line}", called=f"pip {line}", env=NO_SETTINGS)
 
 
+@slow
 def test_pip_says_what_it_installed(shell: Shell, tmp_path: Path) -> None:
     project(tmp_path)
 
@@ -61,6 +62,7 @@ def test_pip_says_what_it_could_not_find(shell: Shell, tmp_path: Path) -> None:
     assert "ERROR: No matching distribution found for no-such-thing-anywhere" in ran.reduced
 
 
+@slow
 def test_pip_says_why_a_build_failed(shell: Shell, tmp_path: Path) -> None:
     project(tmp_path, version="not a version")
 

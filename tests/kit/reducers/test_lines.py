@@ -5,7 +5,6 @@ from spindle.kit.reducers.lines import (
     drop_options,
     get_program,
     split_command,
-    split_command_after_cd,
 )
 
 
@@ -29,12 +28,11 @@ from spindle.kit.reducers.lines import (
         ("make `ls`", None),
         ("make $(ls)", None),
         ("make <<EOF\nx\nEOF", None),
-        ("cd a && make", None),
         ("make 'unfinished", None),
         ("x" * (MAX_COMMAND_CHARS + 1), None),
     ],
 )
-def test_one_plain_command_is_told_from_more(command: str, words: list[str] | None) -> None:
+def test_only_a_single_plain_command_is_split(command: str, words: list[str] | None) -> None:
     assert split_command(command) == words
 
 
@@ -49,11 +47,11 @@ def test_one_plain_command_is_told_from_more(command: str, words: list[str] | No
         ("cd a && make && ls", None),
     ],
 )
-def test_changing_into_a_folder_first_may_be_looked_through(command: str, words: list[str] | None) -> None:
-    assert split_command_after_cd(command) == words
+def test_a_leading_cd_is_skipped(command: str, words: list[str] | None) -> None:
+    assert split_command(command) == words
 
 
-def test_the_program_is_named_without_its_folder_and_options_are_told_from_words() -> None:
+def test_the_program_is_named_without_its_folder_and_options_are_distinguished_from_words() -> None:
     assert get_program(["/usr/bin/git", "status"]) == "git"
     assert get_program([]) == ""
     assert drop_options(["+nightly", "-v", "test", "--x=1", "y"]) == ["test", "y"]

@@ -5,7 +5,7 @@ from spindle.kit.reducers.lines import NoiseFilter, drop_noise, find_matching
 DOTS = NoiseFilter(lambda lines: find_matching(lines, re.compile(r"\.+$")), "dots")
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_omitted_parts_are_counted() -> None:
     assert (
         drop_noise("." * 40 + "\n" + "." * 40 + "\n\nend\n", DOTS, failed=False) == "end\n[left out: 2 lines of dots]"
     )

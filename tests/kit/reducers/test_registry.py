@@ -188,11 +188,11 @@ def test_no_output_of_no_command_is_lengthened_or_too_strange(text: str, command
 
 @given(texts, st.sampled_from(REDUCERS), st.none() | st.dictionaries(st.text(), st.none() | st.text()))
 def test_the_guard_has_nothing_to_say_about_the_ready_made_reducers(text: str, reducer: Any, args: Any) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
-    safe_reduce(reducer, Ok(text), ReduceInfo(args, 0), warn=lambda message, error: told.append(message))
+    safe_reduce(reducer, Ok(text), ReduceInfo(args, 0), warn=lambda message, error: reported.append(message))
 
-    assert not told
+    assert not reported
 
 
 @pytest.mark.parametrize(

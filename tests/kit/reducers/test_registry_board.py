@@ -63,7 +63,7 @@ def test_without_open_tickets_none_is_named() -> None:
     assert board(*[ticket(n, "done") for n in range(11)]) == "Counts by status: done=11. Top 0 open: "
 
 
-def test_what_a_ticket_lacks_is_said() -> None:
+def test_missing_fields_of_a_ticket_are_shown_as_missing() -> None:
     assert (board(*[{"status": "todo"}] * 11) or "").endswith("Top 5 open: " + "; ".join(["?: (no title)"] * 5))
 
 

@@ -21,6 +21,8 @@ from spindle.kit.reducers.test_runners import get_test_noise
         "npx --yes vitest run",
         "node_modules/.bin/jest",
         "node node_modules/jest/bin/jest.js",
+        "node --test",
+        "cd app && node --test --test-reporter=spec test/",
         "npm test",
         "npm t",
         "npm run test:unit -- --ci",

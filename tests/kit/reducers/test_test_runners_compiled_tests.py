@@ -79,7 +79,7 @@ def test_go_keeps_failures_and_packages_and_drops_what_passes(shell: Shell, tmp_
     assert "undefined: nothing" in shell("go test ./...").reduced
 
 
-def test_what_neither_of_them_printed_is_not_recognised() -> None:
+def test_other_output_is_not_recognised() -> None:
     for noise in (find_cargo_noise, find_go_noise):
         assert noise([]) is None
         assert noise(["   Compiling thing", "=== RUN   TestGood"]) is None

@@ -1,4 +1,4 @@
-"""Against real runs of Jest and Vitest, installed by name."""
+"""Against real runs of Jest, Vitest and node's own test runner."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spindle.kit.reducers.test_runners import find_jest_noise, find_script_noise, find_vitest_noise
+from spindle.kit.reducers.test_runners import find_jest_noise, find_script_noise, find_tap_noise, find_vitest_noise
 
 Shell = Callable[..., Any]
 
@@ -75,7 +75,80 @@ def test_vitest_keeps_failures_and_drops_what_passes(shell: Shell, tmp_path: Pat
     assert "printed by a passing file" not in passing.reduced
 
 
-def test_what_neither_of_them_printed_is_not_recognised() -> None:
+NODE_TESTS = """
+const test = require("node:test");
+const assert = require("node:assert");
+for (let number = 0; number < 60; number++) test("passes " + number, () => {});
+test("breaks on seven", () => assert.equal(7, 8));
+test("group", async (t) => {
+  await t.test("inner passes", () => {});
+  await t.test("inner fails", () => { throw new Error("boom\\nok 1 - not a test"); });
+});
+test("comes later", { skip: true }, () => {});
+"""
+
+
+@pytest.mark.parametrize("reporter", ["tap", "spec"])
+def test_node_test_keeps_the_names_of_failing_tests(
+    shell: Shell, tmp_path: Path, need: Callable[[str], None], reporter: str
+) -> None:
+    need("node")
+    need("npm")
+    script = f"node --test --test-reporter={reporter}"
+    (tmp_path / "package.json").write_text(f'{{"name": "app", "scripts": {{"test": "{script}"}}}}', encoding="utf-8")
+    (tmp_path / "app.test.js").write_text(NODE_TESTS, encoding="utf-8")
+
+    for command in (script, "npm test"):
+        ran = shell(command)
+
+        assert ran.exit_code == 1
+        for part in ("breaks on seven", "7 == 8", "group", "inner fails", "boom", "ok 1 - not a test", "fail 3"):
+            assert part in ran.reduced
+        for part in ("passes", "comes later"):
+            assert part not in ran.reduced
+
+
+TAP: str = """TAP version 13
+# Subtest: parses
+ok 1 - parses
+  ---
+  duration_ms: 0.1
+  ...
+# Subtest: writes
+not ok 2 - writes
+  ---
+  error: |-
+    ok 3 - this is a message
+  ...
+# Subtest: reads
+not ok 3 - reads # TODO later
+1..3
+# tests 3
+# fail 1
+"""
+
+
+def test_tap_output_keeps_the_name_and_details_of_failures() -> None:
+    lines = TAP.splitlines()
+
+    noise = find_tap_noise(lines)
+
+    assert noise is not None
+    assert [line for number, line in enumerate(lines) if number not in noise] == [
+        "TAP version 13",
+        "# Subtest: writes",
+        "not ok 2 - writes",
+        "  ---",
+        "  error: |-",
+        "    ok 3 - this is a message",
+        "  ...",
+        "1..3",
+        "# tests 3",
+        "# fail 1",
+    ]
+
+
+def test_other_output_is_not_recognised() -> None:
     for noise in (find_jest_noise, find_vitest_noise, find_script_noise):
         assert noise([]) is None
         assert noise(["Tests: some", "PASS everything", "✓ fine"]) is None

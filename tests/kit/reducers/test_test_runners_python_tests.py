@@ -89,7 +89,7 @@ def test_a_run_without_tracebacks_still_names_its_failures(shell: Shell) -> None
 
 
 @pytest.mark.usefixtures("mixed")
-def test_letters_stay_where_nothing_else_tells_of_the_failures(shell: Shell) -> None:
+def test_progress_letters_stay_if_nothing_else_shows_the_failures(shell: Shell) -> None:
     ran = run_pytest(shell, "--tb=no -rN")
 
     assert any(set("FE") <= set(line) for line in ran.reduced.split("\n"))
@@ -114,7 +114,7 @@ def test_an_error_while_collecting_stays(shell: Shell, tmp_path: Path) -> None:
     assert "Interrupted: 1 error during collection" in ran.reduced
 
 
-def test_what_is_no_run_of_tests_stays(shell: Shell) -> None:
+def test_output_that_is_not_a_test_run_is_unchanged(shell: Shell) -> None:
     ran = run_pytest(shell, "no_such_file.py --no-such-option")
 
     assert "unrecognized arguments" in ran.text
@@ -165,7 +165,7 @@ def test_unittest_keeps_its_failures_and_its_end(shell: Shell, tmp_path: Path, o
     assert "...." not in ran.reduced
 
 
-def test_what_neither_of_them_printed_is_not_recognised() -> None:
+def test_other_output_is_not_recognised() -> None:
     assert find_pytest_noise(["12 passengers in 3 cars"]) is None
     assert find_pytest_noise([]) is None
     assert find_unittest_noise(["Ran out of memory"]) is None

@@ -2,7 +2,7 @@
 
 import re
 
-from spindle.kit.reducers.lines import NoiseFilter, drop_options, find_matching, get_program, split_command_after_cd
+from spindle.kit.reducers.lines import NoiseFilter, drop_options, find_matching, get_program, split_command
 from spindle.kit.reducers.test_runners import CARGO_PROGRESS
 
 _VITAL = re.compile(
@@ -67,7 +67,7 @@ _PYTHON = re.compile(r"python[\d.]*$")
 
 def get_install_noise(command: str) -> NoiseFilter | None:
     """Return the noise filter for `command` if it installs, removes or builds packages."""
-    words = split_command_after_cd(command)
+    words = split_command(command)
     if not words:
         return None
     manager, verbs = _manager(words)

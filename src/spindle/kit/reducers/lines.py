@@ -15,15 +15,10 @@ _HARMLESS_REDIRECTIONS = (["2", ">&", "1"], ["2", ">", "/dev/null"])
 
 
 def split_command(command: str) -> list[str] | None:
-    """Split a line with exactly one command into words, without leading assignments and `sudo`; else return `None`."""
-    words = _words(command)
-    if words is None or any(set(word) <= set(_OPERATORS) for word in words):
-        return None
-    return _without_prefixes(words)
+    """Split a line with one command into words, without leading assignments and `sudo`; `None` for any other line.
 
-
-def split_command_after_cd(command: str) -> list[str] | None:
-    """Like `plain_words`, but allow a leading `cd`, which prints nothing."""
+    A `cd` before the command is allowed: it prints nothing.
+    """
     words = _words(command)
     while words and len(words) > 2 and words[0] == "cd" and words[2] in ("&&", ";", "\n"):
         words = words[3:]

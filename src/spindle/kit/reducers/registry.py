@@ -4,23 +4,22 @@ import json
 import math
 import shlex
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, cast
 
 from spindle.calls import Err, Ok
 from spindle.execution.reducers import ReduceInfo, Reducer, ReducerRegistry
+from spindle.json_types import JsonObject, JsonValue, is_array, is_mapping, is_object
 from spindle.kit.reducers.git_status import is_git_status, summarise_git_status
 from spindle.kit.reducers.installs import get_install_noise
 from spindle.kit.reducers.lines import drop_noise, split_lines, truncate_middle
 from spindle.kit.reducers.test_runners import get_test_noise
 
 
-def argument(args: object, name: str) -> Any:
+def argument(args: object, name: str) -> JsonValue:
     """Return an argument by name from a mapping or an object's attributes; `None` if missing."""
-    if isinstance(args, Mapping):
-        return cast("Mapping[str, Any]", args).get(name)
+    if is_mapping(args):
+        return args.get(name)
     return getattr(args, name, None)
 
 
@@ -43,44 +42,38 @@ def summarise_board(text: str) -> str | None:
         return None
     counts = Counter(_status(ticket) for ticket in tickets)  # keeps the order of first occurrence
     still_open = [ticket for ticket in tickets if _status(ticket) not in CLOSED]
-    top = sorted(still_open, key=_updated, reverse=True)[:TOP_TICKETS]
+    top = sorted(still_open, key=_get_update_time, reverse=True)[:TOP_TICKETS]
     by_status = ", ".join(f"{status}={count}" for status, count in counts.items())
     return f"Counts by status: {by_status}. Top {len(top)} open: {'; '.join(map(_ticket_line, top))}"
 
 
-def _tickets(text: str) -> list[dict[str, Any]] | None:
+def _tickets(text: str) -> list[JsonObject] | None:
     try:
-        found: Any = json.loads(text)
+        found: JsonValue = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, list):
-        return None
-    items = cast("list[Any]", found)
-    return items if all(_is_ticket(item) for item in items) else None
+    return found if is_array(found) and all(_is_ticket(item) for item in found) else None
 
 
-def _is_ticket(item: Any) -> bool:
-    if not isinstance(item, dict):
+def _is_ticket(item: JsonValue) -> bool:
+    if not is_object(item):
         return False
-    ticket = cast("dict[str, Any]", item)
-    texts = (ticket.get("status"), ticket.get("title"))
-    return all(text is None or isinstance(text, str) for text in texts) and not isinstance(
-        ticket.get("id"), dict | list
-    )
+    texts = (item.get("status"), item.get("title"))
+    return all(text is None or isinstance(text, str) for text in texts) and not isinstance(item.get("id"), dict | list)
 
 
-def _status(ticket: dict[str, Any]) -> str:
+def _status(ticket: JsonObject) -> str:
     return ticket.get("status") or "unknown"
 
 
-def _ticket_line(ticket: dict[str, Any]) -> str:
+def _ticket_line(ticket: JsonObject) -> str:
     number, title = ticket.get("id"), ticket.get("title")
     return f"{'?' if number is None else number}: {'(no title)' if title is None else title}"
 
 
-def _updated(ticket: dict[str, Any]) -> float:
+def _get_update_time(ticket: JsonObject) -> float:
     """Return the update time in seconds since 1970; a ticket without one counts as the oldest."""
-    moment: Any = ticket.get("updated_at")
+    moment: JsonValue = ticket.get("updated_at")
     try:
         if isinstance(moment, str):
             parsed = datetime.fromisoformat(moment)
@@ -118,10 +111,10 @@ def reduce_terminal(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
     return with_text(result, shortened(result.value, command, failed=failed))
 
 
-def _command_text(command: Any) -> str:
+def _command_text(command: JsonValue) -> str:
     """Return the command as one line; the tool also accepts a list of words."""
-    if isinstance(command, list) and all(isinstance(word, str) for word in cast("list[Any]", command)):
-        return shlex.join(cast("list[str]", command))
+    if is_array(command) and all(isinstance(word, str) for word in command):
+        return shlex.join(command)
     return command if isinstance(command, str) else ""
 
 
@@ -131,15 +124,15 @@ def reduce_read_file(result: Ok | Err, info: ReduceInfo) -> Ok | Err:
     if isinstance(result, Err) or is_range:
         return result
     note = argument(result.structured, "note")
-    told = f"{note}\n" if isinstance(note, str) else ""
-    lines = split_lines(result.value.removeprefix(told))
+    note_line = f"{note}\n" if isinstance(note, str) else ""
+    lines = split_lines(result.value.removeprefix(note_line))
     if len(lines) <= READ_FILE_LINES:
         return result
     hint = (
         f"File is {len(lines)} lines. Showing lines 1-{READ_FILE_LINES}. "
         f"Call read_file with start_line/end_line for more."
     )
-    return with_text(result, told + "\n".join([hint, *lines[:READ_FILE_LINES]]))
+    return with_text(result, note_line + "\n".join([hint, *lines[:READ_FILE_LINES]]))
 
 
 def reduce_kanban_list(result: Ok | Err, info: ReduceInfo) -> Ok | Err:  # noqa: ARG001 -- the signature of a reducer

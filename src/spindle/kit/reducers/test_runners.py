@@ -2,7 +2,7 @@
 
 import re
 
-from spindle.kit.reducers.lines import NoiseFilter, drop_options, find_matching, get_program, split_command_after_cd
+from spindle.kit.reducers.lines import NoiseFilter, drop_options, find_matching, get_program, split_command
 
 _PYTEST_END = re.compile(
     r"(?:=+ )?(?:no tests ran|\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s(?: \([\d:, a-z]+\))?(?: =+)?$"
@@ -136,10 +136,68 @@ def find_vitest_noise(lines: list[str]) -> set[int] | None:
     return noise
 
 
+_TAP_START = re.compile(r"TAP version 1[34]$")
+_TAP_POINT = re.compile(r"( *)(not ok|ok)(?: \d+)?(?: - (.*))?$")
+_TAP_HEADLINE = re.compile(r"( *)# Subtest: (.*)$")
+_TAP_INNER_PLAN = re.compile(r" +1\.\.\d+$")
+_TAP_DIRECTIVE = re.compile(r" # (?:SKIP|TODO)\b", re.IGNORECASE)
+
+
+def find_tap_noise(lines: list[str]) -> set[int] | None:
+    """Find passing and skipped tests in TAP, the format `node --test` writes into a pipe; failures keep their name."""
+    if not any(_TAP_START.match(line) for line in lines):
+        return None
+    noise = find_matching(lines, _TAP_INNER_PLAN)
+    headlines: dict[tuple[str, str], int] = {}
+    details_end, is_passing = "", False
+    for number, line in enumerate(lines):
+        if details_end:  # a test's details may contain any text
+            if is_passing:
+                noise.add(number)
+            else:
+                noise.discard(number)
+            details_end = "" if line == details_end else details_end
+        elif headline := _TAP_HEADLINE.match(line):
+            headlines[headline[1], headline[2]] = number
+        elif point := _TAP_POINT.match(line):
+            indent, name = point[1], _TAP_DIRECTIVE.split(point[3] or "")[0]
+            started = headlines.pop((indent, name), None)
+            is_passing = point[2] == "ok" or bool(_TAP_DIRECTIVE.search(line))
+            if is_passing:
+                noise |= {number} if started is None else {number, started}
+            if number + 1 < len(lines) and lines[number + 1] == f"{indent}  ---":
+                details_end = f"{indent}  ..."
+    return noise
+
+
+_NODE_SPEC_END = re.compile(r"ℹ tests \d+$")  # noqa: RUF001 -- the sign that node prints
+_NODE_SPEC_TICK = re.compile(r" *[✔﹣] ")
+_NODE_SPEC_SUITE = re.compile(r"( *)▶ (.*)$")
+_NODE_SPEC_FAILURES = "✖ failing tests:"
+
+
+def find_node_spec_noise(lines: list[str]) -> set[int] | None:
+    """Find passing and skipped tests and suites in the format `node --test` writes to a terminal."""
+    if not any(_NODE_SPEC_END.match(line) for line in lines):
+        return None
+    end = lines.index(_NODE_SPEC_FAILURES) if _NODE_SPEC_FAILURES in lines else len(lines)
+    progress = lines[:end]
+    noise = find_matching(progress, _NODE_SPEC_TICK)
+    passed = {re.sub(r" \([\d.]+ms\).*$", "", progress[number]) for number in noise}
+    suites = ((number, _NODE_SPEC_SUITE.match(line)) for number, line in enumerate(progress))
+    return noise | {number for number, suite in suites if suite and f"{suite[1]}✔ {suite[2]}" in passed}
+
+
+def find_node_noise(lines: list[str]) -> set[int] | None:
+    """Find the noise of `node --test`."""
+    found = find_tap_noise(lines)
+    return found if found is not None else find_node_spec_noise(lines)
+
+
 def find_script_noise(lines: list[str]) -> set[int] | None:
-    """Find the noise of a test script, which may run jest or vitest."""
-    found = find_jest_noise(lines)
-    return found if found is not None else find_vitest_noise(lines)
+    """Find the noise of a test script, which may run jest, vitest or node's own runner."""
+    finders = (find_jest_noise, find_vitest_noise, find_node_noise)
+    return next((found for find in finders if (found := find(lines)) is not None), None)
 
 
 CARGO_PROGRESS = re.compile(
@@ -202,6 +260,7 @@ _RUNNERS = {
     "jest.js": NoiseFilter(find_jest_noise, _WORDS),
     "vitest": NoiseFilter(find_vitest_noise, _WORDS),
     "vitest.mjs": NoiseFilter(find_vitest_noise, _WORDS),
+    "node --test": NoiseFilter(find_node_noise, _WORDS),
     "npm test": NoiseFilter(find_script_noise, _WORDS),
     "cargo": NoiseFilter(find_cargo_noise, _WORDS),
     "go": NoiseFilter(find_go_noise, _WORDS),
@@ -215,7 +274,7 @@ _TEST_SCRIPT = re.compile(r"(?:test|tst|t)(?::[\w:-]+)?$")
 
 def get_test_noise(command: str) -> NoiseFilter | None:
     """Return the noise filter for `command` if it runs tests."""
-    runner = _runner(split_command_after_cd(command) or [])
+    runner = _runner(split_command(command) or [])
     return _RUNNERS.get(runner)
 
 
@@ -227,6 +286,8 @@ def _runner(words: list[str]) -> str:
         return _runner(words[words.index(rest[1]) :]) if len(rest) > 1 else ""
     if name in {"cargo", "go"}:
         return name if rest[:1] in (["test"], ["t"]) else ""
+    if name == "node" and "--test" in words:
+        return "node --test"
     if name in _NODE_RUNNERS:
         return get_program(rest)
     if name in _NODE_MANAGERS:
