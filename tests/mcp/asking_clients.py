@@ -1,4 +1,4 @@
-"""A client of a tool server that can be asked for anything, and hears everything."""
+"""A client of a tool server that supports every request and records every notification."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ ROOTS = types.ListRootsResult.model_validate({"roots": [{"uri": "file:///home/an
 
 @dataclass
 class Asked:
-    """What a client was asked and told, and what it answers."""
+    """What a client was asked and notified of, and what it answers."""
 
     sampling: Any = field(default_factory=lambda: SAID)
     roots: Any = field(default_factory=lambda: ROOTS)

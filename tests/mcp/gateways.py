@@ -17,8 +17,8 @@ from mcp.client.streamable_http import streamable_http_client
 from spindle.cli import Runtime, load_config, open_runtime
 from spindle.mcp.server.serve import propagate_changes
 from spindle.mcp.server.tool_server import ToolServer
-from tests.mcp.serving import COMMAND, served_over_http
-from tests.mcp.upstreams import Heard
+from tests.mcp.serving import COMMAND, chosen_config, served_over_http
+from tests.mcp.upstreams import EventLog
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 IN_TIME = 60
@@ -30,8 +30,8 @@ PLAIN = "[server]\nfence = false\n"
 
 def entry(name: str, command: Sequence[str], **settings: Any) -> str:
     """A server's table of a `spindle.toml`."""
-    told = {"command": command[0], "args": list(command[1:]), **settings}
-    return f"[mcp.servers.{name}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in told.items())
+    reported = {"command": command[0], "args": list(command[1:]), **settings}
+    return f"[mcp.servers.{name}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in reported.items())
 
 
 def hostile(name: str, *flags: str, **settings: Any) -> str:
@@ -54,7 +54,8 @@ async def gateway(
         (folder / "spindle.toml").write_text(config)
     with anyio.fail_after(IN_TIME):
         if way == "stdio":
-            args = [*COMMAND[1:], "serve", "--stdio", "--state", str(folder / "state"), *arguments]
+            args = [*COMMAND[1:], "serve", "--stdio", *chosen_config(folder), "--state", str(folder / "state")]
+            args += arguments
             with (folder / "stderr.txt").open("a") as said:
                 pipe = stdio_client(StdioServerParameters(command=COMMAND[0], args=args, cwd=folder), errlog=said)
                 async with Client(pipe, mode=mode, **client) as connected:
@@ -92,7 +93,7 @@ def code_of(result: Any) -> str | None:
 class Inside:
     """A gateway in this process, as `spindle serve` puts it together."""
 
-    house: Runtime
+    runtime: Runtime
     server: ToolServer
 
     @asynccontextmanager
@@ -103,8 +104,8 @@ class Inside:
 
     def restarts(self, name: str) -> int:
         """How often an upstream server was started again."""
-        assert self.house.servers is not None
-        [status] = [each for each in self.house.servers.status() if each.name == name]
+        assert self.runtime.servers is not None
+        [status] = [each for each in self.runtime.servers.status() if each.name == name]
         return status.restarts
 
 
@@ -114,7 +115,9 @@ async def inside(folder: Path, config: str, **server: Any) -> AsyncGenerator[Ins
     (folder / "spindle.toml").write_text(config)
     settings = load_config(folder / "spindle.toml", state=folder / "state")
     with anyio.fail_after(IN_TIME):
-        async with open_runtime(settings, events=Heard().events) as house:
-            made = ToolServer(house.executor, house.registry, is_fenced=False, filter_of=house.get_filter, **server)
-            async with propagate_changes(made, house.on_change):
-                yield Inside(house, made)
+        async with open_runtime(settings, events=EventLog().events) as runtime:
+            made = ToolServer(
+                runtime.executor, runtime.registry, is_fenced=False, filter_of=runtime.get_filter, **server
+            )
+            async with propagate_changes(made, runtime.on_change):
+                yield Inside(runtime, made)

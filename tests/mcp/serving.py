@@ -34,6 +34,12 @@ def node_environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{NODE.parent}{os.pathsep}{os.environ['PATH']}"}
 
 
+def chosen_config(folder: Path) -> list[str]:
+    """Return the options that choose the folder's configuration, if it has one: a found one would need trust."""
+    path = folder / "spindle.toml"
+    return ["--config", str(path)] if path.exists() else []
+
+
 @contextmanager
 def served_over_http(folder: Path, *arguments: str, config: str | None = None) -> Generator[str]:
     """Run `spindle serve` on a free port, and give its address; it is stopped gracefully."""
@@ -49,7 +55,7 @@ def serving(folder: Path, *arguments: str, config: str | None = None) -> "Genera
     """Run `spindle serve` on a free port, and give its process and its address; what it says is in `stderr.txt`."""
     if config is not None:
         (folder / "spindle.toml").write_text(config)
-    command = [*COMMAND, "serve", "--port", "0", "--state", str(folder / "state"), *arguments]
+    command = [*COMMAND, "serve", "--port", "0", *chosen_config(folder), "--state", str(folder / "state"), *arguments]
     process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stderr is not None
     listening = threading.Thread(target=_write_down, args=(process.stderr, folder / "stderr.txt"))

@@ -10,7 +10,17 @@ from mcp.shared.exceptions import MCPError
 
 from spindle import Backends, Call, Capabilities, Err, Executor, Gate, Media, ToolContext, ToolRegistry, tool
 from spindle.errors import ClientCapabilityError, GateNotSupportedError, UsageError
-from spindle.mcp.client_requests import ListRoots, Root, Sampled, Sampling, ask_all, can_ask, roots, sample
+from spindle.mcp.client_requests import (
+    ListRoots,
+    Root,
+    Sampled,
+    Sampling,
+    ask_all,
+    can_ask,
+    roots,
+    sample,
+    wait_all_gates,
+)
 from spindle.mcp.server.tool_server import Caller
 from tests.mcp.asking_clients import LEGACY, MODERN, ROOTS, SAID, YES, Asked, connected, text_of
 
@@ -95,7 +105,7 @@ async def test_several_questions_go_out_together_and_what_is_left_open_is_asked_
     assert text_of(done) == "yes Paris. Paris. file:///home/ann"
 
 
-async def test_nobody_answers_for_another_clients_model() -> None:
+async def test_a_sampling_request_is_answered_by_its_own_client() -> None:
     who = [Caller(key="alice")]
     async with connected(capital, mode=MODERN, who=who) as client:
 
@@ -139,7 +149,7 @@ CASES = [("capital", ("elicitation", "list_roots"), "sampling"), ("places", ("sa
 
 
 @pytest.mark.parametrize(("name", "can", "lacking"), [*CASES, ("everything", ("sampling", "elicitation"), "roots")])
-async def test_what_a_client_did_not_declare_is_an_error_and_nothing_is_sent(
+async def test_an_undeclared_capability_is_an_error_and_nothing_is_sent(
     name: str, can: tuple[str, ...], lacking: str
 ) -> None:
     asked = Asked()
@@ -168,7 +178,7 @@ async def test_a_tool_can_look_first_or_do_without(mode: str) -> None:
 
     @tool
     async def careful(*, ctx: ToolContext) -> str:
-        """Ask whoever can be asked."""
+        """Ask the client if it can be asked."""
         try:
             await ctx.wait_for(Gate("sure", timeout_seconds=60))
         except ClientCapabilityError as error:
@@ -205,7 +215,7 @@ async def test_a_client_may_refuse_to_ask_its_model(code: int, expected: type) -
 
 
 @both_revisions
-async def test_a_question_that_nobody_answers_in_time_does_not_hang(mode: str) -> None:
+async def test_a_question_without_an_answer_times_out(mode: str) -> None:
     @tool
     async def hasty(*, ctx: ToolContext) -> str:
         """Ask, and do not wait long."""
@@ -223,7 +233,7 @@ async def test_a_question_that_nobody_answers_in_time_does_not_hang(mode: str) -
 
 
 @both_revisions
-async def test_what_goes_to_a_model_holds_no_secret_and_nothing_that_cannot_be_written(mode: str) -> None:
+async def test_a_sampling_request_has_no_secrets_and_only_encodable_text(mode: str) -> None:
     asked = Asked()
 
     @tool(capabilities=Capabilities(secrets=["KEY"]))
@@ -245,7 +255,7 @@ async def test_what_goes_to_a_model_holds_no_secret_and_nothing_that_cannot_be_w
 
 
 @both_revisions
-async def test_what_the_protocol_cannot_ask_is_the_tools_failure_and_not_a_hang(mode: str) -> None:
+async def test_a_question_the_protocol_cannot_express_fails_the_tool(mode: str) -> None:
     raised: list[Exception] = []
 
     @tool
@@ -279,7 +289,7 @@ async def outcome_of(*questions: Any) -> Any:
 
 
 @pytest.mark.parametrize("question", [Sampling("one", max_tokens=1), ListRoots()], ids=["model", "roots"])
-async def test_without_a_client_a_tool_is_told_so(question: Any) -> None:
+async def test_a_tool_without_a_client_gets_an_error(question: Any) -> None:
     assert type(await outcome_of(question)) is GateNotSupportedError
 
 
@@ -300,7 +310,7 @@ async def test_a_question_that_is_none_is_refused(question: Any) -> None:
     assert isinstance(await outcome_of(question), UsageError)
 
 
-async def test_plain_gates_are_asked_together_where_a_turn_has_somebody_to_answer() -> None:
+async def test_plain_gates_are_asked_together_in_a_turn() -> None:
     async def open_gate(gate: Gate) -> str:
         return f"{gate.reason}!"
 
@@ -309,3 +319,46 @@ async def test_plain_gates_are_asked_together_where_a_turn_has_somebody_to_answe
 
     assert await both([Gate("one", timeout_seconds=60), Gate("two", timeout_seconds=60)]) == ["one!", "two!"]
     assert await both([]) == []
+
+
+GATES = [Gate(reason, timeout_seconds=60) for reason in ("one", "two", "three")]
+
+
+async def test_all_are_open_at_the_same_time_and_answered_in_order() -> None:
+    opened: list[str] = []
+    all_open = anyio.Event()
+
+    async def open_gate(gate: Gate) -> str:
+        opened.append(gate.reason)
+        if len(opened) == len(GATES):
+            all_open.set()
+        await all_open.wait()
+        return gate.reason.upper()
+
+    with anyio.fail_after(30):
+        assert await wait_all_gates(open_gate, GATES) == ["ONE", "TWO", "THREE"]
+
+
+@pytest.mark.parametrize("gates", [GATES, GATES[1:2]], ids=["several", "one"])
+async def test_the_first_that_fails_ends_the_others_and_is_raised_as_it_is(gates: list[Gate]) -> None:
+    ended: list[str] = []
+
+    async def open_gate(gate: Gate) -> Any:
+        if gate.reason == "two":
+            raise PermissionError(gate.reason)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(gate.reason)
+
+    with anyio.fail_after(30), pytest.raises(PermissionError):
+        await wait_all_gates(open_gate, gates)
+
+    assert set(ended) <= {"one", "three"}
+
+
+async def test_waiting_for_no_gates_returns_at_once() -> None:
+    async def open_gate(gate: Gate) -> Any:
+        raise AssertionError(gate)
+
+    assert await wait_all_gates(open_gate, []) == []

@@ -62,11 +62,11 @@ async def test_texts_images_resources_and_links_come_through(way: str, mode: str
 
 @over_both
 async def test_progress_comes_through(way: str, mode: str, tmp_path: Path) -> None:
-    told: list[float] = []
+    reported: list[float] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         assert total == 100
-        told.append(progress)
+        reported.append(progress)
 
     async with gateway(tmp_path, way, mode, config=PLAIN + everything()) as client:
         done = await client.call_tool(
@@ -74,7 +74,7 @@ async def test_progress_comes_through(way: str, mode: str, tmp_path: Path) -> No
         )
 
     assert "completed" in text_of(done)
-    assert told == [25, 50, 75, 100]
+    assert reported == [25, 50, 75, 100]
 
 
 @over_both
@@ -138,7 +138,7 @@ async def test_files_are_read_and_written_only_where_the_server_allows(way: str,
 
 
 @pytest.mark.parametrize("mode", [LEGACY, MODERN])
-async def test_what_one_client_stores_in_the_memory_server_the_next_one_finds(mode: str, tmp_path: Path) -> None:
+async def test_notes_of_one_client_in_the_memory_server_are_found_by_the_next(mode: str, tmp_path: Path) -> None:
     graph = {"MEMORY_FILE_PATH": str(tmp_path / "graph.jsonl")}
     config = PLAIN + entry("memory", npm_program("mcp-server-memory"), env=graph)
     entities = [{"name": "Spindle", "entityType": "tool", "observations": ["it turns"]}]
@@ -166,7 +166,7 @@ async def test_the_git_server_reads_a_repository(way: str, mode: str, tmp_path: 
 
 
 @over_both
-async def test_the_time_server_tells_the_time(way: str, mode: str, tmp_path: Path) -> None:
+async def test_the_time_server_returns_the_time(way: str, mode: str, tmp_path: Path) -> None:
     config = PLAIN + entry("time", [str(BIN / "mcp-server-time")])
     async with gateway(tmp_path, way, mode, config=config) as client:
         now = await client.call_tool("mcp__time__get_current_time", {"timezone": "Asia/Tokyo"})

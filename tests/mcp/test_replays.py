@@ -1,4 +1,4 @@
-"""Answers that come again, from somebody else, or to something else: a call runs once, and only if agreed."""
+"""Repeated answers, and answers of other clients or to other calls: a call runs once, and only if approved."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ class Desk:
     client: Client
     who: list[Caller]
     erased: list[str] = field(default_factory=list[str])
-    heard: list[Any] = field(default_factory=list[Any])
+    received: list[Any] = field(default_factory=list[Any])
 
     async def call(self, name: str, arguments: dict[str, Any], **resuming: Any) -> Any:
         return await self.client.session.call_tool(name, arguments, allow_input_required=True, **resuming)
@@ -53,7 +53,7 @@ async def desk(journal: Journal | None = None) -> AsyncGenerator[Desk]:
     async def thrice(*, ctx: ToolContext) -> str:
         """Ask the same thing again and again."""
         for _ in range(3):
-            made[0].heard.append(await ctx.wait_for(Gate("sure", timeout_seconds=60)))
+            made[0].received.append(await ctx.wait_for(Gate("sure", timeout_seconds=60)))
         return "asked"
 
     @tool
@@ -137,7 +137,7 @@ async def test_a_state_that_was_made_up_is_refused(forged: str) -> None:
     assert at.erased == []
 
 
-async def test_nobody_answers_the_question_that_another_client_was_asked() -> None:
+async def test_a_question_is_answered_only_by_the_client_that_was_asked() -> None:
     async with desk() as at:
         state = (await at.erase("/a")).request_state
         at.who[0] = Caller(key="mallory")
@@ -186,12 +186,12 @@ async def test_an_answer_counts_for_its_own_question_and_not_for_the_next_one() 
         first = (await at.call("thrice", {})).request_state
         second = (await at.call("thrice", {}, input_responses=said("one"), request_state=first)).request_state
         replayed = await at.call("thrice", {}, input_responses=said("one"), request_state=first)
-        before = list(at.heard)
+        before = list(at.received)
         await at.call("thrice", {}, input_responses=said("two"), request_state=second)
 
     assert is_refused(replayed)
     assert before == ["one"]
-    assert at.heard == ["one", "two"]
+    assert at.received == ["one", "two"]
 
 
 async def test_coming_back_without_an_answer_asks_again() -> None:
@@ -205,7 +205,7 @@ async def test_coming_back_without_an_answer_asks_again() -> None:
     assert not is_refused(done)
 
 
-async def test_an_answer_that_comes_too_late_is_told_so() -> None:
+async def test_a_late_answer_is_reported_as_late() -> None:
     async with desk() as at:
         asked = await at.call("hasty", {})
         await anyio.wait_all_tasks_blocked()
@@ -231,7 +231,7 @@ async def test_a_client_that_leaves_many_questions_open_gives_up_its_own(monkeyp
     assert at.erased == ["/m", "/alice"]
 
 
-async def test_what_waits_for_approval_does_not_hold_up_others() -> None:
+async def test_a_call_that_waits_for_approval_does_not_block_others() -> None:
     @tool(requires_approval=True)
     def erase() -> str:
         """Erase."""

@@ -12,7 +12,7 @@ from spindle.mcp.spec import ServerSpec
 def test_a_command_or_an_address_is_enough() -> None:
     assert ServerSpec(name="a", command="npx", args=["-y", "x"]).args == ("-y", "x")  # pyright: ignore[reportArgumentType]
     assert ServerSpec(name="a", command="x").transport == "stdio"
-    assert ServerSpec(name="a__b", url="https://mcp.example/mcp").transport == "http"
+    assert ServerSpec(name="a_b", url="https://mcp.example/mcp").transport == "http"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_literal_bearer_token_is_refused_without_being_shown_and_with_a_way_ou
     assert "header_secrets" in str(caught.value)
 
 
-def test_what_may_be_secret_is_not_shown() -> None:
+def test_values_that_may_be_secret_are_not_shown() -> None:
     shown = repr(ServerSpec(name="a", command="x", env={"API_KEY": "hush"}))
     shown += repr(ServerSpec(name="a", url="http://h/", headers={"X-Key": "hush"}))
 

@@ -44,7 +44,7 @@ def serving(script: str, *args: str) -> Generator[tuple[str, subprocess.Popen[st
 
 
 class HandClock:
-    """Time passes when the test says so; it tells how long each sleeper wanted to sleep."""
+    """Time passes when the test says so; it records how long each sleeper wanted to sleep."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -66,8 +66,8 @@ class HandClock:
             self._sleepers.pop(woken, None)
 
     async def asleep(self, seconds: float) -> None:
-        """Wait until somebody sleeps for so long."""
-        while not any(until - self._now == seconds for until in self._sleepers.values()):
+        """Wait until a task sleeps for this time, or for a time that jitter reduced by at most a half."""
+        while not any(seconds / 2 <= until - self._now <= seconds for until in self._sleepers.values()):
             self._came = anyio.Event()
             await self._came.wait()
 
@@ -78,27 +78,27 @@ class HandClock:
                 woken.set()
 
 
-class Heard:
-    """What an upstream's events told."""
+class EventLog:
+    """The events of an upstream server."""
 
     def __init__(self) -> None:
         self.events = Events()
         self.warnings: list[str] = []
         self.logs: list[Any] = []
-        self._told = anyio.Event()
+        self._changed = anyio.Event()
         self.events.on("warning", lambda warned: self._hear(self.warnings, warned.message))
         self.events.on("log", lambda logged: self._hear(self.logs, logged))
 
     def _hear(self, kept: list[Any], said: Any) -> None:
         kept.append(said)
-        self._told.set()
+        self._changed.set()
 
     async def until(self, wanted: Callable[[], bool]) -> None:
-        """Wait until something was told."""
+        """Wait until an event arrives."""
         with anyio.fail_after(IN_TIME):
             while not wanted():
-                self._told = anyio.Event()
-                await self._told.wait()
+                self._changed = anyio.Event()
+                await self._changed.wait()
 
     def warned_of(self, *words: str) -> bool:
         return any(all(word in warning for word in words) for warning in self.warnings)
@@ -107,7 +107,7 @@ class Heard:
 @asynccontextmanager
 async def connected(*specs: ServerSpec, **more: Any) -> AsyncGenerator[McpServers, None]:
     """Servers that are up, or have failed to be."""
-    more.setdefault("events", Heard().events)
+    more.setdefault("events", EventLog().events)
     with anyio.fail_after(IN_TIME):
         async with McpServers(specs, **more) as servers:
             await servers.ready()
@@ -137,7 +137,7 @@ async def changed_to(servers: McpServers, wanted: Any) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that nobody has reaped yet does not."""
+    """Whether a process runs; one that is not reaped yet does not."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

@@ -12,9 +12,10 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 import anyio
 
 from spindle.errors import GateNotSupportedError, UsageError
+from spindle.json_types import JsonObject, JsonValue, untyped
 from spindle.media import Media
 from spindle.tools.context import ToolContext
-from spindle.tools.schema.problems import describe_kind
+from spindle.tools.schema.base import describe_kind
 from spindle.turns.gates import Gate
 
 OpenGate: TypeAlias = Callable[[Gate], Awaitable[Any]]
@@ -57,7 +58,7 @@ _MODALITIES: Final = ("image", "audio")
 class Sampling:
     """A request to the client's model."""
 
-    messages: str | Sequence[Mapping[str, Any]]
+    messages: str | Sequence[Mapping[str, JsonValue]]
     """The user's text, or a list of messages `{"role": "user", "content": "…"}`; a content may be `Media`."""
     _: KW_ONLY
     max_tokens: int
@@ -114,13 +115,17 @@ class Client(Protocol):
 
 def can_ask(ctx: ToolContext, capability: Capability) -> bool:
     """Return whether the call has an MCP client that declared this capability."""
-    client = cast("Client | None", ctx.client)
+    client = _get_client(ctx)
     return client is not None and client.can(capability)
+
+
+def _get_client(ctx: ToolContext) -> "Client | None":
+    return cast("Client | None", ctx.client)  # set by ToolServer only
 
 
 async def sample(
     ctx: ToolContext,
-    messages: str | Sequence[Mapping[str, Any]],
+    messages: str | Sequence[Mapping[str, JsonValue]],
     *,
     max_tokens: int,
     system_prompt: str | None = None,
@@ -173,7 +178,7 @@ async def ask_all(ctx: ToolContext, questions: Sequence[Question]) -> list[Any]:
         UsageError: A request is not a `Gate`, `Sampling` or `ListRoots`, or is invalid.
     """
     gates = [await _build_gate(ctx, each) for each in questions]
-    client = cast("Client | None", ctx.client)
+    client = _get_client(ctx)
     if client is not None:
         return await client.ask(gates) if gates else []
     if all(isinstance(each, Gate) for each in questions):
@@ -187,10 +192,11 @@ async def ask_all(ctx: ToolContext, questions: Sequence[Question]) -> list[Any]:
 
 async def _build_gate(ctx: ToolContext, question: Question) -> Gate:
     if isinstance(question, Gate):
+        ctx.redact_gate(question)
         return question
     if isinstance(question, Sampling):
         question = await _prepare_sampling(ctx, question)
-    elif not isinstance(cast("object", question), ListRoots):
+    elif not isinstance(untyped(question), ListRoots):
         raise UsageError(f"Expected a Gate, Sampling or ListRoots, got {describe_kind(question)}.", field="questions")
     return Gate(question.name, question, timeout_seconds=question.timeout_seconds)
 
@@ -200,12 +206,12 @@ async def _prepare_sampling(ctx: ToolContext, question: Sampling) -> Sampling:
     given = question.messages
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
-    tokens = cast("object", question.max_tokens)
+    tokens = untyped(question.max_tokens)
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
         raise UsageError(
             f"max_tokens must be an integer of at least 1, got {describe_kind(tokens)}.", field="max_tokens"
         )
-    heat = cast("object", question.temperature)
+    heat = untyped(question.temperature)
     if heat is not None and not (isinstance(heat, (int, float)) and math.isfinite(heat)):
         raise UsageError(f"temperature must be a finite number, got {describe_kind(heat)}.", field="temperature")
     if not given:
@@ -218,7 +224,7 @@ async def _prepare_sampling(ctx: ToolContext, question: Sampling) -> Sampling:
     )
 
 
-async def _message(ctx: ToolContext, message: Mapping[str, Any]) -> dict[str, Any]:
+async def _message(ctx: ToolContext, message: Mapping[str, JsonValue]) -> JsonObject:
     role, content = message.get("role"), message.get("content")
     if role not in {"user", "assistant"} or set(message) != {"role", "content"}:
         raise UsageError('A message must be {"role": "user" or "assistant", "content": …}.', field="messages")

@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
 from spindle.errors import InvalidServerSpecError
+from spindle.json_types import is_list_or_tuple, is_mapping, untyped
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OUR_HEADERS = frozenset(
@@ -77,11 +78,15 @@ class ServerSpec:
         return "http" if self.command is None else "stdio"
 
     def _check_name(self) -> None:
-        name = cast("object", self.name)
+        name = untyped(self.name)
         if not isinstance(name, str) or not name.strip():
             raise InvalidServerSpecError("an MCP server needs a name: a string that is not empty", field="name")
         if name != name.strip() or not name.isprintable() or len(name) > 128:
             self._raise_invalid("name", "must be printable, at most 128 characters, without surrounding whitespace")
+        if not is_unambiguous_name(name):
+            self._raise_invalid(
+                "name", "must not contain __ or end with _, which separates it from its tools' names; rename it"
+            )
 
     def _check_place(self) -> None:
         if (self.command is None) == (self.url is None):
@@ -144,21 +149,17 @@ class ServerSpec:
             self._raise_invalid(name, f"and {other} both set {min(both)!r:.80}; keep one")
 
     def _texts(self, name: str, value: object) -> tuple[str, ...]:
-        if isinstance(value, (list, tuple)):
-            items = cast("list[object] | tuple[object, ...]", value)
-            if all(isinstance(item, str) and "\0" not in item for item in items):
-                return tuple(cast("list[str]", items))
+        if is_list_or_tuple(value) and all(isinstance(item, str) and "\0" not in item for item in value):
+            return tuple(value)
         return self._raise_invalid(name, f"must be a list of strings, not {value!r:.80}")
 
     def _table(self, name: str, value: object) -> dict[str, str]:
-        if isinstance(value, Mapping):
-            table = dict(cast("Mapping[object, object]", value))
+        if is_mapping(value):
+            table = dict(value)
             if all(isinstance(key, str) and isinstance(text, str) for key, text in table.items()):
                 return cast("dict[str, str]", table)
         # The values may be secret, so the message omits them.
-        return self._raise_invalid(
-            name, f"must map strings to strings, not be a {type(cast('object', value)).__name__}"
-        )
+        return self._raise_invalid(name, f"must map strings to strings, not be a {type(value).__name__}")
 
     def _check_field(self, name: str, expected: str, fits: Callable[[Any], bool]) -> None:
         value = getattr(self, name)
@@ -170,6 +171,11 @@ class ServerSpec:
 
     def _raise_invalid(self, name: str, problem: str) -> NoReturn:
         raise InvalidServerSpecError(f"MCP server {self.name!r}: {name} {problem}", server=self.name, field=name)
+
+
+def is_unambiguous_name(name: str) -> bool:
+    """Return whether `mcp__<name>__<tool>` can be split in one way only."""
+    return "__" not in name and not name.endswith("_")
 
 
 def is_custom_header(name: object) -> bool:
@@ -187,7 +193,3 @@ def _is_cap(value: object) -> bool:
 
 def _is_program(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value
-
-
-SPEC_FIELDS = tuple(each.name for each in fields(ServerSpec))
-"""The field names of `ServerSpec`, for configuration loaders."""

@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from spindle import Err, Ok
-from tests.mcp.upstreams import Heard, call, calls, changed_to, connected, hostile
+from spindle import Err, Ok, ToolContext
+from tests.mcp.upstreams import EventLog, call, calls, changed_to, connected, hostile
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def test_a_call_that_is_known_to_be_harmless_is_sent_again_after_a_crash(t
     assert text_of(outcome) == "the second time"
 
 
-async def test_a_strangers_word_that_a_call_is_harmless_does_not_have_it_sent_again(tmp_path: Path) -> None:
+async def test_an_idempotent_hint_of_an_untrusted_server_does_not_allow_a_retry(tmp_path: Path) -> None:
     async with connected(hostile()) as servers:
         await call(servers, "mcp__h__ok")
         outcome = await call(servers, "mcp__h__crash_once", {"path": str(tmp_path / "crashed")})
@@ -60,7 +60,7 @@ async def test_a_strangers_word_that_a_call_is_harmless_does_not_have_it_sent_ag
     assert error_of(outcome).code == "execution_failed"
 
 
-async def test_a_call_to_a_hanging_server_ends_at_its_deadline_and_the_server_is_told(tmp_path: Path) -> None:
+async def test_a_call_to_a_hanging_server_ends_at_its_deadline_and_is_cancelled(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with connected(hostile(log=log, timeout_seconds=2)) as servers:
         outcome = await call(servers, "mcp__h__hang")
@@ -99,17 +99,18 @@ async def test_a_large_result_within_bounds_is_cut_for_the_model_and_kept_whole(
 
     assert isinstance(outcome.result, Ok)
     assert len(outcome.result.value) < 2_000
+    assert outcome.result.artifact is not None
     assert await outcome.result.artifact.byte_length() == 200_000
 
 
 async def test_noise_on_stdout_is_passed_over_and_warned_of_once() -> None:
-    heard = Heard()
-    async with connected(hostile(), events=heard.events) as servers:
+    received = EventLog()
+    async with connected(hostile(), events=received.events) as servers:
         first = await call(servers, "mcp__h__chatter")
         second = await call(servers, "mcp__h__chatter")
 
     assert text_of(first) == text_of(second) == "after the noise"
-    assert len([warning for warning in heard.warnings if "not a protocol message" in warning]) == 1
+    assert len([warning for warning in received.warnings if "not a protocol message" in warning]) == 1
 
 
 async def test_stderr_is_bounded_and_drained() -> None:
@@ -124,19 +125,19 @@ async def test_answers_out_of_order_reach_the_calls_they_belong_to() -> None:
     assert [text_of(outcome) for outcome in outcomes] == [f"answer {n}" for n in range(5)]
 
 
-async def test_a_second_answer_and_answers_nobody_asked_for_are_dropped() -> None:
+async def test_duplicate_and_unsolicited_answers_are_dropped() -> None:
     async with connected(hostile()) as servers:
         assert text_of(await call(servers, "mcp__h__twice")) == "once"
         assert text_of(await call(servers, "mcp__h__ok")) == "ok"
 
 
-async def test_an_answer_that_is_no_result_fails_its_call() -> None:
+async def test_an_invalid_result_fails_its_call() -> None:
     async with connected(hostile()) as servers:
         assert error_of(await call(servers, "mcp__h__no_result")).code == "execution_failed"
 
 
 @pytest.mark.parametrize("tool", ["lie", "silent"])
-async def test_what_does_not_fit_the_declared_output_schema_is_a_failure_that_says_so(tool: str) -> None:
+async def test_a_result_that_violates_its_output_schema_is_an_error(tool: str) -> None:
     async with connected(hostile()) as servers:
         failed = error_of(await call(servers, f"mcp__h__{tool}"))
 
@@ -144,13 +145,13 @@ async def test_what_does_not_fit_the_declared_output_schema_is_a_failure_that_sa
     assert "output schema" in failed.error
 
 
-async def test_an_output_schema_that_would_take_for_ever_to_check_harms_nobody() -> None:
-    heard = Heard()
-    async with connected(hostile(), events=heard.events) as servers:
+async def test_a_costly_output_schema_does_not_block_other_calls() -> None:
+    received = EventLog()
+    async with connected(hostile(), events=received.events) as servers:
         outcome = await call(servers, "mcp__h__bomb")
 
     assert text_of(outcome).startswith("still here")
-    assert heard.warned_of("'bomb'", "not checked")
+    assert received.warned_of("'bomb'", "not checked")
 
 
 async def test_an_error_of_the_servers_own_fails_the_call_in_its_words_and_not_the_connection() -> None:
@@ -174,7 +175,7 @@ async def test_a_server_cannot_pass_its_error_off_as_ours_to_be_called_again(tmp
     assert log.read_text().split().count("forged") == 1
 
 
-async def test_a_cancelled_caller_leaves_at_once_and_the_server_is_told(tmp_path: Path) -> None:
+async def test_a_cancelled_caller_returns_at_once_and_the_server_is_notified(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with connected(hostile(log=log)) as servers:
         async with anyio.create_task_group() as caller:
@@ -190,7 +191,7 @@ async def test_a_cancelled_caller_leaves_at_once_and_the_server_is_told(tmp_path
 async def test_a_dead_server_answers_that_it_is_not_connected(tmp_path: Path) -> None:
     async with connected(hostile("--fail-later", log=tmp_path / "log")) as servers:
         await call(servers, "mcp__h__crash")
-        await changed_to(servers, lambda: not servers.registry.get_available())
+        await changed_to(servers, lambda: servers.status()[0].error is not None)
 
         failed = error_of(await call(servers, "mcp__h__ok"))
         tool = servers.registry.get("mcp__h__ok")
@@ -207,3 +208,26 @@ async def test_a_secret_of_the_server_is_masked_in_what_it_says() -> None:
 
     assert "s3cret" not in repr(outcome.result)
     assert "***" in text_of(outcome)
+
+
+async def test_a_secret_of_the_server_is_masked_in_side_channels() -> None:
+    received, seen = EventLog(), list[str]()
+    received.events.on("tool_progress", lambda payload: seen.append(repr(payload)))
+
+    async def open_gate(gate: Any) -> Any:
+        seen.append(repr((gate.reason, gate.payload, gate.schema)))
+        return {"name": "Ada"}
+
+    ctx = ToolContext(events=received.events, open_gate=open_gate)
+    spec = hostile("--gossip", env_secrets={"API_KEY": "shop/key"})
+    async with connected(spec, secrets="s3cret-value-of-{}".format, events=received.events) as servers:
+        outcome = await call(servers, "mcp__h__gossip", ctx=ctx)
+        await received.until(lambda: bool(received.logs))
+        tools = servers.registry.to_definitions()
+
+    assert "***" in error_of(outcome).error
+    assert len(seen) == 2
+    assert len(tools) > 5
+    assert any("named-***" in warned for warned in received.warnings)
+    for each in (repr(outcome.result), *seen, *map(repr, received.logs), *received.warnings, repr(tools)):
+        assert "s3c" not in each.replace("\u200b", "").replace("\\u200b", "")

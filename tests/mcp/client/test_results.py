@@ -53,8 +53,31 @@ def test_an_error_has_its_text_or_ours() -> None:
         (["a", "b"], {"result": ["a", "b"]}),
         (["1", '{"x": 2}'], {"result": [1, {"x": 2}]}),
         (["a\nb"], {"result": "a\nb"}),
+        (["a\nb"], {"content": "a\nb"}),
+        (["a\nb\n"], {"content": "a\r\nb"}),
+        (["a"], {"content": [{"type": "text", "text": "a"}]}),
+        (["a", "b"], {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+        (['[{"n": 1}]'], {"data": {"items": [{"n": 1}]}}),
+        (['```json\n{\n  "a": 1\n}\n```'], {"a": 1}),
+        (["True"], {"result": True}),
+        (["None"], {"result": None}),
     ],
-    ids=["same json", "wrapped number", "wrapped text", "wrapped texts", "wrapped values", "wrapped lines"],
+    ids=[
+        "same json",
+        "wrapped number",
+        "wrapped text",
+        "wrapped texts",
+        "wrapped values",
+        "wrapped lines",
+        "filesystem server",
+        "other line ends",
+        "its own block",
+        "its own blocks",
+        "wrapped twice",
+        "in a code block",
+        "a boolean of Python",
+        "nothing in Python",
+    ],
 )
 def test_structured_data_that_the_text_says_already_is_not_repeated(words: list[str], structured: Any) -> None:
     result = converted(*map(text, words), structuredContent=structured)
@@ -64,8 +87,16 @@ def test_structured_data_that_the_text_says_already_is_not_repeated(words: list[
 
 @pytest.mark.parametrize(
     ("words", "structured"),
-    [('{"a": true}', {"a": 1}), ("1", {"result": True}), ("Found it.", {"a": 1}), ("5", {"result": 5, "more": 1})],
-    ids=["true is not 1", "1 is not true", "a sentence", "more than the text"],
+    [
+        ('{"a": true}', {"a": 1}),
+        ("1", {"result": True}),
+        ("Found it.", {"a": 1}),
+        ("5", {"result": 5, "more": 1}),
+        ("a b", {"content": "a  b"}),
+        ("a", {"content": [{"type": "text", "text": "a", "author": "b"}]}),
+        ("a", {"content": ["a", "b"]}),
+    ],
+    ids=["true is not 1", "1 is not true", "a sentence", "more than the text", "other words", "more facts", "more"],
 )
 def test_structured_data_that_says_more_is_shown_after_the_text(words: str, structured: Any) -> None:
     result = converted(text(words), structuredContent=structured)
@@ -73,6 +104,16 @@ def test_structured_data_that_says_more_is_shown_after_the_text(words: str, stru
     assert isinstance(result, Ok)
     assert result.value.startswith(f"{words}\n\n--- Structured Data ---\n")
     assert result.structured == structured
+
+
+def test_structured_data_that_repeats_an_image_is_not_shown_again() -> None:
+    image = {"type": "image", "data": coded(PNG), "mimeType": "image/png"}
+    result = converted(image, structuredContent={"content": [image]})
+
+    assert isinstance(result, Ok)
+    assert "Structured Data" not in result.value
+    assert coded(PNG) not in result.value
+    assert result.structured == {"content": [image]}
 
 
 def test_structured_data_alone_is_the_text() -> None:
@@ -90,7 +131,7 @@ def test_structured_data_is_always_kept_and_shown_exactly_once(value: Any) -> No
     assert "Structured Data" not in said.value
 
 
-def test_an_image_is_media_of_strangers() -> None:
+def test_an_image_becomes_untrusted_media() -> None:
     result = converted({"type": "image", "data": coded(PNG), "mimeType": "image/png"})
 
     assert isinstance(result, Ok)

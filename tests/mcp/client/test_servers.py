@@ -1,5 +1,7 @@
 """The client against real servers, written with the official SDK: over stdio, and over loopback HTTP in both eras."""
 
+import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from spindle import DispatchContext, Err, Events, Ok, ToolContext, TurnRunner
 from spindle.errors import InvalidServerSpecError, UsageError
 from spindle.mcp.client.servers import McpServers
 from spindle.mcp.spec import ServerSpec
-from tests.mcp.upstreams import Heard, call, calls, changed_to, connected, everything, hostile, serving
+from tests.mcp.upstreams import EventLog, call, calls, changed_to, connected, everything, hostile, serving
 
 pytestmark = [
     pytest.mark.anyio,
@@ -97,24 +99,24 @@ async def test_results_come_in_all_their_kinds(url: str) -> None:
 
 
 async def test_progress_reaches_the_observers_of_the_call(url: str) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
     events = Events()
-    events.on("tool_progress", told.append)
+    events.on("tool_progress", reported.append)
     async with connected(web(url)) as servers:
         await call(servers, "mcp__e__count", {"steps": 3}, ctx=ToolContext(events=events))
 
-    assert sorted(each.message for each in told) == ["step 1", "step 2", "step 3"]
-    assert {each.tool_name for each in told} == {"mcp__e__count"}
+    assert sorted(each.message for each in reported) == ["step 1", "step 2", "step 3"]
+    assert {each.tool_name for each in reported} == {"mcp__e__count"}
 
 
-async def test_what_a_server_logs_becomes_an_event(url: str) -> None:
-    heard = Heard()
-    async with connected(web(url), events=heard.events) as servers:
+async def test_a_log_message_of_a_server_becomes_an_event(url: str) -> None:
+    received = EventLog()
+    async with connected(web(url), events=received.events) as servers:
         await call(servers, "mcp__e__say", {"text": "out of coffee"})
-        await heard.until(lambda: any("out of coffee" in each.message for each in heard.logs))
+        await received.until(lambda: any("out of coffee" in each.message for each in received.logs))
 
-    assert heard.logs[0].level == "info"
-    assert heard.logs[0].payload["server"] == "e"
+    assert received.logs[0].level == "info"
+    assert received.logs[0].payload["server"] == "e"
 
 
 async def test_a_call_that_is_given_up_is_cancelled_at_the_server(url: str, tmp_path: Path) -> None:
@@ -148,6 +150,8 @@ async def test_tools_that_come_and_go_are_followed(url: str) -> None:
         await changed_to(servers, lambda: servers.registry.has("mcp__e__extra"))
         await call(servers, "mcp__e__shrink")
         await changed_to(servers, lambda: not servers.registry.has("mcp__e__extra"))
+        assert servers.registry.has("mcp__e__grow")
+        assert servers.status()[0].restarts == 0
 
 
 async def test_credentials_are_looked_up_by_name_for_each_request_and_never_shown(newer: str) -> None:
@@ -168,7 +172,7 @@ async def test_credentials_are_looked_up_by_name_for_each_request_and_never_show
     assert outcome.result.structured["authorization"] == "Bearer ***"
 
 
-async def test_a_server_nobody_listens_at_is_an_error_that_says_so() -> None:
+async def test_a_refused_connection_is_reported_as_an_error() -> None:
     async with connected(web("http://127.0.0.1:9/mcp")) as servers:
         assert "cannot be reached" in (servers.status()[0].error or "")
 
@@ -191,11 +195,24 @@ async def test_servers_are_used_inside_their_block() -> None:
         await McpServers([hostile()]).ready()
 
 
-async def test_a_listener_that_fails_harms_nobody() -> None:
-    heard = Heard()
-    async with McpServers([hostile()], events=heard.events) as servers:
+async def test_a_failing_listener_does_not_affect_others() -> None:
+    received = EventLog()
+    async with McpServers([hostile()], events=received.events) as servers:
         servers.on_change(lambda: 1 / 0)  # pyright: ignore[reportArgumentType] - what it gives does not matter
         await servers.ready()
 
         assert servers.status()[0].state == "ready"
-    assert heard.warned_of("on_change")
+    assert received.warned_of("on_change")
+
+
+def test_the_sdk_is_imported_only_when_a_server_starts() -> None:
+    code = """
+import sys
+sys.modules["mcp"] = sys.modules["mcp_types"] = None  # as if the extra were not installed
+import spindle.cli.commands.doctor
+from spindle.mcp import McpServers, ServerSpec
+print(McpServers([ServerSpec(name="h", command="true")]).status()[0].state)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+
+    assert (done.stdout, done.stderr) == ("idle\n", "")

@@ -1,4 +1,4 @@
-"""One thing that is no tool does not cost a server its others."""
+"""One invalid tool does not cost a server its others."""
 
 from typing import Any
 
@@ -19,19 +19,19 @@ LISTINGS: dict[str, dict[str, Any]] = {
     [{"name": "odd"}, {"name": 3, "inputSchema": {"type": "object"}}, {"name": "odd", "inputSchema": []}, "odd", None],
     ids=["no schema", "no name", "no object", "a text", "nothing"],
 )
-def test_what_is_no_tool_is_left_out_and_told(version: str, odd: Any) -> None:
-    told: list[str] = []
+def test_an_invalid_tool_definition_is_dropped_and_reported(version: str, odd: Any) -> None:
+    reported: list[str] = []
 
-    assert keep_valid_tools([FINE, odd, FINE], LISTINGS[version], version, told.append) == [FINE, FINE]
-    assert len(told) == 1
+    assert keep_valid_tools([FINE, odd, FINE], LISTINGS[version], version, reported.append) == [FINE, FINE]
+    assert len(reported) == 1
 
 
 def test_a_type_that_is_left_out_where_there_must_be_one_means_an_object() -> None:
     tool: dict[str, Any] = {"name": "t", "inputSchema": {}, "outputSchema": {"$ref": "#/$defs/a", "$defs": {"a": {}}}}
-    (mended,) = keep_valid_tools([tool], LISTINGS["2025-11-25"], "2025-11-25", pytest.fail)
+    (repaired,) = keep_valid_tools([tool], LISTINGS["2025-11-25"], "2025-11-25", pytest.fail)
 
-    assert mended["inputSchema"] == {"type": "object"}
-    assert mended["outputSchema"]["type"] == "object"
+    assert repaired["inputSchema"] == {"type": "object"}
+    assert repaired["outputSchema"]["type"] == "object"
 
 
 def test_a_result_that_may_be_any_value_stays_so() -> None:

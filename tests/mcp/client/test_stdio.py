@@ -29,14 +29,14 @@ def test_only_plain_variables_and_a_home_of_its_own_get_through() -> None:
     assert made() == {"PATH": "/bin", "LANG": "C", "HOME": "/scratch"}
 
 
-def test_what_is_declared_gets_through() -> None:
+def test_declared_variables_are_passed_on() -> None:
     env = made(env={"API_KEY": "given", "LANG": "de"}, env_passthrough=("GITHUB_TOKEN", "HOME", "UNSET"))
 
     assert env == {"PATH": "/bin", "LANG": "de", "HOME": "/her/home", "API_KEY": "given", "GITHUB_TOKEN": "hush"}
 
 
 @pytest.mark.parametrize("given", [{"env_passthrough": ("HOME",)}, {"env": {"HOME": "/her/home"}}], ids=str)
-def test_who_is_given_a_home_finds_what_is_kept_there(given: dict[str, object]) -> None:
+def test_a_server_with_home_passed_through_uses_the_real_home(given: dict[str, object]) -> None:
     spec = ServerSpec(name="s", command="x", **given)  # pyright: ignore[reportArgumentType]
     scratch = {"HOME": "/scratch", "XDG_CACHE_HOME": "/scratch/.cache", "TMPDIR": "/scratch/tmp"}
 
@@ -65,7 +65,7 @@ def test_nothing_undeclared_gets_through(own: dict[str, str]) -> None:
     assert build_environment(spec, own, {}, {}).keys() <= set(INHERITED)
 
 
-def test_a_functions_body_is_no_value() -> None:
+def test_a_functions_body_is_not_a_value() -> None:
     spec = ServerSpec(name="s", command="x", env_passthrough=("EVIL",))
 
     assert build_environment(spec, {"EVIL": "() { :; }; echo hi"}, {}, {}) == {}

@@ -1,11 +1,18 @@
 """A server's tools as ours: exact provenance, hints that stay hints, and a shelf that follows what the server lists."""
 
+import json
 from typing import Any
 
 import pytest
+from mcp.client.client import Client
 
-from spindle import Err, Ok, ToolFilter
-from tests.mcp.upstreams import Heard, call, changed_to, connected, hostile
+from spindle import Err, Executor, Ok, ToolFilter
+from spindle.errors import InvalidServerSpecError, InvalidToolError
+from spindle.mcp import ToolServer
+from spindle.mcp.client.tools import build_output_check, rename_definitions
+from spindle.tools import RawSchema
+from tests.mcp.gateways import text_of
+from tests.mcp.upstreams import EventLog, call, changed_to, connected, hostile
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +23,7 @@ def owner(servers: Any, name: str) -> tuple[str | None, str | None]:
     return entry.mcp_server, entry.mcp_tool
 
 
-async def test_a_tool_has_its_servers_name_and_is_nobodys_word() -> None:
+async def test_a_tool_is_named_by_its_server_and_untrusted() -> None:
     spec = hostile(timeout_seconds=7, max_result_chars=123)
     async with connected(spec) as servers:
         tool = servers.registry.get("mcp__h__ok")
@@ -38,9 +45,9 @@ async def test_a_trusted_servers_hints_are_taken() -> None:
     assert (other.trusted, other.read_only, other.idempotent) == (True, False, False)
 
 
-async def test_one_bad_tool_is_left_out_with_a_reason_and_the_others_stay() -> None:
-    heard = Heard()
-    async with connected(hostile("--odd-tools"), events=heard.events) as servers:
+async def test_an_invalid_tool_is_dropped_with_a_reason_and_the_others_stay() -> None:
+    received = EventLog()
+    async with connected(hostile("--odd-tools"), events=received.events) as servers:
         names = [tool.name for tool in servers.registry]
         first = servers.registry.get("mcp__h__ok")
         assert first is not None
@@ -48,9 +55,9 @@ async def test_one_bad_tool_is_left_out_with_a_reason_and_the_others_stay() -> N
     assert first.description == "Does ok."
     assert len(names) == len(set(names))
     assert not {"mcp__h__costly", "mcp__h__wrong"} & set(names)
-    assert heard.warned_of("'ok'", "twice")
-    assert heard.warned_of("'costly'", "subschemas")
-    assert heard.warned_of("'wrong'", "type")
+    assert received.warned_of("'ok'", "twice")
+    assert received.warned_of("'costly'", "subschemas")
+    assert received.warned_of("'wrong'", "type")
 
 
 async def test_a_missing_description_falls_back_to_the_name_and_definitions_are_understood() -> None:
@@ -67,35 +74,46 @@ async def test_a_missing_description_falls_back_to_the_name_and_definitions_are_
 
 
 async def test_names_with_double_underscores_are_never_mis_attributed() -> None:
-    heard = Heard()
-    short, long = hostile("--odd-tools", name="a", tools=("b__c",)), hostile(name="a__b", tools=("ok",))
-    async with connected(short, long, events=heard.events) as servers:
+    async with connected(hostile("--odd-tools", name="a", tools=("b__c",))) as servers:
         assert owner(servers, "mcp__a__b__c") == ("a", "b__c")
-        assert owner(servers, "mcp__a__b__ok") == ("a__b", "ok")
         shown = servers.registry.to_definitions(ToolFilter(allowed_mcp_servers=["a"]))
 
     assert [each["name"] for each in shown] == ["mcp__a__b__c"]
 
 
-async def test_a_name_that_another_server_has_is_refused_and_taken_when_it_is_free() -> None:
-    heard, name = Heard(), "mcp__a__b__extra"
-    async with connected(hostile(name="a"), hostile(name="a__b"), events=heard.events) as servers:
-        await call(servers, "mcp__a__grow", {"name": "b__extra"})
-        await changed_to(servers, lambda: servers.registry.has(name))
-        await call(servers, "mcp__a__b__grow", {"name": "extra"})
-        await heard.until(lambda: heard.warned_of("'a__b'", "'extra'", "MCP server 'a'"))
-        assert owner(servers, name) == ("a", "b__extra")
+@pytest.mark.parametrize("name", ["a__b", "__a", "a_", "a__", "a___b", "_" * 9])
+async def test_a_server_name_that_would_blur_into_its_tools_is_refused(name: str) -> None:
+    with pytest.raises(InvalidServerSpecError) as caught:
+        hostile(name=name)
 
-        await call(servers, "mcp__a__grow", {})
-        await changed_to(servers, lambda: owner(servers, name) == ("a__b", "extra"))
+    assert caught.value.field == "name"
+
+
+ALIKE = ["x y", "x_y", "x.y", "x/y", "b__c", "_b", "x\ty", "y" * 300, "y" * 301, "\u202ex", "mcp__good__ok", "x\u200by"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_names_that_map_to_one_another_leave_every_tool_listed_and_callable(mode: str) -> None:
+    async with connected(
+        hostile("--names", json.dumps(ALIKE), name="a"), hostile(name="good", tools=("ok",))
+    ) as servers:
+        server = ToolServer(Executor(servers.registry), servers.registry, is_fenced=False)
+        async with Client(server.sdk, mode=mode) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            said = [text_of(await client.call_tool(name, {})) for name in names if name.startswith("mcp__a")]
+            good = await client.call_tool("mcp__good__ok", {})
+
+    assert len(names) == len(set(names))
+    assert sorted(said) == sorted(ALIKE)
+    assert text_of(good) == "ok"
 
 
 async def test_only_the_tools_that_are_wanted_are_offered_and_a_missing_one_is_warned_of() -> None:
-    heard = Heard()
-    async with connected(hostile(tools=("ok", "nobody")), events=heard.events) as servers:
+    received = EventLog()
+    async with connected(hostile(tools=("ok", "nobody")), events=received.events) as servers:
         assert [tool.name for tool in servers.registry] == ["mcp__h__ok"]
 
-    assert heard.warned_of("'nobody'")
+    assert received.warned_of("'nobody'")
 
 
 async def test_the_registry_follows_what_the_server_lists_and_leaves_the_rest_alone() -> None:
@@ -119,14 +137,104 @@ async def test_a_listing_of_several_pages_is_read_to_its_end() -> None:
 
 @pytest.mark.parametrize(("flag", "words"), [("--round", "before"), ("--endless", "pages")], ids=["round", "endless"])
 async def test_a_listing_without_an_end_is_taken_as_far_as_it_went(flag: str, words: str) -> None:
-    heard = Heard()
-    async with connected(hostile(flag), events=heard.events) as servers:
+    received = EventLog()
+    async with connected(hostile(flag), events=received.events) as servers:
         assert servers.status()[0].state == "ready"
 
-    assert heard.warned_of(words)
+    assert received.warned_of(words)
 
 
-async def test_a_server_without_tools_is_no_failure() -> None:
+async def test_a_server_without_tools_is_ready() -> None:
     async with connected(hostile("--no-tools")) as servers:
         assert servers.status()[0].state == "ready"
         assert len(servers.registry) == 0
+
+
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+
+def test_content_that_matches_the_output_schema_passes() -> None:
+    assert build_output_check(POINT, tool="t")({"x": 1}, True) is None
+
+
+@pytest.mark.parametrize("value", [{"x": "one"}, {}, [1], None], ids=repr)
+def test_content_that_violates_the_output_schema_is_reported(value: Any) -> None:
+    assert "output schema" in (build_output_check(POINT, tool="t")(value, True) or "")
+
+
+def test_missing_structured_content_is_reported() -> None:
+    assert "no structured content" in (build_output_check(POINT, tool="t")(None, False) or "")
+
+
+@pytest.mark.parametrize(("schema", "value"), [({"type": "array"}, [1]), ({"type": "null"}, None), ({}, 3)], ids=repr)
+def test_a_result_may_be_any_value(schema: dict[str, Any], value: Any) -> None:
+    assert build_output_check(schema, tool="t")(value, True) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "strin"},
+        {"$ref": "http://elsewhere.example/schema"},
+        {
+            "$defs": {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)} | {"d40": {}},
+            "$ref": "#/$defs/d0",
+        },
+    ],
+    ids=["no schema", "elsewhere", "doubling"],
+)
+def test_a_schema_that_cannot_be_used_is_refused_at_once(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidToolError) as caught:
+        build_output_check(schema, tool="t")
+
+    assert caught.value.field == "output_schema"
+
+
+def test_definitions_and_what_refers_to_them_are_moved() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/definitions/x"}, "definitions": {"type": "string"}, "$ref": {"type": "string"}},
+        "definitions": {"x": {"anyOf": [{"$ref": "#/definitions/y"}]}, "y": {"type": "integer"}},
+    }
+
+    assert rename_definitions(schema) == {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/x"}, "definitions": {"type": "string"}, "$ref": {"type": "string"}},
+        "$defs": {"x": {"anyOf": [{"$ref": "#/$defs/y"}]}, "y": {"type": "integer"}},
+    }
+
+
+def test_the_moved_schema_means_the_same() -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/definitions/x"}},
+        "definitions": {"x": {"enum": ["one"]}},
+    }
+    validate = RawSchema(rename_definitions(schema), tool="t").validate
+
+    assert validate({"a": "one"}) == {"a": "one"}
+
+
+def test_data_that_looks_like_a_reference_is_left_alone() -> None:
+    data = {"$ref": "#/definitions/x"}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"a": {"default": data, "enum": [data]}},
+        "definitions": {"x": {}},
+    }
+
+    assert rename_definitions(schema)["properties"]["a"] == {"default": data, "enum": [data]}
+
+
+def test_a_schema_that_has_both_is_left_alone() -> None:
+    schema: dict[str, Any] = {"type": "object", "definitions": {"x": {}}, "$defs": {"x": {}}}
+
+    assert rename_definitions(schema) == schema
+
+
+def test_a_deeply_nested_schema_is_accepted() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(600):
+        deep = {"properties": {"a": deep}}
+
+    assert "$defs" in rename_definitions({"type": "object", "definitions": {"x": deep}})

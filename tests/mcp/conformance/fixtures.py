@@ -107,7 +107,7 @@ async def answer_to(ctx: ToolContext, name: str, question: str, properties: dict
     return await ctx.wait_for(Gate(name, {"question": question}, schema=schema, timeout_seconds=SECONDS))
 
 
-async def told(ctx: ToolContext, name: str, question: str, properties: dict[str, Any]) -> str:
+async def reported(ctx: ToolContext, name: str, question: str, properties: dict[str, Any]) -> str:
     try:
         content = await answer_to(ctx, name, question, properties)
     except PermissionError:
@@ -124,7 +124,7 @@ async def test_elicitation(message: str, *, ctx: ToolContext) -> str:
         "username": {"type": "string", "description": "User's response"},
         "email": {"type": "string", "description": "User's email address"},
     }
-    return f"User response: {await told(ctx, 'user', message, fields)}"
+    return f"User response: {await reported(ctx, 'user', message, fields)}"
 
 
 @tool
@@ -137,7 +137,7 @@ async def test_elicitation_sep1034_defaults(*, ctx: ToolContext) -> str:
         "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
         "verified": {"type": "boolean", "default": True},
     }
-    return f"Elicitation completed: {await told(ctx, 'defaults', 'Who are you?', fields)}"
+    return f"Elicitation completed: {await reported(ctx, 'defaults', 'Who are you?', fields)}"
 
 
 @tool
@@ -152,7 +152,7 @@ async def test_elicitation_sep1330_enums(*, ctx: ToolContext) -> str:
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": options}},
         "titledMulti": {"type": "array", "items": {"anyOf": titled}},
     }
-    return f"Elicitation completed: {await told(ctx, 'choices', 'Which?', fields)}"
+    return f"Elicitation completed: {await reported(ctx, 'choices', 'Which?', fields)}"
 
 
 NAME = {"name": {"type": "string"}}
@@ -211,7 +211,7 @@ async def test_input_required_result_multiple_inputs(*, ctx: ToolContext) -> str
 
 @tool
 async def test_input_required_result_capabilities(*, ctx: ToolContext) -> str:
-    """Ask whoever can be asked."""
+    """Ask the client if it can be asked."""
     if can_ask(ctx, "elicitation"):
         answer = await answer_to(ctx, "user_name", "What is your name?", NAME)
         return f"Hello, {answer['name']}!"

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import httpx
@@ -11,18 +11,18 @@ import mcp_types as types
 import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import Field
 
 from spindle import Executor, ToolFilter, ToolRegistry, tool
 from spindle.errors import UsageError
 from spindle.mcp.server.http import (
     HttpSettings,
-    IdleTimeoutProtocol,
     http_app,
     identify_caller,
     is_loopback,
     token_hash,
 )
-from spindle.mcp.server.serve import serve_http
+from spindle.mcp.server.serve import IdleTimeoutProtocol, serve_http
 from spindle.mcp.server.tool_server import ToolServer
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ TOKENS = {token_hash(READER): "reader", token_hash(WRITER): "writer"}
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # uvicorn knows no other
+    return "asyncio"  # uvicorn supports only asyncio
 
 
 @tool
@@ -54,16 +54,22 @@ def filter_of(profile: str | None) -> ToolFilter | None:
 
 
 @asynccontextmanager
-async def served(**door: Any) -> AsyncGenerator[str]:
-    registry = ToolRegistry([lines, write])
-    server = ToolServer(Executor(registry), registry, identify=identify_caller, filter_of=filter_of)
+async def served(*tools: Any, concurrency: int = 64, max_calls: int = 256, **door: Any) -> AsyncGenerator[str]:
+    registry = ToolRegistry([lines, write, *tools])
+    server = ToolServer(
+        Executor(registry, concurrency=concurrency),
+        registry,
+        identify=identify_caller,
+        filter_of=filter_of,
+        max_calls_per_session=max_calls,
+    )
     where = HttpSettings(port=0, **door)
     app = http_app(server, where, health=lambda: {"tools": len(registry)})
     address: list[str] = []
     ready = anyio.Event()
 
-    def is_ready(told: str) -> None:
-        address.append(told)
+    def is_ready(reported: str) -> None:
+        address.append(reported)
         ready.set()
 
     with anyio.fail_after(30):
@@ -157,7 +163,7 @@ async def test_two_sessions_of_one_token_do_not_share_either() -> None:
 
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "Bearer", "Basic dG9rZW4=", READER])
-async def test_without_a_known_token_nobody_comes_in(header: str | None) -> None:
+async def test_a_request_without_a_known_token_is_rejected(header: str | None) -> None:
     async with at_the_door(tokens=TOKENS) as http:
         headers = {} if header is None else {"Authorization": header}
         answer = await http.post("/mcp", headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
@@ -196,10 +202,10 @@ async def test_an_allowed_origin_comes_in() -> None:
 async def test_the_health_page_says_more_to_who_has_a_token() -> None:
     async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
         where = address.removesuffix("/mcp") + "/health"
-        stranger = (await http.get(where)).json()
+        anonymous = (await http.get(where)).json()
         known = (await http.get(where, headers={"Authorization": f"Bearer {READER}"})).json()
 
-    assert stranger == {"status": "ok"}
+    assert anonymous == {"status": "ok"}
     assert known == {"status": "ok", "tools": 2, "sessions": 0, "running_calls": 0}
 
 
@@ -240,7 +246,7 @@ def test_the_path_must_be_one(path: str) -> None:
     ("host", "expected"),
     [("127.0.0.1", True), ("::1", True), ("localhost", True), ("127.8.9.1", True), ("0.0.0.0", False), ("a.b", False)],
 )
-def test_loopback_is_told_apart(host: str, expected: bool) -> None:
+def test_loopback_addresses_are_recognized(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
@@ -301,3 +307,72 @@ async def test_a_session_is_ended_by_its_own_client_alone() -> None:
     assert refused.status_code >= 400
     assert ended.status_code == 200
     assert (kept, left) == (1, 0)
+
+
+@tool
+def store(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})], text: str = "") -> str:
+    """Store something in a region."""
+    return f"stored in {region}"
+
+
+async def test_a_call_lists_no_tools() -> None:
+    """The SDK looks up the schema of each call in the list of tools, unless it is configured otherwise."""
+    checks = 0
+
+    def is_available() -> bool:
+        nonlocal checks
+        checks += 1
+        return True
+
+    @tool(is_available=is_available)
+    def other() -> str:
+        """Do nothing."""
+        return ""
+
+    async with served(other) as address, client_of(address, "2026-07-28") as client:
+        await client.call_tool("lines", {"count": 1})
+        before = checks
+        for _ in range(5):
+            await client.call_tool("lines", {"count": 1})
+
+    assert checks == before
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [({"Mcp-Param-Region": "north"}, 200), ({"Mcp-Param-Region": "south"}, 400), ({}, 400)],
+)
+async def test_the_headers_of_a_call_must_repeat_its_arguments(header: dict[str, str], status: int) -> None:
+    async with served(store, tokens=TOKENS) as address, httpx.AsyncClient() as http:
+        answer = await store_north(http, address, WRITER, header)
+
+    assert answer.status_code == status
+    assert ("error" in answer.json()) == (status == 400)
+
+
+async def test_the_headers_of_a_tool_that_a_client_does_not_see_are_not_revealed() -> None:
+    async with served(store, tokens=TOKENS) as address, httpx.AsyncClient() as http:
+        answer = await store_north(http, address, READER, {})
+
+    assert answer.status_code == 200
+    assert answer.json()["result"]["isError"]
+    assert "Region" not in answer.text
+
+
+async def store_north(http: httpx.AsyncClient, address: str, token: str, header: dict[str, str]) -> httpx.Response:
+    """Send one call of the newer revision."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    }
+    params = {"name": "store", "arguments": {"region": "north"}, "_meta": meta}
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json, text/event-stream",
+        "Mcp-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "store",
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return await http.post(address, json=message, headers=headers | header)

@@ -1,4 +1,4 @@
-"""Strangers and clients of the HTTP server who pretend to be others."""
+"""Unauthenticated clients and clients that claim to be others."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ INITIALIZE = {
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # uvicorn knows no other
+    return "asyncio"  # uvicorn supports only asyncio
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -52,7 +52,7 @@ async def session_of(http: httpx.AsyncClient, address: str, token: str) -> str:
 
 
 async def test_naming_anothers_session_gives_nothing_of_it() -> None:
-    """On the newer protocol nobody checks that header, so nobody may believe it either."""
+    """The newer protocol does not check that header, so it must not be trusted."""
     async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
         session = await session_of(http, address, WRITER)
         own = {**bearer(WRITER), "mcp-session-id": session}
@@ -91,7 +91,7 @@ NEARLY: dict[str, list[tuple[str, str]]] = {
 }
 
 
-async def test_what_is_nearly_a_token_is_none() -> None:
+async def test_a_token_that_differs_slightly_is_rejected() -> None:
     async with at_the_door(tokens=TOKENS) as http:
         answers = {
             name: (await http.post("/mcp", json=INITIALIZE, headers=[*PLAIN.items(), *headers])).status_code
@@ -114,7 +114,7 @@ async def test_the_scheme_is_written_in_any_way() -> None:
     assert answers == [200, 200, 200]
 
 
-async def test_without_a_token_nothing_is_told_of_what_there_is() -> None:
+async def test_a_request_without_a_token_learns_nothing_about_the_server() -> None:
     async with at_the_door(tokens=TOKENS) as http:
         answers = {
             f"{method} {path}": (await http.request(method, f"http://127.0.0.1{path}")).status_code

@@ -1,4 +1,4 @@
-"""A call that asks on its way: whatever the client's user does, the tool is told exactly that."""
+"""A call that asks the client's user: the tool gets exactly what the user did."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("action", "expected"), [("decline", PermissionError), ("cancel", GateAbortedError)], ids=["declined", "closed"]
 )
-async def test_a_tool_is_told_how_its_question_was_turned_down(mode: str, action: Any, expected: type) -> None:
+async def test_a_tool_learns_how_its_question_was_declined(mode: str, action: Any, expected: type) -> None:
     raised: list[Exception] = []
 
     @tool

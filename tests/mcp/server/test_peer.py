@@ -1,4 +1,4 @@
-"""What a call tells its client while it runs: at once, in bounds, and only what the client wants."""
+"""What a call sends to its client while it runs: at once, in bounds, and only what the client wants."""
 
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -72,7 +72,7 @@ async def test_a_line_arrives_while_the_call_runs(mode: str) -> None:
 
     @tool
     async def patient(*, ctx: ToolContext) -> str:
-        """Go on when somebody has heard."""
+        """Continue once the client has received the line."""
         ctx.log("info", "heard?")
         await go_on.wait()
         return "done"
@@ -84,7 +84,7 @@ async def test_a_line_arrives_while_the_call_runs(mode: str) -> None:
     assert not result.is_error
 
 
-async def test_a_call_that_was_parked_tells_the_request_that_waits_for_it_now() -> None:
+async def test_a_parked_call_notifies_the_request_that_waits_for_it_now() -> None:
     asked = Asked()
 
     @tool
@@ -104,18 +104,18 @@ async def test_a_call_that_was_parked_tells_the_request_that_waits_for_it_now() 
 
 @dataclass
 class Waiting:
-    """A request that waits for a call, and what it is told."""
+    """A request that waits for a call, and the progress it receives."""
 
     meta: dict[str, Any]
-    heard: list[tuple[float, float | None, str]] = field(default_factory=list[tuple[float, float | None, str]])
+    received: list[tuple[float, float | None, str]] = field(default_factory=list[tuple[float, float | None, str]])
     protocol_version: str = MODERN
 
     @property
     def session(self) -> "Waiting":
         return self
 
-    async def report_progress(self, *told: Any) -> None:
-        self.heard.append(told)
+    async def report_progress(self, *reported: Any) -> None:
+        self.received.append(reported)
 
 
 async def test_progress_goes_to_the_request_that_waits_now_if_it_wants_any() -> None:
@@ -127,9 +127,9 @@ async def test_progress_goes_to_the_request_that_waits_now_if_it_wants_any() -> 
         async with lines.send_to(cast("Any", request), session):
             ctx.progress(message, percent=10)
 
-    assert first.heard == [(10, 100, "one")]
-    assert second.heard == []
-    assert third.heard == [(10.001, 100, "three")]
+    assert first.received == [(10, 100, "one")]
+    assert second.received == []
+    assert third.received == [(10.001, 100, "three")]
 
 
 async def test_a_tool_cannot_flood_its_client(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from spindle.cli.commands.journal import CallFilter, JournalFiles
+from spindle.cli.commands.journal import CallFilter, read_calls
 from tests.bounds import wait_until
 from tests.mcp.gateways import IN_TIME, LEGACY, MODERN, PLAIN, SERVERS, code_of, hostile, text_of
-from tests.mcp.serving import COMMAND, serving
+from tests.mcp.serving import COMMAND, chosen_config, serving
 from tests.mcp.upstreams import is_alive
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -39,9 +39,9 @@ def config(*, stop_seconds: float) -> str:
     return f"{tools}{PLAIN}stop_seconds = {stop_seconds}\n{hostile('up')}"
 
 
-def recorded(folder: Path, tool: str) -> list[tuple[str, str | None]]:
+async def recorded(folder: Path, tool: str) -> list[tuple[str, str | None]]:
     """The state and code of each call of a tool in the journal."""
-    found = JournalFiles(folder / "state" / "journal.sqlite").read(CallFilter(tool=tool))
+    found = await read_calls(folder / "state" / "journal.sqlite", CallFilter(tool=tool))
     return [(entry.state, entry.code) for entry in found]
 
 
@@ -103,7 +103,7 @@ async def test_a_call_that_runs_may_end_and_no_other_begins(mode: str, number: s
     assert code == 0
     assert late == "not_available"
     assert text_of(outcome[0]) == "held to the end"
-    assert recorded(tmp_path, "hold") == [("finished", None)]
+    assert await recorded(tmp_path, "hold") == [("finished", None)]
     assert not any(is_alive(pid) for pid in pids)
 
 
@@ -119,7 +119,7 @@ async def test_a_call_that_does_not_end_is_cancelled_answered_and_recorded(
     assert code == 0
     assert code_of(outcome[0]) == "cancelled"
     assert (tmp_path / "cancelled").exists()
-    assert recorded(tmp_path, "hold") == [("finished", "cancelled")]
+    assert await recorded(tmp_path, "hold") == [("finished", "cancelled")]
     assert not any(is_alive(pid) for pid in pids)
 
 
@@ -133,7 +133,7 @@ async def test_a_second_signal_ends_at_once(mode: str, tmp_path: Path) -> None:
 
     assert code == 0
     assert code_of(outcome[0]) == "cancelled"
-    assert recorded(tmp_path, "hold") == [("finished", "cancelled")]
+    assert await recorded(tmp_path, "hold") == [("finished", "cancelled")]
     assert not any(is_alive(pid) for pid in pids)
 
 
@@ -176,7 +176,7 @@ class Pipe:
 @contextmanager
 def piped(folder: Path, *, stop_seconds: float) -> Generator[Pipe]:
     (folder / "spindle.toml").write_text(config(stop_seconds=stop_seconds))
-    command = [*COMMAND, "serve", "--stdio", "--state", str(folder / "state")]
+    command = [*COMMAND, "serve", "--stdio", *chosen_config(folder), "--state", str(folder / "state")]
     with (folder / "stderr.txt").open("w") as said:
         process = subprocess.Popen(
             command, cwd=folder, stdin=-1, stdout=-1, stderr=said, text=True, start_new_session=True
@@ -211,7 +211,7 @@ def test_a_call_that_runs_when_the_pipe_is_closed_is_cancelled_and_recorded(tmp_
         code = pipe.process.wait(IN_TIME)
 
     assert code == 0
-    assert recorded(tmp_path, "hold") == [("finished", "cancelled")]
+    assert anyio.run(recorded, tmp_path, "hold") == [("finished", "cancelled")]
 
 
 @either_signal
@@ -227,7 +227,7 @@ def test_a_signal_lets_the_call_of_a_pipe_end(number: signal.Signals, tmp_path: 
 
     assert code == 0
     assert answer["content"][0]["text"] == "held to the end"
-    assert recorded(tmp_path, "hold") == [("finished", None)]
+    assert anyio.run(recorded, tmp_path, "hold") == [("finished", None)]
     assert not any(is_alive(int(pid)) for pid in pids)
 
 
@@ -246,7 +246,7 @@ def test_a_call_of_a_pipe_that_does_not_end_is_cancelled_and_answered(signals: i
 
     assert code == 0
     assert answer["_meta"]["spindle/code"] == "cancelled"
-    assert recorded(tmp_path, "hold") == [("finished", "cancelled")]
+    assert anyio.run(recorded, tmp_path, "hold") == [("finished", "cancelled")]
 
 
 @either_signal

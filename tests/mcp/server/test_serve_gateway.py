@@ -1,4 +1,4 @@
-"""The gateway in front of real upstream processes: what its clients see of them, and when they are told."""
+"""The gateway in front of real upstream processes: what its clients see of them, and when they are notified."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ def known_as(key: str, profile: str | None = None) -> Callable[[Any], Caller]:
 
 
 @both_revisions
-async def test_tools_of_every_server_are_told_apart_by_its_name(mode: str, tmp_path: Path) -> None:
+async def test_tools_of_each_server_have_its_name_as_a_prefix(mode: str, tmp_path: Path) -> None:
     async with inside(tmp_path, hostile("one") + hostile("two")) as gateway, gateway.client(mode) as client:
         names = await names_of(client)
         said = await client.call_tool("mcp__two__ok", {"say": "from two"})
@@ -61,22 +61,22 @@ async def test_a_profile_sees_and_reaches_only_its_servers(mode: str, tmp_path: 
     assert code_of(refused) == "not_available"
 
 
-async def test_a_tool_that_comes_or_goes_upstream_is_told_listed_and_run(tmp_path: Path) -> None:
-    told = anyio.Event()
+async def test_an_upstream_tool_that_is_added_or_removed_is_notified_listed_and_callable(tmp_path: Path) -> None:
+    reported = anyio.Event()
 
-    async def heard(message: Any) -> None:
+    async def received(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.set()
+            reported.set()
 
-    async with inside(tmp_path, hostile("up")) as gateway, gateway.client(LEGACY, message_handler=heard) as client:
+    async with inside(tmp_path, hostile("up")) as gateway, gateway.client(LEGACY, message_handler=received) as client:
         before = await names_of(client)
         await client.call_tool("mcp__up__grow", {"name": "fresh"})
-        await told.wait()
+        await reported.wait()
         grown = await names_of(client)
         ran = await client.call_tool("mcp__up__fresh", {})
-        told = anyio.Event()
+        reported = anyio.Event()
         await client.call_tool("mcp__up__grow", {})
-        await told.wait()
+        await reported.wait()
         after = await names_of(client)
         gone = await client.call_tool("mcp__up__fresh", {})
 
@@ -86,7 +86,7 @@ async def test_a_tool_that_comes_or_goes_upstream_is_told_listed_and_run(tmp_pat
     assert code_of(gone) == "not_available"
 
 
-async def test_the_newer_revision_tells_of_changes_to_who_listens(tmp_path: Path) -> None:
+async def test_the_newer_revision_notifies_subscribers_of_changes(tmp_path: Path) -> None:
     async with inside(tmp_path, hostile("up")) as gateway, gateway.client(MODERN) as client:
         before = await names_of(client)
         async with client.listen(tools_list_changed=True) as news:
@@ -97,15 +97,15 @@ async def test_the_newer_revision_tells_of_changes_to_who_listens(tmp_path: Path
     assert set(after) - set(before) == {"mcp__up__fresh"}
 
 
-async def test_many_changes_at_once_are_told_once() -> None:
+async def test_many_changes_at_once_are_notified_once() -> None:
     registry = ToolRegistry([local])
     server = ToolServer(Executor(registry), registry)
-    told: list[str] = []
+    reported: list[str] = []
 
-    async def tell() -> None:
-        told.append("changed")
+    async def report() -> None:
+        reported.append("changed")
 
-    server.tools_changed = tell
+    server.tools_changed = report
     with anyio.fail_after(30):
         async with propagate_changes(server, lambda listener: lambda: None) as gateway:
             for _ in range(100):
@@ -113,13 +113,13 @@ async def test_many_changes_at_once_are_told_once() -> None:
             await anyio.wait_all_tasks_blocked()
 
     assert isinstance(gateway, Gateway)
-    assert told == ["changed"]
+    assert reported == ["changed"]
 
 
 @both_revisions
 async def test_a_list_and_an_unknown_tool_wait_for_tools_that_are_about_to_come(mode: str) -> None:
-    settled, registry = anyio.Event(), ToolRegistry([local])
-    server = ToolServer(Executor(registry), registry, settled=settled)
+    ready, registry = anyio.Event(), ToolRegistry([local])
+    server = ToolServer(Executor(registry), registry, tools_ready=ready)
     done: list[Any] = []
     with anyio.fail_after(30):
         async with Client(server.sdk, mode=mode) as client, anyio.create_task_group() as tasks:
@@ -133,7 +133,7 @@ async def test_a_list_and_an_unknown_tool_wait_for_tools_that_are_about_to_come(
             assert done == []
             registry.register(later)
             await server.tools_changed()
-            settled.set()
+            ready.set()
 
     listed = next(each for each in done if isinstance(each, types.ListToolsResult))
     called = next(each for each in done if isinstance(each, types.CallToolResult))
@@ -141,7 +141,7 @@ async def test_a_list_and_an_unknown_tool_wait_for_tools_that_are_about_to_come(
     assert code_of(called) is None
 
 
-async def test_a_question_that_names_no_call_is_put_to_nobody_while_two_clients_call(tmp_path: Path) -> None:
+async def test_a_question_without_a_call_is_declined_while_two_clients_call(tmp_path: Path) -> None:
     asked: list[str] = []
     said: list[str] = []
 
@@ -150,7 +150,7 @@ async def test_a_question_that_names_no_call_is_put_to_nobody_while_two_clients_
         return types.ElicitResult(action="accept", content={"name": "Ada"})
 
     async with inside(tmp_path, hostile("up"), identify=known_as("first")) as gateway:
-        other = ToolServer(gateway.house.executor, gateway.house.registry, identify=known_as("second"))
+        other = ToolServer(gateway.runtime.executor, gateway.runtime.registry, identify=known_as("second"))
         async with (
             gateway.client(LEGACY, elicitation_callback=answer) as first,
             Client(other.sdk, mode=LEGACY, elicitation_callback=answer) as second,
@@ -183,7 +183,7 @@ async def test_one_trace_spans_client_gateway_and_upstream(mode: str, way: str, 
     report = json.loads(done.stdout)
     spans = {span["id"]: span for span in report["spans"]}
 
-    _, trace, innermost, _ = report["told"].split("-")
+    _, trace, innermost, _ = report["trace"].split("-")
     chain: list[str] = []
     span = spans[innermost]
     while span is not None:

@@ -81,11 +81,11 @@ class RawClient:
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         message = {"id": next(self._ids), "method": "tools/call", "params": params}
         answer = await self._post(message, name)
-        told = answer.json() if answer.headers["content-type"] == "application/json" else _event(answer.text)
-        assert told["id"] == message["id"]
+        reported = answer.json() if answer.headers["content-type"] == "application/json" else _event(answer.text)
+        assert reported["id"] == message["id"]
         self._tally.calls[name] += 1
-        text = told["result"]["content"][0]["text"]
-        if told["result"]["isError"]:
+        text = reported["result"]["content"][0]["text"]
+        if reported["result"]["isError"]:
             self._tally.errors[f"{name}: {text[:200]}"] += 1
         return text
 
@@ -106,7 +106,7 @@ class RawClient:
 
 
 def _event(text: str) -> Any:
-    """The answer in a stream of events: those before it may tell that the tools have changed."""
+    """The answer in a stream of events: those before it may say that the tools have changed."""
     sent = [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:") and line[5:].strip()]
     return next(message for message in sent if "id" in message)
 
@@ -185,7 +185,7 @@ async def test_200_clients_for_a_minute_see_no_error_and_leave_nothing_behind(tm
                         mode = LEGACY if n % 2 else MODERN
                         tasks.start_soon(_use, address, mode, tally, random.Random(n), until)
                 watch.cancel_scope.cancel()
-            told = (await http.get(address.removesuffix("/mcp") + "/health")).json()
+            reported = (await http.get(address.removesuffix("/mcp") + "/health")).json()
         after = await _settled(process.pid, before)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
@@ -198,8 +198,8 @@ async def test_200_clients_for_a_minute_see_no_error_and_leave_nothing_behind(tm
     assert after.rss < MAX_GROWTH * warm[0].rss
     assert _slope(warm) < MAX_SLOPE
     assert after.files <= before.files + 5
-    assert told["running_calls"] == 0
-    assert told["sessions"] == 1
+    assert reported["running_calls"] == 0
+    assert reported["sessions"] == 1
     assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
 
 
@@ -219,6 +219,6 @@ async def _warm_up(http: httpx.AsyncClient, address: str) -> None:
 async def _settled(pid: int, before: Size) -> Size:
     """The server's size once it has closed what its clients have left."""
     with anyio.move_on_after(10):
-        while Size.of(pid).files > before.files:  # noqa: ASYNC110 - the kernel tells nobody
+        while Size.of(pid).files > before.files:  # noqa: ASYNC110 - the kernel has no notification
             await anyio.sleep(0.1)
     return Size.of(pid)

@@ -56,11 +56,11 @@ def answer(id: int, text: str = "") -> SessionMessage:
     return SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=id, result={"text": text}))
 
 
-async def test_messages_come_in_order_and_junk_between_them_is_told_as_an_error(ends: Ends) -> None:
+async def test_messages_arrive_in_order_and_invalid_ones_are_reported_as_errors(ends: Ends) -> None:
     ends.write(request(1) + "not JSON\n\n" + '{"jsonrpc": "2.0", "method": "notifications/x"}\n' + request(2)[:9])
     with anyio.fail_after(30):
         async with ends.streams.open() as (incoming, _):
-            first, junk, told = [await incoming.receive() for _ in range(3)]
+            first, junk, reported = [await incoming.receive() for _ in range(3)]
             ends.write(request(2)[9:])
             last = await incoming.receive()
             ends.hang_up()
@@ -70,8 +70,8 @@ async def test_messages_come_in_order_and_junk_between_them_is_told_as_an_error(
     assert isinstance(first, SessionMessage)
     assert isinstance(first.message, JSONRPCRequest)
     assert isinstance(junk, ValueError)
-    assert isinstance(told, SessionMessage)
-    assert isinstance(told.message, JSONRPCNotification)
+    assert isinstance(reported, SessionMessage)
+    assert isinstance(reported.message, JSONRPCNotification)
     assert isinstance(last, SessionMessage)
     assert last.message.model_dump()["id"] == 2
 
@@ -88,7 +88,7 @@ async def test_a_large_message_goes_through_a_pipe_that_is_read_slowly(ends: End
     assert json.loads(read)["result"]["text"] == LARGE
 
 
-async def test_a_client_that_does_not_read_holds_nobody_up_who_wants_to_stop(ends: Ends) -> None:
+async def test_a_client_that_does_not_read_does_not_delay_the_stop(ends: Ends) -> None:
     with anyio.fail_after(30):
         async with ends.streams.open() as (_, outgoing):
             await outgoing.send(answer(1, LARGE))
@@ -143,7 +143,7 @@ async def test_a_file_can_stand_in_for_a_pipe(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out").read_text())["id"] == 1
 
 
-async def test_what_is_printed_meanwhile_misses_the_client(ends: Ends) -> None:
+async def test_printed_text_does_not_reach_the_client(ends: Ends) -> None:
     with anyio.fail_after(30):
         async with ends.streams.open():
             os.write(ends.sink, b"")  # its number leads elsewhere now

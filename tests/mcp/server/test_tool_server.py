@@ -12,6 +12,7 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from spindle import Executor, Gate, Journal, Tool, ToolContext, ToolFilter, ToolRegistry, tool
+from spindle.bridges import mcp as dialect
 from spindle.mcp.server.serve import propagate_changes
 from spindle.mcp.server.tool_server import Caller, ToolServer
 
@@ -114,7 +115,7 @@ async def test_readers_are_listed_from_the_start_and_more_of_them_once_there_is_
 
 
 @both_revisions
-async def test_one_session_cannot_read_what_another_was_given(mode: str) -> None:
+async def test_a_session_cannot_read_results_of_another_session(mode: str) -> None:
     who = "first"
 
     def identify(_ctx: Any) -> Caller:
@@ -171,7 +172,7 @@ async def test_the_clients_user_approves_a_call(mode: str, answer: types.ElicitR
 
 
 @both_revisions
-async def test_where_nobody_can_be_asked_a_call_waits_for_approval(mode: str) -> None:
+async def test_a_call_needs_approval_when_no_user_can_be_asked(mode: str) -> None:
     async with connected(erase, mode=mode) as (client, _, _):
         result = await client.call_tool("erase", {"path": "/x"})
 
@@ -262,11 +263,11 @@ async def test_progress_reaches_the_client_and_only_grows() -> None:
 
     seen: list[tuple[float, str | None]] = []
 
-    async def told(progress: float, total: float | None, message: str | None) -> None:
+    async def reported(progress: float, total: float | None, message: str | None) -> None:
         seen.append((progress, message))
 
     async with connected(work, mode=LEGACY) as (client, _, _):
-        await client.call_tool("work", {}, progress_callback=told)
+        await client.call_tool("work", {}, progress_callback=reported)
         while len(seen) < 3:
             await anyio.lowlevel.checkpoint()
 
@@ -274,12 +275,12 @@ async def test_progress_reaches_the_client_and_only_grows() -> None:
     assert sorted({value for value, _ in seen}) == [value for value, _ in seen]
 
 
-async def test_clients_are_told_when_tools_change() -> None:
-    told = anyio.Event()
+async def test_clients_are_notified_when_tools_change() -> None:
+    reported = anyio.Event()
 
-    async def heard(message: Any) -> None:
+    async def received(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.set()
+            reported.set()
 
     registry = ToolRegistry([add])
     server = ToolServer(Executor(registry), registry)
@@ -292,17 +293,37 @@ async def test_clients_are_told_when_tools_change() -> None:
     with anyio.fail_after(30):
         async with (
             propagate_changes(server, on_change),
-            Client(server.sdk, mode=LEGACY, message_handler=heard) as client,
+            Client(server.sdk, mode=LEGACY, message_handler=received) as client,
         ):
             before = [each.name for each in (await client.list_tools()).tools]
             registry.register(lines)
             listeners[0]()
-            await told.wait()
+            await reported.wait()
             after = [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
 
     assert "lines" not in before
     assert "lines" in after
     assert not listeners
+
+
+@both_revisions
+async def test_tool_registered_after_a_call_can_be_called_before_clients_are_notified(mode: str) -> None:
+    async def handler(_args: object, _ctx: ToolContext, _meta: object) -> str:
+        return "late"
+
+    registry = ToolRegistry([add])
+    server = ToolServer(Executor(registry), registry, is_fenced=False)
+    with anyio.fail_after(30):
+        async with Client(server.sdk, mode=mode) as client:
+            await client.call_tool("add", {"a": 1, "b": 2})
+            for name in ("plain", "altered name"):  # the second has another name on the wire
+                registry.register(Tool(name=name, description="d", input_schema={"type": "object"}, handler=handler))
+            [altered] = [
+                each["name"] for each in dialect.definitions(registry).tools if each["name"].startswith("altered")
+            ]
+            answers = [await client.call_tool(name, {}) for name in ("plain", altered)]
+
+    assert [text_of(answer) for answer in answers] == ["late", "late"]
 
 
 @both_revisions

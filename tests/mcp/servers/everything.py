@@ -111,7 +111,7 @@ def variables() -> list[str]:
 
 @server.tool()
 async def count(steps: int, ctx: Context) -> str:
-    """Count, and tell how far it is."""
+    """Count and report progress."""
     for step in range(1, steps + 1):
         await ctx.report_progress(step, steps, f"step {step}")
     return "counted"
@@ -135,7 +135,7 @@ def headers(ctx: Context) -> dict[str, str]:
 
 @server.tool()
 async def wait(seconds: float, path: str) -> str:
-    """Wait; leaves a file behind when it is told to stop."""
+    """Wait; leaves a file behind when it is cancelled."""
     try:
         await anyio.sleep(seconds)
     except anyio.get_cancelled_exc_class():
@@ -180,7 +180,7 @@ async def shrink(ctx: Context) -> str:
 
 
 def older(app: Any) -> Any:
-    """Answer the newer way to connect as a server does that has never heard of it."""
+    """Answer the newer way to connect like a server that does not support it."""
 
     async def served(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and (b"mcp-method", b"server/discover") in scope["headers"]:
@@ -193,7 +193,7 @@ def older(app: Any) -> Any:
 
 
 def serve_http(*, is_older: bool) -> None:
-    """Serve on a free port; it is listened to before it is told, so nobody has to wait for us."""
+    """Serve on a free port; it listens before the port is printed, so clients need not wait."""
     listening = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Tools for the tests of stopping: a call that says when it began, and ends when it is told to."""
+"""Tools for the tests of stopping: a call that reports its start and ends on request."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ async def hold(folder: str) -> str:
     place = Path(folder)
     (place / "began").touch()
     try:
-        while not (place / "go").exists():  # noqa: ASYNC110 - it is told by another process
+        while not (place / "go").exists():  # noqa: ASYNC110 - another process creates it
             await anyio.sleep(0.01)
     except anyio.get_cancelled_exc_class():
         (place / "cancelled").touch()

@@ -13,6 +13,7 @@ from typing import Any
 
 FLAGS = set(sys.argv[1:])
 LOG = sys.argv[sys.argv.index("--log") + 1] if "--log" in FLAGS else ""
+NAMES: list[str] = json.loads(sys.argv[sys.argv.index("--names") + 1]) if "--names" in FLAGS else []
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 DOUBLING = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)} | {"d40": {"type": "object"}}
@@ -67,6 +68,14 @@ def crash_once(request: dict[str, Any], args: dict[str, Any]) -> None:
         Path(args["path"]).touch()
         os._exit(3)
     text(request, "the second time")
+
+
+def storm(request: dict[str, Any], args: dict[str, Any]) -> None:
+    """Report changes without end, each time with another tool."""
+    for number in range(args["times"]):
+        extra[:] = [f"new{number}"]
+        send({"method": "notifications/tools/list_changed"})
+    text(request, "storm")
 
 
 def hang(request: dict[str, Any], args: dict[str, Any]) -> None:
@@ -159,11 +168,28 @@ def leak(request: dict[str, Any], args: dict[str, Any]) -> None:
     text(request, f"my key is {os.environ.get('API_KEY')}", structuredContent={"key": os.environ.get("API_KEY")})
 
 
+def gossip(request: dict[str, Any], args: dict[str, Any]) -> None:
+    key = "".join(f"{letter}\u200b" for letter in os.environ.get("API_KEY", ""))
+    meta: dict[str, Any] = request["params"].get("_meta") or {}
+    token = meta.get("progressToken")
+    if token is not None:
+        progress = {"progressToken": token, "progress": 1, "message": "x" * 490 + f" key {key}"}
+        send({"method": "notifications/progress", "params": progress})
+    send({"method": "notifications/message", "params": {"level": "info", "logger": key, "data": "x" * 3_990 + key}})
+    schema = {"type": "object", "properties": {"name": {"type": "string", "description": key}}}
+    send(
+        {"id": "q2", "method": "elicitation/create", "params": {"message": f"Is it {key}?", "requestedSchema": schema}}
+    )
+    while receive().get("id") != "q2":
+        pass
+    refuse(request, "y" * 3_990 + key, code=-32000)
+
+
 TOOLS = {
     each.__name__: each
     for each in (
         *(ok, crash, crash_once, hang, freeze, flood, flood_id_last, chatter, stderr, backwards, twice, no_result),
-        *(lie, silent, bomb, own_error, forged, grow, ask, child, leak),
+        *(lie, silent, bomb, own_error, forged, grow, ask, child, leak, storm, gossip),
     )
 }
 OUTPUT = {"lie": POINT, "silent": POINT, "bomb": {"$ref": "#/$defs/d0", "$defs": DOUBLING}}
@@ -179,7 +205,12 @@ def listed(name: str) -> dict[str, Any]:
 
 
 def tools() -> list[dict[str, Any]]:
-    found = [listed(name) for name in (*TOOLS, *extra)]
+    found = [listed(name) for name in (NAMES or (*TOOLS, *extra))]
+    if "--gossip" in FLAGS:
+        key = os.environ["API_KEY"]
+        schema = {"type": "object", "properties": {"a": {"type": "string", "description": key, "default": key}}}
+        found += [{"name": "described", "title": key, "description": f"Uses {key}.", "inputSchema": schema}]
+        found += [{"name": f"named-{key}", "inputSchema": {"type": "object"}}]
     if "--odd-tools" in FLAGS:
         found += [{"name": "ok", "description": "An impostor.", "inputSchema": {"type": "object"}}]
         found += [{"name": "costly", "inputSchema": {"type": "object", "$ref": "#/$defs/d0", "$defs": DOUBLING}}]
@@ -200,6 +231,8 @@ DEFINED = {
 def list_tools(request: dict[str, Any]) -> None:
     params: dict[str, Any] = request.get("params") or {}
     cursor: str | None = params.get("cursor")
+    if "--note-lists" in FLAGS:
+        note("list")
     if "--pages" in FLAGS:
         page = int(cursor or 0)
         more = {"nextCursor": str(page + 1)} if page < 2 else {}
@@ -221,13 +254,15 @@ def initialize(request: dict[str, Any]) -> None:
 
 def main() -> None:
     note("start")
-    if "--fail" in FLAGS or ("--fail-later" in FLAGS and Path(LOG).read_text(encoding="utf-8").count("start") > 1):
+    is_restarted = bool(LOG) and Path(LOG).read_text(encoding="utf-8").count("start") > 1
+    is_down = "--fail-while" in FLAGS and Path(f"{LOG}.down").exists()
+    if "--fail" in FLAGS or is_down or ("--fail-later" in FLAGS and is_restarted):
         sys.stderr.write("cannot read the config\nno such table\n")
         sys.exit(2)
     while True:
         request = receive()
         method = request.get("method")
-        if "--mute" in FLAGS:
+        if "--mute" in FLAGS or ("--mute-later" in FLAGS and is_restarted):
             continue
         if method == "server/discover" and "--touchy" in FLAGS:
             sys.exit(1)
@@ -238,6 +273,9 @@ def main() -> None:
         elif method == "tools/call":
             name = request["params"]["name"]
             note(f"call {name}")
+            if name in NAMES:
+                text(request, name)
+                continue
             TOOLS.get(name, ok)(request, request["params"].get("arguments") or {})
         elif method == "ping" and "--no-ping" not in FLAGS:
             answer(request, {})

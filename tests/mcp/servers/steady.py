@@ -23,13 +23,13 @@ async def lines(count: int) -> str:
 
 @server.tool(structured_output=False)
 async def trace(ctx: Context) -> str:
-    """Give the trace the call is in, as the caller told it."""
+    """Give the trace the call is in, as the caller sent it."""
     meta = ctx.request_context.meta or {}
     return str(meta.get("traceparent"))
 
 
 def serve_http() -> None:
-    """Serve on a free port; it is listened to before it is told, so nobody has to wait for us."""
+    """Serve on a free port; it listens before the port is printed, so clients need not wait."""
     listening = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()

@@ -1,6 +1,6 @@
 """One traced call: client → gateway → upstream, in a program of its own, for a tracer is set up once in a process.
 
-Prints what the upstream server was told of the trace, and every span: `traced.py MODE WAY`.
+Prints the trace context that the upstream server received, and every span: `traced.py MODE WAY`.
 """
 
 import json
@@ -60,16 +60,16 @@ def main(mode: str, way: str) -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     if way == "stdio":
-        told = anyio.run(call_through, ServerSpec(name="up", command=sys.executable, args=(STEADY, "stdio")), mode)
+        reported = anyio.run(call_through, ServerSpec(name="up", command=sys.executable, args=(STEADY, "stdio")), mode)
     else:
         with subprocess.Popen([sys.executable, STEADY, "http"], stdout=subprocess.PIPE, text=True) as upstream:
             try:
                 assert upstream.stdout is not None
                 url = f"http://127.0.0.1:{upstream.stdout.readline().strip()}/mcp"
-                told = anyio.run(call_through, ServerSpec(name="up", url=url), mode)
+                reported = anyio.run(call_through, ServerSpec(name="up", url=url), mode)
             finally:
                 upstream.terminate()
-    sys.stdout.write(json.dumps({"told": told, "spans": [shown(span) for span in exporter.get_finished_spans()]}))
+    sys.stdout.write(json.dumps({"trace": reported, "spans": [shown(span) for span in exporter.get_finished_spans()]}))
 
 
 main(*sys.argv[1:])

@@ -5,30 +5,33 @@ Read `run`, then `_live_once`: the life of one connection, top to bottom.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from spindle.errors import UpstreamError
+from spindle.extras import needs_extra
 from spindle.mcp.client.lifecycle import (
+    FAILED_AFTER,
     ActiveConnection,
     Attempt,
     Backoff,
     ClientServices,
-    RunningCalls,
     ServerState,
     ServerStatus,
-    SessionFactory,
     describe_failure,
 )
-from spindle.mcp.client.tools import ServerTools
+from spindle.mcp.client.running_calls import RunningCalls
+from spindle.mcp.client.tools import PreparedListing
 from spindle.mcp.spec import ServerSpec
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ForeignTool
 
     from spindle.mcp.client.session import UpstreamSession
+    from spindle.mcp.client.session_factory import SessionFactory
 
 HEALTH_SECONDS = 60.0
 """Interval between health checks."""
@@ -40,17 +43,44 @@ _RESTARTED = "it was restarted"
 _RELISTEN_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 
-class UpstreamConnection:
-    """A server and the task that owns it."""
+LISTING_SECONDS = 1.0
+"""Least time between two listings of a server's tools, whatever it reports; a listing that takes long waits longer."""
+_PAUSES = 10
+"""The pause after a listing, in times of what it took."""
+_MAX_LISTING_SECONDS = 60.0
 
-    def __init__(self, spec: ServerSpec, tools: ServerTools, services: ClientServices) -> None:
+
+class ListingHandler(Protocol):
+    """Takes the listings of a server's tools, in two steps: the first may run in a thread."""
+
+    def prepare_listing(self, listed: "Sequence[ForeignTool]") -> PreparedListing:
+        """Convert what is new or changed."""
+        ...
+
+    def apply_listing(self, prepared: PreparedListing) -> None:
+        """Register the changes."""
+        ...
+
+
+def load_session_factory() -> "type[SessionFactory]":
+    """Import the MCP SDK, which takes half a second the first time.
+
+    Raises:
+        MissingExtraError: The SDK is not installed.
+    """
+    with needs_extra("mcp", purpose="the MCP client"):
+        from spindle.mcp.client.session_factory import SessionFactory  # noqa: PLC0415 - an extra
+    return SessionFactory
+
+
+class UpstreamConnection:
+    """A server and the task that owns it; `listings` gets each listing of its tools."""
+
+    def __init__(self, spec: ServerSpec, services: ClientServices, listings: ListingHandler) -> None:
         self.spec = spec
-        self.tools = tools
         self.calls = RunningCalls()
-        self.listing: Sequence[ForeignTool] = ()
-        self.register_listing: Callable[[Sequence[ForeignTool]], None] = lambda _: None
-        """Registers the tools of a listing; set by `McpServers`."""
         self.services = services
+        self._listings = listings
         self._state: ServerState = "idle" if spec.enabled else "stopped"
         self._error: str | None = None
         self._restarts = 0
@@ -62,61 +92,59 @@ class UpstreamConnection:
         self._retry_now = anyio.Event()
         self._listing_changed = anyio.Event()
         self._is_closing = not spec.enabled
-        self._is_backing_off = False
+        self._is_connecting = False
         self._start_scope: anyio.CancelScope | None = None
         self._probe = True
-        self._session_factory = SessionFactory(
-            spec, services, self.calls, tools_changed=self._mark_stale, warn=self.warn
-        )
+        self._session_factory: SessionFactory | None = None
 
     # --- for callers
 
-    def status(self) -> ServerStatus:
-        """Return the current status."""
+    def status(self, *, tools: int) -> ServerStatus:
+        """Return the current status, with the number of registered tools."""
         return ServerStatus(
             name=self.spec.name,
             state=self._state,
             required=self.spec.required,
-            tools=len(self.tools),
+            tools=tools,
             error=self._error,
             restarts=self._restarts,
             protocol_version=self._version,
         )
 
     def is_open(self) -> bool:
-        """Return whether a call may be tried: the server is connected, or was not started yet."""
-        if self._state == "starting":
-            return not self._backoff.failures
-        return self._state in ("idle", "ready")
+        """Return whether a call may be tried: one for a server that is down starts it."""
+        return not self._is_closing
 
-    def request_start(self, *, now: bool = False) -> Attempt:
-        """Request a start unless it runs, and return the attempt; `now` skips the backoff."""
+    def request_start(self, *, is_fresh: bool = False) -> Attempt:
+        """Request a start unless it runs, without waiting for the backoff, and return the attempt.
+
+        With `is_fresh`, the failures so far are forgotten, so that the next one is reported again.
+        """
         if self._is_closing:
             self._attempt.finish(reason="it is stopped")
             return self._attempt
-        if self._state == "failed" or (now and self._is_backing_off):
-            self._backoff.reset()
-            self._retry_now.set()
-        self._start_requested.set()
         if self._active is not None:
             current = Attempt()
             current.finish(self._active)
             return current
+        if not self._is_connecting:
+            self._retry_now.set()
+            if is_fresh:
+                self._backoff.reset()
+        self._start_requested.set()
         return self._attempt
 
-    async def get_active(self, *, wait_for_retry: bool) -> ActiveConnection | None:
-        """Return the connection, starting it if needed; with `patient`, also wait for one that is being retried."""
+    async def get_active(self) -> ActiveConnection | None:
+        """Return the connection, or the result of one attempt to connect now."""
         if self._active is not None:
             return self._active
-        if self._is_closing or (not wait_for_retry and self._state == "starting" and self._backoff.failures):
-            return None
         attempt = self.request_start()
         await attempt.done.wait()
         return attempt.connection
 
-    def register_again(self) -> None:
-        """Register the last listing again: a name may have become free."""
-        self.register_listing(self.listing)
+    def describe_absence(self) -> str:
+        """Return why the server cannot be called."""
+        return f"MCP server {self.spec.name!r} is not connected" + (f": {self._error}" if self._error else ".")
 
     def mark_lost(self, live: ActiveConnection, reason: str) -> None:
         """Mark a connection as lost, so that it gets no more calls."""
@@ -137,7 +165,7 @@ class UpstreamConnection:
         if self._active is not None:
             self.mark_lost(self._active, _RESTARTED)
             self._retry_now.set()
-        attempt = self.request_start(now=True)
+        attempt = self.request_start(is_fresh=True)
         await attempt.done.wait()
         if attempt.connection is None:
             raise UpstreamError(
@@ -145,7 +173,7 @@ class UpstreamConnection:
             )
 
     def close(self) -> None:
-        """Tell the owning task to stop the server and to end."""
+        """Request the owning task to stop the server and to end."""
         self._is_closing = True
         if self._active is not None:
             self.mark_lost(self._active, "it was closed")
@@ -171,27 +199,25 @@ class UpstreamConnection:
             self._is_closing = True
             self._set_state("stopped")
             self._attempt.finish(reason="it is stopped")
-            with anyio.CancelScope(shield=True):
-                await self._session_factory.close()
+            if self._session_factory is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._session_factory.close()
 
     async def _wait_before_retry(self, *, has_worked: bool) -> None:
-        """Wait before the next attempt, or for a request once all attempts have failed."""
-        if self._retry_now.is_set() or has_worked:
+        """Wait before the next attempt, until the backoff ends or a start is requested."""
+        if has_worked:
             self._backoff.reset()
             return
-        seconds = self._backoff.record_failure()
-        if seconds is None:
-            self._start_requested = anyio.Event()
-            self.warn(f"failed too often and is not retried until it is requested: {self._error}")
-            self._set_state("failed")
+        if self._retry_now.is_set():
             return
-        self._is_backing_off = True
-        self._set_state("starting")
+        seconds = self._backoff.record_failure()
+        if self._backoff.failures == FAILED_AFTER + 1:
+            self.warn(f"failed {self._backoff.failures} times in a row and is still retried: {self._error}")
+        self._set_state("failed" if self._backoff.failures > FAILED_AFTER else "starting")
         async with anyio.create_task_group() as group:
             group.start_soon(self._sleep, seconds)
             await self._retry_now.wait()
             group.cancel_scope.cancel()
-        self._is_backing_off = False
 
     async def _sleep(self, seconds: float) -> None:
         await self.services.clock.sleep(seconds)
@@ -199,8 +225,10 @@ class UpstreamConnection:
 
     async def _run_connection(self) -> bool:
         """Connect, serve until the connection ends, and clean up; return whether it counts as having worked."""
-        self._set_state("starting")
-        await self._session_factory.load()
+        self._is_connecting = True
+        if self._state != "failed":
+            self._set_state("starting")
+        sessions = await self._load_sessions()
         if self._is_closing:  # during the load there was no start to cancel
             return False
         live: ActiveConnection | None = None
@@ -210,10 +238,10 @@ class UpstreamConnection:
         with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
             self._start_scope = scope
             try:
-                async with self._session_factory.open() as session:
+                async with sessions.open() as session:
                     words = session.link.describe_exit
                     await self._negotiate(session)
-                    listed = await session.list_tools()
+                    listed = await self._read_listing(session)
                     scope.deadline = math.inf
                     async with anyio.create_task_group() as group:
                         live = self._mark_connected(session, group, *listed)
@@ -229,12 +257,20 @@ class UpstreamConnection:
         if live is None and self._is_closing:
             return False
         if live is None:
-            self._failed(
+            self._record_failure(
                 f"it did not start within {seconds:g} s" if trouble is None else describe_failure(trouble), words()
             )
             return False
         self._record_loss(live, words())
         return live.has_served or self.services.clock.now() - live.connected_at >= STABLE_SECONDS
+
+    async def _load_sessions(self) -> "SessionFactory":
+        if self._session_factory is None:
+            factory = await anyio.to_thread.run_sync(load_session_factory)
+            self._session_factory = factory(
+                self.spec, self.services, self.calls, tools_changed=self._mark_stale, warn=self.warn
+            )
+        return self._session_factory
 
     async def _negotiate(self, session: "UpstreamSession") -> None:
         try:
@@ -245,7 +281,7 @@ class UpstreamConnection:
             raise
 
     def _mark_connected(
-        self, session: "UpstreamSession", group: TaskGroup, listed: "list[ForeignTool]", odd: list[str]
+        self, session: "UpstreamSession", group: TaskGroup, listed: PreparedListing, odd: list[str]
     ) -> ActiveConnection:
         live = ActiveConnection(session, group, connected_at=self.services.clock.now())
         for start in (
@@ -257,15 +293,16 @@ class UpstreamConnection:
         ):
             group.start_soon(start, live)
         self._version, self._error = session.protocol_version, None
-        self._active = live
-        self._listing(listed, odd)
+        self._active, self._is_connecting = live, False
+        self._apply_listing(listed, odd)
         self._set_state("ready")
         self._attempt.finish(live)
         return live
 
-    def _failed(self, reason: str, words: str) -> None:
+    def _record_failure(self, reason: str, words: str) -> None:
         self._error = self._describe_error(reason, words)
-        if not self._backoff.failures:  # later attempts are reported once, when they are given up
+        self._is_connecting = False
+        if not self._backoff.failures:  # later failures are reported once, when there were many
             self.warn(f"is not connected: {self._error}")
         attempt, self._attempt = self._attempt, Attempt()
         attempt.finish(reason=self._error)
@@ -280,11 +317,12 @@ class UpstreamConnection:
         self._set_state("starting")
 
     def _describe_error(self, reason: str, words: str) -> str:
-        return self.services.redact(f"{reason}; {words}" if words else reason)
+        return self.services.redactor.redact(f"{reason}; {words}" if words else reason)
 
     def warn(self, text: str) -> None:
         """Emit a warning event about this server."""
-        self.services.events.warn(f"MCP server {self.spec.name!r} {self.services.redact(text)}", source="mcp")
+        redacted = self.services.redactor.redact(text)
+        self.services.events.warn(f"MCP server {self.spec.name!r} {redacted}", source="mcp")
 
     def _set_state(self, state: ServerState) -> None:
         self._state = state
@@ -297,23 +335,33 @@ class UpstreamConnection:
         self.mark_lost(live, "its connection broke")
 
     async def _refresh_listing(self, live: ActiveConnection) -> None:
+        """List the tools again after changes; changes during a pause are read together after it."""
         while True:
             await self._listing_changed.wait()
             self._listing_changed = anyio.Event()
+            begun = self.services.clock.now()
             try:
                 with anyio.fail_after(self.spec.start_timeout_seconds):
-                    self._listing(*await live.session.list_tools())
+                    listed = await self._read_listing(live.session)
+                self._apply_listing(*listed)
             except Exception as error:  # noqa: BLE001  the earlier listing stays in use
                 self.warn(f"changed its tools, but listing them failed: {describe_failure(error)}")
+            # Reading a thousand tools keeps the event loop busy: spend a small part of the time on it.
+            taken = self.services.clock.now() - begun
+            await self.services.clock.sleep(min(max(LISTING_SECONDS, _PAUSES * taken), _MAX_LISTING_SECONDS))
+
+    async def _read_listing(self, session: "UpstreamSession") -> tuple[PreparedListing, list[str]]:
+        listed, odd = await session.list_tools()
+        # Thousands of definitions take long to compare and convert.
+        return await anyio.to_thread.run_sync(self._listings.prepare_listing, listed, abandon_on_cancel=True), odd
 
     def _mark_stale(self) -> None:
         self._listing_changed.set()
 
-    def _listing(self, listed: "list[ForeignTool]", odd: list[str]) -> None:
+    def _apply_listing(self, listed: PreparedListing, odd: list[str]) -> None:
         for problem in odd:
             self.warn(f"is only partly listed: {problem}")
-        self.listing = listed
-        self.register_listing(listed)
+        self._listings.apply_listing(listed)
 
     async def _watch_listing(self, live: ActiveConnection) -> None:
         for seconds in _RELISTEN_SECONDS:
@@ -336,10 +384,10 @@ class UpstreamConnection:
 
     async def is_responsive(self, live: ActiveConnection) -> bool:
         """Return whether the server answers a ping within the time limit."""
-        answered, heard = anyio.Event(), [False]
+        answered, reply = anyio.Event(), [False]
 
         async def ask() -> None:
-            heard[0] = await live.session.ping()
+            reply[0] = await live.session.ping()
             answered.set()
 
         if live.is_lost:
@@ -347,4 +395,4 @@ class UpstreamConnection:
         live.group.start_soon(ask)
         with anyio.move_on_after(min(_PING_SECONDS, self.spec.start_timeout_seconds)):
             await answered.wait()
-        return heard[0] and not live.is_lost
+        return reply[0] and not live.is_lost

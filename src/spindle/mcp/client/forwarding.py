@@ -1,26 +1,35 @@
-"""Forwards calls to an upstream server; a call is sent a second time only if it was not delivered or is repeatable."""
+"""`UpstreamServer`: one upstream server, the registration of its tools, and the calls forwarded to it.
+
+A call is sent a second time only if it was not delivered or is repeatable.
+"""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
-from spindle.errors import UpstreamError
+from spindle.errors import InvalidToolError, UpstreamError
+from spindle.execution.results import HandlerResult, redact_result
+from spindle.json_types import untyped
 from spindle.mcp.client.connection import UpstreamConnection
-from spindle.mcp.client.lifecycle import Action, ActiveConnection, Content, RunningCall
+from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
 from spindle.mcp.client.results import to_result
-from spindle.mcp.client.tools import UpstreamCall
-from spindle.mcp.spec import is_custom_header
+from spindle.mcp.client.running_calls import Action, Content, RunningCall
+from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool
+from spindle.mcp.spec import ServerSpec, is_custom_header
+from spindle.text import to_printable
 from spindle.tools.context import ToolContext
-from spindle.tools.schema.problems import to_printable
+from spindle.tools.declaration import Tool
+from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult, ElicitRequestParams
+    from mcp_types import Tool as ForeignTool
 
 
 _MAX_PROGRESS = 500
@@ -48,40 +57,86 @@ class _PendingResult:
     error: Exception | None = None
 
 
-class Forwarder:
-    """Sends the calls of one server's tools."""
+@dataclass(frozen=True, slots=True)
+class _Availability:
+    """The availability check of a server's tools."""
 
-    def __init__(self, connection: UpstreamConnection) -> None:
-        self._connection = connection
-        self._server = connection.spec.name
+    connection: UpstreamConnection
 
     def __call__(self) -> bool:
         """Return whether the server's tools can be called now."""
-        return self._connection.is_open()
+        return self.connection.is_open()
 
     def why(self) -> str:
         """Return why they cannot be called."""
-        return self._not_connected()
+        return self.connection.describe_absence()
 
-    def _not_connected(self) -> str:
-        error = self._connection.status().error
-        return f"MCP server {self._server!r} is not connected" + (f": {error}" if error else ".")
 
-    async def forward(self, upstream_call: UpstreamCall) -> Ok | Err:
-        """Run one call and return its result; always returns within the server's `timeout_seconds`."""
-        seconds = self._connection.spec.timeout_seconds
+class UpstreamServer:
+    """One upstream server: its connection, its registered tools, and the calls to them."""
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        registry: ToolRegistry,
+        services: ClientServices,
+        *,
+        on_tools_changed: "Callable[[UpstreamServer], None]",
+    ) -> None:
+        self.spec = spec
+        self.connection = UpstreamConnection(spec, services, self)
+        self._services = services
+        self._tools = ServerTools(spec, registry, self._warn)
+        self._on_tools_changed = on_tools_changed
+
+    def status(self) -> ServerStatus:
+        """Return the current status."""
+        return self.connection.status(tools=len(self._tools))
+
+    def retry_rejected_tools(self) -> None:
+        """Register the tools that were rejected for a name which may be free now."""
+        if self._tools.retry():
+            self._on_tools_changed(self)
+
+    def prepare_listing(self, listed: "Sequence[ForeignTool]") -> PreparedListing:
+        """Convert what is new or changed in a listing; may run in a thread."""
+        return self._tools.prepare(listed, self._make_tool)
+
+    def apply_listing(self, prepared: PreparedListing) -> None:
+        """Register the changes of a listing."""
+        if self._tools.apply(prepared):
+            self._on_tools_changed(self)
+
+    def _make_tool(self, foreign: "ForeignTool", warn: Warn) -> Tool:
+        shown = self._services.redactor.redact_value(foreign)
+        if shown.name != foreign.name:
+            raise InvalidToolError("its name contains a secret of this configuration", tool=shown.name, field="name")
+        return make_tool(self.spec, shown, self.call, _Availability(self.connection), warn)
+
+    def _warn(self, text: str) -> None:
+        clean = self._services.redactor.redact(text)
+        self._services.events.warn(f"MCP server {self.spec.name!r}: {clean}", source="mcp")
+
+    async def call(self, wanted: UpstreamCall) -> Ok | Err:
+        """Send one call and return its result without our credentials, within the server's `timeout_seconds`."""
+        result = await self._call_in_time(wanted)
+        return redact_result(HandlerResult(result), self._services.redactor).result
+
+    async def _call_in_time(self, wanted: UpstreamCall) -> Ok | Err:
+        name, seconds = self.spec.name, self.spec.timeout_seconds
+        callback = self._services.headers if self.spec.transport == "http" else None
         with anyio.move_on_after(seconds):
             try:
-                headers = await self._connection.services.headers(upstream_call.ctx)
+                headers = await get_call_headers(callback, name, wanted.ctx, self._services.redactor)
             except UpstreamError as error:
                 return Err("execution_failed", f"Nothing was sent: {error}.", cause=error)
-            return await self._forward(upstream_call, headers)
-        return Err("timed_out", f"MCP server {self._server!r} did not answer within {seconds:g} s.")
+            return await self._call_with_retry(wanted, headers)
+        return Err("timed_out", f"MCP server {name!r} did not answer within {seconds:g} s.")
 
-    async def _forward(self, upstream_call: UpstreamCall, headers: dict[str, str]) -> Ok | Err:
+    async def _call_with_retry(self, upstream_call: UpstreamCall, headers: dict[str, str]) -> Ok | Err:
         lost = _LostConnection(is_undelivered=True, reason="")
-        for is_again in (False, True):
-            live = await self._connection.get_active(wait_for_retry=is_again)
+        for _ in range(2):
+            live = await self.connection.get_active()
             if live is None:
                 break
             answer = await self._ask(live, upstream_call, headers)
@@ -94,9 +149,9 @@ class Forwarder:
 
     def _build_lost_error(self, lost: _LostConnection) -> Err:
         if lost.is_undelivered:
-            return Err("not_available", self._not_connected(), retryable=True)
+            return Err("not_available", self.connection.describe_absence(), retryable=True)
         text = (
-            f"MCP server {self._server!r} is not connected: {lost.reason} while the call ran, "
+            f"MCP server {self.spec.name!r} is not connected: {lost.reason} while the call ran, "
             "and it is not known whether the call took effect."
         )
         return Err("execution_failed", text)
@@ -107,7 +162,7 @@ class Forwarder:
         """Run the call in the owning task's group, so that a cancelled caller never waits for the server."""
         if live.is_lost:
             return _LostConnection(is_undelivered=True, reason=live.reason)
-        box, call = _PendingResult(), RunningCall(self._server, wanted.tool, wanted.ctx, headers)
+        box, call = _PendingResult(), RunningCall(self.spec.name, wanted.tool, wanted.ctx, headers)
         try:
             live.group.start_soon(self._run, live, wanted, call, box)
         except RuntimeError:  # the group has just ended
@@ -117,7 +172,7 @@ class Forwarder:
         finally:
             if not box.done.is_set():
                 box.scope.cancel()  # the SDK also notifies the server
-                self._connection.calls.remove(call)
+                self.connection.calls.remove(call)
                 live.health_check_due.set()
         return self._read(live, wanted, box)
 
@@ -125,15 +180,15 @@ class Forwarder:
         self, live: ActiveConnection, upstream_call: UpstreamCall, call: RunningCall, box: _PendingResult
     ) -> None:
         async def ask(params: "ElicitRequestParams") -> tuple[Action, Content | None]:
-            return await call.ask(params, self._connection.services.events)
+            return await call.ask(self._services.redactor.redact_value(params), self._services.events)
 
         try:
-            with box.scope, self._connection.calls.track(call):
+            with box.scope, self.connection.calls.track(call):
                 box.result = await live.session.call(
                     upstream_call.tool,
                     upstream_call.args,
-                    seconds=self._connection.spec.timeout_seconds + _SPARE_SECONDS,
-                    on_progress=_build_progress_callback(upstream_call, box),
+                    seconds=self.spec.timeout_seconds + _SPARE_SECONDS,
+                    on_progress=_build_progress_callback(upstream_call, box, self._services.redactor),
                     ask=ask,
                 )
         except Exception as error:  # noqa: BLE001  every error becomes the answer of the call
@@ -147,48 +202,45 @@ class Forwarder:
             return to_result(box.result, check_output=wanted.check_output)
         if box.error is None:
             return _LostConnection(is_undelivered=False, reason=live.reason)
-        return self._failed(live, box.error)
+        return self._translate_error(live, box.error)
 
-    def _failed(self, live: ActiveConnection, error: Exception) -> Err | _LostConnection:
+    def _translate_error(self, live: ActiveConnection, error: Exception) -> Err | _LostConnection:
         data = getattr(error, "error", None)
         if data is None:
-            text = f"MCP server {self._server!r} returned an invalid tool result."
+            text = f"MCP server {self.spec.name!r} returned an invalid tool result."
             return Err("execution_failed", text)
-        message = to_printable(str(data.message), _MAX_ERROR)
+        message = to_printable(self._services.redactor.redact(str(data.message)), _MAX_ERROR)
         match live.session.link.error_marker.get_failure(cast("Any", error)):
             case "undelivered" | "gone":
-                self._connection.mark_lost(live, message)
+                self.connection.mark_lost(live, message)
                 return _LostConnection(is_undelivered=True, reason=message)
             case "lost":
                 return _LostConnection(is_undelivered=False, reason=message)
             case "refused" | "too_large":
-                return Err("execution_failed", f"MCP server {self._server!r}: {message}")
+                return Err("execution_failed", f"MCP server {self.spec.name!r}: {message}")
             case _:
                 pass
         if live.is_lost:
             return _LostConnection(is_undelivered=False, reason="its connection broke")
         if data.code == _REQUEST_TIMEOUT:
-            return Err("timed_out", f"MCP server {self._server!r} did not answer in time.")
+            return Err("timed_out", f"MCP server {self.spec.name!r} did not answer in time.")
         live.has_served = True
-        return Err("execution_failed", f"MCP server {self._server!r} answered with an error: {message}")
+        return Err("execution_failed", f"MCP server {self.spec.name!r} answered with an error: {message}")
 
 
-def _build_progress_callback(upstream_call: UpstreamCall, box: _PendingResult) -> "ProgressFnT":
+def _build_progress_callback(upstream_call: UpstreamCall, box: _PendingResult, redactor: Redactor) -> "ProgressFnT":
     """Return a callback that forwards progress to the context until the call ends."""
 
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         if box.done.is_set() or box.scope.cancel_called:
             return
         percent = max(0.0, min(100.0, 100 * progress / total)) if total else None
         steps = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        upstream_call.ctx.progress(to_printable(message, _MAX_PROGRESS) if message else steps, percent)
+        # Redacted before it is shortened: the beginning of a secret is not recognised.
+        shown = to_printable(redactor.redact(message), _MAX_PROGRESS) if message else steps
+        upstream_call.ctx.progress(redactor.redact(shown), percent)
 
-    return tell
-
-
-HeaderMapping: TypeAlias = Mapping[str, str] | Mapping[str, Secret] | Mapping[str, str | Secret]
-CallHeaders: TypeAlias = Callable[[str, ToolContext], Awaitable[HeaderMapping] | HeaderMapping]
-"""Returns the headers of one call, given the name of its server and its context."""
+    return report
 
 
 async def get_call_headers(
@@ -203,7 +255,7 @@ async def get_call_headers(
         return {}
     try:
         given = callback(server, ctx)
-        found = cast("object", await given if inspect.isawaitable(given) else given)
+        found = untyped(await given if inspect.isawaitable(given) else given)
     except Exception as error:
         raise UpstreamError(
             f"the headers callback failed for a call to MCP server {server!r}", server=server

@@ -10,8 +10,8 @@ import httpx2
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 
 from spindle.errors import SpindleError
-from spindle.mcp.client.lifecycle import get_current_headers
 from spindle.mcp.client.link import MAX_MESSAGE_BYTES, ErrorMarker, LinkFailure
+from spindle.mcp.client.running_calls import get_current_headers
 from spindle.mcp.spec import ServerSpec
 
 _TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None)

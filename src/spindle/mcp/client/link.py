@@ -6,11 +6,13 @@ import secrets
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError
+
+from spindle.json_types import JsonValue, is_object
 
 MAX_MESSAGE_BYTES = 16 << 20
 """The size limit of one message from a server."""
@@ -41,11 +43,8 @@ class ErrorMarker:
 
     def get_failure(self, error: MCPError) -> LinkFailure | None:
         """Return why a request failed, or `None` when the error came from the server."""
-        data: Any = error.error.data
-        if not isinstance(data, dict):
-            return None
-        known = cast("dict[str, Any]", data)
-        return known.get("trouble") if known.get("spindle") == self._nonce else None
+        data: JsonValue = error.error.data
+        return data.get("trouble") if is_object(data) and data.get("spindle") == self._nonce else None
 
 
 class TransportLink(Protocol):
@@ -101,7 +100,7 @@ class BoundedLines:
         while (end := chunk.find(b"\n", start)) >= 0:
             self._hold(chunk[start:end])
             start = end + 1
-            line = self._taken()
+            line = self._take_line()
             if isinstance(line, OversizedLine) or line.strip():
                 yield line
         self._hold(chunk[start:])
@@ -113,7 +112,7 @@ class BoundedLines:
             self._dropped += len(self._buffer) - _ENDS
             del self._buffer[:-_ENDS]
 
-    def _taken(self) -> bytes | OversizedLine:
+    def _take_line(self) -> bytes | OversizedLine:
         line: bytes | OversizedLine = bytes(self._buffer)
         if self._head:
             line = OversizedLine(self._dropped + len(self._buffer), self._head, bytes(self._buffer))

@@ -3,31 +3,37 @@
 import base64
 import binascii
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spindle.calls import Err, Ok
 from spindle.errors import InvalidMediaError, MissingExtraError, NotCanonicalError
+from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.media import Media
 from spindle.media.labels import UNKNOWN_MIME_TYPE, Kind, safe_mime_type
 from spindle.media.mime import HEAD_BYTES, check, sniff
+from spindle.text import to_printable
 from spindle.tools.identity import canonical_json
-from spindle.tools.schema.problems import to_printable
 
 if TYPE_CHECKING:
     # For types only: it takes half a second to import and is an extra.
-    from mcp_types import CallToolResult
+    from mcp_types import CallToolResult, ContentBlock
 
 _NOTHING = "(no output)"
 _FAILED = "Tool returned an error"
 _STRUCTURED = "\n\n--- Structured Data ---\n"
 _MAX_NAME = 200
+_MAX_WRAPPERS = 4
+_CODE_BLOCK = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
+_PYTHON_CONSTANTS = {"True": True, "False": False, "None": None}
+"""What servers in Python send as the text of a boolean or of no value."""
 _KINDS: tuple[Kind, ...] = ("image", "audio", "video")
 
-Check = Callable[[Any, bool], str | None]
+Check = Callable[[JsonValue, bool], str | None]
 """Returns the problem with structured content, or `None`; takes the content and whether it was sent."""
 
 
@@ -39,15 +45,21 @@ class _Parts:
     texts: list[str] = field(default_factory=list[str])
     """Only the plain text blocks, which may repeat the structured data."""
     media: list[Media] = field(default_factory=list[Media])
-    links: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    links: list[JsonObject] = field(default_factory=list[JsonObject])
+    blocks: "Sequence[ContentBlock]" = ()
+    """The blocks as received; some servers repeat them as structured data."""
+
+    def dump(self) -> list[JsonObject]:
+        """Return the blocks as plain data, as they were on the wire."""
+        return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in self.blocks]
 
 
 def to_result(result: "CallToolResult", *, check_output: Check | None = None) -> Ok | Err:
     """Convert a server's result into an `Ok` or an `Err`; malformed content never raises."""
-    parts = _Parts()
+    parts = _Parts(blocks=result.content)
     for block in result.content:
         _add(block, parts)
-    structured: Any = result.structured_content
+    structured: JsonValue = result.structured_content
     if result.is_error:
         return Err("execution_failed", _render(parts, structured) or _FAILED)
     if check_output is not None:
@@ -60,44 +72,61 @@ def to_result(result: "CallToolResult", *, check_output: Check | None = None) ->
     return Ok(text, structured=structured, media=tuple(parts.media))
 
 
-def _render(parts: _Parts, structured: Any) -> str:
+def _render(parts: _Parts, structured: JsonValue) -> str:
     text = "\n".join(parts.lines)
-    if structured is None or _repeats(parts.texts, structured):
+    if structured is None or _repeats(parts, structured):
         return text
     data = json.dumps(structured, indent=2, ensure_ascii=False)
     return f"{text}{_STRUCTURED}{data}" if text.strip() else data
 
 
-def _repeats(texts: list[str], structured: Any) -> bool:
-    """Return whether the text blocks repeat the structured data, plain or wrapped as `{"result": …}`."""
+def _repeats(parts: _Parts, structured: JsonValue) -> bool:
+    """Return whether the content says the same as the structured data and differs only in form."""
+    forms = _unwrap(structured)
+    if any(_same(parts.dump(), form) for form in forms if isinstance(form, list)):
+        return True
+    texts = parts.texts
     if not texts:
         return False
-    wanted = [structured]
-    if isinstance(structured, dict) and structured.keys() == {"result"}:  # pyright: ignore[reportUnknownMemberType]
-        wanted.append(cast("dict[str, Any]", structured)["result"])
-    found: list[Any] = [
-        "\n".join(texts),
-        texts,
-        _parse_json(texts[0]) if len(texts) == 1 else [_parse_json(t) for t in texts],
-    ]
-    return any(_same(said, meant) for said in found for meant in wanted)
+    parsed = [_parse_json(text) for text in texts]
+    found: list[JsonValue] = ["\n".join(texts), texts, parsed[0] if len(texts) == 1 else parsed]
+    return any(_same(said, form) for said in found for form in forms)
 
 
-def _parse_json(text: str) -> Any:
+def _unwrap(structured: JsonValue) -> list[JsonValue]:
+    """Return the data, and what is left of it without the objects of one member around it, such as `{"content": …}`."""
+    forms = [structured]
+    while is_object(structured) and len(structured) == 1 and len(forms) <= _MAX_WRAPPERS:
+        (structured,) = structured.values()
+        forms.append(structured)
+    return forms
+
+
+def _parse_json(text: str) -> JsonValue:
+    fenced = _CODE_BLOCK.fullmatch(text.strip())
+    bare = fenced[1] if fenced else text
+    if bare in _PYTHON_CONSTANTS:
+        return _PYTHON_CONSTANTS[bare]
     try:
-        return json.loads(text)
+        return json.loads(bare)
     except (ValueError, RecursionError):
         return text
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON, where `true` is not 1."""
+def _same(one: JsonValue, other: JsonValue) -> bool:
+    """Return whether two values are equal as JSON, where `true` is not 1; texts may differ in line ends."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other or _normalize_lines(one) == _normalize_lines(other)
     if type(one) is not type(other) and not (isinstance(one, (int, float)) and isinstance(other, (int, float))):
         return False
     try:
         return canonical_json(one) == canonical_json(other)
     except (NotCanonicalError, RecursionError):
         return False
+
+
+def _normalize_lines(text: str) -> str:
+    return text.replace("\r\n", "\n").strip("\n")
 
 
 def _add(block: Any, parts: _Parts) -> None:
@@ -135,7 +164,7 @@ def _add_link(link: Any, parts: _Parts) -> None:
     )
 
 
-def _add_media(data: str, mime_type: str, kind: Any, uri: str | None, parts: _Parts) -> None:
+def _add_media(data: str, mime_type: str, kind: Kind, uri: str | None, parts: _Parts) -> None:
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

@@ -1,17 +1,14 @@
 """`McpServers`: connects to upstream MCP servers and keeps their tools in a registry."""
 
-import difflib
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
 import anyio
 
-from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import (
     InvalidServerSpecError,
@@ -22,18 +19,13 @@ from spindle.errors import (
     UsageError,
 )
 from spindle.events import Events
-from spindle.execution.results import HandlerResult, redact_result
 from spindle.extras import missing_extra
-from spindle.mcp.client.connection import UpstreamConnection
-from spindle.mcp.client.forwarding import CallHeaders, Forwarder, get_call_headers
-from spindle.mcp.client.lifecycle import ClientServices, Clock, LoopClock, ServerStatus
-from spindle.mcp.client.tools import ServerTools, UpstreamCall, make_tool
+from spindle.json_types import untyped
+from spindle.mcp.client.forwarding import UpstreamServer
+from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
 from spindle.mcp.spec import ServerSpec
-from spindle.tools.context import ToolContext
+from spindle.text import did_you_mean
 from spindle.tools.registry import ToolRegistry
-
-if TYPE_CHECKING:
-    from mcp_types import Tool as ForeignTool
 
 _CLOSE_SECONDS = 15.0
 
@@ -65,36 +57,42 @@ class McpServers:
     ) -> None:
         self.registry = ToolRegistry()
         self._secrets = secrets
-        self._headers = headers
         self._events = Events() if events is None else events
-        self._clock = LoopClock() if clock is None else clock
         self._redactor = Redactor()
         self._listeners: dict[object, Callable[[], None]] = {}
-        self._specs = _check_specs(specs)
-        self._connections: dict[str, UpstreamConnection] = {}
         self._group: anyio.abc.TaskGroup | None = None
+        services = ClientServices(
+            events=self._events,
+            clock=LoopClock() if clock is None else clock,
+            redactor=self._redactor,
+            resolve=self._resolve,
+            headers=headers,
+            changed=self._notify_listeners,
+        )
+        self._servers = [
+            UpstreamServer(spec, self.registry, services, on_tools_changed=self._update_others)
+            for spec in _check_specs(specs)
+        ]
 
     async def __aenter__(self) -> Self:
         if self._group is not None:
             raise UsageError("this McpServers was already entered; create another one", field="servers")
-        if find_spec("mcp") is None and any(spec.enabled for spec in self._specs):
+        if find_spec("mcp") is None and any(each.spec.enabled for each in self._servers):
             raise missing_extra("mcp", purpose="the MCP client", package="mcp")
-        self._connections = {spec.name: self._connection(spec) for spec in self._specs}
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
-        for connection in self._connections.values():
-            if connection.spec.enabled:
-                self._group.start_soon(connection.run)
-                if connection.spec.required:
-                    connection.request_start()
+        for server in self._get_enabled():
+            self._group.start_soon(server.connection.run)
+            if server.spec.required:
+                server.connection.request_start()
         return self
 
     async def __aexit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         group = cast("anyio.abc.TaskGroup", self._group)
-        for connection in self._connections.values():
-            connection.close()
+        for server in self._servers:
+            server.connection.close()
         group.cancel_scope.deadline = anyio.current_time() + _CLOSE_SECONDS
         # The caller's exception propagates as it is, not inside an exception group.
         await group.__aexit__(None, None, None)
@@ -105,12 +103,12 @@ class McpServers:
         Raises:
             UpstreamRequiredError: A required server cannot be connected.
         """
-        attempts = [(each, each.request_start(now=True)) for each in self._running()]
+        attempts = [(each.spec, each.connection.request_start(is_fresh=True)) for each in self._get_enabled()]
         dead: list[tuple[str, str]] = []
-        for connection, attempt in attempts:
+        for spec, attempt in attempts:
             await attempt.done.wait()
-            if attempt.connection is None and connection.spec.required:
-                dead.append((connection.spec.name, attempt.reason))
+            if attempt.connection is None and spec.required:
+                dead.append((spec.name, attempt.reason))
         if dead:
             said = "; ".join(f"{name!r}: {reason}" for name, reason in dead)
             raise UpstreamRequiredError(
@@ -119,14 +117,17 @@ class McpServers:
 
     def status(self) -> list[ServerStatus]:
         """Return the status of each server, in the order of the specs."""
-        known = self._connections or {spec.name: self._connection(spec) for spec in self._specs}
-        return [connection.status() for connection in known.values()]
+        return [server.status() for server in self._servers]
 
     def on_change(self, fn: Callable[[], None]) -> Callable[[], None]:
         """Call `fn` whenever tools or a server's state change; return a function that unsubscribes it."""
         key = object()
         self._listeners[key] = fn
-        return lambda: cast("None", self._listeners.pop(key, None))
+
+        def unsubscribe() -> None:
+            self._listeners.pop(key, None)
+
+        return unsubscribe
 
     async def ping(self, name: str) -> float:
         """Ping a server and return the seconds it took to answer.
@@ -135,8 +136,8 @@ class McpServers:
             UnknownServerError: No server has that name.
             UpstreamError: The server cannot be connected, or does not answer.
         """
-        connection = self._find(name)
-        attempt = connection.request_start(now=True)
+        connection = self._find(name).connection
+        attempt = connection.request_start(is_fresh=True)
         await attempt.done.wait()
         if attempt.connection is None:
             raise UpstreamError(f"MCP server {name!r} is not connected: {attempt.reason}", server=name)
@@ -153,53 +154,21 @@ class McpServers:
             UnknownServerError: No server has that name.
             UpstreamError: The server does not start.
         """
-        await self._find(name).restart()
+        await self._find(name).connection.restart()
 
-    def _connection(self, spec: ServerSpec) -> UpstreamConnection:
-        house = ClientServices(
-            events=self._events,
-            clock=self._clock,
-            resolve=partial(self._resolve, spec.name),
-            redact=self._redactor.redact,
-            changed=self._changed,
-            headers=partial(self._headers_of, spec),
-        )
+    def _update_others(self, changed: UpstreamServer) -> None:
+        """Let other servers register tools that were rejected for a name which may be free now."""
+        for server in self._servers:
+            if server is not changed:
+                server.retry_rejected_tools()
+        self._notify_listeners()
 
-        def warn(text: str) -> None:
-            self._events.warn(f"MCP server {spec.name!r}: {text}", source="mcp")
-
-        shelf = ServerTools(spec, self.registry, warn)
-        connection = UpstreamConnection(spec, shelf, house)
-        forwarder = Forwarder(connection)
-
-        async def forward(wanted: UpstreamCall) -> Ok | Err:
-            return redact_result(HandlerResult(await forwarder.forward(wanted)), self._redactor).result
-
-        def put(foreign: Sequence["ForeignTool"]) -> None:
-            if shelf.update(foreign, lambda each: make_tool(spec, each, forward, forwarder, warn)):
-                self._retry_rejected_tools(connection)
-                self._changed()
-
-        connection.register_listing = put
-        return connection
-
-    def _retry_rejected_tools(self, changed: UpstreamConnection) -> None:
-        """Register tools of other servers that were rejected for a name which may be free now."""
-        for other in self._connections.values():
-            if other is not changed and other.tools.has_rejected:
-                other.register_again()
-
-    def _changed(self) -> None:
+    def _notify_listeners(self) -> None:
         for listener in list(self._listeners.values()):
             try:
                 listener()
             except Exception as error:  # noqa: BLE001  a failing listener must not stop a server
                 self._events.warn("a listener of McpServers.on_change raised", source="mcp", error=error)
-
-    async def _headers_of(self, spec: ServerSpec, ctx: ToolContext) -> dict[str, str]:
-        return await get_call_headers(
-            self._headers if spec.transport == "http" else None, spec.name, ctx, self._redactor
-        )
 
     async def _resolve(self, server: str, name: str) -> str:
         if self._secrets is None:
@@ -209,7 +178,7 @@ class McpServers:
             )
         try:
             given = self._secrets(name)
-            found = cast("object", await given if inspect.isawaitable(given) else given)
+            found = untyped(await given if inspect.isawaitable(given) else given)
         except SecretError:
             raise
         except Exception as error:
@@ -222,17 +191,16 @@ class McpServers:
         self._redactor.add(value)
         return value
 
-    def _running(self) -> list[UpstreamConnection]:
+    def _get_enabled(self) -> list[UpstreamServer]:
         if self._group is None:
             raise UsageError("McpServers must be entered first: `async with McpServers(…)`", field="servers")
-        return [connection for connection in self._connections.values() if connection.spec.enabled]
+        return [server for server in self._servers if server.spec.enabled]
 
-    def _find(self, name: str) -> UpstreamConnection:
-        names = {connection.spec.name: connection for connection in self._running()}
+    def _find(self, name: str) -> UpstreamServer:
+        names = {server.spec.name: server for server in self._get_enabled()}
         if name in names:
             return names[name]
-        near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(map(repr, names)) or 'none'}"
+        hint = did_you_mean(name, names, f"known: {', '.join(map(repr, names)) or 'none'}")
         raise UnknownServerError(f"no enabled MCP server is named {name!r:.80}; {hint}", server=str(name))
 
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import anyio
 from mcp.client import ClientRequestContext, ClientSession, IncomingMessage
@@ -37,9 +37,10 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from spindle.mcp.client.lifecycle import Action, Content
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client.link import TransportLink
-from spindle.tools.schema.problems import to_printable
+from spindle.mcp.client.running_calls import Action, Content
+from spindle.text import to_printable
 
 _METHOD = "tools/list"
 _SCHEMAS = ("inputSchema", "outputSchema")
@@ -58,7 +59,7 @@ class InvalidToolFilter:
         self._warn = warn
 
     @property
-    def last_context(self) -> Any:
+    def last_context(self) -> object:
         """The sender's context of the last message, where the transport keeps it."""
         return getattr(self._inner, "last_context", None)
 
@@ -92,45 +93,47 @@ class InvalidToolFilter:
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
             result = item.message.result
             tools = result.get("tools")
-            if isinstance(tools, list):
+            if is_array(tools):
                 version = self._version() or _FALLBACK_VERSION
-                result["tools"] = keep_valid_tools(cast("list[Any]", tools), result, version, self._warn)
+                result["tools"] = keep_valid_tools(tools, result, version, self._warn)
         return item
 
 
-def keep_valid_tools(tools: list[Any], listing: dict[str, Any], version: str, warn: Callable[[str], None]) -> list[Any]:
+def keep_valid_tools(
+    tools: list[JsonValue], listing: JsonObject, version: str, warn: Callable[[str], None]
+) -> list[JsonValue]:
     """Return the valid tools of a listing; a schema without `type` is taken as an object."""
-    kept: list[Any] = []
+    kept: list[JsonValue] = []
     for tool in tools:
-        mended, problem = tool, _problem(tool, listing, version)
+        repaired, problem = tool, _problem(tool, listing, version)
         if problem is not None:
-            mended, problem = _with_types(tool), _problem(_with_types(tool), listing, version)
+            repaired, problem = _with_types(tool), _problem(_with_types(tool), listing, version)
         if problem is None:
-            kept.append(mended)
+            kept.append(repaired)
         else:
             warn(f"an invalid tool is left out: {problem}")
     return kept
 
 
-def _with_types(tool: Any) -> Any:
-    if not isinstance(tool, dict):
+def _with_types(tool: JsonValue) -> JsonValue:
+    if not is_object(tool):
         return tool
-    mended = dict(cast("dict[str, Any]", tool))
+    repaired = dict(tool)
     for name in _SCHEMAS:
-        schema = mended.get(name)
-        if isinstance(schema, dict) and "type" not in schema:
-            mended[name] = {"type": "object", **cast("dict[str, Any]", schema)}
-    return mended
+        schema = repaired.get(name)
+        if is_object(schema) and "type" not in schema:
+            repaired[name] = {"type": "object", **schema}
+    return repaired
 
 
-def _problem(tool: Any, listing: dict[str, Any], version: str) -> str | None:
+def _problem(tool: JsonValue, listing: JsonObject, version: str) -> str | None:
     try:
         validate_server_result(_METHOD, version, {**listing, "tools": [tool]})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["loc"][:1] != ("tools",):
             return None  # the listing itself is invalid, which the SDK reports
-        known = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
+        known = tool if is_object(tool) else {}
         place = ".".join(str(step) for step in first["loc"][2:]) or "definition"
         return to_printable(f"{str(known.get('name'))!r:.80}: {place}: {first['msg']}", _MAX_NAME)
     except KeyError:
@@ -152,7 +155,7 @@ class SessionCallbacks:
     """Callbacks for what a server sends without being asked."""
 
     on_tools_changed: Callable[[], None]
-    on_log: Callable[[str, str | None, Any], None]
+    on_log: Callable[[str, str | None, JsonValue], None]
     """Level, logger, data."""
     on_invalid_message: Callable[[Exception], None]
     """Called with the parse error of something that is not a protocol message."""
@@ -259,7 +262,7 @@ class UpstreamSession:
     async def call(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, JsonValue],
         *,
         seconds: float,
         on_progress: ProgressFnT,

@@ -122,7 +122,7 @@ class StdioLink:
         Raises:
             OSError: The server cannot be started.
         """
-        process = await self._started()
+        process = await self._get_process()
         incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         try:
@@ -145,7 +145,7 @@ class StdioLink:
             for stream in (incoming, read_stream, write_stream, outgoing):
                 stream.close()
 
-    async def _started(self) -> Process:
+    async def _get_process(self) -> Process:
         spec = self._spec
         command = find_program(spec.command or "", self._env, spec.cwd)
         if command is None:

@@ -3,16 +3,18 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from spindle.calls import Err, Ok
 from spindle.errors import InvalidToolArgsError, InvalidToolError
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.spec import ServerSpec
+from spindle.text import shorten, to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
+from spindle.tools.schema.base import Problem
 from spindle.tools.schema.json_schema import RawSchema
-from spindle.tools.schema.problems import Problem, to_printable
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ForeignTool
@@ -24,57 +26,55 @@ _DATA = frozenset(("enum", "const", "default", "examples", "example"))
 _MAX_DEPTH = 200
 
 
-def rename_definitions(schema: Mapping[str, Any]) -> dict[str, Any]:
+def rename_definitions(schema: Mapping[str, JsonValue]) -> JsonObject:
     """Return the schema with `definitions` at its root renamed to `$defs`, and its references rewritten.
 
     A schema that also has `$defs` is returned unchanged, as is a subschema with its own `$id`.
     """
-    if not isinstance(schema.get("definitions"), Mapping) or "$defs" in schema:
+    if not is_object(schema.get("definitions")) or "$defs" in schema:
         return dict(schema)
     moved = {"$defs" if key == "definitions" else key: value for key, value in schema.items()}
-    return cast("dict[str, Any]", _rewrite_refs(moved, 0))
+    return _rewrite_refs(moved, 0)
 
 
-def _rewrite_refs(node: Any, depth: int) -> Any:
+def _rewrite_refs(node: JsonValue, depth: int) -> JsonValue:
     if depth > _MAX_DEPTH:
         return node  # the schema's own validation rejects it
-    if isinstance(node, list):
-        return [_rewrite_refs(each, depth + 1) for each in cast("list[Any]", node)]
-    if not isinstance(node, Mapping):
+    if is_array(node):
+        return [_rewrite_refs(each, depth + 1) for each in node]
+    if not is_object(node):
         return node
-    found = cast("Mapping[str, Any]", node)
-    if depth and ("$id" in found or ("id" in found and isinstance(found["id"], str))):
-        return dict(found)
-    return {key: _keyword(key, value, depth) for key, value in found.items()}
+    if depth and ("$id" in node or ("id" in node and isinstance(node["id"], str))):
+        return dict(node)
+    return {key: _keyword(key, value, depth) for key, value in node.items()}
 
 
-def _keyword(key: str, value: Any, depth: int) -> Any:
+def _keyword(key: str, value: JsonValue, depth: int) -> JsonValue:
     if key == "$ref" and isinstance(value, str) and value.startswith(_OLD):
         return _NEW + value.removeprefix(_OLD)
     if key in _DATA:
         return value
-    if key in _NAMED and isinstance(value, Mapping):
-        named = cast("Mapping[str, Any]", value)
-        return {name: _rewrite_refs(each, depth + 1) for name, each in named.items()}
+    if key in _NAMED and is_object(value):
+        return {name: _rewrite_refs(each, depth + 1) for name, each in value.items()}
     return _rewrite_refs(value, depth + 1)
 
 
-OutputCheck = Callable[[Any, bool], str | None]
+OutputCheck = Callable[[JsonValue, bool], str | None]
 
 
-def build_output_check(schema: Mapping[str, Any], *, tool: str) -> OutputCheck:
+def build_output_check(schema: Mapping[str, JsonValue], *, tool: str) -> OutputCheck:
     """Return a function that checks structured content and returns the problem, or `None`.
 
     Raises:
         InvalidToolError: The schema is invalid, or validation would be too costly.
     """
     try:
-        validate = cast("Callable[[Any], Any]", RawSchema(_of_any_value(schema), tool=tool).validate)
+        validate = RawSchema(_of_any_value(schema), tool=tool).validate
     except InvalidToolError as error:
         reason = str(error.__cause__ or error)
         raise InvalidToolError(f"its output schema {reason}", tool=tool, field="output_schema") from error
 
-    def check(value: Any, is_given: bool) -> str | None:  # noqa: FBT001  both describe one value
+    def check(value: JsonValue, is_given: bool) -> str | None:  # noqa: FBT001  both describe one value
         if not is_given:
             return f"The tool {tool!r} declares an output schema, but returned no structured content."
         try:
@@ -87,13 +87,13 @@ def build_output_check(schema: Mapping[str, Any], *, tool: str) -> OutputCheck:
     return check
 
 
-def _of_any_value(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_any_value(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     """Move the root `type` into `allOf`: `RawSchema` requires an object at the root, a result may be any value."""
     conditions = schema.get("allOf", [])
-    if "type" not in schema or not isinstance(conditions, list):
+    if "type" not in schema or not is_array(conditions):
         return schema
     rest = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-    return {**rest, "allOf": [*cast("list[Any]", conditions), {"type": schema["type"]}]}
+    return {**rest, "allOf": [*conditions, {"type": schema["type"]}]}
 
 
 def _describe_problem(problem: Problem) -> str:
@@ -126,7 +126,7 @@ class UpstreamCall:
 
     tool: str
     """The server's own name of the tool."""
-    args: dict[str, Any]
+    args: JsonObject
     ctx: ToolContext
     is_repeatable: bool
     """Whether the call may be sent twice: its tool is known to be idempotent."""
@@ -153,7 +153,7 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
     read_only = spec.trusted and hints is not None and hints.read_only_hint is True
     idempotent = read_only or (spec.trusted and hints is not None and hints.idempotent_hint is True)
 
-    async def handler(args: dict[str, Any], ctx: ToolContext, _meta: object) -> Ok | Err:
+    async def handler(args: JsonObject, ctx: ToolContext, _meta: object) -> Ok | Err:
         return await forward(UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check))
 
     return Tool(
@@ -185,11 +185,11 @@ def _output_check_of(foreign: "ForeignTool", warn: Warn) -> OutputCheck | None:
 def _description(foreign: "ForeignTool") -> str:
     text = foreign.description if (foreign.description or "").strip() else None
     text = text or foreign.title or foreign.name
-    return text if len(text) <= _MAX_DESCRIPTION else f"{text[:_MAX_DESCRIPTION]} …"
+    return shorten(text, _MAX_DESCRIPTION)
 
 
-def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> dict[str, Any]:
-    about: dict[str, Any] = {"server": spec.name, "tool": foreign.name, "title": foreign.title}
+def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> JsonObject:
+    about: JsonObject = {"server": spec.name, "tool": foreign.name, "title": foreign.title}
     if foreign.annotations is not None:
         about["annotations"] = foreign.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
     if is_checked:
@@ -202,11 +202,24 @@ def quote_name(name: str) -> str:
     return repr(to_printable(name, _MAX_NAME))
 
 
-@dataclass(slots=True)
-class _RegisteredTool:
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A tool of a listing, ready to be registered."""
+
     listed: str
     """The definition as its server listed it, to detect changes."""
-    tool: Tool
+    tool: Tool | None
+    problem: str | None = None
+    """Why it is not offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedListing:
+    """A listing of which every new or changed definition was converted."""
+
+    candidates: dict[str, _Candidate]
+    refused: dict[str, str]
+    warnings: list[str]
 
 
 class ServerTools:
@@ -216,35 +229,65 @@ class ServerTools:
         self._spec = spec
         self._registry = registry
         self._warn = warn
-        self._registered: dict[str, _RegisteredTool] = {}
+        self._known: dict[str, _Candidate] = {}
+        """The tools of the last listing by their own names, also those that cannot be offered."""
+        self._registered: dict[str, Tool] = {}
         self._rejected: dict[str, str] = {}
         """Why tools are not offered, so that each problem is reported once."""
 
     def __len__(self) -> int:
         return len(self._registered)
 
-    def update(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool"], Tool]) -> bool:
-        """Update the registry to the server's current listing; return whether anything changed."""
+    def prepare(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool", Warn], Tool]) -> PreparedListing:
+        """Convert what is new or changed in a listing; changes nothing, so it may run in a thread."""
         wanted, refused = self._select_tools(foreign)
-        changed = False
-        for bare in [bare for bare in self._registered if bare not in wanted]:
-            self._registry.unregister(self._registered.pop(bare).tool.name)
-            changed = True
+        warnings: list[str] = []
+        known = self._known
+        candidates: dict[str, _Candidate] = {}
         for bare, each in wanted.items():
             listed = json.dumps(each.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
-            row = self._registered.get(bare)
+            row = known.get(bare)
             if row is not None and row.listed == listed:
+                candidates[bare] = row
                 continue
-            problem = self._register(bare, each, listed, make)
-            if problem is None:
-                changed = True
+            try:
+                candidates[bare] = _Candidate(listed, make(each, warnings.append))
+            except InvalidToolError as error:
+                problem = f"its tool {quote_name(bare)} is left out: {error}"
+                candidates[bare] = _Candidate(listed, None, problem)
+        return PreparedListing(candidates, refused, warnings)
+
+    def apply(self, prepared: PreparedListing) -> bool:
+        """Register the changes of a listing; return whether there were any."""
+        refused, changed = dict(prepared.refused), False
+        for bare in [bare for bare in self._registered if bare not in prepared.candidates]:
+            self._registry.unregister(self._registered.pop(bare).name)
+            changed = True
+        for bare, each in prepared.candidates.items():
+            problem = each.problem or self._find_holder(bare)
+            if problem is None and each.tool is not None:
+                if self._registered.get(bare) is not each.tool:
+                    self._registry.register(each.tool, overwrite=True, mcp=(self._spec.name, bare))
+                    self._registered[bare] = each.tool
+                    changed = True
                 continue
-            refused[bare] = problem
-            if row is not None:  # the server no longer accepts the registered definition
-                self._registry.unregister(self._registered.pop(bare).tool.name)
+            refused[bare] = problem or ""
+            if bare in self._registered:  # the server no longer accepts the registered definition
+                self._registry.unregister(self._registered.pop(bare).name)
                 changed = True
+        self._known = prepared.candidates
+        for text in prepared.warnings:
+            self._warn(text)
         self._warn_rejected(refused)
         return changed
+
+    def retry(self) -> bool:
+        """Register tools whose name was taken and may be free now; return whether anything changed."""
+        waiting = [bare for bare, each in self._known.items() if each.tool is not None and bare not in self._registered]
+        return bool(waiting) and self.apply(PreparedListing(self._known, self._listing_problems(), []))
+
+    def _listing_problems(self) -> dict[str, str]:
+        return {key: problem for key, problem in self._rejected.items() if key not in self._known}
 
     def _select_tools(self, foreign: Sequence["ForeignTool"]) -> tuple[dict[str, "ForeignTool"], dict[str, str]]:
         allowed, refused = self._spec.tools, dict[str, str]()
@@ -263,31 +306,16 @@ class ServerTools:
                 refused[f"{name} (missing)"] = f"it has no tool {quote_name(name)}, which its spec names in tools"
         return wanted, refused
 
-    def _register(
-        self, bare: str, foreign: "ForeignTool", listed: str, make: Callable[["ForeignTool"], Tool]
-    ) -> str | None:
-        """Register one tool; return the problem if that is not possible."""
+    def _find_holder(self, bare: str) -> str | None:
+        """Return the problem if another tool has the name."""
         name = full_name(self._spec.name, bare)
         holder = self._registry.entry(name)
-        if holder is not None and (holder.mcp_server, holder.mcp_tool) != (self._spec.name, bare):
-            return (
-                f"its tool {quote_name(bare)} is left out: the name {quote_name(name)} is taken by {holder.provenance}"
-            )
-        try:
-            tool = make(foreign)
-        except InvalidToolError as error:
-            return f"its tool {quote_name(bare)} is left out: {error}"
-        self._registry.register(tool, overwrite=True, mcp=(self._spec.name, bare))
-        self._registered[bare] = _RegisteredTool(listed, tool)
-        return None
+        if holder is None or (holder.mcp_server, holder.mcp_tool) == (self._spec.name, bare):
+            return None
+        return f"its tool {quote_name(bare)} is left out: the name {quote_name(name)} is taken by {holder.provenance}"
 
     def _warn_rejected(self, refused: dict[str, str]) -> None:
         for key, problem in refused.items():
             if self._rejected.get(key) != problem:
                 self._warn(problem)
         self._rejected = refused
-
-    @property
-    def has_rejected(self) -> bool:
-        """Whether a tool was rejected, and may be accepted once another server's tool is gone."""
-        return bool(self._rejected)

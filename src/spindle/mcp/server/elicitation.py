@@ -25,7 +25,9 @@ from pydantic import TypeAdapter
 
 from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Ok
-from spindle.errors import GateAbortedError, InvalidGateResolutionError
+from spindle.errors import GateAbortedError, GateTimeoutError, InvalidGateResolutionError
+from spindle.execution.approval import ApprovalRequest, ApprovalText, render_approval
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client_requests import Capability, ListRoots, Root, Round, Sampled, Sampling
 from spindle.trust.envelope import to_one_line
@@ -77,7 +79,7 @@ def build_request(gate: Gate) -> InputRequest:
         return ListRootsRequest()
     if not isinstance(asked, Sampling):
         return build_form(gate)
-    params: dict[str, Any] = {
+    params: JsonObject = {
         "messages": asked.messages,
         "maxTokens": asked.max_tokens,
         "systemPrompt": asked.system_prompt,
@@ -139,7 +141,7 @@ def _parse_sampling_result(answered: CreateMessageResult | CreateMessageResultWi
 def _apply_form_answer(gate: Gate, answered: ElicitResult) -> None:
     """Settle a gate with the user's answer; an answer that does not match its schema rejects the gate."""
     if answered.action == "accept":
-        content: Mapping[str, Any] = answered.content or {}
+        content: Mapping[str, JsonValue] = answered.content or {}
         is_wrapped = _fields(gate.schema)[1]
         try:
             gate.resolve(content.get(_FIELD) if is_wrapped else dict(content))
@@ -154,25 +156,27 @@ def _apply_form_answer(gate: Gate, answered: ElicitResult) -> None:
 def _message(gate: Gate) -> str:
     """Return the form's message: the payload's question if there is one, otherwise the reason and the payload."""
     payload: object = gate.payload
+    if isinstance(payload, ApprovalText):
+        return payload.text  # already harmless, and nothing of it may be cut off
     if isinstance(payload, Mapping):
         facts = cast("Mapping[str, object]", payload)
         asked = facts.get("question") or facts.get("message")
         if isinstance(asked, str):
             return to_one_line(asked, 4_000)
         shown = {name: value for name, value in facts.items() if name not in _SHOWN_BY_THE_FORM}
-        told = "; ".join(
+        details = "; ".join(
             f"{to_one_line(str(name), 80)}: {to_one_line(str(value), 500)}" for name, value in shown.items()
         )
-        return f"{gate.reason}\n{told}" if told else gate.reason
+        return f"{gate.reason}\n{details}" if details else gate.reason
     return gate.reason if payload is None else f"{gate.reason}: {to_one_line(str(payload), 2_000)}"
 
 
-def _fields(schema: Any) -> tuple[dict[str, Any], bool]:
+def _fields(schema: JsonValue) -> tuple[JsonObject, bool]:
     """Return the schema of the form, and whether its only field holds the whole value."""
     described = _to_json_schema(schema)
     properties = described.get("properties")
-    if described.get("type") == "object" and isinstance(properties, Mapping):
-        fields = {name: _field(each) for name, each in cast("Mapping[str, Any]", properties).items()}
+    if described.get("type") == "object" and is_object(properties):
+        fields = {name: _field(each) for name, each in properties.items()}
         if fields and all(field is not None for field in fields.values()):
             required = [name for name in described.get("required", []) if name in fields]
             return {"type": "object", "properties": fields, "required": required}, False
@@ -180,34 +184,63 @@ def _fields(schema: Any) -> tuple[dict[str, Any], bool]:
     return {"type": "object", "properties": {_FIELD: field}, "required": [_FIELD]}, True
 
 
-def _to_json_schema(schema: Any) -> dict[str, Any]:
+def _to_json_schema(schema: Any) -> JsonObject:
     if schema is None:
         return {"type": "string"}
     if isinstance(schema, Mapping):
-        return dict(cast("Mapping[str, Any]", schema))
+        return dict(cast("Mapping[str, JsonValue]", schema))
     return TypeAdapter[Any](schema).json_schema()
 
 
-def _field(schema: Any) -> dict[str, Any] | None:
+def _field(schema: JsonValue) -> JsonObject | None:
     """Return a form field for a schema, or `None` when a form cannot express it."""
-    if not isinstance(schema, Mapping):
+    if not is_object(schema):
         return None
-    given = cast("Mapping[str, Any]", schema)
-    is_choice = given.get("type") == "array" and _is_choice(given.get("items"))
-    if "$ref" in given or not (given.get("type") in _PLAIN or is_choice):
+    is_choice = schema.get("type") == "array" and _is_choice(schema.get("items"))
+    if "$ref" in schema or not (schema.get("type") in _PLAIN or is_choice):
         return None
-    if not all(_is_const(each) for each in given.get("oneOf", ())):
+    if not all(_is_const(each) for each in schema.get("oneOf", ())):
         return None
-    return {name: value for name, value in given.items() if name in _FORM_WORDS}
+    return {name: value for name, value in schema.items() if name in _FORM_WORDS}
 
 
-def _is_choice(items: Any) -> bool:
+def _is_choice(items: JsonValue) -> bool:
     """Return whether the items are a fixed choice of strings, which a form shows as checkboxes."""
-    if not isinstance(items, Mapping):
+    if not is_object(items):
         return False
-    given = cast("Mapping[str, Any]", items)
-    return isinstance(given.get("enum"), list) or (bool(given.get("anyOf")) and all(map(_is_const, given["anyOf"])))
+    return is_array(items.get("enum")) or (bool(items.get("anyOf")) and all(map(_is_const, items["anyOf"])))
 
 
-def _is_const(option: Any) -> bool:
-    return isinstance(option, Mapping) and isinstance(cast("Mapping[str, Any]", option).get("const"), str)
+def _is_const(option: JsonValue) -> bool:
+    return is_object(option) and isinstance(option.get("const"), str)
+
+
+APPROVAL_SECONDS: Final = 600
+_APPROVE: Final[JsonObject] = {"type": "boolean", "title": "Run it?", "default": False}
+_SHOW: Final[JsonObject] = {"type": "boolean", "title": "Show every value in full first?", "default": False}
+
+
+async def approve_by_gate(request: ApprovalRequest) -> bool | str:
+    """Ask the user whether the call may run; return the answer, or a reason for denial.
+
+    Raises:
+        UnshowableRequestError: The arguments cannot be shown.
+    """
+    shown = render_approval(request)
+    try:
+        answer = await _ask_for_approval(request, shown)
+        if answer.get("show_in_full") is True:
+            answer = await _ask_for_approval(request, render_approval(request, full=True))
+    except PermissionError:
+        return False
+    except GateAbortedError:
+        return "the user dismissed the question"
+    except GateTimeoutError:
+        return "the user did not answer in time"
+    return answer["approve"] is True
+
+
+async def _ask_for_approval(request: ApprovalRequest, shown: ApprovalText) -> JsonObject:
+    properties = {"approve": _APPROVE} if shown.is_complete else {"approve": _APPROVE, "show_in_full": _SHOW}
+    schema: JsonObject = {"type": "object", "properties": properties, "required": ["approve"]}
+    return await request.ctx.wait_for(Gate("approval", shown, schema=schema, timeout_seconds=APPROVAL_SECONDS))

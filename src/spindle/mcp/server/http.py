@@ -1,8 +1,10 @@
-"""The server over streamable HTTP: authentication, Host and Origin checks, the health page, and request timeouts."""
+"""The server over streamable HTTP: authentication, Host and Origin checks, limits of requests, and the health page."""
 
-import asyncio
 import hashlib
 import hmac
+import json
+import math
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -10,23 +12,31 @@ from typing import Any, Final, cast
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import CLIENT_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from typing_extensions import override
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from spindle.errors import UsageError
-from spindle.mcp.server.tool_server import Caller, Context, ToolServer
+from spindle.json_types import JsonObject, JsonValue, is_object
+from spindle.mcp.server.http_checks import FailedLogins, RequestRates, is_listed, parse_host, parse_origin
+from spindle.mcp.server.peer import Context
+from spindle.mcp.server.sessions import Caller
+from spindle.mcp.server.tool_server import ToolServer
+from spindle.text import to_printable
 
 HEALTH: Final = "/health"
 _SESSION: Final = "mcp-session-id"
 _DONE: Final = 200
-_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  compared with, not bound; no client uses them as a Host
+_UNAVAILABLE: Final = 503
+_SESSION_SECONDS: Final = 30
+_MAX_PEEKED_BYTES: Final = 4 << 20
+_SERVER_BUSY: Final = -32_000
+EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  compared with, not bound; no client uses them as a Host
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +53,16 @@ class HttpSettings:
     tokens: Mapping[str, str | None] = field(default_factory=dict[str, str | None], repr=False)
     """The hexadecimal SHA-256 of each bearer token → its profile; when empty, no token is required."""
     allowed_hosts: Sequence[str] = ()
+    """Further `Host` headers to accept: `name`, `name:port`, or `name:*` for any port."""
     allowed_origins: Sequence[str] = ()
+    """Further `Origin` headers to accept: `https://name`, with a port, or `:*` for any port."""
+    tls_certificate: str | None = None
+    """The file of the certificate and its chain (PEM); together with `tls_key`, the server speaks HTTPS only."""
+    tls_key: str | None = None
+    max_sessions: int = 1_000
+    """Beyond this many open sessions, opening another one is refused."""
+    max_requests_per_minute: int | None = 6_000
+    """Limit for each token; `None` for no limit. Without tokens there is none."""
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or self.path == HEALTH:
@@ -55,14 +74,45 @@ class HttpSettings:
                 field="tokens",
             )
 
+        for name in ("max_sessions", "max_requests_per_minute"):
+            value: object = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}", field=name)
+        for name, entries in (("allowed_hosts", self.allowed_hosts), ("allowed_origins", self.allowed_origins)):
+            for entry in entries:
+                if (parse_host(entry) if name == "allowed_hosts" else parse_origin(entry)) is None:
+                    example = "gateway.example:8321" if name == "allowed_hosts" else "https://app.example"
+                    raise UsageError(f"{name} has an invalid entry {entry!r:.80}; write it as {example}", field=name)
+        self._check_tls()
+
+    def _check_tls(self) -> None:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            missing = "tls_key" if self.tls_key is None else "tls_certificate"
+            raise UsageError(f"{missing} is missing: TLS needs tls_certificate and tls_key", field=missing)
+        if self.tls_certificate is None:
+            return
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.tls_certificate, self.tls_key)
+        except OSError as error:  # also ssl.SSLError
+            why = error.strerror or "they do not belong together, or are not PEM files"
+            raise UsageError(
+                f"tls_certificate and tls_key cannot be used ({self.tls_certificate}, {self.tls_key}): {why}",
+                field="tls_certificate",
+            ) from error
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of its URL: `http`, or `https` with a certificate."""
+        return "http" if self.tls_certificate is None else "https"
+
     def build_security(self) -> TransportSecuritySettings:
         """Return the allowed `Host` and `Origin` headers: a web page in a browser must not reach this server."""
         names = ["127.0.0.1", "localhost", "[::1]"]
-        if self.host not in _EVERYWHERE:
+        if self.host not in EVERYWHERE:
             names.append(f"[{self.host}]" if ":" in self.host else self.host)
         return TransportSecuritySettings(
             allowed_hosts=[*(f"{name}:*" for name in names), *names, *self.allowed_hosts],
-            allowed_origins=[*(f"http://{name}:*" for name in names), *self.allowed_origins],
+            allowed_origins=[*(f"{self.scheme}://{name}:*" for name in names), *self.allowed_origins],
         )
 
 
@@ -90,8 +140,17 @@ def identify_caller(ctx: Context) -> Caller:
     session = request.headers.get(_SESSION)
     # The newer protocol has no sessions, so the SDK has not verified the header there.
     if session is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return Caller(key=_describe_client(token), profile=profile, has_session=False)
+        return Caller(key=_describe_client(token), profile=profile, has_session=False, client=_hash_client_info(ctx))
     return Caller(key=_session_key(session, token), profile=profile)
+
+
+def _hash_client_info(ctx: Context) -> str:
+    params = ctx.session.client_params
+    return _hash_names() if params is None else _hash_names(params.client_info.name, params.client_info.version)
+
+
+def _hash_names(*names: object) -> str:
+    return token_hash(json.dumps(names, default=str))[:16]
 
 
 def _get_token(request: "Request[Any]") -> AccessToken | None:
@@ -108,41 +167,97 @@ def _session_key(session: str, token: AccessToken | None) -> str:
     return f"session {token_hash(session)[:16]} of {_describe_client(token)}"
 
 
-def http_app(server: ToolServer, door: HttpSettings, *, health: Callable[[], Mapping[str, Any]] = dict) -> ASGIApp:
+def http_app(
+    server: ToolServer, settings: HttpSettings, *, health: Callable[[], Mapping[str, JsonValue]] = dict
+) -> ASGIApp:
     """Build the ASGI application: the MCP endpoint and the health page."""
 
     async def healthy(request: Request) -> Response:
         user = request.scope.get("user")
         known = health()
-        told: dict[str, Any] = {"status": known.get("status", "ok")}
-        if not door.tokens or isinstance(user, AuthenticatedUser):
-            told |= {"running_calls": server.running_calls, "sessions": server.sessions, **known}
-        return JSONResponse(told, status_code=200 if told["status"] == "ok" else 503)
+        answer: JsonObject = {"status": known.get("status", "ok")}
+        if not settings.tokens or isinstance(user, AuthenticatedUser):
+            answer |= {"running_calls": server.running_calls, "sessions": server.sessions, **known}
+        return JSONResponse(answer, status_code=200 if answer["status"] == "ok" else 503)
 
     app: Starlette = server.sdk.streamable_http_app(
-        streamable_http_path=door.path,
-        transport_security=door.build_security(),
+        streamable_http_path=settings.path,
+        # Checked before, more strictly than the SDK does.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        max_sessions=settings.max_sessions,
         custom_starlette_routes=[Route(HEALTH, healthy, methods=["GET"])],
     )
-    return _AuthMiddleware(app, door, server.forget)
+    return _AuthMiddleware(app, settings, server)
 
 
 class _AuthMiddleware:
     """ASGI middleware that checks Host, Origin and the bearer token, without revealing which tokens exist."""
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings, forget: Callable[[str], None]) -> None:
-        self._app, self._settings, self._forget = app, settings, forget
-        self._security = TransportSecurityMiddleware(settings.build_security())
+    def __init__(self, app: ASGIApp, settings: HttpSettings, server: ToolServer) -> None:
+        self._app, self._settings, self._server = app, settings, server
+        security = settings.build_security()
+        self._hosts = [parse_host(entry) for entry in security.allowed_hosts]
+        self._origins = [parse_origin(entry) for entry in security.allowed_origins]
+        self._rates = RequestRates(settings.max_requests_per_minute)
+        self._failures = FailedLogins()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refused = await self._check_host_and_origin(request) or self._check_token(request, scope)
+        refused = self._check_host_and_origin(request) or await self._check_token(request, scope)
+        refused = refused or self._check_rate(request)
+        if refused is None and request.method == "POST" and scope["path"] == self._settings.path:
+            send = self._explain_session_limit(scope, receive, send)
+            if self._server.has_full_sessions:
+                refused, receive = await self._check_calls(request, receive)
         if request.method == "DELETE":
             send = self._forget_on_delete(request, send)
         await (refused or self._app)(scope, receive, send)
+
+    def _check_rate(self, request: Request) -> Response | None:
+        token = _get_token(request)
+        seconds = 0 if token is None else self._rates.count(token.client_id)
+        if not seconds:
+            return None
+        limit = self._settings.max_requests_per_minute
+        return _busy(f"This token has sent more than {limit} requests in a minute (max_requests_per_minute).", seconds)
+
+    async def _check_calls(self, request: Request, receive: Receive) -> tuple[Response | None, Receive]:
+        """Refuse a call of a client that has too many in progress; what was read of the request is replayed."""
+        messages: list[Message] = []
+        while not messages or messages[-1].get("more_body"):
+            messages.append(await receive())
+            if sum(len(each.get("body", b"")) for each in messages) > _MAX_PEEKED_BYTES:
+                break
+        played = iter(messages)
+
+        async def replay() -> Message:
+            following = next(played, None)
+            return await receive() if following is None else following
+
+        conversation, request_id = _find_call(request, b"".join(each.get("body", b"") for each in messages))
+        if conversation is None or not self._server.is_full(conversation):
+            return None, replay
+        return _busy(self._server.explain_full(), 1, request_id), replay
+
+    def _explain_session_limit(self, scope: Scope, receive: Receive, send: Send) -> Send:
+        """Wrap `send` to replace the SDK's refusal of another session by one that says when to come back."""
+        is_refused = False
+
+        async def explaining(message: Message) -> None:
+            nonlocal is_refused
+            if message["type"] == "http.response.start" and message.get("status") == _UNAVAILABLE:
+                is_refused = True
+                text = (
+                    f"This server has {self._settings.max_sessions} open sessions, which is the limit (max_sessions)."
+                )
+                await _busy(text, _SESSION_SECONDS, status=_UNAVAILABLE)(scope, receive, send)
+            elif not is_refused:
+                await send(message)
+
+        return explaining
 
     def _forget_on_delete(self, request: Request, send: Send) -> Send:
         """Wrap `send` to drop the session once its DELETE has succeeded."""
@@ -150,20 +265,31 @@ class _AuthMiddleware:
         async def watching(message: Message) -> None:
             session = request.headers.get(_SESSION)
             if session is not None and message.get("status") == _DONE:
-                self._forget(_session_key(session, _get_token(request)))
+                self._server.forget(_session_key(session, _get_token(request)))
             await send(message)
 
         return watching
 
-    async def _check_host_and_origin(self, request: Request) -> Response | None:
+    def _check_host_and_origin(self, request: Request) -> Response | None:
         """Reject requests with a Host or Origin that is not allowed."""
-        for header, status in (("host", 421), ("origin", 403)):
-            # The SDK compares only the prefix, which "localhost:80@elsewhere" passes.
-            if "@" in request.headers.get(header, "") or len(request.headers.getlist(header)) > 1:
-                return Response(f"Invalid {header.title()} header", status_code=status)
-        return await self._security.validate_request(request)
+        hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
+        host = parse_host(hosts[0]) if len(hosts) == 1 else None
+        if host is None or not is_listed(host, self._hosts):
+            shown = to_printable(hosts[0] if hosts else "", 100)
+            hint = f"Add {shown!r} to allowed_hosts" if host is not None else "Send one valid Host header"
+            return Response(
+                f"Host {shown!r} is not allowed here. {hint}, or use the server's address.", status_code=421
+            )
+        if not origins:
+            return None
+        origin = parse_origin(origins[0]) if len(origins) == 1 else None
+        same_scheme = [each[1] for each in self._origins if each is not None and origin and each[0] == origin[0]]
+        if origin is None or not is_listed(origin[1], same_scheme):
+            shown = to_printable(origins[0], 100)
+            return Response(f"Origin {shown!r} is not allowed here; see allowed_origins.", status_code=403)
+        return None
 
-    def _check_token(self, request: Request, scope: Scope) -> Response | None:
+    async def _check_token(self, request: Request, scope: Scope) -> Response | None:
         if not self._settings.tokens:
             return None
         given = request.headers.getlist("authorization")
@@ -175,6 +301,10 @@ class _AuthMiddleware:
             access = AccessToken(token=digest, client_id=digest[:16], scopes=[], subject=profile)
             scope["user"] = AuthenticatedUser(access)
             return None
+        if given:
+            seconds = await self._failures.slow_down(request.client.host if request.client else "")
+            if seconds:
+                return _busy("Too many requests with a wrong token.", seconds)
         if scope["path"] == HEALTH:
             return None
         body = {
@@ -193,40 +323,29 @@ class _AuthMiddleware:
         return (matching[0], self._settings.tokens[matching[0]]) if matching else None
 
 
-REQUEST_TIMEOUT_SECONDS: Final = 30.0
-"""A request must be complete within one to two times this; the response has no such limit."""
+def _busy(text: str, seconds: float, id: JsonValue = None, *, status: int = 429) -> Response:
+    """Build a refusal that says when to come back."""
+    wait = math.ceil(seconds)
+    error = {"code": _SERVER_BUSY, "message": f"{text} Try again in {wait} s.", "data": {"retryAfterSeconds": wait}}
+    body = {"jsonrpc": "2.0", "id": id, "error": error}
+    return JSONResponse(body, status_code=status, headers={"Retry-After": str(wait)})
 
-_NOT_CHECKED: Final = object()
 
-
-class IdleTimeoutProtocol(AutoHTTPProtocol):
-    """A uvicorn protocol that closes idle connections and slow requests (slowloris), which uvicorn does not."""
-
-    cycle: Any  # set by uvicorn, with either of its parsers
-    loop: Any
-    transport: Any
-    _timer: asyncio.TimerHandle | None = None
-    _seen: object = _NOT_CHECKED
-
-    @override
-    def connection_made(self, transport: Any) -> None:
-        """Start the idle check."""
-        super().connection_made(transport)
-        self._check_idle()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the idle check."""
-        if self._timer is not None:
-            self._timer.cancel()
-        super().connection_lost(exc)
-
-    def _check_idle(self) -> None:
-        cycle = self.cycle
-        is_idle = cycle is None or cycle.response_complete or cycle.more_body
-        # The same cycle as at the last check: no request has completed in between.
-        if is_idle and self._seen is cycle:
-            self.transport.close()
-            return
-        self._seen = cycle if is_idle else _NOT_CHECKED
-        self._timer = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._check_idle)
+def _find_call(request: Request, body: bytes) -> tuple[str | None, JsonValue]:
+    """Return the conversation and the id of a request that starts a call; no conversation for any other request."""
+    try:
+        message: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None, None
+    params = message.get("params") if is_object(message) else None
+    if not is_object(message) or message.get("method") != "tools/call" or not is_object(params):
+        return None, None
+    token, session = _get_token(request), request.headers.get(_SESSION)
+    if params.get("requestState") is not None:
+        return None, None
+    if session is not None and request.headers.get("mcp-protocol-version") not in MODERN_PROTOCOL_VERSIONS:
+        return _session_key(session, token), message.get("id")
+    meta = params.get("_meta")
+    info = meta.get(CLIENT_INFO_META_KEY) if is_object(meta) else None
+    client = _hash_names(info.get("name"), info.get("version")) if is_object(info) else _hash_names()
+    return Caller(key=_describe_client(token), client=client).conversation, message.get("id")

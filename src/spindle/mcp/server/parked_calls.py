@@ -9,13 +9,15 @@ import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from secrets import token_urlsafe
 from typing import Any, Final, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 
-from spindle.calls import CallOutcome
+from spindle.calls import Call, CallOutcome, Err
+from spindle.execution.call_state import compute_call_checksum
 from spindle.mcp.client_requests import Round
 from spindle.mcp.server.peer import CallClient
 from spindle.turns.gates import Gate
@@ -65,18 +67,18 @@ class ResumableCall:
         Cancelling this wait cancels the call.
         """
         try:
-            told = await self._receive.receive()
+            received = await self._receive.receive()
         except anyio.EndOfStream:
             self._receive.close()
             return None
         except anyio.get_cancelled_exc_class():
             self.cancel()
             raise
-        if isinstance(told, tuple):
-            self.questions = told
+        if isinstance(received, tuple):
+            self.questions = received
         else:
             self._receive.close()
-        return told
+        return received
 
     def cancel(self) -> None:
         """Cancel the call if it still runs; it is recorded as cancelled."""
@@ -142,3 +144,37 @@ class ParkedCalls:
         self.cancel_parked()
         for running in tuple(self._running):
             running.cancel()
+
+
+_MAX_WAITING = 1_000
+
+
+class WaitingCalls:
+    """The ids of calls that wait for approval in the journal.
+
+    A client that cannot be asked makes the same call again to get its result. Another id would make it another call,
+    which waits again; so an equal call of the same client gets the id of the one that waits.
+    """
+
+    def __init__(self) -> None:
+        self._ids: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def reuse_id(self, conversation: str, call: Call) -> Call:
+        """Return the call with the id of an equal one that waits, if there is one."""
+        known = self._ids.get((conversation, compute_call_checksum(call))) if self._ids else None
+        return call if known is None else Call(known, call.name, call.args)
+
+    def keep(self, conversation: str, call: Call, outcome: CallOutcome) -> CallOutcome:
+        """Keep the id of a call that waits, until its outcome is returned; tell the client what to do."""
+        result = outcome.result
+        if isinstance(result, Err) and result.ticket is not None:
+            self._ids[conversation, compute_call_checksum(call)] = call.tool_call_id
+            while len(self._ids) > _MAX_WAITING:
+                self._ids.popitem(last=False)
+            approval = result.ticket.partition("-")[0]
+            text = f"{result.error} Make the same call again after that to get its result. Approval: {approval}."
+            return replace(outcome, result=replace(result, error=text))
+        is_running = isinstance(result, Err) and result.retryable and not outcome.attempts
+        if self._ids and not is_running:
+            self._ids.pop((conversation, compute_call_checksum(call)), None)
+        return outcome

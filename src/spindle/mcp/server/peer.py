@@ -8,6 +8,7 @@ import json
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias, get_args
 
@@ -17,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     LOG_LEVEL_META_KEY,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
     ClientCapabilities,
     ElicitationCapability,
     LoggingLevel,
@@ -27,12 +29,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from spindle.bridges.wire import replace_lone_surrogates
-from spindle.calls import Call
+from spindle.calls import Call, CallOutcome, Err
 from spindle.errors import ClientCapabilityError, UsageError
 from spindle.events import Events, Logged, ToolProgress
+from spindle.json_types import JsonObject, JsonValue
 from spindle.mcp.client_requests import AskAll, Capability, wait_all_gates
 from spindle.mcp.server.elicitation import apply_answer, build_request, get_required_capability, get_result_type
 from spindle.mcp.server.sessions import McpSession
+from spindle.text import shorten
 from spindle.trust.envelope import to_one_line
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.gates import Gate
@@ -69,7 +73,7 @@ class ClientNotifier:
     @asynccontextmanager
     async def send_to(self, request: Context, session: McpSession) -> AsyncGenerator[None]:
         """Send the call's notifications to a request while it waits; flush the queue on exit."""
-        self._levels = _wanted_levels(request, session)
+        self._levels = _get_wanted_levels(request, session)
         self._has_token = bool(request.meta) and request.meta.get("progress_token") is not None
         if not self._levels and not self._has_token:
             yield
@@ -104,9 +108,9 @@ class ClientNotifier:
     async def _send_all(self, request: Context) -> None:
         while True:
             while self._queue:
-                told = self._queue.popleft()
+                message = self._queue.popleft()
                 try:
-                    await self._send(request, told)
+                    await self._send(request, message)
                 except Exception:  # noqa: BLE001  a failed notification must not fail the call
                     self._queue.clear()
                     return
@@ -125,7 +129,7 @@ class ClientNotifier:
         await request.session.report_progress(self._last, total, replace_lone_surrogates(notification.message))
 
 
-def _wanted_levels(request: Context, session: McpSession) -> tuple[LoggingLevel, ...]:
+def _get_wanted_levels(request: Context, session: McpSession) -> tuple[LoggingLevel, ...]:
     """Return the log levels to send: none until the client has set a level."""
     wanted: Any = session.log_level
     if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -133,17 +137,13 @@ def _wanted_levels(request: Context, session: McpSession) -> tuple[LoggingLevel,
     return LEVELS[LEVELS.index(wanted) :] if wanted in LEVELS else ()
 
 
-def _data_of(line: Logged) -> Any:
-    message = _cut(line.message)
+def _data_of(line: Logged) -> JsonValue:
+    message = shorten(line.message, MAX_LINE_CHARS)
     if not line.payload:
         return message
     written = json.dumps(line.payload, ensure_ascii=False, default=str)
-    facts = line.payload if len(written) <= MAX_LINE_CHARS else {"payload": _cut(written)}
+    facts = line.payload if len(written) <= MAX_LINE_CHARS else {"payload": shorten(written, MAX_LINE_CHARS)}
     return {"message": message, **facts}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
 
 
 _REJECTED = -1
@@ -161,13 +161,13 @@ class CallClient:
         """How to ask the client when the call is parked; `None` to send requests during the call."""
         self._session, self._call, self._events = session, call, events
         self._desk = GateDesk()
-        self._telling = ClientNotifier(events)
+        self._notifier = ClientNotifier(events)
 
     @asynccontextmanager
     async def attach_request(self, request: Context) -> AsyncGenerator[None]:
         """Attach the client request that waits for the call."""
         self.request = request
-        async with self._telling.send_to(request, self._session):
+        async with self._notifier.send_to(request, self._session):
             yield
 
     def can(self, capability: Capability) -> bool:
@@ -266,3 +266,16 @@ async def _send_question(request: Context, gate: Gate) -> None:
 def _shows_forms(elicitation: ElicitationCapability | None) -> bool:
     # Without a declared mode, forms are supported.
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def report_missing_capability(ctx: Context, outcome: CallOutcome) -> CallOutcome:
+    """Report a capability that the client lacks; the newer protocol has an error code for it."""
+    result = outcome.result
+    if not (isinstance(result, Err) and isinstance(lack := result.cause, ClientCapabilityError)):
+        return outcome
+    if result.code != "execution_failed":  # the tool handled it with its own error
+        return outcome
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        needed: JsonObject = {"requiredCapabilities": {lack.capability: {}}}
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, str(lack), needed)
+    return replace(outcome, result=replace(result, error=str(lack), by="tool"))

@@ -1,11 +1,13 @@
 """Runs a server over stdio or HTTP until a signal, shuts it down gracefully, and notifies clients of tool changes."""
 
+import asyncio
 import os
 import select
 import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache
 from typing import Any, Final
 
 import anyio
@@ -14,10 +16,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from starlette.types import ASGIApp
+from typing_extensions import override
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from spindle.artifacts.spool import Spool
 from spindle.errors import UsageError
+from spindle.events import Events
 from spindle.mcp.client.link import MAX_MESSAGE_BYTES, BoundedLines, OversizedLine
-from spindle.mcp.server.http import HttpSettings, IdleTimeoutProtocol
+from spindle.mcp.server.http import HttpSettings
 from spindle.mcp.server.tool_server import ToolServer
 
 _CHUNK_BYTES: Final = 1 << 16
@@ -134,6 +140,45 @@ _KEEP_ALIVE_SECONDS: Final = 20
 """Longer than clients keep an idle connection (mostly 5 s), so that none is closed just as a request is sent on it."""
 
 
+REQUEST_TIMEOUT_SECONDS: Final = 30.0
+"""A request must be complete within one to two times this; the response has no such limit."""
+
+_NOT_CHECKED: Final = object()
+
+
+class IdleTimeoutProtocol(AutoHTTPProtocol):
+    """A uvicorn protocol that closes idle connections and slow requests (slowloris), which uvicorn does not."""
+
+    cycle: Any  # set by uvicorn, with either of its parsers
+    loop: Any
+    transport: Any
+    _timer: asyncio.TimerHandle | None = None
+    _seen: object = _NOT_CHECKED
+
+    @override
+    def connection_made(self, transport: Any) -> None:
+        """Start the idle check."""
+        super().connection_made(transport)
+        self._check_idle()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the idle check."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _check_idle(self) -> None:
+        cycle = self.cycle
+        is_idle = cycle is None or cycle.response_complete or cycle.more_body
+        # The same cycle as at the last check: no request has completed in between.
+        if is_idle and self._seen is cycle:
+            self.transport.close()
+            return
+        self._seen = cycle if is_idle else _NOT_CHECKED
+        self._timer = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._check_idle)
+
+
 class _Uvicorn(uvicorn.Server):
     """Uvicorn without its own signal handlers, since a signal must first drain the running calls."""
 
@@ -171,7 +216,7 @@ async def serve_stdio(server: ToolServer, *, stop_seconds: float = 10) -> None:
 async def serve_http(
     server: ToolServer,
     app: ASGIApp,
-    door: HttpSettings,
+    settings: HttpSettings,
     *,
     listening: socket.socket | None = None,
     stop_seconds: float = 10,
@@ -185,8 +230,10 @@ async def serve_http(
     Raises:
         UsageError: The address cannot be bound.
     """
-    listening = bind_socket(door) if listening is None else listening
-    host, port = listening.getsockname()[:2]
+    listening = bind_socket(settings) if listening is None else listening
+    bound, port = listening.getsockname()[:2]
+    # No client can connect to 0.0.0.0.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(str(bound), str(bound))  # noqa: S104  compared with, not bound
     shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
         app,
@@ -196,8 +243,10 @@ async def serve_http(
         timeout_graceful_shutdown=2,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         lifespan="on",
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
     )
-    uv = _Uvicorn(config, lambda: on_ready(f"http://{shown}:{port}{door.path}"))
+    uv = _Uvicorn(config, lambda: on_ready(f"{settings.scheme}://{shown}:{port}{settings.path}"))
 
     def end() -> None:
         uv.should_exit = True
@@ -256,6 +305,10 @@ async def _stop_on_signal(server: ToolServer, seconds: float, on_signal: Callabl
             tasks.cancel_scope.cancel()
 
 
+NOTIFY_SECONDS: Final = 1.0
+"""Least time between two notifications of clients that the tools have changed."""
+
+
 class Gateway:
     """Notifies a server's clients of tool changes, and coalesces changes that arrive together."""
 
@@ -273,11 +326,13 @@ class Gateway:
             await self._change_event.wait()
             self._change_event = anyio.Event()
             await self.server.tools_changed()
+            # Every client lists the tools again: a server that reports changes all the time must not make them busy.
+            await anyio.sleep(NOTIFY_SECONDS)
 
 
 @asynccontextmanager
 async def propagate_changes(
-    server: ToolServer, on_change: Callable[[Callable[[], Any]], Callable[[], None]]
+    server: ToolServer, on_change: Callable[[Callable[[], object]], Callable[[], None]]
 ) -> AsyncGenerator[Gateway]:
     """Notify a server's clients of changes inside the block; `on_change` subscribes a callback and returns its end."""
     gateway = Gateway(server)
@@ -291,3 +346,49 @@ async def propagate_changes(
                 tasks.cancel_scope.cancel()
     finally:
         stop()
+
+
+SPOOL_SECONDS: Final = 5.0
+"""Least time between two looks at the size of the spool."""
+_PAUSES: Final = 20
+"""The pause after a look, in times of what it took."""
+
+
+async def limit_spool(
+    server: ToolServer, spool: Spool, *, max_bytes: int, events: Events, pause_seconds: float = SPOOL_SECONDS
+) -> None:
+    """Keep a spool within its size until cancelled: oldest first, and never what a client may still read.
+
+    Each time artifacts are removed, and when those that clients may read exceed the size, a warning is emitted.
+    """
+    has_warned = has_failed = False
+    while True:
+        begun = anyio.current_time()
+        try:
+            has_warned = await _prune(server, spool, max_bytes, events, has_warned=has_warned)
+            has_failed = False
+        except Exception as error:  # noqa: BLE001  a spool that fails must not stop the server
+            if not has_failed:
+                events.warn("the size of the spool could not be limited", source="spool", error=error)
+            has_failed = True
+        await anyio.sleep(max(pause_seconds, _PAUSES * (anyio.current_time() - begun)))
+
+
+async def _prune(server: ToolServer, spool: Spool, max_bytes: int, events: Events, *, has_warned: bool) -> bool:
+    before = await spool.stats()
+    if before.bytes <= max_bytes:
+        return False
+    # Asked after the entries were listed: a call that ends later has an entry that is not among them.
+    readable = cache(server.find_readable_calls)
+    # The server passes the id of a call as that of its turn.
+    removed = await spool.prune(max_bytes=max_bytes, is_needed=lambda entry: entry.turn_id in readable())
+    after = await spool.stats()
+    if removed:
+        freed = before.bytes - after.bytes
+        events.warn(
+            f"the spool exceeded max_bytes ({max_bytes}): {removed} artifacts removed, {freed} bytes", source="spool"
+        )
+    if after.bytes > max_bytes and not has_warned:
+        text = f"the spool has {after.bytes} bytes, more than max_bytes ({max_bytes}), which clients may still read"
+        events.warn(text, source="spool")
+    return after.bytes > max_bytes

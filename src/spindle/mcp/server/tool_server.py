@@ -3,10 +3,9 @@
 The executor runs the calls; this module only translates. Read `_call_tool`.
 """
 
-import json
-from collections.abc import AsyncGenerator, Callable
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Any, Final
 
@@ -17,59 +16,24 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spindle.bridges import mcp as dialect
-from spindle.bridges.definitions import Definitions
 from spindle.bridges.rendering import MediaSupport
 from spindle.calls import Call, CallOutcome, Err
-from spindle.errors import ClientCapabilityError, GateAbortedError, GateTimeoutError
+from spindle.errors import UsageError
 from spindle.events import Events
-from spindle.execution.approval import ApprovalRequest
+from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
-from spindle.mcp.server.elicitation import apply_answers, assign_keys, build_request
-from spindle.mcp.server.parked_calls import Execute, ParkedCalls, ResumableCall
-from spindle.mcp.server.peer import CallClient, Context
-from spindle.mcp.server.sessions import McpSession, McpSessions
+from spindle.mcp.server.elicitation import apply_answers, approve_by_gate, assign_keys, build_request
+from spindle.mcp.server.parked_calls import Execute, ParkedCalls, ResumableCall, WaitingCalls
+from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
+from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
+from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
-from spindle.trust.envelope import to_one_line
-from spindle.turns.gates import Gate
 
-APPROVAL_SECONDS: Final = 600
-MAX_SHOWN_CHARS: Final = 2_000
-MAX_TAIL_CHARS: Final = 500
-_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {"approve": {"type": "boolean", "title": "Run it?", "default": False}},
-    "required": ["approve"],
-}
-
-
-async def approve_by_gate(request: ApprovalRequest) -> bool | str:
-    """Ask the user whether the call may run; return the answer, or a reason for denial."""
-    shown = json.dumps(request.args, ensure_ascii=False, default=str)
-    question = f"Run {to_one_line(request.tool.name, 200)} with {to_one_line(shown, MAX_SHOWN_CHARS)}?"
-    if len(shown) > MAX_SHOWN_CHARS:
-        # The user must also see the end of what they approve.
-        question += f" The arguments have {len(shown)} characters; this is their start. They end with: "
-        question += to_one_line(shown[-MAX_TAIL_CHARS:], MAX_TAIL_CHARS)
-    gate = Gate("approval", {"question": question}, schema=_SCHEMA, timeout_seconds=APPROVAL_SECONDS)
-    try:
-        answer = await request.ctx.wait_for(gate)
-    except PermissionError:
-        return False
-    except GateAbortedError:
-        return "the user dismissed the question"
-    except GateTimeoutError:
-        return "the user did not answer in time"
-    return answer["approve"] is True
-
-
-PAGE_SIZE: Final = 200
-"""Number of tools on one page of the list."""
 CANCEL_SECONDS: Final = 2.0
 """Time for cancelled calls to end."""
 _PASSTHROUGH: Final = (
@@ -78,25 +42,22 @@ _PASSTHROUGH: Final = (
     *("resources/subscribe", "resources/unsubscribe"),
 )
 """Methods that the SDK server passed as `offers` may handle."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Caller:
-    """The sender of a request."""
-
-    key: str
-    """Identifies the client: equal for all its requests and unique to it."""
-    profile: str | None = None
-    has_session: bool = True
-    """Whether the key identifies a session; otherwise it identifies a token, or all callers without one."""
+_CONTENT: Final = ("prompts/get", "resources/read")
+"""Those whose answers a model reads; nothing says that they can be trusted."""
 
 
 class ToolServer:
     """An MCP server for the tools of an executor; each client has its own view.
 
     `identify` returns the sender of a request, and `filter_of` the tools that its profile may see and run. `offers` is
-    a server of the official SDK whose resources and prompts are served beside the tools. `settled` is an event that is
-    set once all upstream tools are registered: until then, listing tools and calling an unknown tool wait for it.
+    a server of the official SDK whose resources and prompts are served beside the tools. `tools_ready` is an event
+    that is set once all upstream tools are registered: listing tools and calling an unknown tool wait for it.
+
+    Clients take turns in using the executor's slots, and each runs at most `max_running_per_session` calls at once, by
+    default half of them; further calls wait. Beyond `max_calls_per_session` calls in progress, calls are refused.
+
+    Raises:
+        UsageError: A limit is below 1.
     """
 
     def __init__(
@@ -111,22 +72,35 @@ class ToolServer:
         identify: Callable[[Context], Caller] = lambda _ctx: Caller(key="stdio"),
         is_fenced: bool = True,
         working_dir: str | None = None,
-        sees: MediaSupport | None = None,
+        media: MediaSupport | None = None,
         offers: Server[Any] | None = None,
-        settled: anyio.Event | None = None,
+        tools_ready: anyio.Event | None = None,
+        max_calls_per_session: int = 256,
+        max_running_per_session: int | None = None,
     ) -> None:
+        if min(max_calls_per_session, 1 if max_running_per_session is None else max_running_per_session) < 1:
+            raise UsageError("the limits of a session must be at least 1", field="max_calls_per_session")
+        self._max_calls = max_calls_per_session
+        share = max(1, executor.concurrency // 2) if max_running_per_session is None else max_running_per_session
+        self._slots = FairSlots(executor.concurrency, max_per_key=share)
         self._executor, self._base = executor, registry
         self._filter_of, self._identify = filter_of, identify
-        self._is_fenced, self._working_dir, self._sees = is_fenced, working_dir, sees
-        self._offers, self._tools_ready = offers, settled
-        self._version = 0
+        self._is_fenced, self._working_dir, self._media = is_fenced, working_dir, media
+        self._offers, self._tools_ready = offers, tools_ready
         self._sessions = McpSessions()
+        self._taint = TaintLedger()
         self._parked_calls = ParkedCalls()
+        self._waiting_calls = WaitingCalls()
         self._tasks: TaskGroup | None = None
         self._running = 0
+        self._in_progress: Counter[str] = Counter()
+        """The number of calls in progress of each conversation."""
         self._is_stopping = False
         self._idle = anyio.Event()
         self._scopes: set[anyio.CancelScope] = set()
+        # Without fences the client also gets raw structured values; with fences only those of trusted tools.
+        self._lists = ToolLists(structured=None if is_fenced else True)
+        pages = ListPages(self._find_list)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self.sdk: Server[Any] = Server(
@@ -134,17 +108,24 @@ class ToolServer:
             version=version,
             instructions=instructions,
             lifespan=self._lifespan,
-            on_list_tools=self._list_tools,
+            # `ToolList.check_headers` knows what a client sees; otherwise the SDK lists the tools for each call.
+            get_tool_input_schema=lambda _name: None,
+            on_list_tools=pages.handle,
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
         )
-        for method in _PASSTHROUGH:
-            entry = None if offers is None else offers.get_request_handler(method)
-            if entry is not None:
-                self.sdk.add_request_handler(method, entry.params_type, entry.handler)
+        self._add_offers()
         self.sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
         self.sdk.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name))
+        self.sdk.middleware.append(pages)
+
+    def _add_offers(self) -> None:
+        for method in _PASSTHROUGH:
+            entry = None if self._offers is None else self._offers.get_request_handler(method)
+            if entry is not None:
+                handler = self._add_taint(entry.handler) if method in _CONTENT else entry.handler
+                self.sdk.add_request_handler(method, entry.params_type, handler)
 
     @property
     def options(self) -> InitializationOptions:
@@ -161,13 +142,33 @@ class ToolServer:
         """Number of recently active clients."""
         return len(self._sessions.all())
 
+    def find_readable_calls(self) -> set[str]:
+        """Return the ids of the calls whose artifacts a client may still read."""
+        return self._sessions.find_readable_calls()
+
+    @property
+    def has_full_sessions(self) -> bool:
+        """Whether a client has as many calls in progress as it may."""
+        return any(count >= self._max_calls for count in self._in_progress.values())
+
+    def is_full(self, conversation: str) -> bool:
+        """Return whether a client has as many calls in progress as it may."""
+        return self._in_progress.get(conversation, 0) >= self._max_calls
+
+    def explain_full(self) -> str:
+        """Return why a call is refused and what to do."""
+        return (
+            f"This client has {self._max_calls} calls in progress, which is the limit (max_calls_per_session). "
+            "Wait until one of them has ended, and call again."
+        )
+
     def forget(self, key: str) -> None:
         """Drop the session of a client that has disconnected."""
         self._sessions.forget(key)
+        self._taint.forget(key)
 
     async def tools_changed(self) -> None:
         """Notify every client that the list of tools has changed."""
-        self._version += 1
         await self._bus.publish(ToolsListChanged())
         for session in self._sessions.all():
             await _notify_session(session)
@@ -212,8 +213,8 @@ class ToolServer:
                 tasks.cancel_scope.cancel()
                 self._tasks = None
 
-    def _get_session(self, ctx: Context) -> McpSession:
-        caller = self._identify(ctx)
+    def _get_session(self, ctx: Context, caller: Caller | None = None) -> McpSession:
+        caller = self._identify(ctx) if caller is None else caller
         # The newer protocol has no sessions; there only a pipe identifies a single client.
         lists = caller.has_session
         session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=lists)
@@ -221,22 +222,30 @@ class ToolServer:
             session.notify = ctx.session.send_tool_list_changed
         return session
 
-    def _definitions(self, session: McpSession) -> Definitions:
-        registry = session.get_registry(self._base, self._version)
-        # Without fences the client also gets raw structured values; with fences only those of trusted tools.
-        structured = None if self._is_fenced else True
-        session.sent_definitions = dialect.definitions(registry, filter=session.filter, structured=structured)
-        return session.sent_definitions
+    def _add_taint(self, handler: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def handle(ctx: Context, params: Any) -> Any:
+            self._taint.add(self._identify(ctx).conversation)
+            return await handler(ctx, params)
 
-    async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return handle
+
+    def _refresh_list(self, session: McpSession) -> ToolList:
+        """Return the client's list of the tools that are available now."""
+        session.tool_list = self._lists.get(session.get_registry(self._base), session.filter)
+        return session.tool_list
+
+    async def _find_list(self, ctx: Context, is_first_page: bool) -> ToolList:  # noqa: FBT001  passed by position
         session = self._get_session(ctx)
         if self._tools_ready is not None:
             await self._tools_ready.wait()
-        listed = self._definitions(session).tools
-        start = _position(params.cursor if params is not None else None, len(listed))
-        page = [types.Tool.model_validate(each) for each in listed[start : start + PAGE_SIZE]]
-        end = start + len(page)
-        return types.ListToolsResult(tools=page, next_cursor=str(end) if end < len(listed) else None)
+        # The pages of one list fit together, and only the first one looks at every tool.
+        return self._refresh_list(session) if is_first_page else self._find_current_list(session)
+
+    def _find_current_list(self, session: McpSession) -> ToolList:
+        """Return the list that was last sent to the client, or a new one if tools were added or removed since."""
+        sent = session.tool_list
+        is_current = sent is not None and sent.view() is session.get_registry(self._base)
+        return sent if sent is not None and is_current else self._refresh_list(session)
 
     async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         session = self._get_session(ctx)
@@ -250,35 +259,46 @@ class ToolServer:
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        session = self._get_session(ctx)
+        caller = self._identify(ctx)
+        session, conversation = self._get_session(ctx, caller), caller.conversation
+        is_full = self.is_full(conversation)
         self._running += 1
+        self._in_progress[conversation] += 1
         try:
-            if params.request_state is not None:
-                return await self._resume(ctx, session, params)
             if self._tools_ready is not None and params.name not in self._base:
                 await self._tools_ready.wait()
-            known = session.sent_definitions or self._definitions(session)
-            call = known.call(f"c_{token_hex(8)}", params.name, params.arguments or {})
+            known = self._find_current_list(session)
+            known.check_headers(ctx, params)
+            if params.request_state is not None:
+                return await self._resume(ctx, session, params)
+            if is_full:
+                refused = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
+                return await self._build_result(ctx, session, _build_refusal(refused, self.explain_full()))
+            new = known.definitions.call(f"c_{token_hex(8)}", params.name, params.arguments or {})
+            call = self._waiting_calls.reuse_id(conversation, new)
             if self._is_stopping:
                 return await self._build_result(
                     ctx, session, _build_refusal(call, "The server is shutting down. Try again later.")
                 )
-            return await self._run(ctx, session, call)
+            return await self._run(ctx, session, call, conversation)
         finally:
             self._running -= 1
+            self._in_progress[conversation] -= 1
+            if not self._in_progress[conversation]:
+                del self._in_progress[conversation]
             if not self._running:
                 self._idle.set()
 
     async def _run(
-        self, ctx: Context, session: McpSession, call: Call
+        self, ctx: Context, session: McpSession, call: Call, conversation: str
     ) -> types.CallToolResult | types.InputRequiredResult:
         events = Events()
         peer = CallClient(ctx, session, call, events)
-        execute = self._execution(session, call, events, peer)
+        execute = self._execution(session, call, events, peer, conversation)
         if peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tasks is not None:
             running = self._parked_calls.start(self._tasks, execute, peer, owner=session.key)
             return await self._wait_for_event(ctx, session, running, call)
-        outcome = _cancelled(call)
+        outcome = _build_cancelled(call)
         async with peer.attach_request(ctx):
             with anyio.CancelScope() as scope:  # cancelled by `drain`
                 self._scopes.add(scope)
@@ -288,10 +308,12 @@ class ToolServer:
                     self._scopes.discard(scope)
         return await self._build_result(ctx, session, outcome)
 
-    def _execution(self, session: McpSession, call: Call, events: Events, peer: CallClient) -> Execute:
-        registry = session.get_registry(self._base, self._version)
-        approve = approve_by_gate if peer.can("elicitation") else None
-        executor = self._executor.with_registry(registry, approve=approve)
+    def _execution(
+        self, session: McpSession, call: Call, events: Events, peer: CallClient, conversation: str
+    ) -> Execute:
+        registry = session.get_registry(self._base)
+        approve = name_answers(approve_by_gate, "the user of the client") if peer.can("elicitation") else None
+        executor = self._executor.with_registry(registry, approve=approve, slots=self._slots.for_key(conversation))
 
         async def execute() -> CallOutcome:
             tool_ctx = ToolContext(
@@ -302,9 +324,13 @@ class ToolServer:
                 open_gate=peer.open_gate,
                 client=peer,
             )
-            with session.activate():
+            tool = registry.get(call.name)
+            with (
+                session.activate(call.tool_call_id),
+                self._taint.track(conversation, tool_ctx, trusted=tool is None or tool.trusted),
+            ):
                 [outcome] = await executor.execute_parallel([call], tool_ctx, session.filter)
-            return outcome
+            return self._waiting_calls.keep(conversation, call, outcome)
 
         return execute
 
@@ -330,52 +356,30 @@ class ToolServer:
             news = await running.next_event()
         if isinstance(news, tuple):
             return self._build_input_required(running)
-        return await self._build_result(ctx, session, news or _cancelled(call))
+        return await self._build_result(ctx, session, news or _build_cancelled(call))
 
     def _build_input_required(self, running: ResumableCall) -> types.InputRequiredResult:
         requests = {key: build_request(gate) for key, gate in assign_keys(running.questions).items()}
         return types.InputRequiredResult(input_requests=requests, request_state=self._parked_calls.park(running))
 
     async def _build_result(self, ctx: Context, session: McpSession, outcome: CallOutcome) -> types.CallToolResult:
-        outcome = _report_missing_capability(ctx, outcome)
+        outcome = report_missing_capability(ctx, outcome)
         if session.keep_artifact(outcome):
             await self._bus.publish(ToolsListChanged())
             await _notify_session(session)
-        [result] = await dialect.results(
-            [outcome], definitions=session.sent_definitions, sees=self._sees, fenced=self._is_fenced
-        )
+        known = None if session.tool_list is None else session.tool_list.definitions
+        [result] = await dialect.results([outcome], definitions=known, media=self._media, fenced=self._is_fenced)
         return types.CallToolResult.model_validate(result)
 
 
-def _position(cursor: str | None, count: int) -> int:
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdigit() and 0 < int(cursor) <= count):
-        raise MCPError(
-            types.INVALID_PARAMS, "Invalid cursor: it was not issued by this server, or the list has changed."
-        )
-    return int(cursor)
-
-
-def _report_missing_capability(ctx: Context, outcome: CallOutcome) -> CallOutcome:
-    """Report a capability that the client lacks; the newer protocol has an error code for it."""
-    result = outcome.result
-    if not (isinstance(result, Err) and isinstance(lack := result.cause, ClientCapabilityError)):
-        return outcome
-    if result.code != "execution_failed":  # the tool handled it with its own error
-        return outcome
-    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        needed: dict[str, Any] = {"requiredCapabilities": {lack.capability: {}}}
-        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, str(lack), needed)
-    return replace(outcome, result=replace(result, error=str(lack)))
-
-
 def _build_refusal(call: Call, why: str) -> CallOutcome:
-    return CallOutcome(call.tool_call_id, call.name, "", Err("not_available", why, retryable=True), attempts=0)
+    return CallOutcome(
+        call.tool_call_id, call.name, "", Err("not_available", why, retryable=True, by="spindle"), attempts=0
+    )
 
 
-def _cancelled(call: Call) -> CallOutcome:
-    return CallOutcome(call.tool_call_id, call.name, "", Err("cancelled", "The call was cancelled."))
+def _build_cancelled(call: Call) -> CallOutcome:
+    return CallOutcome(call.tool_call_id, call.name, "", Err("cancelled", "The call was cancelled.", by="spindle"))
 
 
 async def _notify_session(session: McpSession) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from spindle import Call, Err, Executor, Ok, ToolContext
 from spindle.capabilities import Secret
-from spindle.mcp.client.forwarding import HeaderMapping
+from spindle.mcp.client.lifecycle import HeaderMapping
 from spindle.mcp.spec import ServerSpec
 from tests.mcp.upstreams import call, connected, hostile, serving
 
@@ -63,7 +63,7 @@ async def test_each_call_brings_its_own_headers_also_beside_others(
     assert all(f"e-{who}" in next(iter(found)) for who, found in seen.items())
 
 
-async def test_a_secret_among_them_is_masked_in_what_comes_back(url: str) -> None:
+async def test_a_secret_header_is_redacted_in_the_result(url: str) -> None:
     async def signed(server: str, ctx: ToolContext) -> HeaderMapping:
         return {"Authorization": Secret("Bearer t0p-s3cret-of-ann")}
 
@@ -87,7 +87,7 @@ UNFIT: dict[str, Any] = {
 }
 
 
-async def test_what_no_request_can_carry_is_not_sent(url: str) -> None:
+async def test_a_call_with_invalid_headers_is_not_sent(url: str) -> None:
     def unfit(server: str, ctx: ToolContext) -> Any:
         return UNFIT[ctx.session_id or ""]
 
@@ -101,7 +101,7 @@ async def test_what_no_request_can_carry_is_not_sent(url: str) -> None:
     assert codes == dict.fromkeys(UNFIT, "execution_failed")
 
 
-async def test_who_cannot_give_them_fails_the_call_and_says_nothing_of_why(url: str) -> None:
+async def test_a_failing_headers_callback_fails_the_call_without_its_message(url: str) -> None:
     def broken(server: str, ctx: ToolContext) -> HeaderMapping:
         raise RuntimeError("t0p-s3cret")
 
@@ -112,7 +112,7 @@ async def test_who_cannot_give_them_fails_the_call_and_says_nothing_of_why(url: 
     assert "t0p-s3cret" not in outcome.result.error
 
 
-async def test_over_a_pipe_there_are_none() -> None:
+async def test_the_headers_callback_is_not_called_for_stdio() -> None:
     def never(server: str, ctx: ToolContext) -> HeaderMapping:
         raise AssertionError("nobody needs them")
 

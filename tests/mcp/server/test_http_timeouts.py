@@ -6,7 +6,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from spindle.mcp.server import http
+from spindle.mcp.server import serve
 from tests.mcp.server.test_http import served
 
 pytestmark = pytest.mark.anyio
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # uvicorn knows no other
+    return "asyncio"  # uvicorn supports only asyncio
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 async def test_a_request_that_never_comes_to_its_end_is_hung_up_on(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "REQUEST_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(serve, "REQUEST_TIMEOUT_SECONDS", 0.05)
 
     def held(port: int) -> bytes:
         with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
@@ -47,8 +47,8 @@ async def test_a_request_that_never_comes_to_its_end_is_hung_up_on(
     assert said.count(b"HTTP/1.1 200") == begun.count(b"\r\n\r\nGET")
 
 
-async def test_who_asks_now_and_then_is_not_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "REQUEST_TIMEOUT_SECONDS", 1)
+async def test_a_connection_with_occasional_requests_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "REQUEST_TIMEOUT_SECONDS", 1)
     request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
     def asking(port: int) -> int:

@@ -1,4 +1,4 @@
-"""A question that a server asks a person is a gate of the call it belongs to, and declined where nobody can answer."""
+"""A question that a server asks a person is a gate of its call, and declined if there is no one to answer."""
 
 import json
 from collections.abc import Callable
@@ -55,7 +55,7 @@ async def test_a_gate_that_is_given_up_is_a_cancel() -> None:
     assert text == {"action": "cancel"}
 
 
-async def test_where_nobody_can_answer_it_is_declined() -> None:
+async def test_a_question_is_declined_when_no_user_can_answer() -> None:
     async with connected(hostile()) as servers:
         outcome = await call(servers, "mcp__h__ask")
 
@@ -100,3 +100,4 @@ async def test_a_question_ends_with_its_call() -> None:
         caller.cancel_scope.cancel()
         with anyio.CancelScope(shield=True), anyio.fail_after(30):
             await ended.wait()
+        assert servers.status()[0].state == "ready"
