@@ -1,5 +1,8 @@
 """A home, a working folder and a state folder of the test's own, and the command run in this process."""
 
+import importlib.util
+import json
+import py_compile
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +20,13 @@ class Place:
     work: Path
     state: Path
     home: Path
+    monkeypatch: pytest.MonkeyPatch
 
     def configure(self, text: str) -> Path:
-        """Write the working folder's `spindle.toml`."""
+        """Write the working folder's `spindle.toml` and choose it; one that is only found needs `spindle trust`."""
         path = self.work / "spindle.toml"
         path.write_text(text, encoding="utf-8")
+        self.monkeypatch.setenv("SPINDLE_CONFIG", str(path))
         return path
 
 
@@ -39,7 +44,7 @@ Command = Callable[..., Ran]
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    found = Place(work=tmp_path / "work", state=tmp_path / "state", home=tmp_path / "home")
+    found = Place(work=tmp_path / "work", state=tmp_path / "state", home=tmp_path / "home", monkeypatch=monkeypatch)
     for folder in (found.work, found.home):
         folder.mkdir()
     for name in ("SPINDLE_CONFIG", "SPINDLE_STATE", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "NO_COLOR"):
@@ -75,3 +80,47 @@ def module(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str]
         del sys.modules[name]
 
     return write
+
+
+MODULE = """
+from pathlib import Path
+Path(__file__).with_name("IMPORTED").touch()
+from spindle import tool
+import helper
+
+@tool(description="Say hello.")
+def hello() -> str:
+    return helper.WORD
+"""
+SERVER = "from pathlib import Path; Path(__file__).with_name('STARTED').touch()"
+
+
+@pytest.fixture
+def clone(place: Place, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a configuration that imports a module, starts a server and reads a variable."""
+    for name in ("greeting", "helper"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    (place.work / "greeting.py").write_text(MODULE)
+    (place.work / "helper.py").write_text("WORD = 'hello'\n")
+    (place.work / "server.py").write_text(SERVER)
+    (place.work / "spindle.toml").write_text(f"""
+[tools]
+modules = ["greeting:hello"]
+python_path = ["."]
+
+[mcp.servers.sly]
+command = {json.dumps(sys.executable)}
+args = ["server.py", "${{CANARY_VARIABLE}}"]
+cwd = "."
+""")
+    monkeypatch.setenv("CANARY_VARIABLE", "canary-value")
+    return place.work
+
+
+def compile_unchecked(module: Path, source: str) -> Path:
+    """Write bytecode that Python runs in place of a module's source, without comparing them."""
+    other = module.with_suffix(".txt")
+    other.write_text(source)
+    place = importlib.util.cache_from_source(str(module))
+    py_compile.compile(str(other), cfile=place, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    return Path(place)

@@ -23,7 +23,7 @@ _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07)")
 
 
 class Terminal:
-    """Runs one program at a time on a terminal of a given width, and hears everything it writes."""
+    """Runs one program at a time on a terminal of a given width, and reads everything it writes."""
 
     def __init__(self, *, columns: int, cwd: Path, env: dict[str, str]) -> None:
         self.env = env
@@ -31,7 +31,7 @@ class Terminal:
         self._columns = columns
         self._master = -1
         self._process: subprocess.Popen[bytes] | None = None
-        self._heard = b""
+        self._received = b""
 
     def __enter__(self) -> Self:
         return self
@@ -104,10 +104,10 @@ class Terminal:
         return _ESCAPES.sub("", screen)
 
     def _screen(self) -> str:
-        return self._heard.decode("utf-8", "replace").replace("\r\n", "\n")
+        return self._received.decode("utf-8", "replace").replace("\r\n", "\n")
 
     def _listen(self, seconds: float) -> bool:
-        """Hear more, if there is any; false when nobody is there any more."""
+        """Read more, if there is any; return false once the program has ended."""
         readable, _, _ = select.select([self._master], [], [], seconds)
         if not readable:
             return self._process is not None and self._process.poll() is None
@@ -115,5 +115,5 @@ class Terminal:
             data = os.read(self._master, 65536)
         except OSError:  # the other side is closed
             return False
-        self._heard += data
+        self._received += data
         return bool(data)

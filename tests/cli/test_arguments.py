@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.cli.arguments import parse_arguments
+from spindle.cli.arguments import describe_schema, get_types, parameters, parse_arguments
 from spindle.errors import UsageError
 
 SCHEMA = {
@@ -110,7 +110,7 @@ def test_a_file_is_taken_as_text_or_as_json(tmp_path: Path) -> None:
     ],
     ids=lambda value: str(value)[:20] if isinstance(value, str) else None,
 )
-def test_what_is_no_argument_is_refused_by_its_name(pairs: list[str], given: str | None) -> None:
+def test_an_invalid_argument_is_rejected_by_its_name(pairs: list[str], given: str | None) -> None:
     with pytest.raises(UsageError):
         parse_arguments(pairs, given, SCHEMA)
 
@@ -137,3 +137,47 @@ def test_a_text_for_a_text_is_never_touched(text: str) -> None:
     pair = f"text=@{text}" if text.startswith("@") else f"text={text}"
 
     assert parse_arguments([pair], None, SCHEMA) == {"text": text}
+
+
+WHOLE: dict[str, Any] = {
+    "$defs": {"Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "x": {"type": "integer"}}}}
+}
+
+
+def test_types_are_found_through_references_and_unions() -> None:
+    assert get_types({"anyOf": [{"type": "integer"}, {"type": "null"}]}, WHOLE) == ["integer", "null"]
+    assert get_types({"$ref": "#/$defs/Node"}, WHOLE) == ["object"]
+    assert get_types({"enum": ["a", 1, None, 1.5, True]}, WHOLE) == ["string", "integer", "null", "number", "boolean"]
+    assert get_types({"type": ["string", "null"]}, WHOLE) == ["string", "null"]
+    assert get_types({}, WHOLE) == []
+    assert get_types({"$ref": "#/$defs/Missing"}, WHOLE) == []
+    assert get_types(True, WHOLE) == []
+
+
+def test_a_schema_that_holds_itself_ends() -> None:
+    loop: dict[str, Any] = {"$defs": {"A": {"$ref": "#/$defs/A"}}}
+    wide: dict[str, Any] = {"$defs": {"B": {"anyOf": [{"$ref": "#/$defs/B"}]}}}
+
+    assert get_types({"$ref": "#/$defs/A"}, loop) == []
+    assert get_types({"$ref": "#/$defs/B"}, wide) == []
+    assert describe_schema({"$ref": "#/$defs/B"}, wide)
+    tree = parameters({"type": "object", "properties": {"node": {"$ref": "#/$defs/Node"}}, **WHOLE})
+    assert tree[0][0].startswith("node (object)")
+
+
+def test_bounds_choices_defaults_and_descriptions_are_shown() -> None:
+    schema = {
+        "type": "object",
+        "required": ["n"],
+        "properties": {
+            "n": {"type": "integer", "minimum": 1, "maximum": 9, "description": "How many."},
+            "c": {"enum": ["a", "b"], "default": "a"},
+            "l": {"type": "array", "items": {"type": "object", "properties": {"k": {"const": 3}}}},
+        },
+    }
+
+    assert parameters(schema) == [
+        ("n (integer, ≥ 1, ≤ 9) required · How many.", []),
+        ('c (one of "a", "b") = "a"', []),
+        ("l (list of object)", [("k (3)", [])]),
+    ]

@@ -10,9 +10,10 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
-from spindle.cli.commands.journal import CallFilter, JournalFiles
+from spindle.cli.commands.journal import CallFilter, read_calls
 from spindle.cli.main import COMMANDS, FAILED, INTERRUPTED, NOT_FOUND, OK, PIPE_CLOSED, USAGE, move_global_options, run
 from spindle.errors import UsageError
 from tests.cli.conftest import Command, Place
@@ -55,8 +56,8 @@ def test_every_command_has_help(spindle: Command, name: str, capsys: pytest.Capt
 def test_help_lists_the_commands_in_their_order(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == OK
 
-    told = capsys.readouterr().out
-    places = [told.index(f"  {name}: ") for name, _, _ in COMMANDS]
+    reported = capsys.readouterr().out
+    places = [reported.index(f"  {name}: ") for name, _, _ in COMMANDS]
     assert places == sorted(places)
 
 
@@ -109,9 +110,9 @@ def test_wrong_words_are_one_line_and_a_hint(
 def test_programs_get_a_document_for_an_error_too(spindle: Command, words: list[str], code: int) -> None:
     ran = spindle(*words)
 
-    told = json.loads(ran.out)
-    assert (ran.code, told["exit_code"], told["ok"]) == (code, code, False)
-    assert ran.err.startswith(f"spindle: {told['error']}")
+    reported = json.loads(ran.out)
+    assert (ran.code, reported["exit_code"], reported["ok"]) == (code, code, False)
+    assert ran.err.startswith(f"spindle: {reported['error']}")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_programs_get_a_document_for_an_error_too(spindle: Command, words: list[
     ],
     ids=["of a group", "of the system"],
 )
-def test_what_is_no_bug_is_not_called_one(
+def test_an_expected_error_is_not_reported_as_a_bug(
     spindle: Command, raised: Exception, code: int, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -137,13 +138,13 @@ def test_what_is_no_bug_is_not_called_one(
 
 
 @pytest.mark.slow
-def test_closed_standard_streams_are_no_trouble(place: Place) -> None:
+def test_closed_standard_streams_are_tolerated(place: Place) -> None:
     line = f"exec {shlex.join([*SPINDLE, 'call', 'calculate', 'expression=1', '--state', str(place.state)])}"
 
     done = subprocess.run(["sh", "-c", f"{line} <&- >&- 2>&-"], check=False, timeout=50)
 
     assert done.returncode == OK
-    assert [entry.code for entry in JournalFiles(place.state / "journal.sqlite").read(CallFilter())] == [None]
+    assert [entry.code for entry in anyio.run(read_calls, place.state / "journal.sqlite", CallFilter())] == [None]
 
 
 def test_a_bug_is_one_line_unless_the_traceback_is_wanted(
@@ -160,13 +161,22 @@ def test_a_bug_is_one_line_unless_the_traceback_is_wanted(
         run(["list", "--debug"])
 
 
-def test_starting_imports_nothing_that_is_not_needed(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("commands", "unneeded"),
+    [
+        ([["--version"]], {"rich", "cyclopts", "pydantic", "anyio"}),
+        ([["list"], ["list", "--json"], ["call", "calculate", "expression=1"]], set[str]()),
+    ],
+)
+def test_starting_imports_nothing_that_is_not_needed(
+    place: Place, commands: list[list[str]], unneeded: set[str]
+) -> None:
+    heavy = {"mcp", "openai", "anthropic", "starlette", "uvicorn", "duckdb", "opentelemetry", "trio"} | unneeded
     code = (
         "import sys\nfrom spindle.cli.main import run\n"
-        "for words in (['--version'], ['list'], ['list', '--json'], ['call', 'calculate', 'expression=1']):\n"
-        "    run([*words, '--state', 'here'] if words[1:] else words)\n"
-        "heavy = {'mcp', 'openai', 'anthropic', 'rich', 'starlette', 'uvicorn', 'duckdb', 'opentelemetry', 'trio'}\n"
-        "print(sorted(heavy & sys.modules.keys()), file=sys.stderr)\n"
+        f"for words in {commands!r}:\n"
+        "    assert run(words) == 0\n"
+        f"print(sorted({heavy!r} & sys.modules.keys()), file=sys.stderr)\n"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
@@ -243,8 +253,8 @@ def test_a_tool_cannot_command_the_terminal(terminal: Terminal) -> None:
 def test_ctrl_c_ends_a_call_and_is_written_down(terminal: Terminal, place: Place) -> None:
     terminal.start([*SPINDLE, "call", "hang"])
     terminal.wait_for("hang …")
-    journals = JournalFiles(place.state / "journal.sqlite")
-    terminal.wait_until(lambda: bool(journals.read(CallFilter(state="started"))))
+    path, started = place.state / "journal.sqlite", CallFilter(state="started")
+    terminal.wait_until(lambda: bool(anyio.run(read_calls, path, started)))
     terminal.type("\x03")
     screen = terminal.finish()
 
@@ -298,3 +308,19 @@ def test_following_ends_with_ctrl_c_and_prints_each_call(place: Place) -> None:
     assert seen[0]["tool"] == "calculate"
     assert complaint == b""
     assert process.returncode == INTERRUPTED
+
+
+def test_exit_handlers_run_and_output_is_complete_at_the_end(place: Place) -> None:
+    code = (
+        "import atexit, sys; from spindle.cli.main import main\n"
+        "atexit.register(lambda: sys.stdout.write('last words\\n'))\n"
+        "sys.argv = ['spindle', 'list', '--server', 'none']\n"
+        "main()"
+    )
+
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=place.work, capture_output=True, text=True, timeout=50, check=False)
+
+    assert done.returncode == NOT_FOUND
+    assert "no tools from MCP server 'none'" in done.stderr
+    assert done.stdout == "last words\n"

@@ -1,4 +1,4 @@
-"""The command is told to end: it takes along what it started."""
+"""A signal ends the command and the processes it started."""
 
 import os
 import signal
@@ -29,14 +29,14 @@ def as_before() -> Generator[None]:
 @pytest.mark.usefixtures("as_before")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hangup"])
 def test_a_signal_is_taken_as_ctrl_c_with_a_code_of_its_own(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def told(argv: object) -> int:
+    def reported(argv: object) -> int:
         try:
             signal.raise_signal(number)
         except KeyboardInterrupt:
             return INTERRUPTED
         return 0
 
-    monkeypatch.setattr(command, "run", told)
+    monkeypatch.setattr(command, "run", reported)
     monkeypatch.setattr(command.threading, "active_count", lambda: 1)
 
     with pytest.raises(SystemExit) as left:
@@ -46,7 +46,7 @@ def test_a_signal_is_taken_as_ctrl_c_with_a_code_of_its_own(number: int, monkeyp
 
 
 @pytest.mark.usefixtures("as_before")
-def test_ctrl_c_before_anything_was_loaded_says_nothing(
+def test_ctrl_c_during_start_up_prints_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(argv: object) -> int:
@@ -83,5 +83,5 @@ def _written(path: Path) -> int:
     for _ in range(1_000):
         if path.exists() and (text := path.read_text()):
             return int(text)
-        time.sleep(0.02)  # another process writes it, and tells nobody
+        time.sleep(0.02)  # another process writes it, without a notification
     raise AssertionError("the server was not started")

@@ -1,4 +1,4 @@
-"""One output for people, pipes and programs."""
+"""Output for terminals, pipes and programs."""
 
 import io
 import json
@@ -6,8 +6,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from spindle.cli.output import Branch, Output, show_progress
+from spindle.cli.output import (
+    Branch,
+    Output,
+    escape_controls,
+    format_age,
+    format_bytes,
+    format_duration,
+    show_progress,
+)
 
 ROWS = [["read_file", "kit files", "Reads a file."], ["漢字", "mcp x", "Two wide\ncharacters. " + "long " * 30]]
 
@@ -17,7 +28,7 @@ def printed(*, is_tty: bool, width: int = 40) -> tuple[Output, io.StringIO]:
     return Output(stream, is_tty=is_tty, width=width), stream
 
 
-def test_a_pipe_gets_aligned_whole_lines_without_colour() -> None:
+def test_a_table_in_a_pipe_is_aligned_complete_and_without_colour() -> None:
     out, stream = printed(is_tty=False)
 
     out.table(["tool", "from", "what"], ROWS, ["cyan"])
@@ -31,7 +42,7 @@ def test_a_pipe_gets_aligned_whole_lines_without_colour() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])
-def test_a_terminal_gets_every_word_within_its_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_on_a_terminal_has_every_word_within_its_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     out, stream = printed(is_tty=True, width=width)
 
@@ -43,49 +54,69 @@ def test_a_terminal_gets_every_word_within_its_width(width: int, monkeypatch: py
     assert "\x1b[3" not in text
 
 
-def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def styled(*, is_tty: bool) -> str:
+    out, stream = printed(is_tty=is_tty)
+    out.line(("x", "red"), " y")
+    return stream.getvalue()
+
+
+def test_styles_are_written_only_to_a_terminal_that_supports_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert printed(is_tty=True)[0].style("x", "red") == "\x1b[31mx\x1b[0m"
-    assert printed(is_tty=False)[0].style("x", "red") == "x"
+    assert styled(is_tty=True) == "\x1b[31mx\x1b[0m y\n"
+    assert styled(is_tty=False) == "x y\n"
     monkeypatch.setenv("NO_COLOR", "1")
-    assert printed(is_tty=True)[0].style("x", "red") == "x"
+    assert styled(is_tty=True) == "x y\n"
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
-    assert printed(is_tty=True)[0].style("x", "red") == "x"
+    assert styled(is_tty=True) == "x y\n"
 
 
 @pytest.mark.parametrize("is_tty", [True, False])
-def test_somebody_elses_words_are_harmless_through_a_pager_too(is_tty: bool) -> None:
+def test_control_characters_of_untrusted_text_are_escaped_in_pipes_too(is_tty: bool) -> None:
     out, stream = printed(is_tty=is_tty)
     out.text("\x1b[31mred")
     out.table(["a", "b"], [["\x1b[2J", "\u202eb"]])
-    out.line(out.style("\x1b]0;title\x07", "dim"))
+    out.line(("\x1b]0;title\x07", "dim"))
+    out.row("\x1b[2J")
+    out.prose("\x1b[2J")
 
     shown = stream.getvalue()
-    assert "␛[31mred\n" in shown
+    assert "\\x1b[31mred\n" in shown
     assert not any(each in shown for each in ("\x1b[31mred", "\x1b[2J", "\x1b]", "\u202e", "\x07"))
 
 
-def test_what_was_asked_for_is_harmless_on_a_terminal_and_untouched_in_a_pipe() -> None:
-    for is_tty, expected in ((True, "␛[31mred\n"), (False, "\x1b[31mred\n")):
+def test_requested_content_is_escaped_on_a_terminal_and_unchanged_in_a_pipe() -> None:
+    for is_tty, expected in ((True, "\\x1b[31mred\n"), (False, "\x1b[31mred\n")):
         out, stream = printed(is_tty=is_tty)
         out.contents("\x1b[31mred")
         assert stream.getvalue() == expected
 
 
-def test_a_tree_is_drawn_or_indented(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_is_drawn_on_a_terminal_and_indented_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     branches: list[Branch] = [("a", [("b", [])]), ("c\x1b", [])]
     out, stream = printed(is_tty=False)
     out.tree("root", branches)
-    assert stream.getvalue() == "root\n  a\n    b\n  c␛\n"
+    assert stream.getvalue() == "root\n  a\n    b\n  c\\x1b\n"
     out, stream = printed(is_tty=True)
     out.tree("root", branches)
-    assert "└── c␛" in stream.getvalue()
+    assert "└── c\\x1b" in stream.getvalue()
 
 
-def test_json_says_what_python_alone_cannot() -> None:
+def test_json_on_a_terminal_has_hidden_characters_as_numbers_and_the_same_value() -> None:
+    value = {"a\u202eb": "x\U000e0041\x7f\x9b\u200b\x1b[2J", "plain": "ä"}
+    for is_tty in (True, False):
+        out, stream = printed(is_tty=is_tty)
+        out.json(value)
+        out.ndjson(value)
+        shown = stream.getvalue()
+        assert [json.loads(shown.partition("}")[0] + "}"), json.loads(shown.splitlines()[-1])] == [value, value]
+        assert ("\u202e" in shown) is not is_tty
+        assert all(each.isprintable() for each in shown.splitlines()) is is_tty
+
+
+def test_json_includes_dates_paths_and_sets() -> None:
     out, stream = printed(is_tty=False)
 
     out.json({"when": datetime(2026, 1, 1, tzinfo=UTC), "path": Path("/x"), "names": frozenset({"b", "a"}), "t": "ä"})
@@ -99,7 +130,7 @@ def test_json_says_what_python_alone_cannot() -> None:
     assert stream.getvalue().count("\n") == 1
 
 
-def test_a_stream_that_knows_only_ascii_gets_everything_spelled() -> None:
+def test_a_stream_with_ascii_encoding_gets_escapes() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     out = Output(stream, is_tty=False)
@@ -124,3 +155,126 @@ def test_progress_is_shown_on_a_terminal_only(capsys: pytest.CaptureFixture[str]
         progress.update("still busy")
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\n\ttext äöü 漢字 🙂", "plain\n\ttext äöü 漢字 🙂"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+        ("over\rwritten", "over\\x0dwritten"),
+        ("dos\r\nline", "dos\nline"),
+        ("back\b\b", "back\\x08\\x08"),
+        ("\x9b31m", "\\x9b31m"),
+        ("\x7f", "\\x7f"),
+        ("abc\u202egpj", "abc\\u202egpj"),
+        ("zero\u200bwidth", "zero\\u200bwidth"),
+        ("lone \ud800", "lone \\ud800"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("a\u00adb\u3164c\ufe01", "a\\xadb\\u3164c\\ufe01"),
+    ],
+)
+def test_control_characters_are_replaced_by_visible_escapes(text: str, shown: str) -> None:
+    assert escape_controls(text) == shown
+
+
+@given(st.text())
+def test_escaped_text_has_no_control_character_but_newline_and_tab(text: str) -> None:
+    shown = escape_controls(text)
+
+    assert not [char for char in shown if (ord(char) < 32 and char not in "\n\t") or 0x7F <= ord(char) < 0xA0]
+    assert escape_controls(shown) == shown
+
+
+def test_prose_wraps_on_a_terminal_and_each_line_keeps_its_indentation() -> None:
+    out, stream = printed(is_tty=True, width=10)
+    out.prose("one two three\n\n  - four five")
+
+    assert [line.rstrip() for line in stream.getvalue().splitlines()] == ["one two", "three", "", "  - four", "  five"]
+
+
+def test_prose_is_not_wrapped_in_a_pipe() -> None:
+    out, stream = printed(is_tty=False)
+    out.prose("one two three\n  - " + "four " * 40)
+
+    assert stream.getvalue() == "one two three\n  - " + "four " * 40 + "\n"
+
+
+@given(st.text(alphabet=st.sampled_from("ab \n漢é́🙂"), max_size=60), st.integers(2, 20))
+def test_a_row_is_one_line_within_the_width(text: str, width: int) -> None:
+    out, stream = printed(is_tty=True, width=width)
+    out.row(text)
+
+    (line,) = stream.getvalue().splitlines()
+    assert cell_len(line) <= width
+    assert line == " ".join(text.split()) or line.endswith("…")
+
+
+def test_a_closed_pipe_raises_the_error_of_the_stream() -> None:
+    class ClosedPipe(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        Output(ClosedPipe(), is_tty=False).line("x")
+
+
+HEAD = ["tool", "from", "", "what it does"]
+WIDE_ROWS = [
+    ["mcp__notes__list_directory_with_sizes", "mcp notes", "reads", "Get a listing of all files in a path."],
+    ["宽字符工具", "kit 宽", "", "宽字符工具名称很长 \x1b[31mred\x1b[0m and some more words"],
+]
+
+
+def print_table(width: int, rows: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = io.StringIO()
+    Output(stream, is_tty=True, width=width).table(HEAD, rows)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 160, 300])
+def test_a_table_of_any_width_is_complete_and_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = print_table(width, WIDE_ROWS, monkeypatch)
+
+    assert all(cell_len(line.rstrip()) <= width for line in shown.splitlines())
+    squeezed = "".join(shown.split())
+    assert "mcp__notes__list_directory_with_sizes" in squeezed
+    assert "\x1b" not in shown
+    assert {"listing", "files"} <= {*shown.split()}
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_the_last_column_keeps_a_usable_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = print_table(width, WIDE_ROWS[:1], monkeypatch)
+
+    assert len(shown.splitlines()) <= 5
+
+
+def test_short_cells_stay_a_table_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = print_table(40, [["a", "b", "", "c"]], monkeypatch)
+
+    assert shown.splitlines()[0].split() == ["tool", "from", "what", "it", "does"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.000_000_4, "0 µs"), (0.000_214, "214 µs"), (0.0213, "21.3 ms"), (0.5, "0.50 s"), (3.0049, "3.00 s")],
+)
+def test_a_duration_has_the_unit_that_reads_best(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (600 * 1024, "600 KiB"), (1 << 50, "1024 TiB")]
+)
+def test_a_size_has_the_unit_that_reads_best(count: int, text: str) -> None:
+    assert format_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-5, "0 s"), (59, "59 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 d")]
+)
+def test_an_age_is_rough(seconds: float, text: str) -> None:
+    assert format_age(1000 - seconds, 1000) == text

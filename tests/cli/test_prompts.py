@@ -29,14 +29,14 @@ def request() -> ApprovalRequest:
 
 @pytest.fixture
 def person(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Somebody who has typed lines already."""
+    """A terminal with lines that were typed in advance."""
     typed = io.StringIO()
     monkeypatch.setattr(prompts, "can_ask", lambda: True)
     monkeypatch.setattr("sys.stdin", typed)
     return typed
 
 
-def test_without_a_terminal_nobody_is_asked() -> None:
+def test_without_a_terminal_no_question_is_asked() -> None:
     assert build_approver(yes=False, before=nothing) is None
 
 
@@ -64,6 +64,24 @@ async def test_only_a_clear_yes_agrees(
     assert len(asked) < 3000
 
 
+async def test_the_approval_prompt_hides_no_argument_behind_a_long_one(
+    person: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    person.write("v\ny\n")
+    person.seek(0)
+    args = {"note": "x" * 3_000 + "MIDDLE" + "\u202e" * 3_000, "to": "attacker\x1b[2K"}
+    asked = ApprovalRequest(tool=request().tool, args=args, checksum="c", ctx=ToolContext())
+    approve = build_approver(yes=False, before=nothing)
+
+    assert approve is not None
+    assert await approve(asked) is True
+    short, full = capsys.readouterr().err.split("v shows every value in full")
+    assert r"attacker\u001b[2K" in short
+    assert "MIDDLE" not in short
+    assert "MIDDLE" in full
+    assert all(line.isprintable() for line in (short + full).splitlines())
+
+
 async def test_a_tools_question_is_answered_with_one_of_its_options(
     person: io.StringIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,7 +100,7 @@ async def test_a_question_without_anybody_there_cannot_be_asked() -> None:
         await build_gate_handler(nothing)(Gate("ask_user", timeout_seconds=5))
 
 
-async def test_an_end_of_input_is_no_answer(person: io.StringIO) -> None:
+async def test_end_of_input_is_not_an_answer(person: io.StringIO) -> None:
     payload: Any = {"question": "Which colour?", "options": ["red", "blue"]}
 
     with pytest.raises(GateNotSupportedError):
@@ -116,7 +134,7 @@ async def test_a_form_of_an_mcp_server_is_asked_field_by_field(
     assert "Your name" in capsys.readouterr().err
 
 
-async def test_a_form_that_is_left_is_no_answer(person: io.StringIO) -> None:
+async def test_an_abandoned_form_is_not_an_answer(person: io.StringIO) -> None:
     with pytest.raises(GateNotSupportedError):
         await build_gate_handler(nothing)(Gate("asks", {"schema": FORM}, schema=FORM, timeout_seconds=5))
 

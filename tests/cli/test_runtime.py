@@ -10,7 +10,9 @@ import pytest
 
 from spindle import Call, Err, Journal, Ok, ToolContext
 from spindle.cli.config import Config, load_config
-from spindle.cli.runtime import Runtime, build_filter, build_spool, open_runtime
+from spindle.cli.runtime import Runtime, open_runtime
+from spindle.cli.runtime_registry import build_filter
+from spindle.cli.runtime_stores import build_spool
 from spindle.errors import InvalidConfigError
 from spindle.execution import ApprovalRequest
 
@@ -33,38 +35,51 @@ def configured(tmp_path: Path, text: str) -> Config:
     return load_config(path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
 
 
-async def answer(house: Runtime, name: str, **args: Any) -> Ok | Err:
+async def answer(runtime: Runtime, name: str, **args: Any) -> Ok | Err:
     context = ToolContext(session_id="s", turn_id="t")
-    [outcome] = await house.executor.execute_parallel([Call("c", name, args)], context)
+    [outcome] = await runtime.executor.execute_parallel([Call("c", name, args)], context)
     return outcome.result
 
 
 async def test_the_defaults_run_the_kit_on_the_scratch_workspace(tmp_path: Path) -> None:
     config = load_config(cwd=tmp_path, state=tmp_path / "state", environ={"HOME": str(tmp_path)})
 
-    async with open_runtime(config) as house:
-        wrote = await answer(house, "write_file", path="a.txt", content="hello\n")
-        journalled = await house.journal.list()
+    async with open_runtime(config) as runtime:
+        wrote = await answer(runtime, "write_file", path="a.txt", content="hello\n")
+        journalled = await runtime.journal.list()
 
     assert wrote.ok
     assert (config.root / "a.txt").read_text() == "hello\n"
     assert [entry.tool for entry in journalled] == ["write_file"]
-    assert house.servers is None
-    assert {"terminal", "web_fetch", "ask_user"}.isdisjoint(tool.name for tool in house.registry)
+    assert runtime.servers is None
+    assert {"terminal", "web_fetch", "ask_user"}.isdisjoint(tool.name for tool in runtime.registry)
 
 
 async def test_limits_and_the_spool_are_those_of_the_file(tmp_path: Path) -> None:
     config = configured(tmp_path, '[tools]\nkit = ["files"]\n[limits]\nbudget_chars = 100\n')
 
-    async with open_runtime(config) as house:
+    async with open_runtime(config) as runtime:
         (config.root / "big.txt").write_text("line\n" * 1000)
-        read = await answer(house, "read_file", path="big.txt")
+        read = await answer(runtime, "read_file", path="big.txt")
         kept = await build_spool(config).entries()
 
     assert isinstance(read, Ok)
     assert read.artifact is not None
     assert len(read.value) < 600
     assert [entry.byte_length for entry in kept] == [5000]
+
+
+@pytest.mark.parametrize(("limits", "shown"), [("", 8_000), ("[limits]\npreview_chars = 300\n", 300)])
+async def test_a_result_over_the_budget_is_shown_by_a_short_preview(tmp_path: Path, limits: str, shown: int) -> None:
+    config = configured(tmp_path, f'[tools]\nkit = ["files"]\n{limits}')
+
+    async with open_runtime(config) as runtime:
+        (config.root / "big.txt").write_text(f"{'word ' * 199}\n" * 100)
+        read = await answer(runtime, "read_file", path="big.txt")
+
+    assert isinstance(read, Ok)
+    assert read.artifact is not None
+    assert 0.9 * shown < len(read.value.partition("\n[truncated — ")[0]) <= shown
 
 
 async def test_someone_is_asked_where_a_tool_wants_it(tmp_path: Path, module: Callable[[str, str], None]) -> None:
@@ -79,10 +94,10 @@ async def test_someone_is_asked_where_a_tool_wants_it(tmp_path: Path, module: Ca
         asked.append(request.tool.name)
         return True
 
-    async with open_runtime(config) as house:
-        alone = await answer(house, "pay")
-    async with open_runtime(config, approve=approve) as house:
-        agreed = await answer(house, "pay")
+    async with open_runtime(config) as runtime:
+        alone = await answer(runtime, "pay")
+    async with open_runtime(config, approve=approve) as runtime:
+        agreed = await answer(runtime, "pay")
 
     assert isinstance(alone, Err)
     assert alone.code == "needs_approval"
@@ -101,8 +116,8 @@ async def test_a_batch_may_be_given_less_time_than_a_tool_takes_for_itself(
     config = configured(tmp_path, f'[tools]\nmodules = ["waits:rest"]\npython_path = ["{Path.cwd()}"]\n')
 
     with anyio.fail_after(30):
-        async with open_runtime(config, batch_timeout_seconds=0.05) as house:
-            result = await answer(house, "rest")
+        async with open_runtime(config, batch_timeout_seconds=0.05) as runtime:
+            result = await answer(runtime, "rest")
 
     assert isinstance(result, Err)
     assert result.code == "timed_out"
@@ -128,11 +143,11 @@ def test_a_profile_is_a_filter_and_an_unknown_one_an_error(tmp_path: Path) -> No
         build_filter(config, "raeder")
 
 
-def test_without_profiles_there_is_no_filter(tmp_path: Path) -> None:
+def test_a_configuration_without_profiles_has_no_filter(tmp_path: Path) -> None:
     assert build_filter(configured(tmp_path, "")) is None
 
 
-async def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+async def test_journal_is_shared_with_another_process(tmp_path: Path) -> None:
     config = configured(tmp_path, '[tools]\nkit = ["clock"]\n')
     program = (
         "import sys, anyio\nfrom spindle.journal.journal import Journal\n"
@@ -147,13 +162,15 @@ async def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Pat
         assert other.stdin is not None
         with anyio.fail_after(30):
             assert await other.stdout.receive() == b"o"
-            async with open_runtime(config) as house:
-                assert (await answer(house, "time_now")).ok
+            async with open_runtime(config) as runtime:
+                assert (await answer(runtime, "time_now")).ok
             await other.stdin.aclose()
             await other.wait()
 
-    async with Journal.sqlite(tmp_path / "state" / "journal-2.sqlite") as journal:
+    assert isinstance(config.journal, Path)
+    async with Journal.sqlite(config.journal) as journal:
         assert [entry.tool for entry in await journal.list()] == ["time_now"]
+    assert [near.name for near in (tmp_path / "state").glob("journal*.sqlite")] == ["journal.sqlite"]
 
 
 async def test_tools_of_an_mcp_server_stand_beside_our_own(tmp_path: Path) -> None:
@@ -165,10 +182,10 @@ async def test_tools_of_an_mcp_server_stand_beside_our_own(tmp_path: Path) -> No
     )
 
     with anyio.fail_after(50):
-        async with open_runtime(config) as house:
-            entry = house.registry.entry("mcp__up__add")
-            added = await answer(house, "mcp__up__add", a=1, b=2)
-            status = [] if house.servers is None else house.servers.status()
+        async with open_runtime(config) as runtime:
+            entry = runtime.registry.entry("mcp__up__add")
+            added = await answer(runtime, "mcp__up__add", a=1, b=2)
+            status = [] if runtime.servers is None else runtime.servers.status()
 
     assert entry is not None
     assert (entry.mcp_server, entry.mcp_tool) == ("up", "add")

@@ -1,5 +1,6 @@
 """Tools that come and go, beside tools that stay."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from spindle import Tool, ToolRegistry
 from spindle.cli.config import load_config
-from spindle.cli.runtime_servers import UpstreamToolSync, build_specs
+from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
 from spindle.errors import InvalidConfigError
 
 
@@ -21,8 +22,8 @@ def made(name: str) -> Tool:
 
 def test_the_registry_follows_and_listeners_hear_only_of_changes() -> None:
     ours, theirs = ToolRegistry([made("own")]), ToolRegistry()
-    follower, heard = UpstreamToolSync(ours, theirs), list[list[str]]()
-    stop = follower.on_change(lambda: heard.append([tool.name for tool in ours]))
+    follower, received = UpstreamToolSync(ours, theirs), list[list[str]]()
+    stop = follower.on_change(lambda: received.append([tool.name for tool in ours]))
 
     follower.sync()
     theirs.register(made("mcp__a__b__c"), mcp=("a__b", "c"))
@@ -36,7 +37,7 @@ def test_the_registry_follows_and_listeners_hear_only_of_changes() -> None:
     theirs.unregister("mcp__a__d")
     follower.sync()
 
-    assert heard == [["own", "mcp__a__b__c"], ["own", "mcp__a__d"]]
+    assert received == [["own", "mcp__a__b__c"], ["own", "mcp__a__d"]]
     assert [tool.name for tool in ours] == ["own"]
 
 
@@ -51,7 +52,7 @@ def test_provenance_is_carried_over_exactly() -> None:
     assert (entry.mcp_server, entry.mcp_tool) == ("a__b", "c")
 
 
-def test_tools_stand_in_the_order_of_the_configuration_whoever_came_first() -> None:
+def test_tools_are_in_the_order_of_the_configuration() -> None:
     ours, theirs = ToolRegistry([made("own")]), ToolRegistry()
     follower = UpstreamToolSync(ours, theirs, ["a", "b", "c"])
     orders: list[list[str]] = []
@@ -92,7 +93,7 @@ def test_a_spec_has_what_the_file_says(tmp_path: Path) -> None:
     assert dict(spec.env_secrets) == {"K": "KEY"}
 
 
-def test_what_the_client_refuses_is_a_problem_of_its_key(tmp_path: Path) -> None:
+def test_an_invalid_server_spec_is_a_problem_of_its_key(tmp_path: Path) -> None:
     path = tmp_path / "spindle.toml"
     path.write_text('[mcp.servers.a]\nurl = "http://user:pass@127.0.0.1/mcp"\n')
 
@@ -100,3 +101,36 @@ def test_what_the_client_refuses_is_a_problem_of_its_key(tmp_path: Path) -> None
         build_specs(load_config(path, environ={"HOME": str(tmp_path)}))
 
     assert caught.value.field == "mcp.servers.a.url"
+
+
+def test_a_credential_in_a_header_becomes_a_secret(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "spindle.toml", tmp_path / "client.json"
+    headers = '{Authorization = "Bearer ${TOK}", X-Team = "blue"}'
+    ours.write_text(f'[mcp.servers.a]\nurl = "http://127.0.0.1:9/mcp"\nheaders = {headers}\n')
+    given = {"authorization": "Basic eA==", "X-Api-Key": "0123456789"}
+    theirs.write_text(json.dumps({"mcpServers": {"b": {"url": "http://127.0.0.1:9/mcp", "headers": given}}}))
+    config = load_config(ours, mcp_configs=[theirs], environ={"TOK": "hush", "HOME": str(tmp_path)})
+
+    first, second = build_specs(config)
+    look_up = build_server_secret_lookup(config)
+
+    assert dict(first.headers) == {"X-Team": "blue"}
+    assert dict(second.headers) == {}
+    assert {header: look_up(name) for header, name in first.header_secrets.items()} == {"Authorization": "Bearer hush"}
+    assert {header: look_up(name) for header, name in second.header_secrets.items()} == given
+
+
+def test_the_state_folder_is_private(tmp_path: Path) -> None:
+    build_backends(load_config(None, state=tmp_path / "new" / "state"))
+
+    assert (tmp_path / "new" / "state").stat().st_mode & 0o077 == 0
+
+
+def test_a_state_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(InvalidConfigError) as caught:
+        build_backends(load_config(None, state=tmp_path / "file"))
+
+    assert caught.value.field == "spindle.state"
+    assert str(tmp_path / "file") in str(caught.value)

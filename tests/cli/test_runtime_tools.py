@@ -59,7 +59,7 @@ def test_a_folder_of_the_users_is_read_only_until_it_is_said(tmp_path: Path) -> 
         '[reach]\nsecrets_file = "none.env"\n',
     ],
 )
-def test_what_cannot_be_had_is_a_problem_of_its_key(tmp_path: Path, text: str) -> None:
+def test_an_unavailable_resource_is_a_problem_of_its_key(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidConfigError) as caught:
         names(tmp_path, text)
 

@@ -5,10 +5,10 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
 
 from spindle.cli.output import Branch
 from spindle.errors import UsageError
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 
 _MAX_DEPTH = 8
 _BOUNDS = {
@@ -25,45 +25,44 @@ _BOUNDS = {
 }
 
 
-def resolve_ref(schema: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_ref(schema: JsonValue, whole: Mapping[str, JsonValue]) -> JsonObject:
     """Resolve a local `$ref`; keywords beside the reference override those of its target."""
     for _ in range(_MAX_DEPTH):
-        if not isinstance(schema, dict) or "$ref" not in schema:
+        if not is_object(schema) or "$ref" not in schema:
             break
-        found: Any = whole
-        for part in str(cast("Any", schema)["$ref"]).removeprefix("#/").split("/"):
-            found = cast("dict[str, Any]", found).get(part) if isinstance(found, dict) else None
-        beside = {key: value for key, value in cast("dict[str, Any]", schema).items() if key != "$ref"}
-        schema = {**(cast("dict[str, Any]", found) if isinstance(found, dict) else {}), **beside}
-    return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+        found: JsonValue = whole
+        for part in str(schema["$ref"]).removeprefix("#/").split("/"):
+            found = found.get(part) if is_object(found) else None
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**(found if is_object(found) else {}), **beside}
+    return schema if is_object(schema) else {}
 
 
-def get_types(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> list[str]:
+def get_types(schema: JsonValue, whole: Mapping[str, JsonValue], depth: int = 0) -> list[str]:
     """Return the JSON types a value may have, in the order of the schema; empty if any type is allowed."""
     here = resolve_ref(schema, whole)
     if "enum" in here or "const" in here:
-        values = here.get("enum", [here.get("const")])
-        return list(dict.fromkeys(_get_json_type(value) for value in cast("list[object]", values)))
+        return list(dict.fromkeys(map(_get_json_type, here.get("enum", [here.get("const")]))))
     found = here.get("type")
     if isinstance(found, str):
         return [found]
-    if isinstance(found, list):
-        return [str(each) for each in cast("list[object]", found)]
+    if is_array(found):
+        return [str(each) for each in found]
     members = [each for word in ("anyOf", "oneOf", "allOf") for each in here.get(word, ())]
     if depth >= _MAX_DEPTH:
         return []
     return list(dict.fromkeys(kind for each in members for kind in get_types(each, whole, depth + 1)))
 
 
-def parameters(schema: Mapping[str, Any]) -> list[Branch]:
+def parameters(schema: Mapping[str, JsonValue]) -> list[Branch]:
     """Describe the parameters of a tool as a tree."""
     return list(_properties(dict(schema), schema, 0))
 
 
-def _properties(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int) -> Iterator[Branch]:
+def _properties(schema: Mapping[str, JsonValue], whole: Mapping[str, JsonValue], depth: int) -> Iterator[Branch]:
     required = schema.get("required", ())
     properties = schema.get("properties", {})
-    for name, given in cast("Mapping[str, Any]", properties).items() if isinstance(properties, dict) else ():
+    for name, given in properties.items() if is_object(properties) else ():
         here = resolve_ref(given, whole)
         parts = [name, f"({describe_schema(here, whole)})"]
         if name in required:
@@ -76,7 +75,7 @@ def _properties(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int)
         yield " ".join(parts), below
 
 
-def _inner(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> Mapping[str, Any]:
+def _inner(schema: Mapping[str, JsonValue], whole: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     """Return the object schema of a parameter or of its list items; empty if there is none."""
     if "properties" in schema:
         return schema
@@ -88,7 +87,7 @@ def _inner(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> Mapping[str, 
     return {}
 
 
-def describe_schema(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> str:
+def describe_schema(schema: JsonValue, whole: Mapping[str, JsonValue], depth: int = 0) -> str:
     """Describe the allowed values of a schema in a few words."""
     here = resolve_ref(schema, whole)
     if depth > _MAX_DEPTH:
@@ -97,7 +96,7 @@ def describe_schema(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> st
         return "one of " + ", ".join(json.dumps(each, ensure_ascii=False) for each in here["enum"])
     if "const" in here:
         return json.dumps(here["const"], ensure_ascii=False)
-    members: Sequence[Any] = here.get("anyOf") or here.get("oneOf") or ()
+    members: Sequence[JsonValue] = here.get("anyOf") or here.get("oneOf") or ()
     if members:
         return " or ".join(dict.fromkeys(describe_schema(each, whole, depth + 1) for each in members))
     kinds = get_types(here, whole)
@@ -130,7 +129,7 @@ _PAIR = re.compile(r"([^=:]+?)(:=|=)(.*)", re.DOTALL)
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def parse_arguments(pairs: Sequence[str], given: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
+def parse_arguments(pairs: Sequence[str], given: str | None, schema: Mapping[str, JsonValue]) -> JsonObject:
     """Merge the arguments of `--json` and of each `key=value`, which takes precedence.
 
     Raises:
@@ -153,7 +152,7 @@ def parse_arguments(pairs: Sequence[str], given: str | None, schema: Mapping[str
     return found
 
 
-def _value(key: str, texts: list[str], schema: Any, whole: Mapping[str, Any]) -> Any:
+def _value(key: str, texts: list[str], schema: JsonValue, whole: Mapping[str, JsonValue]) -> JsonValue:
     kinds = get_types(schema, whole)
     if "array" in kinds and (len(texts) > 1 or "string" not in kinds):
         if len(texts) == 1 and texts[0].lstrip().startswith("["):
@@ -164,7 +163,7 @@ def _value(key: str, texts: list[str], schema: Any, whole: Mapping[str, Any]) ->
     return parse_scalar(key, texts[0], schema, whole)
 
 
-def parse_scalar(key: str, text: str, schema: Any, whole: Mapping[str, Any]) -> Any:
+def parse_scalar(key: str, text: str, schema: JsonValue, whole: Mapping[str, JsonValue]) -> JsonValue:
     """Convert the text to the first matching type of the schema; if a string is allowed, return it unchanged."""
     kinds = get_types(schema, whole)
     if not kinds or "string" in kinds:
@@ -204,7 +203,7 @@ def _content(text: str, key: str) -> str:
         ) from error
 
 
-def _json(text: str, key: str) -> Any:
+def _json(text: str, key: str) -> JsonValue:
     try:
         return json.loads(text, object_pairs_hook=_reject_duplicates)
     except (ValueError, RecursionError) as error:
@@ -214,7 +213,7 @@ def _json(text: str, key: str) -> Any:
         ) from error
 
 
-def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     """Build an object, rejecting duplicate keys, since the intended value is ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -229,8 +228,8 @@ def _describe_json_error(error: ValueError | RecursionError) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str) -> JsonObject:
     value = _json(text, "--json")
-    if not isinstance(value, dict):
+    if not is_object(value):
         raise UsageError('--json expects one JSON object, such as \'{"path": "notes.txt"}\'', field="--json")
-    return cast("dict[str, Any]", value)
+    return value

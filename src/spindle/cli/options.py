@@ -1,6 +1,5 @@
 """Options shared by most commands, and lookups by name."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,13 +7,18 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from spindle import kit
 from spindle.cli.config.loader import Config, load_config
 from spindle.cli.main import NOT_FOUND
 from spindle.cli.output import print_message
 from spindle.errors import CommandError
+from spindle.text import did_you_mean
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
 ProfileName = Annotated[str | None, Parameter(name="--profile", help="Use this profile's view of the tools.")]
+EngineUrl = Annotated[
+    str | None, Parameter(name="--engine", help="Run calls on this engine, as `url` of [engine] does.")
+]
 
 
 @Parameter(name="*")
@@ -33,6 +37,14 @@ class ConfigOptions:
             group="Configuration",
         ),
     ] = ()
+    kit: Annotated[
+        bool,
+        Parameter(
+            help="Add the kit's tools, as `kit = true` under [tools] does; without any configuration they are there.",
+            negative="",
+            group="Configuration",
+        ),
+    ] = False
     state: Annotated[
         Path | None,
         Parameter(help="Folder of the spool, the journal and the scratch workspace.", group="Configuration"),
@@ -43,7 +55,7 @@ class ConfigOptions:
 
     def load(self) -> Config:
         """Load the configuration."""
-        return load_config(self.config, mcp_configs=self.mcp_config, state=self.state)
+        return load_config(self.config, mcp_configs=self.mcp_config, kit=self.kit, state=self.state)
 
     def load_for_tools(self) -> Config:
         """Load the configuration and print a warning for each skipped server."""
@@ -56,7 +68,12 @@ class ConfigOptions:
 DEFAULT_CONFIG_OPTIONS = ConfigOptions()
 
 
-TOOL_NAMES_HINT = "`spindle list` shows all tools; tools of MCP servers are named mcp__server__tool"
+def choose_engine(config: Config, url: str | None) -> Config:
+    """Return the configuration with another engine, if one is given."""
+    return config if url is None else replace(config, engine=config.engine.model_copy(update={"url": url}))
+
+
+_TOOL_NAMES_HINT = "`spindle list` shows all tools; tools of MCP servers are named mcp__server__tool"
 
 
 def restrict_servers(config: Config, tool: str) -> Config:
@@ -66,8 +83,17 @@ def restrict_servers(config: Config, tool: str) -> Config:
     return config if tool.startswith(prefix) and not servers else replace(config, servers=servers)
 
 
+def build_unknown_tool_error(name: str, known: Iterable[str]) -> CommandError:
+    """Build the error for an unknown tool; the hint says how to add a tool of the kit."""
+    if any(tool.name == name for tool in kit.kit_tools()):
+        hint = (
+            f"{name} is a tool of the kit, which this configuration leaves out: use --kit, or kit = true under [tools]"
+        )
+        return CommandError(f"unknown tool {name!r}", exit_code=NOT_FOUND, hint=hint)
+    return build_unknown_error("tool", name, known, _TOOL_NAMES_HINT)
+
+
 def build_unknown_error(kind: str, name: str, known: Iterable[str], otherwise: str) -> CommandError:
     """Build the error for an unknown name, with close matches or `otherwise` as a hint."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
+    hint = did_you_mean(name, known, otherwise, count=3)
     return CommandError(f"unknown {kind} {name!r}", exit_code=NOT_FOUND, hint=hint)

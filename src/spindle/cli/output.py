@@ -1,207 +1,212 @@
-"""Output of the command: styled on a terminal, plain in a pipe, JSON for programs; errors and progress on stderr."""
+"""Output of the command: rich on a terminal, plain in a pipe, JSON for programs; errors and progress on stderr."""
 
 import json
 import os
 import re
 import shutil
 import sys
-import textwrap
-import unicodedata
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from functools import cache
+from typing import IO, TypeAlias, cast
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.control import Control
+from rich.padding import Padding
+from rich.segment import ControlType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+from typing_extensions import override
 
 from spindle.events import Events, Warned
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+from spindle.json_types import JsonValue
+from spindle.text import INVISIBLE, to_line
 
 
 def escape_controls(text: str) -> str:
-    """Return the text with control, invisible and direction characters replaced by visible escapes."""
-    return _CONTROL.sub(_escape_character, text.replace("\r\n", "\n"))
+    """Return the text with control, invisible and direction characters written as numbers."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _control().sub(_escape_character, text.replace("\r\n", "\n"))
+
+
+@cache
+def _control() -> re.Pattern[str]:
+    return re.compile(rf"[\x00-\x08\x0b-\x1f{INVISIBLE}]")  # on first use: it takes 4 ms
 
 
 def _escape_character(found: re.Match[str]) -> str:
     code = ord(found[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def flatten(text: str) -> str:
-    """Return the text on one line, without truncating it."""
-    return " ".join(text.split())
+def _escape_in_json(found: re.Match[str]) -> str:
+    data = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
 
 
-def measure_width(text: str) -> int:
-    """Return the number of terminal columns of a line."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns(char) for char in text)
-
-
-def truncate_line(text: str, columns: int) -> str:
-    """Truncate a line to a number of columns, with an ellipsis."""
-    if measure_width(text) <= columns:
-        return text
-    used, end = 0, 0
-    for end, char in enumerate(text):  # noqa: B007
-        used += _columns(char)
-        if used > columns - 1:
-            break
-    return f"{text[:end].rstrip()}…"
-
-
-def wrap_lines(text: str, columns: int | None) -> str:
-    """Wrap long lines between words, keeping the indentation of each; `None` does not wrap."""
-    if columns is None:
-        return text
-    lines: list[str] = []
-    for line in text.splitlines():
-        indent = line[: len(line) - len(line.lstrip())]
-        lines += textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False) or [""]
-    return "\n".join(lines)
-
-
-def pad_right(text: str, columns: int) -> str:
-    """Pad the text with spaces to a number of columns."""
-    return text + " " * (columns - measure_width(text))
-
-
-def _columns(char: str) -> int:
-    if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me", "Cf"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-_GAP = "  "
+Part: TypeAlias = str | tuple[str, str]
+"""A text, or a text and its style."""
 Branch: TypeAlias = "tuple[str, Sequence[Branch]]"
 """A tree node: its text and its children."""
-_STYLES = {
-    "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "cyan": "36",
-}
+
+_PIPE_COLUMNS = 1 << 30
+"""The width of a pipe: no line is wrapped or truncated."""
+_GAP_COLUMNS = 3
+_ROOM_COLUMNS = 20
+"""Minimum width of the last column of a table."""
+_ERASE_LINE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 0))
+
+
+class _Console(Console):
+    @override
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would exit with code 1
 
 
 class Output:
     """A writer for one stream, adapted to whether it is a terminal."""
 
     def __init__(self, stream: IO[str] | None = None, *, is_tty: bool | None = None, width: int | None = None) -> None:
-        self._stream = sys.stdout if stream is None else stream
-        self.is_tty = self._stream.isatty() if is_tty is None else is_tty
-        self.has_colour = self.is_tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        self.width = (width or shutil.get_terminal_size().columns) if self.is_tty else None
-        """The width of the terminal; `None` if lines are not truncated."""
+        self.stream = sys.stdout if stream is None else stream
+        self.is_tty = self.stream.isatty() if is_tty is None else is_tty
+        if callable(reconfigure := getattr(self.stream, "reconfigure", None)):
+            reconfigure(errors="backslashreplace")  # for characters that its encoding lacks
+        self.console = _Console(
+            file=self.stream,
+            force_terminal=self.is_tty,
+            color_system=None if os.environ.get("NO_COLOR") else "auto",
+            width=(width or shutil.get_terminal_size().columns) if self.is_tty else _PIPE_COLUMNS,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+        )
 
-    def line(self, text: str = "") -> None:
-        """Write a line of trusted text, which may contain styles."""
-        self._write(f"{text}\n")
+    def line(self, *parts: Part) -> None:
+        """Write a line of parts, each with control characters escaped; a long line is not wrapped."""
+        pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+        text = Text.assemble(*((escape_controls(words), style) for words, style in pairs))
+        self.console.print(text, soft_wrap=True)
+
+    def row(self, text: str) -> None:
+        """Write untrusted text as one line, truncated to the width of a terminal."""
+        self.console.print(Text(to_line(escape_controls(text))), no_wrap=True, overflow="ellipsis")
 
     def text(self, text: str) -> None:
         """Write untrusted text with control characters escaped, even in a pipe, since a pager may show it."""
         self.contents(escape_controls(text))
 
+    def prose(self, text: str) -> None:
+        """Write untrusted text; a terminal gets it wrapped between words, and each line keeps its indentation."""
+        if not self.is_tty:
+            self.text(text)
+            return
+        for line in escape_controls(text).split("\n"):
+            bare = line.lstrip()
+            self.console.print(Padding.indent(Text(bare), len(line) - len(bare)) if bare else "")
+
     def contents(self, text: str) -> None:
         """Write requested content unchanged; on a terminal, escape control characters."""
         shown = escape_controls(text) if self.is_tty else text
-        self._write(shown if shown.endswith("\n") else f"{shown}\n")
-
-    def json(self, value: Any) -> None:
-        """Write one JSON document, indented on a terminal and on one line otherwise."""
-        indent = 2 if self.is_tty else None
-        self._write(f"{json.dumps(value, indent=indent, ensure_ascii=self._is_narrow, default=to_json_value)}\n")
-
-    @property
-    def stream(self) -> IO[str]:
-        """The underlying stream."""
-        return self._stream
-
-    def ndjson(self, value: Any) -> None:
-        """Write one line of newline-delimited JSON and flush it."""
-        self._write(f"{json.dumps(value, ensure_ascii=self._is_narrow, default=to_json_value)}\n")
-        self._stream.flush()
-
-    def style(self, text: str, style: str) -> str:
-        """Return the text escaped and, if the stream has colours, styled."""
-        safe = escape_controls(text)
-        if not self.has_colour or not safe:
-            return safe
-        return f"\x1b[{';'.join(_STYLES[each] for each in style.split())}m{safe}\x1b[0m"
-
-    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
-        """Write a table, wrapped to fit a terminal, aligned and untruncated in a pipe."""
-        if self.is_tty:
-            from spindle.cli.terminal_tables import print_table  # noqa: PLC0415 - rich, only for a terminal
-
-            print_table(self, head, rows, styles)
-            return
-        lines = [[flatten(escape_controls(cell)) for cell in row] for row in (head, *rows)]
-        widths = [max(measure_width(row[column]) for row in lines) for column in range(len(head))]
-        for row in lines:
-            self.line(_GAP.join(pad_right(text, width) for text, width in zip(row, widths, strict=True)).rstrip())
-
-    def tree(self, root: str, branches: Sequence[Branch]) -> None:
-        """Write a tree of texts."""
-        if self.is_tty:
-            from spindle.cli.terminal_tables import print_tree  # noqa: PLC0415 - rich, only for a terminal
-
-            print_tree(self, root, branches)
-            return
-        self.text(root)
-        for line in indent_tree(branches, 1):
-            self.text(line)
+        self.stream.write(shown if shown.endswith("\n") else f"{shown}\n")
 
     def bytes(self, data: bytes) -> None:
         """Write bytes unchanged; on a terminal, as escaped text."""
-        binary = getattr(self._stream, "buffer", None)
+        binary = getattr(self.stream, "buffer", None)
         if self.is_tty or binary is None:
             self.text(data.decode("utf-8", "replace"))
             return
-        self._stream.flush()
+        self.stream.flush()
         left = memoryview(data)
         while left:  # an unbuffered stream may write only a part
             left = left[binary.write(left) or 0 :]
 
-    @property
-    def _is_narrow(self) -> bool:
-        """Whether the stream's encoding is not UTF-8, so that JSON must escape non-ASCII characters."""
-        return (getattr(self._stream, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
+    def json(self, value: JsonValue) -> None:
+        """Write one JSON document, indented on a terminal and on one line otherwise."""
+        self._write_json(value, indent=2 if self.is_tty else None)
 
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-        except UnicodeEncodeError:
-            encoding = getattr(self._stream, "encoding", None) or "ascii"
-            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    def ndjson(self, value: JsonValue) -> None:
+        """Write one line of newline-delimited JSON and flush it."""
+        self._write_json(value, indent=None)
+        self.stream.flush()
+
+    def _write_json(self, value: JsonValue, *, indent: int | None) -> None:
+        is_ascii = not self.console.encoding.startswith("utf")
+        text = json.dumps(value, indent=indent, ensure_ascii=is_ascii, default=to_json_value)
+        # Such characters are only inside strings, where JSON can write them as numbers.
+        self.stream.write(f"{re.sub(f'[{INVISIBLE}]', _escape_in_json, text) if self.is_tty else text}\n")
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
+        """Write a table whose last column wraps on a terminal; in a pipe, cells are aligned and complete."""
+        cells = [[to_line(escape_controls(cell)) for cell in row] for row in rows]
+        if self._is_narrow([head, *cells]):
+            self._print_cards(cells, styles)
+            return
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+        if not self.is_tty:
+            table.box, table.padding = None, (0, 2, 0, 0)
+        for number, name in enumerate(head):
+            is_last = number + 1 == len(head)
+            style = styles[number] if number < len(styles) else ""
+            table.add_column(Text(name), style=style, overflow="fold", no_wrap=not is_last)
+        for row in cells:
+            table.add_row(*map(Text, row))
+        if self.is_tty:
+            self.console.print(table)
+            return
+        with self.console.capture() as captured:
+            self.console.print(table)
+        self.stream.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+    def _is_narrow(self, lines: Sequence[Sequence[str]]) -> bool:
+        """Return whether the other columns leave too little width for the last one."""
+        *before, last = (max(map(cell_len, column)) for column in zip(*lines, strict=True))
+        return self.console.width - sum(width + _GAP_COLUMNS for width in before) < min(last, _ROOM_COLUMNS)
+
+    def _print_cards(self, rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
+        """Write each row as separate lines, for terminals too narrow for columns."""
+        for first, *others in rows:
+            self.console.print(Text(first, style=styles[0] if styles else ""), overflow="fold")
+            rest = " · ".join(cell for cell in others if cell)
+            self.console.print(Padding(Text(rest), (0, 0, 0, 2)), overflow="fold")
+
+    def tree(self, root: str, branches: Sequence[Branch]) -> None:
+        """Write a tree; in a pipe, indented with spaces."""
+        if self.is_tty:
+            tree = Tree(Text(escape_controls(root), style="bold"), guide_style="dim")
+            _add_branches(tree, branches)
+            self.console.print(tree)
+            return
+        self.text(root)
+        for line in _indent(branches, 1):
+            self.text(line)
 
 
-def indent_tree(branches: Sequence[Branch], depth: int) -> Iterator[str]:
-    """Yield the lines of a tree, indented with spaces."""
+def _add_branches(tree: Tree, branches: Sequence[Branch]) -> None:
     for text, below in branches:
-        yield "  " * depth + flatten(text)
-        yield from indent_tree(below, depth + 1)
+        _add_branches(tree.add(Text(to_line(escape_controls(text)))), below)
 
 
-def to_json_value(value: Any) -> Any:
+def _indent(branches: Sequence[Branch], depth: int) -> Iterator[str]:
+    for text, below in branches:
+        yield "  " * depth + to_line(text)
+        yield from _indent(below, depth + 1)
+
+
+def to_json_value(value: object) -> JsonValue:
     """Convert a value that `json` cannot serialize."""
     match value:
         case datetime():
             return value.isoformat()
-        case Path():
-            return str(value)
         case frozenset() | set():
             return sorted(cast("set[str]", value))
         case Mapping():
-            return dict(cast("Mapping[str, Any]", value))
-        case tuple():
-            return list(cast("tuple[Any, ...]", value))
+            return dict(cast("Mapping[str, JsonValue]", value))
         case bytes():
             return value.decode("utf-8", "replace")
         case _:
@@ -217,9 +222,9 @@ def print_message(message: str, hint: str | None = None) -> None:
     """Print an error message, and below it a hint, on stderr."""
     out = stderr()
     for line in message.splitlines() or [""]:
-        out.line(f"{out.style('spindle:', 'red bold')} {escape_controls(line)}")
+        out.line(("spindle:", "red bold"), f" {line}")
     if hint:
-        out.line(f"{out.style('hint:', 'cyan')} {escape_controls(hint)}")
+        out.line(("hint:", "cyan"), f" {hint}")
 
 
 @contextmanager
@@ -236,48 +241,40 @@ class Progress:
     """A progress line on stderr that is overwritten in place."""
 
     def __init__(self, what: str) -> None:
-        self._out = stderr()
+        self._console = stderr().console
+        self._can_erase = self._console.is_terminal and not self._console.is_dumb_terminal
         self._is_shown = False
         self.update(what)
 
     def update(self, what: str) -> None:
         """Replace the progress line."""
-        if what and self._out.is_tty and self._out.width:
-            line = truncate_line(flatten(escape_controls(what)), self._out.width - 2)
-            self._write(f"\r\x1b[K{self._out.style(line, 'dim')}")
+        if what and self._can_erase:
+            line = Text(to_line(escape_controls(what)), style="dim")
+            line.truncate(self._console.width - 2, overflow="ellipsis")
+            self._console.control(_ERASE_LINE)
+            self._console.print(line, end="", soft_wrap=True)
             self._is_shown = True
 
     def clear(self) -> None:
         """Erase the progress line."""
         if self._is_shown:
-            self._write("\r\x1b[K")
+            self._console.control(_ERASE_LINE)
             self._is_shown = False
-
-    @staticmethod
-    def _write(text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
 
 
 def build_warning_events(progress: Progress) -> Events:
     """Return events whose warnings are printed on stderr above the progress line, each message once."""
-    told: set[str] = set()
+    warned: set[str] = set()
 
     def warn(event: Warned) -> None:
-        if event.message not in told:
-            told.add(event.message)
+        if event.message not in warned:
+            warned.add(event.message)
             progress.clear()
             print_message(event.message)
 
     events = Events()
     events.on("warning", warn)
     return events
-
-
-def one_line(text: str, max_chars: int) -> str:
-    """Return the text on one line, truncated with an ellipsis."""
-    flat = re.sub(r"\s+", " ", text[: 4 * max_chars + 200]).strip()
-    return flat if len(flat) <= max_chars else f"{flat[: max_chars - 1].rstrip()}…"
 
 
 def format_duration(seconds: float) -> str:

@@ -6,20 +6,19 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
 from spindle.capabilities import from_file
 from spindle.capabilities.resolve import Backends
 from spindle.cli.config.loader import Config
 from spindle.cli.config.schema import ServerEntry, looks_like_secret
+from spindle.cli.config.sources import RemoteStore
 from spindle.errors import CapabilityError, InvalidServerSpecError, SecretError
 from spindle.extras import missing_extra
+from spindle.json_types import JsonObject
+from spindle.mcp.spec import ServerSpec
 from spindle.tools.entry import Entry
 from spindle.tools.registry import ToolRegistry
-
-if TYPE_CHECKING:
-    from spindle.mcp.spec import ServerSpec
-
 
 _CREDENTIAL_HEADERS = {"authorization", "proxy-authorization"}
 
@@ -43,7 +42,7 @@ def get_header_secrets(servers: Mapping[str, ServerEntry]) -> dict[str, str]:
     }
 
 
-def build_specs(config: Config) -> "list[ServerSpec]":
+def build_specs(config: Config) -> list[ServerSpec]:
     """Return the specs of the enabled servers.
 
     Raises:
@@ -55,12 +54,10 @@ def build_specs(config: Config) -> "list[ServerSpec]":
         return []
     if find_spec("mcp") is None:
         raise missing_extra("mcp", purpose=f"the configured servers ({', '.join(enabled)})", package="mcp")
-    from spindle.mcp.spec import ServerSpec  # noqa: PLC0415 - only needed with servers
-
     found: list[ServerSpec] = []
     for name, entry in enabled.items():
         secret = name_secret_headers(name, entry)
-        given: dict[str, Any] = entry.model_dump()
+        given: JsonObject = entry.model_dump()
         given["headers"] = {header: value for header, value in entry.headers.items() if header not in secret}
         given["header_secrets"] = entry.header_secrets | secret
         try:
@@ -86,15 +83,17 @@ class UpstreamToolSync:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
-    def sync(self, *_: Any) -> None:
+    def sync(self, *_: object) -> None:
         """Register the current tools of the servers; a local tool is never replaced."""
-        entries = {entry.tool.name: entry for entry in self._sorted() if entry.tool.name not in self._local_names}
+        entries = {entry.tool.name: entry for entry in self._sort_entries() if entry.tool.name not in self._local_names}
         before = {name: self._registry.get(name) for name in self._synced_names}
         keeps_its_place = [*self._synced_names] == [*entries][: len(self._synced_names)]
         for name in self._synced_names:
             if name not in entries or not keeps_its_place:
                 self._registry.unregister(name)
         for name, entry in entries.items():
+            if self._registry.get(name) is entry.tool:
+                continue
             mcp = None if entry.mcp_server is None else (entry.mcp_server, entry.mcp_tool or name)
             self._registry.register(entry.tool, overwrite=True, plugin_id=entry.plugin_id, mcp=mcp)
         self._synced_names = list(entries)
@@ -102,7 +101,7 @@ class UpstreamToolSync:
             for listener in tuple(self._listeners):
                 listener()
 
-    def _sorted(self) -> list[Entry]:
+    def _sort_entries(self) -> list[Entry]:
         """Return the entries in the order of the configuration, so that the tool list is stable and can be cached."""
         last = len(self._order)
         return sorted(self._upstream.entries(), key=lambda entry: self._order.get(entry.mcp_server or "", last))
@@ -132,8 +131,10 @@ def build_backends(config: Config) -> Backends:
             private_addresses=reach.private_addresses,
             read=reach.read,
             write=get_writable_folders(config),
-            storage_path=config.storage,
             shell=reach.shell,
+            allowed_env=reach.allowed_env,
+            credential_files=reach.credential_files,
+            sandbox=reach.sandbox,
         )
     except CapabilityError as error:
         raise config.error(("reach",), str(error)) from error
@@ -143,7 +144,7 @@ def _make_folders(config: Config) -> None:
     if config.reach.root is None:
         config.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # mkdir applies the mode to the last folder only
         config.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if config.storage is not None:
+    if isinstance(config.storage, Path):
         config.storage.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
@@ -152,6 +153,13 @@ def get_writable_folders(config: Config) -> tuple[str, ...]:
     if config.reach.write is not None:
         return config.reach.write
     return (".",) if config.reach.root is None else ()
+
+
+def get_store_secrets(config: Config) -> list[str]:
+    """Return the names of the secrets of remote stores and of the engine."""
+    stores = (config.journal, config.storage, config.spool)
+    named = [name for each in stores if isinstance(each, RemoteStore) for name in each.secrets.values()]
+    return [*named, *filter(None, (config.engine.options.password, config.engine.options.api_key))]
 
 
 def build_secret_lookup(config: Config, environ: Mapping[str, str] = os.environ) -> Callable[[str], str | None]:
@@ -163,6 +171,7 @@ def build_secret_lookup(config: Config, environ: Mapping[str, str] = os.environ)
     named = {*config.reach.secrets, *config.tools.http_secrets}
     for entry in config.servers.values():
         named.update(entry.env_secrets.values(), entry.header_secrets.values())
+    named.update(get_store_secrets(config))
     in_file: Callable[[str], object] | None = None
     if config.secrets_file is not None:
         try:

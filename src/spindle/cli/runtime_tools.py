@@ -1,16 +1,18 @@
 """Local tools of a configuration: those of the kit and of Python modules."""
 
-import difflib
 import inspect
 import sys
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, cast
 
+from spindle import kit
 from spindle.capabilities.resolve import Backends, find_missing_backends
 from spindle.cli.config.loader import Config
+from spindle.cli.config.local_code import guard_imports
 from spindle.cli.runtime_servers import get_writable_folders
 from spindle.errors import InvalidConfigError, SpindleError, UsageError
+from spindle.text import did_you_mean
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 
@@ -28,6 +30,7 @@ def build_local_registry(config: Config, backends: Backends) -> ToolRegistry:
     registry = ToolRegistry()
     if config.tools.kit is not False:
         registry.register_all(_load_kit_tools(config, backends))
+    guard_imports(config.accepted_code)
     for folder in reversed(config.python_path):
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
@@ -42,17 +45,14 @@ def build_local_registry(config: Config, backends: Backends) -> ToolRegistry:
 
 
 def _load_kit_tools(config: Config, backends: Backends) -> list[Tool]:
-    from spindle.kit.default_tools import TOOLSETS, kit_tools  # noqa: PLC0415 - takes 0.2 s, not needed by a plain gateway
-
     named = config.tools.kit if isinstance(config.tools.kit, tuple) else None
     for name in named or ():
-        if name not in TOOLSETS:
-            near = difflib.get_close_matches(name, TOOLSETS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known toolsets: {', '.join(TOOLSETS)}"
+        if name not in kit.TOOLSETS:
+            hint = did_you_mean(name, kit.TOOLSETS, f"known toolsets: {', '.join(kit.TOOLSETS)}")
             raise config.error(("tools", "kit"), f"unknown toolset {name!r}; {hint}")
-    wanted = tuple(each for each in TOOLSETS if each not in _ONLY_BY_NAME) if named is None else named
+    wanted = tuple(each for each in kit.TOOLSETS if each not in _ONLY_BY_NAME) if named is None else named
     try:
-        tools = kit_tools(wanted, http_secrets=config.tools.http_secrets or None)
+        tools = kit.kit_tools(wanted, http_secrets=config.tools.http_secrets or None)
     except UsageError as error:
         raise config.error(("tools", "http_secrets"), str(error)) from error
     if named is not None:
@@ -93,9 +93,8 @@ def load_object(config: Config, spot: str, key: tuple[str, ...] = ("tools", "mod
         ) from error
     for part in name.split("."):
         if not hasattr(value, part):
-            near = difflib.get_close_matches(part, [each for each in dir(value) if each[0] != "_"], n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise config.error(key, f"{module_name} has no {part!r}{hint}")
+            hint = did_you_mean(part, (each for each in dir(value) if each[0] != "_"))
+            raise config.error(key, f"{module_name} has no {part!r}{hint and f'; {hint}'}")
         value = getattr(value, part)
     return value
 

@@ -47,7 +47,8 @@ def empty() -> None:
 tools = [pay, fail, hang, log, picture, empty]
 """
 KEYS = {
-    "tool_call_id", "tool", "ok", "code", "error", "field", "retryable", "value", "model_text", "structured", "media",
+    "tool_call_id", "tool", "ok", "code", "error", "field", "retryable", "ticket", "reason", "value",
+    "model_text", "structured", "media",
     "artifact", "trusted", "cost_usd", "duration_ms", "attempts", "checksum",
 }  # fmt: skip
 
@@ -133,23 +134,23 @@ def test_wrong_usage_is_one_line_and_no_output(spindle: Command, words: list[str
 
 def test_a_large_result_is_kept_and_can_be_read_back(spindle: Command, shop: Place) -> None:
     shown = spindle("call", "log")
-    told = json.loads(spindle("call", "log", "lines=40000", "--json").out)
+    reported = json.loads(spindle("call", "log", "lines=40000", "--json").out)
     raw = spindle("call", "log", "-o", "raw")
 
     short = next(line.split()[-1] for line in shown.out.splitlines() if line.startswith("  spindle spool head "))
     assert spindle("spool", "head", short, "-n", "2").out == "line 0\nline 1\n"
-    assert told["artifact"]["lines"] == 40_000
-    assert spindle("spool", "tail", told["artifact"]["id"], "-n", "1").out == "line 39999\n"
+    assert reported["artifact"]["lines"] == 40_000
+    assert spindle("spool", "tail", reported["artifact"]["id"], "-n", "1").out == "line 39999\n"
     assert raw.out.splitlines()[-1] == "line 29999"
     assert len(raw.out.splitlines()) == 30_000
 
 
-def test_media_and_structure_are_told(spindle: Command, shop: Place) -> None:
-    told = json.loads(spindle("call", "picture", "--json").out)
+def test_media_and_structured_values_are_printed(spindle: Command, shop: Place) -> None:
+    reported = json.loads(spindle("call", "picture", "--json").out)
     shown = spindle("call", "picture")
 
-    assert told["structured"] == {"a": 1}
-    assert told["media"][0]["mime_type"] == "image/png"
+    assert reported["structured"] == {"a": 1}
+    assert reported["media"][0]["mime_type"] == "image/png"
     assert "media: image image/png p.png" in shown.out
 
 
@@ -189,3 +190,28 @@ def test_options_may_stand_before_the_command(spindle: Command, place: Place) ->
     place.configure("")
     assert spindle("--config=spindle.toml", "call", "calculate", "expression=1").code == NOT_FOUND
     assert spindle("--config", "spindle.toml", "spool", "list").code == OK
+
+
+def test_a_spool_that_fails_costs_only_the_rest_of_a_result(spindle: Command, shop: Place) -> None:
+    shop.configure(f"{(shop.work / 'spindle.toml').read_text()}[spool]\npath = 'blocked/spool'\n")
+    (shop.work / "blocked").touch()
+
+    small = spindle("call", "calculate", "expression=6*7")
+    large = spindle("call", "log")
+    checked = spindle("doctor", "--json")
+
+    assert (small.code, small.err) == (OK, "")
+    assert large.code == OK
+    assert "line 0" in large.out
+    assert "could not be kept" in large.err
+    assert [each["status"] for each in json.loads(checked.out)["checks"] if each["name"] == "spool"] == ["failed"]
+
+
+def test_a_tool_of_the_kit_that_the_configuration_leaves_out_is_named_as_such(place: Place, spindle: Command) -> None:
+    config = place.work / "other.toml"
+    config.write_text("")
+
+    for command in ("call", "show"):
+        ran = spindle(command, "calculate", "--config", str(config))
+        assert ran.code == NOT_FOUND
+        assert "--kit" in ran.err

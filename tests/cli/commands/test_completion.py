@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from spindle import Tool, ToolRegistry
-from spindle.cli.commands.completion import ZSH_REGISTRATION, cache_tool_names
+from spindle.cli.commands.completion import ZSH_REGISTRATION
+from spindle.cli.completers import cache_tool_names
 from spindle.cli.config import load_config
 from spindle.cli.main import OK, USAGE, build_app, run
 from tests.cli.conftest import Place
@@ -85,6 +86,7 @@ def test_bash_offers_commands_options_and_tools(
     assert offered in [line.strip() for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow  # starts the command several times; bash does so in the quick tests
 def test_fish_offers_commands_and_tools(scripts: dict[str, Path], on_path: dict[str, str]) -> None:
     program = f"source {scripts['fish']}; complete -C 'spindle jour'; complete -C 'spindle call calc'"
 
@@ -136,7 +138,7 @@ def test_tab_offers_what_the_configuration_has(
     assert offered in [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_broken_configuration_offers_nothing_and_says_nothing(
+def test_completion_is_empty_and_silent_with_a_broken_configuration(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place.configure("[tols]\n")

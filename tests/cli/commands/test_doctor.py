@@ -19,7 +19,7 @@ def checks(printed: str) -> dict[str, list[dict[str, str]]]:
     return found
 
 
-def test_a_sound_machine_is_told_so(spindle: Command, place: Place) -> None:
+def test_a_machine_without_problems_passes(spindle: Command, place: Place) -> None:
     ran = spindle("doctor", "--json")
     shown = spindle("doctor")
 
@@ -97,7 +97,7 @@ def test_extras_are_those_of_the_package_and_a_missing_one_has_its_line(monkeypa
 
 
 @pytest.mark.parametrize("name", ["journal.sqlite", "journal.sqlite.damaged-20260101T000000Z"])
-def test_a_journal_that_cannot_be_used_is_told_of(spindle: Command, place: Place, name: str) -> None:
+def test_an_unusable_journal_is_reported(spindle: Command, place: Place, name: str) -> None:
     place.state.mkdir()
     (place.state / name).write_text("no database")
 

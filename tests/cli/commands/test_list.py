@@ -48,7 +48,7 @@ def test_a_toolset_or_server_that_is_not_there_is_not_found(spindle: Command) ->
     assert spindle("list", "--server", "x").code == NOT_FOUND
 
 
-def test_no_tools_is_no_error_but_a_hint(spindle: Command, place: Place) -> None:
+def test_an_empty_list_is_a_hint_and_not_an_error(spindle: Command, place: Place) -> None:
     place.configure("")
 
     ran = spindle("list")
@@ -57,7 +57,7 @@ def test_no_tools_is_no_error_but_a_hint(spindle: Command, place: Place) -> None
     assert "hint:" in ran.err
 
 
-def test_a_dead_optional_server_is_told_and_the_rest_is_listed(spindle: Command, place: Place) -> None:
+def test_a_failed_optional_server_is_reported_and_the_rest_is_listed(spindle: Command, place: Place) -> None:
     place.configure('[tools]\nkit = ["clock"]\n[mcp.servers.dead]\ncommand = "./no-such-program"\n')
 
     ran = spindle("list", "--json")
@@ -67,7 +67,7 @@ def test_a_dead_optional_server_is_told_and_the_rest_is_listed(spindle: Command,
     assert "dead" in ran.err
 
 
-def test_show_tells_parameters_needs_and_an_example(spindle: Command) -> None:
+def test_show_prints_parameters_needs_and_an_example(spindle: Command) -> None:
     ran = spindle("show", "read_file")
 
     assert ran.code == OK
@@ -97,3 +97,13 @@ def test_show_says_when_a_profile_may_not_use_it(spindle: Command, place: Place)
 
     assert "allowed_tools" in spindle("show", "time_now", "--profile", "none").out
     assert json.loads(spindle("show", "time_now", "--profile", "none", "--json").out)["allowed"] is False
+
+
+def test_servers_of_a_desktop_client_alone_come_without_the_kit(spindle: Command, place: Place) -> None:
+    (place.work / "client.json").write_text('{"mcpServers": {"off": {"command": "./off", "disabled": true}}}')
+
+    alone = spindle("list", "--json", "--mcp-config", "client.json")
+    asked = spindle("--kit", "list", "--json", "--mcp-config", "client.json")
+
+    assert json.loads(alone.out)["tools"] == []
+    assert "calculate" in [each["name"] for each in json.loads(asked.out)["tools"]]

@@ -23,14 +23,14 @@ def kept(place: Place) -> Place:
     return place
 
 
-def test_list_tells_size_and_age(spindle: Command, kept: Place) -> None:
-    told = json.loads(spindle("spool", "list", "--json").out)
+def test_list_shows_size_and_age(spindle: Command, kept: Place) -> None:
+    reported = json.loads(spindle("spool", "list", "--json").out)
 
-    assert {each["id"]: each["bytes"] for each in told["artifacts"]} == {
+    assert {each["id"]: each["bytes"] for each in reported["artifacts"]} == {
         "cli/2026-01-01/log-aa11": len(TEXT),
         "cli/2026-01-01/log-bb22": 10,
     }
-    assert told["total_bytes"] == len(TEXT) + 10
+    assert reported["total_bytes"] == len(TEXT) + 10
     assert "cli/2026-01-01/log-aa11" in spindle("spool", "list").out
 
 
@@ -50,11 +50,11 @@ def test_parts_are_read_by_the_end_of_an_id(spindle: Command, kept: Place) -> No
     assert json.loads(spindle("spool", "head", "aa11", "-n", "1", "--json").out)["lines"] == ["line 0"]
 
 
-def test_show_tells_lines_and_tokens(spindle: Command, kept: Place) -> None:
-    told = json.loads(spindle("spool", "show", "aa11", "--json").out)
+def test_show_prints_lines_and_tokens(spindle: Command, kept: Place) -> None:
+    reported = json.loads(spindle("spool", "show", "aa11", "--json").out)
 
-    assert told["lines"] == 100
-    assert told["tokens_estimate"] > 0
+    assert reported["lines"] == 100
+    assert reported["tokens_estimate"] > 0
     assert "100 lines" in spindle("spool", "show", "aa11").out
 
 

@@ -32,6 +32,28 @@ def test_without_a_file_the_kit_works_on_a_scratch_folder(tmp_path: Path) -> Non
     assert config.journal == config.state / "journal.sqlite"
 
 
+def test_servers_of_a_desktop_client_alone_do_not_add_the_kit_unless_asked(tmp_path: Path) -> None:
+    theirs = tmp_path / "client.json"
+    theirs.write_text('{"mcpServers": {"one": {"command": "one"}}}', encoding="utf-8")
+
+    alone = load_config(mcp_configs=[theirs], cwd=tmp_path, environ=ENV)
+    asked = load_config(mcp_configs=[theirs], kit=True, cwd=tmp_path, environ=ENV)
+
+    assert list(alone.servers) == list(asked.servers) == ["one"]
+    assert alone.tools.kit is False
+    assert asked.tools.kit is True
+
+
+def test_the_kit_can_be_added_to_the_tools_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "spindle.toml"
+    path.write_text('[tools]\nkit = ["clock"]\nmodules = ["a.b:c"]\n', encoding="utf-8")
+
+    config = load_config(path, kit=True, environ=ENV)
+
+    assert config.tools.kit is True
+    assert config.tools.modules == ("a.b:c",)
+
+
 def test_a_file_grants_nothing_that_it_does_not_name(tmp_path: Path) -> None:
     path = tmp_path / "spindle.toml"
     path.write_text("", encoding="utf-8")
@@ -71,14 +93,14 @@ def test_the_state_folder_of_the_command_line_wins(tmp_path: Path) -> None:
     assert load_config(path, environ=ENV).state == tmp_path / "own"
 
 
-def test_an_object_store_is_no_path(tmp_path: Path) -> None:
+def test_the_url_of_an_object_store_is_not_a_path(tmp_path: Path) -> None:
     path = tmp_path / "spindle.toml"
     path.write_text('[spool]\npath = "s3://bucket/prefix"\n', encoding="utf-8")
 
     assert load_config(path, environ=ENV).spool == "s3://bucket/prefix"
 
 
-def test_every_problem_is_told_at_once_with_its_line(tmp_path: Path) -> None:
+def test_every_problem_is_reported_at_once_with_its_line(tmp_path: Path) -> None:
     found = problems(
         tmp_path,
         '[tools]\nmodles = ["a:b"]\n[limits]\nbudget_chars = "many"\n'
@@ -129,20 +151,20 @@ def test_a_wrong_value_is_refused_by_its_key(tmp_path: Path, text: str, key: str
     assert caught.value.problems[0].startswith(f"{path}:1:" if text.count("\n") == 1 else str(path))
 
 
-def test_a_value_that_may_be_of_two_kinds_is_told_both(tmp_path: Path) -> None:
+def test_the_error_of_a_union_names_both_types(tmp_path: Path) -> None:
     [problem] = problems(tmp_path, '[tools]\nkit = "files"\n')
 
     assert problem.endswith(":2: tools.kit: expected true or false or a list in square brackets, got 'files'")
 
 
 @pytest.mark.parametrize("text", ["[tools\n", 'a = "\n', "a = 1\na = 2\n", "x"])
-def test_what_is_no_toml_says_where(tmp_path: Path, text: str) -> None:
+def test_invalid_toml_is_reported_with_its_place(tmp_path: Path, text: str) -> None:
     [problem] = problems(tmp_path, text)
 
     assert "invalid TOML" in problem
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "spindle.toml"
     path.write_bytes(b"\xff\xfe\x00")
 
@@ -246,3 +268,21 @@ def test_a_wrong_value_in_another_file_names_that_file(tmp_path: Path) -> None:
         load_config(mcp_configs=[other], cwd=tmp_path, environ=ENV)
 
     assert caught.value.problems[0].startswith(f"{other}:5: mcpServers.git.args: ")
+
+
+@pytest.mark.parametrize("name", ["a__b", "a_", "a__"])
+def test_a_server_name_that_would_blur_into_its_tools_is_refused(tmp_path: Path, name: str) -> None:
+    [problem] = problems(tmp_path, f'[mcp.servers.{name}]\ncommand = "x"\n')
+
+    assert "__" in problem
+    assert name in problem
+
+
+def test_an_imported_server_whose_name_would_blur_into_its_tools_is_skipped(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.json"
+    theirs.write_text('{"mcpServers": {"a__b": {"command": "x"}, "good": {"command": "y"}}}', encoding="utf-8")
+
+    config = load_config(cwd=tmp_path, mcp_configs=[theirs], environ=ENV)
+
+    assert [name for name, entry in config.servers.items() if entry.enabled] == ["good"]
+    assert any("a__b" in note for note in config.skipped)

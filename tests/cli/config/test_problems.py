@@ -25,7 +25,7 @@ def test_a_key_is_found_in_its_table() -> None:
     assert line_in_toml(TOML, ("limits", "a", "b", "c")) == 9
 
 
-def test_what_is_not_written_down_is_shown_at_the_nearest_thing_that_is() -> None:
+def test_a_missing_key_is_reported_at_its_nearest_parent() -> None:
     assert line_in_toml(TOML, ("mcp", "servers", "git", "timeout")) == 2
     assert line_in_toml(TOML, ("mcp", "servers", "git", "env", "A")) == 4
     assert line_in_toml(TOML, ("server", "port")) is None

@@ -31,12 +31,14 @@ def test_every_key_is_on_its_page() -> None:
     assert not [key for key in sorted(found) if not re.search(rf"\b{key}\b", page)]
 
 
-def test_the_pages_example_is_a_configuration() -> None:
+def test_the_pages_examples_are_configurations() -> None:
     import tomllib
 
-    [example] = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    examples = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    whole, stores = (ConfigFile.model_validate(tomllib.loads(example)) for example in examples)
 
-    assert ConfigFile.model_validate(tomllib.loads(example)).mcp.servers["tickets"].required
+    assert whole.mcp.servers["tickets"].required
+    assert stores.journal.options.password == "JOURNAL_PASSWORD"
 
 
 @pytest.mark.parametrize(

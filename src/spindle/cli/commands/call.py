@@ -1,9 +1,11 @@
 """`spindle call NAME key=value …`: make one call and print its outcome."""
 
+import getpass
+import os
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import anyio
 from cyclopts import Parameter
@@ -11,21 +13,22 @@ from cyclopts import Parameter
 from spindle.artifacts.artifact import Artifact
 from spindle.calls import Call, CallOutcome, Err, Ok
 from spindle.cli.arguments import parse_arguments
-from spindle.cli.commands.completion import profile_names, tool_names
+from spindle.cli.completers import profile_names, tool_names
 from spindle.cli.config.loader import Config
 from spindle.cli.main import REFUSED, to_exit_code
 from spindle.cli.options import (
     DEFAULT_CONFIG_OPTIONS,
-    TOOL_NAMES_HINT,
     ConfigOptions,
-    build_unknown_error,
+    build_unknown_tool_error,
     restrict_servers,
 )
 from spindle.cli.output import Output, Progress, build_warning_events, format_duration, print_message, show_progress
 from spindle.cli.prompts import build_approver, build_gate_handler
 from spindle.cli.runtime import Runtime, open_runtime
-from spindle.errors import UsageError
-from spindle.events import Events, ToolProgress
+from spindle.errors import SpoolError, UsageError
+from spindle.events import Events, ToolProgress, Warned
+from spindle.execution.approval import name_answers
+from spindle.json_types import JsonObject
 from spindle.media import Media
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import find_refusal
@@ -35,34 +38,36 @@ from spindle.trust.envelope import render_outcome
 async def print_text(out: Output, outcome: CallOutcome, artifact_id: str | None) -> None:
     """Print the outcome, the text a model would see, and how to read a truncated result."""
     result = outcome.result
-    became = out.style("ok", "green bold") if isinstance(result, Ok) else out.style(result.code, "red bold")
+    became = ("ok", "green bold") if isinstance(result, Ok) else (result.code, "red bold")
     ran = "" if outcome.attempts else ", did not run"
-    took = out.style(f"in {format_duration(outcome.duration_ms / 1000)}{ran}", "dim")
-    out.line(f"{out.style(outcome.name, 'bold')} {became} {took}")
-    out.line(out.style("what the model sees:", "dim"))
+    took = f"in {format_duration(outcome.duration_ms / 1000)}{ran}"
+    out.line((outcome.name, "bold"), " ", became, " ", (took, "dim"))
+    out.line(("what the model sees:", "dim"))
     out.text(render_outcome(outcome))
     if isinstance(result, Err):
         if result.code == "needs_approval":
-            out.line(out.style("approve it with --yes, or run it at a terminal and confirm", "cyan"))
+            out.line(("approve it with --yes, or run it at a terminal and confirm", "cyan"))
+            if result.ticket is not None:
+                approval_id = result.ticket.partition("-")[0]
+                out.line((f"or answer it later: spindle approvals approve {approval_id}", "cyan"))
         return
     for media in result.media:
-        if isinstance(media, Media):
-            out.text(f"media: {media.kind} {media.mime_type} {media.safe_filename}")
+        out.text(f"media: {media.kind} {media.mime_type} {media.safe_filename}")
     if result.artifact is not None:
         await _print_artifact(out, result.artifact, artifact_id)
 
 
-async def _print_artifact(out: Output, artifact: Any, artifact_id: str | None) -> None:
+async def _print_artifact(out: Output, artifact: object, artifact_id: str | None) -> None:
     size = await _size(artifact)
-    told = f"{size['lines']} lines, {size['bytes']} bytes" if size else "of unknown size"
+    description = f"{size['lines']} lines, {size['bytes']} bytes" if size else "of unknown size"
     if artifact_id is None:
-        out.line(f"{out.style('artifact:', 'dim')} {told}, not stored; --output raw prints it in full")
+        out.line(("artifact:", "dim"), f" {description}, not stored; --output raw prints it in full")
         return
-    out.line(f"{out.style('artifact:', 'dim')} {out.style(artifact_id, 'bold')}, {told}, stored in full; read it with")
+    out.line(("artifact:", "dim"), " ", (artifact_id, "bold"), f", {description}, stored in full; read it with")
     short = artifact_id.rpartition("/")[2]
     for command in ("head", "grep PATTERN", "cat"):
         verb, *rest = command.split()
-        out.line(out.style(f"  spindle spool {' '.join([verb, short, *rest])}", "cyan"))
+        out.line((f"  spindle spool {' '.join([verb, short, *rest])}", "cyan"))
 
 
 async def print_raw(out: Output, outcome: CallOutcome) -> None:
@@ -91,6 +96,8 @@ async def print_json(out: Output, outcome: CallOutcome, artifact_id: str | None)
             "error": err and err.error,
             "field": err and err.field,
             "retryable": bool(err and err.retryable),
+            "ticket": err and err.ticket,
+            "reason": err and err.reason,
             "value": None if err else ok.value,
             "model_text": render_outcome(outcome),
             "structured": ok.structured,
@@ -105,13 +112,13 @@ async def print_json(out: Output, outcome: CallOutcome, artifact_id: str | None)
     )
 
 
-async def _size(artifact: Any) -> dict[str, int]:
+async def _size(artifact: object) -> dict[str, int]:
     if not isinstance(artifact, Artifact):
         return {}
     return {"bytes": await artifact.byte_length(), "lines": await artifact.line_count()}
 
 
-def _media(media: Any) -> dict[str, Any]:
+def _media(media: object) -> JsonObject:
     if not isinstance(media, Media):
         return {"kind": type(media).__name__}
     return {"id": media.id, "kind": media.kind, "mime_type": media.mime_type, "filename": media.safe_filename}
@@ -177,21 +184,30 @@ def call_tool(
 
 async def _call(config: Config, request: _CallRequest) -> int:
     with show_progress(f"{request.name} …") as progress:
-        approve, events = build_approver(yes=request.yes, before=progress.clear), build_warning_events(progress)
+        asking, events = build_approver(yes=request.yes, before=progress.clear), build_warning_events(progress)
+        approve = None if asking is None else name_answers(asking, get_user())
         async with open_runtime(
             config, approve=approve, events=events, batch_timeout_seconds=request.timeout_seconds
-        ) as house:
-            entry = house.registry.entry(request.name)
+        ) as runtime:
+            entry = runtime.registry.entry(request.name)
             if entry is None:
-                raise build_unknown_error("tool", request.name, [tool.name for tool in house.registry], TOOL_NAMES_HINT)
-            allowed = house.get_filter(request.profile)
+                raise build_unknown_tool_error(request.name, [tool.name for tool in runtime.registry])
+            allowed = runtime.get_filter(request.profile)
             args = parse_arguments(request.pairs, request.given, entry.tool.describe()["input_schema"])
             call = Call(f"{request.name}-{secrets.token_hex(3)}", request.name, args)
             context = _context(request, progress, events)
-            [outcome] = await house.executor.execute_parallel([call], context, allowed)
+            [outcome] = await runtime.executor.execute_parallel([call], context, allowed)
             progress.clear()
-            await _show(request.shape, outcome, house, f"{SESSION}/{context.turn_id}/{call.tool_call_id}")
+            await _show(request.shape, outcome, runtime, f"{SESSION}/{context.turn_id}/{call.tool_call_id}")
             return REFUSED if find_refusal(entry, allowed) is not None else to_exit_code(outcome)
+
+
+def get_user() -> str:
+    """Return the name of the user of this terminal."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may have no name for its user
+        return f"user {os.getuid()}"
 
 
 def _context(request: _CallRequest, progress: Progress, events: Events) -> ToolContext:
@@ -199,7 +215,12 @@ def _context(request: _CallRequest, progress: Progress, events: Events) -> ToolC
         percent = "" if event.percent is None else f" {event.percent:.0f} %"
         progress.update(f"{request.name}{percent} · {event.message}")
 
+    def explain(event: Warned) -> None:
+        if event.source == "spool" and event.error is not None:
+            _print_not_kept(event.error)
+
     events.on("tool_progress", say)
+    events.on("warning", explain)
     return ToolContext(
         session_id=SESSION,
         turn_id=datetime.now(UTC).date().isoformat(),
@@ -209,9 +230,23 @@ def _context(request: _CallRequest, progress: Progress, events: Events) -> ToolC
     )
 
 
+async def _find_artifact(outcome: CallOutcome, runtime: Runtime, place: str) -> str | None:
+    """Return the id of the stored result; a spool that fails costs only the rest, not the answer."""
+    if not isinstance(outcome.result, Ok) or outcome.result.artifact is None:
+        return None
+    try:
+        return place if await runtime.spool.read(place) is not None else None
+    except SpoolError as error:
+        _print_not_kept(error)
+        return None
+
+
+def _print_not_kept(error: BaseException) -> None:
+    print_message(f"the rest of the result could not be kept: {error}", "`spindle doctor` checks the spool")
+
+
 async def _show(shape: Shape, outcome: CallOutcome, runtime: Runtime, place: str) -> None:
-    is_kept = await runtime.spool.read(place) is not None
-    artifact_id = place if is_kept else None
+    artifact_id = await _find_artifact(outcome, runtime, place)
     match shape:
         case "json":
             await print_json(Output(), outcome, artifact_id)

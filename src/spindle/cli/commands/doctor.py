@@ -8,31 +8,46 @@ import re
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import anyio
 
-from spindle.cli.commands.journal import CallFilter, JournalFiles
+from spindle import capabilities, cli, mcp
+from spindle.addresses import hide_credentials
+from spindle.cli.commands.journal import CallFilter, read_calls
 from spindle.cli.config.loader import Config
+from spindle.cli.config.sources import RemoteStore
 from spindle.cli.main import FAILED, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
-from spindle.cli.output import Output, escape_controls, show_progress
-from spindle.cli.runtime_servers import build_backends, build_secret_lookup, build_server_secret_lookup, build_specs
+from spindle.cli.output import Output, show_progress
+from spindle.cli.runtime_servers import (
+    build_backends,
+    build_secret_lookup,
+    build_server_secret_lookup,
+    build_specs,
+    get_store_secrets,
+)
+from spindle.cli.runtime_stores import (
+    build_journal,
+    build_spool,
+    build_storage,
+    check_journal,
+    check_spool,
+    check_storage,
+)
 from spindle.cli.runtime_tools import build_local_registry
 from spindle.errors import InvalidConfigError, RunError, SpindleError
 from spindle.events import Events
 from spindle.extras import install_command
+from spindle.json_types import JsonObject
 from spindle.mcp.client.lifecycle import ServerStatus
-
-if TYPE_CHECKING:
-    from spindle.mcp.spec import ServerSpec
-
+from spindle.mcp.spec import ServerSpec
 
 Status = Literal["ok", "warning", "failed"]
 
@@ -68,9 +83,9 @@ def _sandbox(area: str) -> Iterator[Check]:
         return
     kind, enforced, missing = found["sandbox"], found["enforced"], found["missing"]
     is_confined = {"files", "network"} <= set(enforced)
-    told = f"{kind} confines {', '.join(enforced)}" if enforced else "commands run unconfined"
+    confinement = f"{kind} confines {', '.join(enforced)}" if enforced else "commands run unconfined"
     fix = None if is_confined else "install bubblewrap (bwrap), or allow Landlock or user namespaces"
-    yield Check(area, "sandbox", "ok" if is_confined else "warning", told, fix)
+    yield Check(area, "sandbox", "ok" if is_confined else "warning", confinement, fix)
     yield Check(area, "process limit", "ok" if found.get("processes") else "warning", str(found.get("processes")))
     for name, why in missing.items():
         yield Check(area, f"sandbox, {name}", "warning", str(why), _FIXES.get(name))
@@ -82,11 +97,9 @@ _FIXES = {
 }
 
 
-def _enforcement() -> dict[str, Any]:
-    from spindle.capabilities import ProcessBackend  # noqa: PLC0415 - not on every system
-
+def _enforcement() -> JsonObject:
     with tempfile.TemporaryDirectory(prefix="spindle-doctor-") as root:
-        return ProcessBackend(["true"], root=root).enforcement()
+        return capabilities.ProcessBackend(["true"], root=root).enforcement()
 
 
 def check_config(config: Config) -> Iterator[Check]:
@@ -99,7 +112,7 @@ def check_config(config: Config) -> Iterator[Check]:
         yield Check(area, "config", "ok", str(config.file))
     yield from (Check(area, "note", "warning", note) for note in (*config.skipped, *config.notes))
     yield _state(area, config.state)
-    if config.journal is not None:
+    if isinstance(config.journal, Path):
         yield _journal(area, config.journal)
     yield Check(area, "workspace", "ok", str(config.root))
     try:
@@ -108,6 +121,7 @@ def check_config(config: Config) -> Iterator[Check]:
         yield Check(area, "tools", "failed", str(error))
     else:
         yield Check(area, "tools", "ok", f"{len(registry)} local tools")
+    yield from anyio.run(check_stores, config)
     yield from _secrets(area, config)
     yield from _profiles(area, config)
 
@@ -132,14 +146,41 @@ def _journal(area: str, path: Path) -> Check:
         fix = f"to start a new journal, move {damaged[-1]} to another folder"
         return Check(area, "journal", "failed", f"{path} is damaged; no calls can be made without a journal", fix)
     try:
-        JournalFiles(path).read(CallFilter(limit=1))
+        anyio.run(read_calls, path, CallFilter(limit=1))
     except SpindleError as error:
         return Check(area, "journal", "failed", str(error), f"move {path} to another folder, or set journal.path")
     return Check(area, "journal", "ok", str(path))
 
 
+async def check_stores(config: Config) -> list[Check]:
+    """Check the spool, the storage and a journal by URL by writing and reading, and that the engine answers."""
+    found: list[Check] = []
+    if isinstance(config.journal, RemoteStore):
+        found.append(await _check_store("journal", config.journal, lambda: check_journal(build_journal(config))))
+    if config.storage is not None:
+        found.append(await _check_store("storage", config.storage, lambda: check_storage(build_storage(config))))
+    if config.spool is not None:
+        found.append(await _check_store("spool", config.spool, lambda: check_spool(build_spool(config))))
+    if config.engine.url is not None:
+        place = hide_credentials(config.engine.url)
+        found.append(await _check_store("engine", place, lambda: cli.check_engine(config), done="reached"))
+    return found
+
+
+async def _check_store(
+    name: str, place: object, check: Callable[[], Awaitable[str | None]], *, done: str = "written and read"
+) -> Check:
+    try:
+        problem = await check()
+    except SpindleError as error:
+        problem = str(error)
+    if problem is None:
+        return Check("configuration", name, "ok", f"{place}, {done}")
+    return Check("configuration", name, "failed", problem, f"check [{name}] of the configuration, {place}")
+
+
 def _secrets(area: str, config: Config) -> Iterator[Check]:
-    named = dict.fromkeys(config.reach.secrets)
+    named = dict.fromkeys([*config.reach.secrets, *get_store_secrets(config)])
     for entry in config.servers.values():
         named |= dict.fromkeys([*entry.env_secrets.values(), *entry.header_secrets.values()])
     if not named:
@@ -232,10 +273,9 @@ async def check_servers(config: Config) -> list[Check]:
         specs = build_specs(config)
         if not specs:
             return checks
-        from spindle.mcp.client.servers import McpServers  # noqa: PLC0415 - takes 0.5 s, only needed with servers
-
         slowest = max(spec.start_timeout_seconds for spec in specs)
-        async with McpServers(specs, secrets=build_server_secret_lookup(config), events=_discard_warnings()) as servers:
+        secrets, events = build_server_secret_lookup(config), _discard_warnings()
+        async with mcp.McpServers(specs, secrets=secrets, events=events) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
                 await servers.ready()
             checks += [_check(status, spec) for status, spec in zip(servers.status(), specs, strict=True)]
@@ -251,7 +291,7 @@ def _discard_warnings() -> Events:
     return events
 
 
-def _check(status: ServerStatus, spec: "ServerSpec") -> Check:
+def _check(status: ServerStatus, spec: ServerSpec) -> Check:
     if status.state == "ready":
         protocol = f", protocol {status.protocol_version}" if status.protocol_version else ""
         return Check(AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}", suggest_home(spec))
@@ -260,7 +300,7 @@ def _check(status: ServerStatus, spec: "ServerSpec") -> Check:
     return Check(AREA, status.name, "failed" if status.required else "warning", detail, fix)
 
 
-def suggest_home(spec: "ServerSpec") -> str | None:
+def suggest_home(spec: ServerSpec) -> str | None:
     """Return a hint for servers downloaded at each start, because they get a private home folder."""
     fetcher = None if spec.command is None else Path(spec.command).stem
     if fetcher not in _FETCHERS or "HOME" in {*spec.env_passthrough, *spec.env}:
@@ -303,8 +343,7 @@ def _print(out: Output, checks: list[Check]) -> None:
             if area:
                 out.line()
             area = check.area
-            out.line(out.style(area, "bold"))
-        mark, colour = _MARKS[check.status]
-        out.line(f"  {out.style(mark, colour)} {escape_controls(f'{check.name}: {check.detail}')}")
+            out.line((area, "bold"))
+        out.line("  ", _MARKS[check.status], f" {check.name}: {check.detail}")
         if check.fix:
-            out.line(f"    {out.style(check.fix, 'cyan')}")
+            out.line(("    " + check.fix, "cyan"))

@@ -2,27 +2,30 @@
 
 import dataclasses
 import json as json_format
-import os
-import sqlite3
+import re
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from typing import Annotated, Any, Literal, TypeAlias
 
+import anyio
 from cyclopts import App, Parameter
 
 from spindle.cli.main import INTERRUPTED, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error
-from spindle.cli.output import Output, flatten, format_duration, print_message
-from spindle.cli.runtime import list_journal_files
+from spindle.cli.output import Output, format_duration, print_message
+from spindle.cli.runtime_stores import build_journal
 from spindle.errors import JournalError, UsageError
-from spindle.journal.entries import EntryState, JournalEntry, Row, to_entry
+from spindle.journal.entries import EntryState, JournalEntry
+from spindle.journal.journal import Journal
 
-_COLUMNS = ", ".join(Row._fields)
-_BUSY_SECONDS = 5.0
+_PAGE = 256
+_SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,116 +40,115 @@ class CallFilter:
     id: str | None = None
     """A `tool_call_id` or a prefix of one."""
 
+    def matches(self, entry: JournalEntry) -> bool:
+        """Return whether a call passes the filter, apart from its state and the limit."""
+        return (
+            (self.tool is None or entry.tool == self.tool)
+            and (self.session is None or entry.session_id == self.session)
+            and (not self.failed or entry.code is not None)
+            and (self.id is None or entry.tool_call_id.startswith(self.id))
+        )
 
-@dataclass(slots=True)
-class JournalFiles:
-    """A read-only view of all files of one journal."""
 
-    path: Path
-    _last_seq: dict[Path, int] = field(default_factory=dict[Path, int])
-    _running: dict[Path, set[str]] = field(default_factory=dict[Path, set[str]])
+JournalSource: TypeAlias = Path | Callable[[], Journal]
+"""A SQLite file, or a function that builds a journal elsewhere."""
 
-    def read(self, wanted: CallFilter) -> list[JournalEntry]:
-        """Return the matching calls, newest first.
 
-        Raises:
-            JournalError: A file is not a journal, or cannot be read.
-        """
-        terms, values = _terms(wanted)
-        where = f"WHERE {' AND '.join(terms)}" if terms else ""
-        # The stored state may be outdated: started calls of an exited process count as interrupted.
-        limit = -1 if wanted.limit is None or wanted.state in {"started", "interrupted"} else wanted.limit
-        found: list[JournalEntry] = []
-        for file in self._files():
-            found += (entry for _, entry in _select(file, f"{where} ORDER BY seq DESC LIMIT ?", [*values, limit]))
-        if wanted.state is not None:
-            found = [entry for entry in found if entry.state == wanted.state]
-        return sorted(found, key=lambda entry: entry.started_at, reverse=True)[: wanted.limit]
+async def read_calls(source: JournalSource, wanted: CallFilter) -> list[JournalEntry]:
+    """Return the matching calls of a journal, newest first.
 
-    def read_changes(self) -> list[JournalEntry]:
-        """Return the calls that started or finished since the last time, oldest first."""
-        found: list[JournalEntry] = []
-        for file in self._files():
-            found += self._read_file_changes(file)
-        return sorted(found, key=lambda entry: entry.ended_at or entry.started_at)
+    Raises:
+        JournalError: A file is not a journal, or cannot be read.
+    """
+    found: list[JournalEntry] = []
+    places = (
+        [file for file in [source, *_list_numbered_files(source)] if file.is_file()]
+        if isinstance(source, Path)
+        else [source]
+    )
+    for place in places:
+        async with open_existing(place) as journal:
+            found += await _find_calls(journal, wanted)
+    return sorted(found, key=lambda entry: entry.started_at, reverse=True)[: wanted.limit]
 
-    def skip_existing(self) -> None:
+
+def _list_numbered_files(path: Path) -> list[Path]:
+    """Return the files `journal-2.sqlite` … that older versions wrote for concurrent processes."""
+    name = re.compile(rf"{re.escape(path.stem)}-[0-9]{{1,2}}{re.escape(path.suffix)}")
+    near = path.parent.iterdir() if path.parent.is_dir() else ()
+    return sorted(file for file in near if name.fullmatch(file.name))
+
+
+@asynccontextmanager
+async def open_existing(path: JournalSource) -> AsyncGenerator[Journal]:
+    """Open a journal; a file of another format is rejected without being renamed.
+
+    Raises:
+        JournalError: The file is not a journal, or the journal cannot be read.
+    """
+    if not isinstance(path, Path):
+        async with path() as journal:
+            yield journal
+        return
+    try:
+        with path.open("rb") as file:
+            is_database = file.read(len(_SQLITE)) == _SQLITE
+    except OSError as error:
+        raise JournalError(f"cannot read the journal {path}: {error.strerror}") from error
+    if not is_database:
+        raise JournalError(f"cannot read the journal {path}: the file is not a Spindle journal")
+    async with Journal.sqlite(path) as journal:
+        yield journal
+
+
+async def _find_calls(journal: Journal, wanted: CallFilter) -> list[JournalEntry]:
+    if wanted.id is not None and (exact := await journal.get(wanted.id)) is not None:
+        return [exact]
+    size = _PAGE
+    while True:
+        page = await journal.list(wanted.state, limit=size)
+        found = [entry for entry in page if wanted.matches(entry)]
+        if len(page) < size or (wanted.limit is not None and len(found) >= wanted.limit):
+            return found
+        size *= 4
+
+
+class CallFollower:
+    """Reads the calls that started or finished since the last time."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._seen: set[tuple[str, datetime]] = set()
+        self._running: set[str] = set()
+
+    async def skip_existing(self) -> None:
         """Mark all current calls as seen."""
-        self.read_changes()
+        self._seen = set(map(_identity, await self._journal.list(limit=_PAGE)))
+        self._running = {entry.idempotency_key for entry in await self._journal.list("started", limit=None)}
 
-    def _read_file_changes(self, file: Path) -> Iterator[JournalEntry]:
-        last, running = self._last_seq.get(file, 0), self._running.setdefault(file, set())
-        marks = ", ".join("?" * len(running))
-        clause = f"WHERE seq > ? OR idempotency_key IN ({marks}) ORDER BY seq"
-        for seq, entry in _select(file, clause, [last, *running]):
-            key = entry.idempotency_key
-            if entry.state == "started":
-                is_new = key not in running
-                running.add(key)
-            else:
-                is_new = seq > last or key in running
-                running.discard(key)
-            self._last_seq[file] = max(self._last_seq.get(file, 0), seq)
-            if is_new:
-                yield entry
+    async def read_changes(self) -> list[JournalEntry]:
+        """Return the changed calls, oldest first."""
+        known = await self._journal.find_many(list(self._running))
+        changed = {key: entry for key, entry in known.items() if entry.state != "started"}
+        changed |= {entry.idempotency_key: entry for entry in await self._read_new()}
+        self._running -= changed.keys()
+        self._running |= {key for key, entry in changed.items() if entry.state == "started"}
+        return sorted(changed.values(), key=lambda entry: entry.ended_at or entry.started_at)
 
-    def _files(self) -> list[Path]:
-        return [file for file in list_journal_files(self.path) if file.is_file()]
-
-
-def _terms(wanted: CallFilter) -> tuple[list[str], list[Any]]:
-    pairs: list[tuple[str, Any]] = []
-    if wanted.state == "finished":
-        pairs.append(("state = ?", "finished"))
-    elif wanted.state is not None:
-        pairs.append(("ended_at IS NULL AND 1 = ?", 1))
-    if wanted.tool is not None:
-        pairs.append(("tool = ?", wanted.tool))
-    if wanted.session is not None:
-        pairs.append(("session_id = ?", wanted.session))
-    if wanted.failed:
-        pairs.append(("code IS NOT NULL AND 1 = ?", 1))
-    if wanted.id is not None:
-        pairs.append(("substr(tool_call_id, 1, ?) = ", len(wanted.id)))
-    terms = [f"{term}?" if term.endswith("= ") else term for term, _ in pairs]
-    values = [value for _, value in pairs]
-    return terms, [*values, wanted.id] if wanted.id is not None else values
+    async def _read_new(self) -> list[JournalEntry]:
+        size = _PAGE
+        while True:
+            page = await self._journal.list(limit=size)
+            new = list(takewhile(lambda entry: _identity(entry) not in self._seen, page))
+            if len(new) < size:
+                break
+            size *= 4
+        self._seen = set(map(_identity, page[:_PAGE]))
+        return new
 
 
-def _select(file: Path, clause: str, values: Sequence[Any]) -> list[tuple[int, JournalEntry]]:
-    is_alive = _has_living_writer(file)
-    query = f"SELECT seq, {_COLUMNS} FROM calls {clause}"  # noqa: S608 - constants only
-    try:
-        with closing(_connect(file)) as connection:
-            rows = connection.execute(query, values).fetchall()
-    except sqlite3.Error as error:
-        raise JournalError(
-            f"cannot read the journal {file}: {error}; check that it is a Spindle journal and that the disk is not full"
-        ) from error
-    return [(row[0], _entry(row[1:], is_alive=is_alive)) for row in rows]
-
-
-def _connect(file: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
-
-
-def _entry(values: Sequence[Any], *, is_alive: bool) -> JournalEntry:
-    texts = (value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value for value in values)
-    row = Row._make(texts)
-    is_lost = row.state == "started" and row.ended_at is None and not is_alive
-    return to_entry(row._replace(state="interrupted") if is_lost else row)
-
-
-def _has_living_writer(file: Path) -> bool:
-    """Return whether the last lock holder still runs; trying the lock itself could block a writer."""
-    try:
-        pid = int(Path(f"{file}.lock").read_text(encoding="ascii").strip())
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (OSError, ValueError):
-        return False
-    return True
+def _identity(entry: JournalEntry) -> tuple[str, datetime]:
+    return entry.idempotency_key, entry.started_at
 
 
 POLL_SECONDS = 0.3
@@ -168,16 +170,16 @@ def list_calls(
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """List the calls, newest first."""
-    journals = _journals(where)
+    path, shown = _get_source(where)
     wanted = CallFilter(limit=max(limit, 0), state=only, tool=tool, session=session, failed=failed)
-    entries, out = journals.read(wanted), Output()
+    entries, out = anyio.run(read_calls, path, wanted), Output()
     if json:
         out.json({"calls": [entry_to_json(entry) for entry in entries]})
     elif entries:
         rows = [_row(entry) for entry in entries]
         out.table(["time", "call", "outcome", "duration", "arguments"], rows, ["dim", "cyan", "", "dim"])
     else:
-        print_message("no matching calls in the journal", f"the journal is {journals.path}")
+        print_message("no matching calls in the journal", f"the journal is {shown}")
     return OK
 
 
@@ -190,11 +192,11 @@ def show(
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Show everything recorded about one call."""
-    journals = _journals(where)
-    found = journals.read(CallFilter(id=id))
+    path, _ = _get_source(where)
+    found = anyio.run(read_calls, path, CallFilter(id=id))
     exact = [entry for entry in found if entry.tool_call_id == id] or found
     if not exact:
-        known = [entry.tool_call_id for entry in journals.read(CallFilter(limit=200))]
+        known = [entry.tool_call_id for entry in anyio.run(read_calls, path, CallFilter(limit=200))]
         raise build_unknown_error("call", id, known, "`spindle journal list` shows the newest")
     others = {entry.tool_call_id for entry in exact}
     if len(others) > 1:
@@ -210,17 +212,33 @@ def show(
 @journal.command
 def follow(*, tool: ToolName = None, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
     """Print each call when it starts and when it finishes, until Ctrl-C; with --json, one object per line."""
-    journals, out = _journals(where), Output()
-    journals.skip_existing()
-    try:
+    with suppress(KeyboardInterrupt):  # the normal way to stop; not an error to report
+        path, _ = _get_source(where)
+        is_new = isinstance(path, Path) and not _wait_for_file(path)
+        anyio.run(partial(_print_changes, path, is_new=is_new, tool=tool, json=json))
+    return INTERRUPTED
+
+
+def _wait_for_file(path: Path) -> bool:
+    """Wait until a file exists; return whether it did from the beginning."""
+    existed = path.is_file()
+    while not path.is_file():
+        time.sleep(POLL_SECONDS)
+    return existed
+
+
+async def _print_changes(path: JournalSource, *, is_new: bool, tool: str | None, json: bool) -> None:
+    out = Output()
+    async with open_existing(path) as opened:
+        follower = CallFollower(opened)
+        if not is_new:
+            await follower.skip_existing()
         while True:
-            for entry in journals.read_changes():
+            for entry in await follower.read_changes():
                 if tool is None or entry.tool == tool:
                     out.ndjson(entry_to_json(entry)) if json else _follow_line(out, entry)
             out.stream.flush()
-            time.sleep(POLL_SECONDS)
-    except KeyboardInterrupt:
-        return INTERRUPTED  # the normal way to stop; not an error to report
+            await anyio.sleep(POLL_SECONDS)
 
 
 def entry_to_json(entry: JournalEntry) -> dict[str, Any]:
@@ -230,11 +248,12 @@ def entry_to_json(entry: JournalEntry) -> dict[str, Any]:
     return facts | {"duration_ms": None if seconds is None else round(seconds * 1000, 3)}
 
 
-def _journals(where: ConfigOptions) -> JournalFiles:
+def _get_source(where: ConfigOptions) -> tuple[JournalSource, str]:
+    """Return the configured journal, and how to show it."""
     config = where.load()
     if config.journal is None:
         raise config.error(("journal", "path"), "the journal is kept in memory and cannot be read; set a path")
-    return JournalFiles(config.journal)
+    return config.journal if isinstance(config.journal, Path) else partial(build_journal, config), str(config.journal)
 
 
 def _row(entry: JournalEntry) -> list[str]:
@@ -264,8 +283,7 @@ def _seconds(entry: JournalEntry) -> float | None:
 
 def _follow_line(out: Output, entry: JournalEntry) -> None:
     when, call, what, took, args = _row(entry)
-    line = f"{when}  {call}  {what}  {took}  {flatten(args)}"
-    out.text(line if out.width is None else line[: out.width])
+    out.row(f"{when}  {call}  {what}  {took}  {args}")
 
 
 def _print(out: Output, entry: JournalEntry) -> None:
@@ -280,8 +298,8 @@ def _print(out: Output, entry: JournalEntry) -> None:
     if entry.artifact_id is not None:
         facts.append(f"stored in full: spindle spool cat {entry.artifact_id}")
     out.tree(f"{entry.tool_call_id}  {entry.tool}", [(fact, ()) for fact in facts])
-    out.line(out.style("arguments:", "dim"))
+    out.line(("arguments:", "dim"))
     out.text(json_format.dumps(entry.args, indent=2, ensure_ascii=False))
-    out.line(out.style("error:" if entry.error else "result:", "dim"))
+    out.line(("error:" if entry.error else "result:", "dim"))
     result = entry.error or str((entry.result or {}).get("value", ""))
     out.text(result or "(nothing)")

@@ -1,18 +1,19 @@
 """`spindle list`: print the available tools."""
 
-import difflib
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 from cyclopts import Parameter
 
-from spindle.cli.commands.completion import cache_tool_names, server_names, toolset_names
+from spindle.cli.completers import cache_tool_names, server_names, toolset_names
 from spindle.cli.config.loader import Config
 from spindle.cli.main import NOT_FOUND, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, ProfileName
 from spindle.cli.output import Output, build_warning_events, print_message, show_progress
-from spindle.cli.runtime import build_filter, open_registry
+from spindle.cli.runtime_registry import build_filter, open_registry
+from spindle.json_types import JsonObject
+from spindle.text import did_you_mean
 from spindle.tools.entry import Entry, is_available
 from spindle.tools.filters import ToolFilter, find_refusing_rule
 
@@ -75,8 +76,7 @@ def _explain_empty(found: list[ListedTool], toolset: str | None, server: str | N
     wanted, kind = (server, "MCP server") if server is not None else (toolset, "toolset")
     every = [each.entry.tool.toolset if server is None else each.entry.mcp_server for each in found]
     known = list(dict.fromkeys(name for name in every if name))
-    near = difflib.get_close_matches(str(wanted), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(known) or 'none'}"
+    hint = did_you_mean(wanted, known, f"available: {', '.join(known) or 'none'}")
     return f"no tools from {kind} {wanted!r}", hint
 
 
@@ -107,7 +107,7 @@ def first_sentence(listed: ListedTool) -> str:
     return sentence + stop.strip()
 
 
-def tool_to_json(listed: ListedTool) -> dict[str, Any]:
+def tool_to_json(listed: ListedTool) -> JsonObject:
     """Return the tool as JSON data; the keys are stable."""
     entry, tool = listed.entry, listed.entry.tool
     return {

@@ -1,26 +1,26 @@
 """`spindle show NAME`: print one tool in full."""
 
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import anyio
 from cyclopts import Parameter
 
 from spindle.capabilities.declare import CAPABILITY_NAMES
 from spindle.cli.arguments import get_types, parameters
-from spindle.cli.commands.completion import tool_names
 from spindle.cli.commands.list import ListedTool, format_flags, get_source, load_tools, tool_to_json
+from spindle.cli.completers import tool_names
 from spindle.cli.main import OK
 from spindle.cli.options import (
     DEFAULT_CONFIG_OPTIONS,
-    TOOL_NAMES_HINT,
     ConfigOptions,
     Json,
     ProfileName,
-    build_unknown_error,
+    build_unknown_tool_error,
     restrict_servers,
 )
-from spindle.cli.output import Branch, Output, wrap_lines
-from spindle.cli.runtime import build_filter
+from spindle.cli.output import Branch, Output
+from spindle.cli.runtime_registry import build_filter
+from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.tools.entry import Entry
 from spindle.tools.filters import find_refusal
 
@@ -39,7 +39,7 @@ def show_tool(
     found = {each.entry.tool.name: each for each in anyio.run(load_tools, restrict_servers(config, name))}
     listed = found.get(name)
     if listed is None:
-        raise build_unknown_error("tool", name, found, TOOL_NAMES_HINT)
+        raise build_unknown_tool_error(name, found)
     out, entry = Output(), listed.entry
     refused = find_refusal(entry, allowed)
     if json:
@@ -55,16 +55,16 @@ def show_tool(
     _print(out, listed)
     if refused is not None:
         out.line()
-        out.line(out.style(f"This profile may not use this tool ({refused.rule}).", "yellow"))
+        out.line((f"This profile may not use this tool ({refused.rule}).", "yellow"))
     return OK
 
 
 def _print(out: Output, listed: ListedTool) -> None:
     entry, tool = listed.entry, listed.entry.tool
-    parts = [(tool.name, "bold"), (get_source(entry), "dim"), (format_flags(listed), "yellow")]
-    out.line("  ".join(out.style(text, style) for text, style in parts).rstrip())
+    flags = format_flags(listed)
+    out.line((tool.name, "bold"), "  ", (get_source(entry), "dim"), (f"  {flags}" if flags else "", "yellow"))
     out.line()
-    out.text(wrap_lines(tool.description.strip(), out.width))
+    out.prose(tool.description.strip())
     out.line()
     schema = tool.describe()["input_schema"]
     takes = parameters(schema)
@@ -73,7 +73,7 @@ def _print(out: Output, listed: ListedTool) -> None:
     if facts:
         out.tree("requirements and limits", facts)
     out.line()
-    out.line(out.style(f"spindle call {tool.name} {_example(schema)}".rstrip(), "cyan"))
+    out.line((f"spindle call {tool.name} {_example(schema)}".rstrip(), "cyan"))
 
 
 def _facts(entry: Entry) -> list[Branch]:
@@ -88,7 +88,7 @@ def _facts(entry: Entry) -> list[Branch]:
     return [(text, ()) for text in (*needs, *limits) if text]
 
 
-def _needs(entry: Entry) -> dict[str, Any]:
+def _needs(entry: Entry) -> JsonObject:
     needs = entry.tool.capabilities
     found = {name: getattr(needs, name) for name in CAPABILITY_NAMES}
     if needs.files is not None:
@@ -96,14 +96,13 @@ def _needs(entry: Entry) -> dict[str, Any]:
     return {name: need for name, need in found.items() if need is not None}
 
 
-def _format_need(need: Any) -> str:
-    if isinstance(need, dict):
-        ways = cast("dict[str, list[str]]", need).items()
-        return ", ".join(f"{way} {' '.join(paths)}" for way, paths in ways if paths)
+def _format_need(need: JsonValue) -> str:
+    if is_object(need):
+        return ", ".join(f"{way} {' '.join(paths)}" for way, paths in need.items() if paths)
     return need if isinstance(need, str) else " ".join(map(str, need))
 
 
-def _example(schema: dict[str, Any]) -> str:
+def _example(schema: JsonObject) -> str:
     required = schema.get("required", ())
     words = {"string": "…", "integer": "1", "number": "1", "boolean": "true", "array": "…"}
     pairs: list[str] = []

@@ -3,26 +3,23 @@
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 from cyclopts import App, Parameter
+from cyclopts.completion import CompletionContext
 
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.readers import IndexedReader
 from spindle.artifacts.spool import Spool, SpoolEntry
-from spindle.cli.commands.completion import artifact_ids
+from spindle.cli.completers import read_config
 from spindle.cli.config.loader import Config
 from spindle.cli.main import NOT_FOUND, OK, USAGE
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error
 from spindle.cli.output import Output, format_age, format_bytes, print_message
-from spindle.cli.runtime import build_spool
-from spindle.errors import ArtifactQueryError, CommandError, UsageError
-
-
-async def list_entries(config: Config) -> list[SpoolEntry]:
-    """Return the entries of the spool, newest first."""
-    return sorted(await build_spool(config).entries(), key=lambda entry: entry.created_at, reverse=True)
+from spindle.cli.runtime_stores import build_spool, list_spool_entries
+from spindle.errors import ArtifactQueryError, CommandError, SpindleError, UsageError
+from spindle.json_types import JsonObject
 
 
 async def resolve_entry(config: Config, given: str) -> tuple[Spool, SpoolEntry | None, list[str]]:
@@ -31,7 +28,7 @@ async def resolve_entry(config: Config, given: str) -> tuple[Spool, SpoolEntry |
     Raises:
         UsageError: Several ids match.
     """
-    spool, entries = build_spool(config), await list_entries(config)
+    spool, entries = build_spool(config), await list_spool_entries(config)
     exact = next((entry for entry in entries if entry.id == given), None)
     if exact is not None:
         return spool, exact, []
@@ -45,6 +42,15 @@ async def resolve_entry(config: Config, given: str) -> tuple[Spool, SpoolEntry |
     return spool, fitting[0] if fitting else None, [entry.id for entry in entries]
 
 
+def artifact_ids(context: CompletionContext) -> list[str]:
+    """Return the ids of the artifacts in the spool, for completion."""
+    config = read_config(context)
+    try:
+        return [] if config is None else [entry.id for entry in anyio.run(list_spool_entries, config)]
+    except SpindleError:
+        return []
+
+
 ArtifactId = Annotated[str, Parameter(help="An id from `spool list`, or its last part.", completer=artifact_ids)]
 Lines = Annotated[int, Parameter(name=("--lines", "-n"), help="Number of lines, 10 by default.")]
 ArtifactAction = Callable[[Artifact, SpoolEntry, Output, IndexedReader], Awaitable[int]]
@@ -56,7 +62,7 @@ spool = App(name="spool", help="Read and remove large results stored in full.")
 def list_artifacts(*, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
     """List the stored results, newest first."""
     config = where.load()
-    entries, out = anyio.run(list_entries, config), Output()
+    entries, out = anyio.run(list_spool_entries, config), Output()
     if json:
         total = sum(entry.byte_length for entry in entries)
         out.json({"artifacts": [_facts(entry) for entry in entries], "total_bytes": total})
@@ -226,7 +232,7 @@ async def _print(reading: Awaitable[list[str]], entry: SpoolEntry, out: Output, 
     return OK
 
 
-def _facts(entry: SpoolEntry) -> dict[str, Any]:
+def _facts(entry: SpoolEntry) -> JsonObject:
     return {
         "id": entry.id,
         "bytes": entry.byte_length,

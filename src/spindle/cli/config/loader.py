@@ -5,27 +5,44 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from pydantic import ValidationError
 
+from spindle.addresses import refuse_url
+from spindle.capabilities.withheld import OWN_FILES
+from spindle.cli.config.local_code import LocalCode
 from spindle.cli.config.problems import SourceFile, build_error, explain_validation_error
 from spindle.cli.config.schema import (
-    MEMORY,
     ConfigFile,
+    ConfigSection,
+    EngineSection,
     LimitsSection,
     ProfileEntry,
     ReachSection,
-    Section,
     ServerEntry,
     ServerSection,
     SpindleSection,
     SpoolSection,
     ToolsSection,
+    TrustSection,
     looks_like_secret,
 )
-from spindle.cli.config.sources import ImportedServers, expand, expand_path, find_config, read_mcp_json, state_home
-from spindle.errors import InvalidConfigError
+from spindle.cli.config.sources import (
+    ImportedServers,
+    RemoteStore,
+    StoreReader,
+    expand,
+    expand_path,
+    find_config,
+    find_notes,
+    read_mcp_json,
+    state_home,
+)
+from spindle.cli.config.trust import TrustStore
+from spindle.errors import InvalidConfigError, UsageError
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
+from spindle.mcp.spec import is_unambiguous_name
 
 MAX_FILE_BYTES = 1 << 20
 MakeError: TypeAlias = Callable[[tuple[str, ...], str], InvalidConfigError]
@@ -43,12 +60,12 @@ class Config:
     state: Path
     root: Path
     """The folder visible to file tools and commands."""
-    spool: str | None
-    """A folder or the URL of an object store; `None` keeps results in memory."""
-    journal: Path | None
-    """A SQLite file; `None` keeps the journal in memory."""
-    storage: Path | None
-    """The SQLite file of the storage capability; `None` keeps it in memory."""
+    spool: str | RemoteStore | None
+    """A folder, the URL of an object store, or one with options; `None` keeps results in memory."""
+    journal: Path | RemoteStore | None
+    """A SQLite file or a PostgreSQL database; `None` keeps the journal in memory."""
+    storage: Path | RemoteStore | None
+    """The SQLite file or Redis server of the storage capability; `None` keeps it in memory."""
     tools: ToolsSection
     python_path: tuple[Path, ...] = ()
     limits: LimitsSection = field(default_factory=LimitsSection.model_construct)
@@ -60,11 +77,15 @@ class Config:
     profile: str | None = None
     """The default profile, for callers without one."""
     server: ServerSection = field(default_factory=ServerSection.model_construct)
+    trust: TrustSection = field(default_factory=TrustSection.model_construct)
+    engine: EngineSection = field(default_factory=EngineSection.model_construct)
     notes: tuple[str, ...] = ()
-    """Warnings about imported files."""
+    """Warnings about imported files and plain-text passwords."""
     skipped: tuple[str, ...] = ()
     """Why servers of an imported desktop-client file were skipped."""
     source: SourceFile | None = field(default=None, repr=False)
+    accepted_code: LocalCode | None = field(default=None, repr=False)
+    """What `spindle trust` accepted; `None` for a configuration that was chosen, whose code is not checked."""
 
     def error(self, key: Sequence[str], what: str) -> InvalidConfigError:
         """Build the error for one key, with file and line if the configuration was read from a file."""
@@ -77,40 +98,79 @@ def load_config(
     config: Path | None = None,
     *,
     mcp_configs: Sequence[Path] = (),
+    kit: bool = False,
     state: Path | None = None,
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """Find and load the configuration; without a file, return the embedded defaults.
+    """Find and load the configuration; without any file, return the embedded defaults, which include the kit.
+
+    `kit` adds the kit's tools to those of the files.
 
     Raises:
         InvalidConfigError: A file is invalid; each problem is one line with file, line and key.
+        UntrustedConfigError: The file was found, not named, and `spindle trust` has not accepted it as it is.
     """
     here = Path.cwd() if cwd is None else cwd
     env = os.environ if environ is None else environ
-    path = find_config(config, cwd=here, environ=env)
-    source, file = (None, _defaults()) if path is None else _read(path)
+    found = find_config(config, cwd=here, environ=env)
+    path = None if found is None else found.path
+    trust = None if found is None or found.is_chosen else TrustStore.open(cwd=here, environ=env)
+    source, file, code = (None, ConfigFile.model_construct(), None) if path is None else read_config(path, trust)
+    if kit or (path is None and not mcp_configs):
+        file = file.model_copy(update={"tools": file.tools.model_copy(update={"kit": True})})
     reading = _ConfigBuilder(source=source, base=here if path is None else path.parent, environ=env)
     imported = [reading.resolve_path(("mcp", "import"), each) for each in file.mcp.imports]
     imported += [(here / each.expanduser()).absolute() for each in mcp_configs]
     foreign = [read_mcp_json(each) for each in imported]
     servers, left_out = reading.merge_servers(file, foreign)
     read = reading.build(path, file, state, servers)
-    return replace(read, notes=tuple(note for each in foreign for note in each.notes), skipped=left_out)
+    tls_key = None if file.server.tls_key is None else reading.base / os.path.expanduser(file.server.tls_key)  # noqa: PTH111 - never raises
+    for own in (path, read.state, read.secrets_file, tls_key, *imported):
+        if own is not None:
+            OWN_FILES.add(own)
+    notes = find_notes({"journal": file.journal, "storage": file.storage, "spool": file.spool, "engine": file.engine})
+    notes += [note for each in foreign for note in each.notes]
+    return replace(read, notes=tuple(notes), skipped=left_out, accepted_code=code)
 
 
-def _defaults() -> ConfigFile:
-    return ConfigFile.model_construct(tools=ToolsSection.model_construct(kit=True))
+def read_config(path: Path, trust: TrustStore | None = None) -> tuple[SourceFile, ConfigFile, LocalCode | None]:
+    """Read and validate a file; with a store of trust, check that the user has accepted it, and return its code.
+
+    Raises:
+        InvalidConfigError: The file is invalid.
+        UntrustedConfigError: The user has not accepted the file, or the local code it names.
+    """
+    data = read_config_bytes(path)
+    if trust is not None:
+        trust.check_file(path, data)
+    source, file = parse_config(path, data)
+    return source, file, None if trust is None else trust.check_local_code(path, file)
 
 
-def _read(path: Path) -> tuple[SourceFile, ConfigFile]:
+def read_config_bytes(path: Path) -> bytes:
+    """Return the content of a file, at most one byte over the limit.
+
+    Raises:
+        InvalidConfigError: The file cannot be read.
+    """
     try:
         with path.open("rb") as opened:
-            data = opened.read(MAX_FILE_BYTES + 1)
+            return opened.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InvalidConfigError(f"{path}: cannot read the file: {error.strerror}", path=str(path)) from error
+
+
+def parse_config(path: Path, data: bytes) -> tuple[SourceFile, ConfigFile]:
+    """Validate the content of a file.
+
+    Raises:
+        InvalidConfigError: The content is invalid.
+    """
+    try:
         text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InvalidConfigError(f"{path}: cannot read the file: {why}", path=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise InvalidConfigError(f"{path}: cannot read the file: not UTF-8 text", path=str(path)) from error
     if len(data) > MAX_FILE_BYTES:
         raise InvalidConfigError(
             f"{path}: is larger than {MAX_FILE_BYTES} bytes; is it the right file?", path=str(path)
@@ -133,11 +193,12 @@ def _read(path: Path) -> tuple[SourceFile, ConfigFile]:
 
 def _find_literal_secret(value: object, key: tuple[str, ...] = ()) -> tuple[str, ...] | None:
     """Return the key of the first literal credential, or `None`."""
-    if isinstance(value, dict):
-        parts = cast("dict[str, object]", value).items()
-        return next((found for name, part in parts if (found := _find_literal_secret(part, (*key, name)))), None)
-    if isinstance(value, list):
-        return next((found for part in cast("list[object]", value) if (found := _find_literal_secret(part, key))), None)
+    if is_object(value):
+        return next(
+            (found for name, part in value.items() if (found := _find_literal_secret(part, (*key, name)))), None
+        )
+    if is_array(value):
+        return next((found for part in value if (found := _find_literal_secret(part, key))), None)
     if not isinstance(value, str) or key[-1:] == ("token_sha256",):
         return None
     # Key names are a useful signal only for values sent to a server; elsewhere they cause false positives.
@@ -156,13 +217,25 @@ class _ConfigBuilder:
     def resolve_path(self, key: tuple[str, ...], text: str) -> Path:
         try:
             return expand_path(text, self.base, self.environ)
-        except (InvalidConfigError, RuntimeError) as error:
+        except (UsageError, RuntimeError) as error:
+            raise self._error(key, str(error)) from None
+
+    def expand_text(self, key: tuple[str, ...], text: str) -> str:
+        try:
+            return expand(text, self.environ)
+        except InvalidConfigError as error:
             raise self._error(key, str(error)) from None
 
     def build(self, path: Path | None, file: ConfigFile, state: Path | None, servers: dict[str, ServerEntry]) -> Config:
         place = self._state(file.spindle, state)
         reach = file.reach
-        spool, journal = file.spool.path, file.journal.path
+        for name, paths in (("read", reach.read), ("write", reach.write)):
+            for each in paths or ():
+                try:
+                    refuse_url(each)
+                except UsageError as error:
+                    raise self._error(("reach", name), str(error)) from None
+        stores = StoreReader(expand=self.expand_text, resolve_path=self.resolve_path, error=self._error)
         secrets_file = (
             None if reach.secrets_file is None else self.resolve_path(("reach", "secrets_file"), reach.secrets_file)
         )
@@ -171,9 +244,9 @@ class _ConfigBuilder:
             source=self.source,
             state=place,
             root=place / "workspace" if reach.root is None else self.resolve_path(("reach", "root"), reach.root),
-            spool=str(place / "spool") if spool is None else self._spool(spool),
-            journal=self._resolve_file(("journal", "path"), journal, place / "journal.sqlite"),
-            storage=place / "storage.sqlite",
+            spool=stores.read_spool(file.spool, place / "spool"),
+            journal=stores.read("journal", file.journal, place / "journal.sqlite"),
+            storage=stores.read("storage", file.storage, place / "storage.sqlite"),
             tools=file.tools,
             python_path=tuple(self.resolve_path(("tools", "python_path"), each) for each in file.tools.python_path),
             limits=file.limits,
@@ -184,7 +257,14 @@ class _ConfigBuilder:
             profiles=file.profiles,
             profile=file.spindle.profile,
             server=file.server,
+            trust=file.trust,
+            engine=self._expand_engine(file.engine),
         )
+
+    def _expand_engine(self, section: EngineSection) -> EngineSection:
+        if section.url is None:
+            return section
+        return section.model_copy(update={"url": self.expand_text(("engine", "url"), section.url)})
 
     def merge_servers(
         self, file: ConfigFile, imported: Sequence[ImportedServers]
@@ -200,6 +280,9 @@ class _ConfigBuilder:
             name: self._expand_entry(("mcp", "servers", name), entry, self.base, self._error)
             for name, entry in file.mcp.servers.items()
         }
+        for name in found:
+            if not is_unambiguous_name(name):
+                raise self._error(("mcp", "servers", name), _AMBIGUOUS)
         left_out: list[str] = []
         for each in imported:
             left_out += each.skipped
@@ -209,6 +292,8 @@ class _ConfigBuilder:
                     raise each.source.error(key, "a server with this name is already configured; rename one of them")
                 entry = _entry(each.source, key, name, given)
                 try:
+                    if not is_unambiguous_name(name):
+                        raise each.source.error(key, _AMBIGUOUS)
                     found[name] = self._expand_entry(key, entry, each.source.path.parent, each.source.error)
                 except InvalidConfigError as problem:
                     # The client may resolve variables that we cannot; its other servers stay usable.
@@ -219,48 +304,41 @@ class _ConfigBuilder:
     def _expand_entry(self, key: tuple[str, ...], entry: ServerEntry, base: Path, error: MakeError) -> ServerEntry:
         if not entry.enabled:
             return entry  # its variables may be unset
-        changed: dict[str, Any] = {}
+        changed: JsonObject = {}
         for name in _EXPANDED:
             try:
                 changed[name] = self._expand_value(getattr(entry, name))
             except InvalidConfigError as problem:
                 raise error((*key, name), str(problem)) from None
         if entry.cwd is not None:
+            try:
+                refuse_url(changed["cwd"], field="cwd")
+            except UsageError as problem:
+                raise error((*key, "cwd"), str(problem)) from None
             changed["cwd"] = os.path.normpath(base / Path(changed["cwd"]).expanduser())
         return entry.model_copy(update=changed)
 
-    def _expand_value(self, value: Any) -> Any:
+    def _expand_value(self, value: JsonValue) -> JsonValue:
         match value:
             case str():
                 return expand(value, self.environ)
             case tuple():
-                return tuple(self._expand_value(part) for part in cast("tuple[Any, ...]", value))
-            case dict():
-                return {name: self._expand_value(part) for name, part in cast("dict[str, Any]", value).items()}
+                return tuple(map(self._expand_value, cast("tuple[JsonValue, ...]", value)))
+            case _ if is_object(value):
+                return {name: self._expand_value(part) for name, part in value.items()}
             case _:
                 return value
 
     def _state(self, section: SpindleSection, given: Path | None) -> Path:
-        if given is not None:
-            return given.expanduser().absolute()
-        named = self.environ.get("SPINDLE_STATE")
-        if named:
-            return Path(named).expanduser().absolute()
+        chosen = given or self.environ.get("SPINDLE_STATE")
+        if chosen:
+            refuse_url(chosen, field="state")
+            return Path(chosen).expanduser().absolute()
         return (
             state_home(self.environ)
             if section.state is None
             else self.resolve_path(("spindle", "state"), section.state)
         )
-
-    def _resolve_file(self, key: tuple[str, ...], given: str | None, otherwise: Path) -> Path | None:
-        if given is None:
-            return otherwise
-        return None if given == MEMORY else self.resolve_path(key, given)
-
-    def _spool(self, given: str) -> str | None:
-        if given == MEMORY:
-            return None
-        return given if "://" in given else str(self.resolve_path(("spool", "path"), given))
 
     def _error(self, key: tuple[str, ...], what: str) -> InvalidConfigError:
         if self.source is None:
@@ -268,8 +346,11 @@ class _ConfigBuilder:
         return self.source.error(key, what)
 
 
-def _entry(source: SourceFile, key: tuple[str, ...], name: str, given: Mapping[str, Any]) -> ServerEntry:
-    class One(Section):
+_AMBIGUOUS = "a server's name must not contain __ or end with _, which separates it from its tools' names; rename it"
+
+
+def _entry(source: SourceFile, key: tuple[str, ...], name: str, given: Mapping[str, JsonValue]) -> ServerEntry:
+    class One(ConfigSection):
         """Schema that validates one entry of an imported file."""
 
         servers: dict[str, ServerEntry]

@@ -1,6 +1,5 @@
 """Configuration errors: validation failures as one line each, with file, line and key."""
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -11,6 +10,8 @@ from typing import Any, cast, get_args
 from pydantic import BaseModel, ValidationError
 
 from spindle.errors import InvalidConfigError
+from spindle.json_types import JsonObject
+from spindle.text import did_you_mean
 
 _HEADER = re.compile(r"^\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 _KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
@@ -62,7 +63,7 @@ _WORDS = {
     "a valid boolean": "true or false",
     "a valid dictionary": "a table",
 }
-_UNQUOTED_KEYS = {"env", "headers", "token", "secrets", "token_sha256"}
+_UNQUOTED_KEYS = {"env", "headers", "token", "secrets", "token_sha256", "url", "options"}
 """Values under these keys are never quoted in messages: they may be credentials."""
 
 
@@ -98,7 +99,7 @@ def explain_validation_error(error: ValidationError, schema: type[BaseModel]) ->
     found: dict[tuple[str, ...], str] = {}
     for detail in error.errors(include_url=False):
         key = _to_file_key(detail["loc"])
-        what = _describe_problem(cast("dict[str, Any]", detail), key, schema)
+        what = _describe_problem(cast("JsonObject", detail), key, schema)
         found[key] = what if key not in found else _merge_alternatives(found[key], what)
     return list(found.items())
 
@@ -117,17 +118,17 @@ def _to_file_key(location: tuple[int | str, ...]) -> tuple[str, ...]:
     return tuple(part for part in parts if not _PYDANTIC_PARTS.fullmatch(part))
 
 
-def _describe_problem(detail: dict[str, Any], key: tuple[str, ...], schema: type[BaseModel]) -> str:
+def _describe_problem(detail: JsonObject, key: tuple[str, ...], schema: type[BaseModel]) -> str:
     kind, given = detail["type"], detail["input"]
     if kind == "extra_forbidden":
         return f"unknown key{_suggest_key(key, schema)}"
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     if kind == "string_pattern_mismatch":
-        expected = _expected(key)
+        expected = _describe_expected(key)
     else:
-        told = detail["msg"].replace("String should", "Input should be text that should")
-        expected = told.replace("Input should be", "expected")
+        reworded = detail["msg"].replace("String should", "Input should be text that should")
+        expected = reworded.replace("Input should be", "expected")
         for theirs, ours in _WORDS.items():
             expected = expected.replace(theirs, ours)
     shown = "" if _UNQUOTED_KEYS & set(key) or isinstance(given, dict | list) else f", got {given!r:.60}"
@@ -137,6 +138,7 @@ def _describe_problem(detail: dict[str, Any], key: tuple[str, ...], schema: type
 _PATTERNS = {
     "modules": "expected package.module:name",
     "url": "expected a URL that starts with http:// or https://",
+    "endpoint": "expected a URL that starts with http:// or https://",
     "path": "expected a path that starts with /, such as /mcp",
     "token_sha256": "expected the SHA-256 of the token, 64 hexadecimal digits",
     "token_env": "expected the name of an environment variable",
@@ -144,16 +146,16 @@ _PATTERNS = {
 }
 
 
-def _expected(key: tuple[str, ...]) -> str:
-    if "env_secrets" in key or "header_secrets" in key:
+def _describe_expected(key: tuple[str, ...]) -> str:
+    is_credential = "options" in key and key[-1] not in {"endpoint", "region"}
+    if "env_secrets" in key or "header_secrets" in key or is_credential:
         return _PATTERNS["secrets"]
     return _PATTERNS.get(key[-1] if key else "", "expected a name of letters, digits, '-', '_' and '.'")
 
 
 def _suggest_key(key: tuple[str, ...], schema: type[BaseModel]) -> str:
     known = _keys_at(key[:-1], schema)
-    near = difflib.get_close_matches(key[-1], known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
+    return "; " + did_you_mean(key[-1], known, f"known keys: {', '.join(known)}")
 
 
 def _keys_at(table: Sequence[str], schema: type[BaseModel]) -> list[str]:

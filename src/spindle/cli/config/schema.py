@@ -1,7 +1,7 @@
 """Schema of `spindle.toml`: its tables and keys, and detection of literal credentials."""
 
 import re
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
@@ -19,14 +19,14 @@ MEMORY = "memory"
 """Value of a path setting that keeps the data in memory."""
 
 
-class Section(BaseModel):
+class ConfigSection(BaseModel):
     """Base of all tables: frozen, and unknown keys are rejected."""
 
     # Deferred, so that start-up without a configuration file does not build the validators.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
-class SpindleSection(Section):
+class SpindleSection(ConfigSection):
     """`[spindle]`: the state folder and the default profile."""
 
     state: Text | None = None
@@ -35,7 +35,7 @@ class SpindleSection(Section):
     """The default profile, for callers without one."""
 
 
-class ToolsSection(Section):
+class ToolsSection(ConfigSection):
     """`[tools]`: tools of the kit and of Python modules."""
 
     kit: bool | Texts = False
@@ -50,31 +50,123 @@ class ToolsSection(Section):
     """Names of the secrets that `http_request` may send, each with its allowed hosts."""
 
 
-class LimitsSection(Section):
+class LimitsSection(ConfigSection):
     """`[limits]`: result budget, timeout and concurrency of calls."""
 
     budget_chars: Count = 80_000
+    preview_chars: Count = 8_000
+    """Characters shown of a result that does not fit and is spooled; from `budget_chars` on it limits nothing."""
     timeout_seconds: Seconds = 120
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
 
 
-class SpoolSection(Section):
-    """`[spool]`: where large results are stored in full, and for how long."""
+class ServerOptions(ConfigSection):
+    """`options` of `[journal]` and `[storage]`."""
+
+    password: SecretName | None = None
+    """The name of the secret that holds the password."""
+
+    def get_plain(self) -> dict[str, str | bool]:
+        """Return the options that are not secret."""
+        return {}
+
+    def get_secrets(self) -> dict[str, str]:
+        """Return the name of the secret of each credential."""
+        return {} if self.password is None else {"password": self.password}
+
+
+class ObjectOptions(ConfigSection):
+    """`options` of `[spool]`: how an object store is reached; credentials are names of secrets, never values."""
+
+    endpoint: Annotated[str, StringConstraints(pattern=r"^(https?://|\$\{)")] | None = None
+    region: Text | None = None
+    allow_http: bool | None = None
+    access_key_id: SecretName | None = None
+    secret_access_key: SecretName | None = None
+    session_token: SecretName | None = None
+    credentials: dict[str, SecretName] = {}
+    """Credentials of other object stores, by the name of the client's option."""
+
+    def get_plain(self) -> dict[str, str | bool]:
+        """Return the options that are not secret."""
+        given = {"endpoint": self.endpoint, "region": self.region, "allow_http": self.allow_http}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def get_secrets(self) -> dict[str, str]:
+        """Return the name of the secret of each credential."""
+        given = {name: getattr(self, name) for name in ("access_key_id", "secret_access_key", "session_token")}
+        return {name: value for name, value in given.items() if value is not None} | self.credentials
+
+
+class StoreSection(ConfigSection):
+    """Base of the tables that name a store by path or by URL."""
 
     path: Text | None = None
-    """A folder, `"memory"`, or an object store such as `"s3://bucket/prefix"`."""
+    url: Text | None = None
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        if self.path is not None and self.url is not None:
+            raise ValueError("expected path or url, not both")
+        return self
+
+
+class SpoolSection(StoreSection):
+    """`[spool]`: where large results are stored in full, and for how long.
+
+    `path` is a folder or `"memory"`; `url` is an object store such as `"s3://bucket/prefix"`.
+    """
+
+    options: ObjectOptions = Field(default_factory=ObjectOptions.model_construct)
     max_bytes: Count | None = 1 << 30
     max_age_days: Seconds | None = 30
 
 
-class JournalSection(Section):
-    """`[journal]`: where calls are recorded."""
+class JournalSection(StoreSection):
+    """`[journal]`: where calls are recorded; a SQLite file, `"memory"`, or the URL of a PostgreSQL database."""
 
-    path: Text | None = None
-    """A SQLite file, or `"memory"`."""
+    options: ServerOptions = Field(default_factory=ServerOptions.model_construct)
 
 
-class ReachSection(Section):
+class StorageSection(StoreSection):
+    """`[storage]`: where tools keep small values; a SQLite file, `"memory"`, or the URL of a Redis server."""
+
+    options: ServerOptions = Field(default_factory=ServerOptions.model_construct)
+
+
+class EngineOptions(ConfigSection):
+    """`options` of `[engine]`: credentials as names of secrets, never values."""
+
+    password: SecretName | None = None
+    """The name of the secret that holds the password of the database of DBOS."""
+    api_key: SecretName | None = None
+    """The name of the secret that holds the API key of a Temporal service."""
+
+
+class EngineSection(ConfigSection):
+    """`[engine]`: the durable engine whose workers run the calls; without `url` they run in this process."""
+
+    url: Text | None = None
+    """`temporal://host:port/namespace` or `dbos+postgresql://user@host/database`."""
+    queue: Text | Literal[False] = "spindle"
+    """The task queue of tools whose toolset has none of its own; `false` runs them in the process of the caller."""
+    task_queues: dict[Name, Text] = {}
+    """The task queue of each toolset."""
+    options: EngineOptions = Field(default_factory=EngineOptions.model_construct)
+    worker_timeout_seconds: Seconds = 15
+    """After this time without a heartbeat, other workers take over the calls of a worker."""
+    retention_seconds: Seconds = 86_400
+    """How long the engine keeps ended calls at least."""
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 16
+    """How many calls of a task queue one `spindle worker` runs at once."""
+    drain_seconds: Seconds = 30
+    """How long running calls may take to finish when a worker is stopped."""
+    health_host: Text = "127.0.0.1"
+    health_port: Port | None = None
+    """The port on which a worker serves /health and /metrics; none by default."""
+
+
+class ReachSection(ConfigSection):
     """`[reach]`: the files, hosts, commands and secrets granted to tools; anything else is denied."""
 
     root: Text | None = None
@@ -85,6 +177,12 @@ class ReachSection(Section):
     private_addresses: Texts = ()
     commands: Texts = ()
     shell: bool = False
+    credential_files: Texts = ()
+    """Credential files below `root`, such as `.npmrc`, that are withheld unless they are listed here."""
+    sandbox: Literal["auto", "required", "none"] = "auto"
+    """How commands are confined; with `none` they are not, and `root`, `read` and `write` do not bind them."""
+    allowed_env: Texts = ()
+    """Variables that decide which code a command runs, and that tools may set all the same."""
     secrets: Annotated[tuple[SecretName, ...], Field(strict=False)] = ()
     """Names only; the values come from the environment or from `secrets_file`."""
     secrets_file: Text | None = None
@@ -94,7 +192,7 @@ _STDIO_KEYS = ("args", "env", "env_secrets", "env_passthrough", "cwd")
 _HTTP_KEYS = ("headers", "header_secrets")
 
 
-class ServerEntry(Section):
+class ServerEntry(ConfigSection):
     """`[mcp.servers.NAME]`: one upstream MCP server, started by a command or reached at a URL."""
 
     command: Text | None = None
@@ -129,14 +227,14 @@ class ServerEntry(Section):
         return self
 
 
-class McpSection(Section):
+class McpSection(ConfigSection):
     """`[mcp]`: upstream MCP servers, defined here or imported from files of desktop clients."""
 
     imports: Texts = Field(default=(), alias="import")
     servers: dict[Name, ServerEntry] = {}
 
 
-class ProfileEntry(Section):
+class ProfileEntry(ConfigSection):
     """`[profiles.NAME]`: the tools that one kind of client may see and run, and its bearer token."""
 
     allowed_tools: Texts | None = None
@@ -155,7 +253,14 @@ class ProfileEntry(Section):
         return self
 
 
-class ServerSection(Section):
+class TrustSection(ConfigSection):
+    """`[trust]`: what untrusted content must not reach without a person's approval."""
+
+    dangerous: Texts = ()
+    """Tools that need approval once untrusted content was shown to the client, unless they are read-only."""
+
+
+class ServerSection(ConfigSection):
     """`[server]`: how `spindle serve` listens."""
 
     host: Text = "127.0.0.1"
@@ -163,6 +268,17 @@ class ServerSection(Section):
     path: Annotated[str, StringConstraints(pattern=r"^/[\w./-]*$")] = "/mcp"
     allowed_origins: Texts = ()
     allowed_hosts: Texts = ()
+    tls_certificate: Text | None = None
+    """The file of the certificate and its chain, in PEM; with `tls_key`, the server speaks HTTPS."""
+    tls_key: Text | None = None
+    max_sessions: Count = 1_000
+    """Beyond this many open sessions, opening another one is refused."""
+    max_calls_per_session: Count = 256
+    """Beyond this many calls in progress, running or waiting, calls of a client are refused."""
+    max_running_per_session: Count | None = None
+    """How many calls of one client run at once; by default half of `limits.concurrency`."""
+    max_requests_per_minute: Count = 6_000
+    """For each token."""
     stop_seconds: Seconds = 10
     """How long running calls may take to finish during shutdown."""
     fence: bool = True
@@ -175,7 +291,7 @@ class ServerSection(Section):
     """Instructions sent to clients for their models."""
 
 
-class ConfigFile(Section):
+class ConfigFile(ConfigSection):
     """A whole `spindle.toml`."""
 
     spindle: SpindleSection = Field(default_factory=SpindleSection.model_construct)
@@ -183,16 +299,19 @@ class ConfigFile(Section):
     limits: LimitsSection = Field(default_factory=LimitsSection.model_construct)
     spool: SpoolSection = Field(default_factory=SpoolSection.model_construct)
     journal: JournalSection = Field(default_factory=JournalSection.model_construct)
+    storage: StorageSection = Field(default_factory=StorageSection.model_construct)
     reach: ReachSection = Field(default_factory=ReachSection.model_construct)
     mcp: McpSection = Field(default_factory=McpSection.model_construct)
     profiles: dict[Name, ProfileEntry] = {}
     server: ServerSection = Field(default_factory=ServerSection.model_construct)
+    trust: TrustSection = Field(default_factory=TrustSection.model_construct)
+    engine: EngineSection = Field(default_factory=EngineSection.model_construct)
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_a_table(cls, value: Any) -> Any:
-        if isinstance(value, dict | Section):
-            return cast("Any", value)
+    def _is_a_table(cls, value: object) -> object:
+        if isinstance(value, dict | ConfigSection):
+            return cast("object", value)
         raise ValueError("expected a table")
 
     @model_validator(mode="after")

@@ -1,37 +1,57 @@
-"""Sources of the configuration: finding `spindle.toml`, importing MCP client files, expanding `${NAME}`."""
+"""Sources of the configuration: finding `spindle.toml`, importing MCP client files, expanding `${NAME}`, stores."""
 
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Final, TypeAlias
 
+from spindle.addresses import get_scheme, has_password, hide_credentials, refuse_url
 from spindle.cli.config.problems import SourceFile
-from spindle.cli.config.schema import looks_like_secret
+from spindle.cli.config.schema import (
+    MEMORY,
+    EngineSection,
+    JournalSection,
+    SpoolSection,
+    StorageSection,
+    looks_like_secret,
+)
 from spindle.errors import InvalidConfigError
+from spindle.json_types import JsonObject, JsonValue, is_object
 
 NAME = "spindle.toml"
 
 
-def find_config(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Path | None:
+@dataclass(frozen=True, slots=True)
+class FoundConfig:
+    """A configuration file, and whether the user chose it: named it, or keeps it in the own configuration folder."""
+
+    path: Path
+    is_chosen: bool
+
+
+def find_config(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> FoundConfig | None:
     """Return the given file, else the nearest one from the working folder upwards, else the user's own.
 
     Raises:
-        InvalidConfigError: The given file does not exist, or a discovered one is owned or writable by another user.
+        InvalidConfigError: The given file is a URL or does not exist, or another user may write to a discovered one.
     """
     named, by = (given, "--config") if given is not None else (environ.get("SPINDLE_CONFIG") or None, "SPINDLE_CONFIG")
     if named is not None:
+        if (scheme := get_scheme(str(named))) is not None:  # not quoted: it may contain a password
+            raise InvalidConfigError(f"{by}: expected the path of a file, got a URL with the scheme {scheme!r}")
         path = (cwd / Path(named).expanduser()).absolute()
         if not path.is_file():
             raise InvalidConfigError(f"{path}: no such file (given by {by})", path=str(path))
-        return path
+        return FoundConfig(path, is_chosen=True)
+    own = config_home(environ) / NAME
     for path in _candidates(cwd, environ):
         if path.is_file():
             _check_owner(path)
-            return path
+            return FoundConfig(path, is_chosen=path == own)
     return None
 
 
@@ -84,7 +104,7 @@ class ImportedServers:
     source: SourceFile
     table: str
     """The key of the servers in the file."""
-    servers: Mapping[str, dict[str, Any]]
+    servers: Mapping[str, JsonObject]
     notes: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     """Why servers were skipped, one line each."""
@@ -98,17 +118,17 @@ def read_mcp_json(path: Path) -> ImportedServers:
     """
     try:
         source = SourceFile(path=path, text=path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+    except (OSError, ValueError) as error:  # a path with a NUL character is a ValueError
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text, or no valid path"
         raise InvalidConfigError(f"{path}: cannot read the file: {why}", path=str(path)) from error
     content = _parse_lenient_json(source)
     for table in ("mcpServers", "servers"):
-        if isinstance(content, dict) and isinstance(servers := cast("Any", content).get(table), dict):
-            return _convert_servers(source, table, cast("dict[str, Any]", servers))
+        if is_object(content) and is_object(servers := content.get(table)):
+            return _convert_servers(source, table, servers)
     raise source.error((), 'expected {"mcpServers": {…}} or {"servers": {…}}; is it the right file?')
 
 
-def _parse_lenient_json(source: SourceFile) -> Any:
+def _parse_lenient_json(source: SourceFile) -> JsonValue:
     # Some clients accept comments and trailing commas.
     plain = _TRAILING.sub(lambda it: it[1] or "", _COMMENT.sub(lambda it: it[1] or _blank(it[0]), source.text))
     try:
@@ -125,14 +145,13 @@ def _blank(comment: str) -> str:
     return "\n" * comment.count("\n")  # to preserve line numbers
 
 
-def _convert_servers(source: SourceFile, table: str, servers: dict[str, Any]) -> ImportedServers:
+def _convert_servers(source: SourceFile, table: str, servers: JsonObject) -> ImportedServers:
     notes: list[str] = []
     left_out: list[str] = []
-    found: dict[str, dict[str, Any]] = {}
-    for name, given in servers.items():
-        if not isinstance(given, dict):
+    found: dict[str, JsonObject] = {}
+    for name, entry in servers.items():
+        if not is_object(entry):
             raise source.error((table, name), "expected an object with command or url")
-        entry = cast("dict[str, Any]", given)
         is_off = entry.get("disabled") is True or entry.get("enabled") is False
         transport = entry.get("type") or entry.get("transport")
         if isinstance(transport, str) and transport not in _TRANSPORTS:
@@ -145,7 +164,7 @@ def _convert_servers(source: SourceFile, table: str, servers: dict[str, Any]) ->
     return ImportedServers(source=source, table=table, servers=found, notes=tuple(notes), skipped=tuple(left_out))
 
 
-def _entry(given: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(given: Mapping[str, JsonValue]) -> JsonObject:
     entry = {name: given[name] for name in _COPIED_KEYS if given.get(name) is not None}
     for other in ("serverUrl", "httpUrl"):
         if other in given:
@@ -153,14 +172,14 @@ def _entry(given: Mapping[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _notes(given: Mapping[str, Any]) -> list[str]:
+def _notes(given: Mapping[str, JsonValue]) -> list[str]:
     notes = [f"{name} is ignored: unknown key" for name in given if name not in _KNOWN_KEYS]
     for table in ("env", "headers"):
         values = given.get(table)
-        if isinstance(values, dict):
+        if is_object(values):
             notes += [
                 f"{table}.{name} contains a plain-text credential; use ${{NAME}} to read it from the environment"
-                for name, value in cast("dict[str, Any]", values).items()
+                for name, value in values.items()
                 if isinstance(value, str) and looks_like_secret(name, value)
             ]
     return notes
@@ -194,12 +213,101 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
     return "".join([*pieces, _check_plain_text(text[place:])])
 
 
+def find_variables(text: str) -> list[str]:
+    """Return the names of the environment variables that `expand` would read."""
+    return [found[1] for found in _VARIABLE.finditer(text)]
+
+
 def expand_path(text: str, base: Path, environ: Mapping[str, str]) -> Path:
-    """Expand variables and `~` in a path; a relative path is resolved against `base`."""
-    return Path(os.path.normpath(base / Path(expand(text, environ)).expanduser()))
+    """Expand variables and `~` in a path; a relative path is resolved against `base`.
+
+    Raises:
+        UsageError: It is a URL.
+    """
+    expanded = expand(text, environ)
+    refuse_url(expanded)
+    return Path(os.path.normpath(base / Path(expanded).expanduser()))
 
 
 def _check_plain_text(text: str) -> str:
     if (wrong := _ANY.search(text)) is not None:
         raise InvalidConfigError(f"invalid variable reference {wrong[0]}; write ${{NAME}} or ${{NAME:-default}}")
     return text
+
+
+SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "journal": ("postgresql", "postgres"),
+    "storage": ("redis", "rediss", "unix"),
+    "spool": ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "file", "memory", "http", "https"),
+}
+"""The schemes of `url` in each table."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoteStore:
+    """A database or an object store; `str()` shows its URL without credentials."""
+
+    url: str = field(repr=False)
+    options: Mapping[str, str | bool] = field(default_factory=dict[str, str | bool])
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The name of a secret for each credential."""
+
+    def __str__(self) -> str:
+        return hide_credentials(self.url)
+
+
+Place: TypeAlias = Path | RemoteStore | None
+"""A path, a remote store, or `None` for memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreReader:
+    """Reader of the tables that name a store."""
+
+    expand: Callable[[tuple[str, ...], str], str]
+    resolve_path: Callable[[tuple[str, ...], str], Path]
+    error: Callable[[tuple[str, ...], str], InvalidConfigError]
+
+    def read(self, table: str, section: JournalSection | StorageSection | SpoolSection, otherwise: Path) -> Place:
+        """Return the place that a table names.
+
+        Raises:
+            InvalidConfigError: The path is a URL, or the URL has another scheme.
+        """
+        if section.url is not None:
+            return self._remote(table, section.url, section)
+        if section.path is None:
+            return otherwise
+        if section.path == MEMORY:
+            return None
+        return self.resolve_path((table, "path"), section.path)
+
+    def read_spool(self, section: SpoolSection, otherwise: Path) -> str | RemoteStore | None:
+        """Return the folder or the object store of the spool; `path` may be the URL of an object store, too."""
+        if section.path is not None and get_scheme(section.path) in SCHEMES["spool"]:
+            return self.expand(("spool", "path"), section.path)
+        place = self.read("spool", section, otherwise)
+        return str(place) if isinstance(place, Path) else place
+
+    def _remote(self, table: str, text: str, section: JournalSection | StorageSection | SpoolSection) -> RemoteStore:
+        url = self.expand((table, "url"), text)
+        if get_scheme(url) not in SCHEMES[table]:
+            known = " or ".join(f"{scheme}://" for scheme in SCHEMES[table][:2])
+            # Not quoted: it may contain a password.
+            raise self.error((table, "url"), f"expected a URL that starts with {known}")
+        options = section.options
+        plain = {
+            name: self.expand((table, "options", name), value) if isinstance(value, str) else value
+            for name, value in options.get_plain().items()
+        }
+        return RemoteStore(url=url, options=plain, secrets=options.get_secrets())
+
+
+def find_notes(file: Mapping[str, JournalSection | StorageSection | SpoolSection | EngineSection]) -> list[str]:
+    """Return a warning for each URL that contains a literal password."""
+    hint = "use ${NAME} to read it from the environment, or name a secret in options"
+    return [
+        f"{table}.url contains a plain-text password; {hint}"
+        for table, section in file.items()
+        if section.url is not None and "${" not in section.url and has_password(section.url)
+    ]

@@ -3,10 +3,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from examples.hostile_calls.demonstration import SIBLING, DemoAnswer, DemoCall, Demonstration
+from examples.hostile_calls.table import show
 from spindle import Call, CallOutcome, Err, Ok
-from spindle.cli.commands.demo import DemoAnswer, Demonstration
-from spindle.cli.demo_calls import SIBLING, DemoCall
-from spindle.cli.demo_table import show
 from spindle.errors import ToolAlreadyRegisteredError
 
 REFUSAL = "The arguments were refused:\n- a: expected text, received [bold]null[/bold]\nCorrect this."
@@ -79,7 +78,7 @@ def test_markup_in_what_a_tool_or_a_model_says_is_shown_as_it_is() -> None:
         assert words in text
 
 
-def test_what_was_done_in_the_world_is_told_by_the_tools_themselves() -> None:
+def test_side_effects_are_reported_by_the_tools() -> None:
     text = printed(
         answer("first", Ok(""), ran=True), entered=("count_words('a')", "delete_files('[red]', dry_run=False)")
     )

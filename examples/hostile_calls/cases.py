@@ -1,6 +1,6 @@
-"""The six hostile cases of `spindle demo` and the tools they call.
+"""The six hostile cases and the tools they call.
 
-Plain functions and JSON text, standard library only: the benchmarks run the same cases against other tool layers.
+Plain functions and JSON text, standard library only: `benchmarks/peers` runs the same cases against other libraries.
 """
 
 from collections.abc import Callable

@@ -1,32 +1,96 @@
-"""`spindle demo`: run six hostile calls among good ones in one batch and print a table of the outcomes.
+"""The tools of a small shop, a model's reply with hostile calls among good ones, and the run of both in one batch."""
 
-`--all` adds further malformed calls to the batch. `python -m spindle.cli.commands.demo` does the same.
-"""
-
-import sys
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated
 
-import anyio
-from cyclopts import Parameter
+from pydantic import Field
 
-from spindle.artifacts.forge import forge_all
-from spindle.calls import Call, CallOutcome, Ok
-from spindle.cli.demo_calls import DemoCall, every_call, shop, six_calls
-from spindle.cli.demo_cases import LOG_FAULT, Note, impostor_tool
-from spindle.cli.main import OK
-from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
-from spindle.cli.output import Output
+from examples.hostile_calls.cases import (
+    CASES,
+    DEADLINE_SECONDS,
+    LOG_FAULT,
+    Note,
+    RawCall,
+    hostile_tools,
+    impostor_tool,
+)
+from spindle import Call, CallOutcome, Events, Executor, Ok, ToolContext, ToolRegistry, tool
+from spindle.artifacts import forge_all
+from spindle.calls import RawArgs
 from spindle.errors import ToolAlreadyRegisteredError
-from spindle.events import Events, ToolExecutionStart
-from spindle.execution.executor import Executor
-from spindle.extras import needs_extra
-from spindle.tools.context import ToolContext
-from spindle.tools.declaration import tool
-from spindle.tools.registry import ToolRegistry
+from spindle.events import ToolExecutionStart
+
+SIBLING = "a good sibling"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DemoCall:
+    """One call of the batch and its title."""
+
+    title: str
+    call: Call
+
+
+@tool(toolset="shop", read_only=True)
+async def search_orders(
+    customer: str, limit: Annotated[int, Field(ge=1, le=100)] = 10, *, ctx: ToolContext
+) -> list[str]:
+    """Find a customer's orders.
+
+    Args:
+        customer: The customer's number, like C-17.
+        limit: The maximum number of orders.
+    """
+    ctx.progress(f"looking for {limit} orders")
+    return [f"{customer}/{number}" for number in range(1, limit + 1)]
+
+
+def shop(note: Note) -> ToolRegistry:
+    """Build the registry of the demo; its tools report their arguments to `note`."""
+    hostile = [
+        tool(timeout_seconds=DEADLINE_SECONDS)(function) if function.__name__ == "print_label" else tool(function)
+        for function in hostile_tools(note)
+    ]
+    return ToolRegistry([search_orders, *hostile])
+
+
+def six_calls() -> list[DemoCall]:
+    """Return the hostile calls and their good siblings, as one reply of the model."""
+    asked: list[DemoCall] = []
+    for case in CASES:
+        asked += [_sent(case.title if sent is case.hostile else SIBLING, sent) for sent in case.calls]
+    return asked
+
+
+def every_call() -> list[DemoCall]:
+    """Return the hostile calls and further malformed calls a model may send."""
+    refund = '{"order": "A-7", "cents": '
+    return [
+        _asked("plain", "search_orders", {"customer": "C-17", "limit": 2}),
+        _asked("a number sent as text", "search_orders", '{"customer": "C-17", "limit": "3"}'),
+        _asked("arguments as bytes", "count_words", '{"text": "größer als gedacht"}'.encode()),
+        _asked("changes something", "refund", f"{refund}250}}"),
+        *six_calls(),
+        _asked("out of range", "search_orders", '{"customer": "C-17", "limit": 5000}'),
+        _asked("unknown argument", "refund", f'{refund}1, "centz": 9}}'),
+        _asked("an argument missing", "refund", '{"cents": 250}'),
+        _asked("not a number", "refund", f"{refund}NaN}}"),
+        _asked("one key twice", "refund", f'{refund}1, "cents": 900}}'),
+        _asked("chatter after the JSON", "refund", f"{refund}1}} Done!"),
+        _asked("not an object", "refund", '["A-7", 250]'),
+        _asked("absurdly deep", "count_words", '{"text": ' + "[" * 5_000),
+        _asked("claims our context", "search_orders", '{"customer": "C-17", "ctx": {}}'),
+        _asked("unknown tool", "refnud", f"{refund}250}}"),
+    ]
+
+
+def _sent(title: str, sent: RawCall) -> DemoCall:
+    return DemoCall(title=title, call=Call(sent.id, sent.name, sent.args))
+
+
+def _asked(title: str, name: str, args: RawArgs) -> DemoCall:
+    return DemoCall(title=title, call=Call(f"call_{title.replace(' ', '_')}", name, args))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,67 +198,3 @@ def _parse_line_number(outcome: CallOutcome) -> int:
     """Parse the line number from the output of `artifact_grep`, as a model would."""
     found = outcome.result.value if isinstance(outcome.result, Ok) else ""
     return next((int(line.split(":")[0]) for line in found.splitlines() if LOG_FAULT in line), 1)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the batch and print the table.
-
-    Raises:
-        MissingExtraError: rich is not installed.
-    """
-    parser = ArgumentParser(
-        prog="python -m spindle.cli.commands.demo",
-        description="Run hostile calls among good ones and print the outcomes.",
-    )
-    parser.add_argument("--all", action="store_true", help="run malformed calls of every kind, not only the six cases")
-    options = parser.parse_args(argv)
-    with needs_extra("cli", purpose="the demonstration"):
-        from spindle.cli.demo_table import show  # noqa: PLC0415 - rich is an extra
-    if hasattr(sys.stdout, "reconfigure"):
-        cast("Any", sys.stdout).reconfigure(errors="replace")  # so that the table prints on an ASCII terminal
-    show(anyio.run(partial(demonstrate, every_call() if options.all else six_calls())))
-
-
-if __name__ == "__main__":
-    main()
-
-
-def demo_to_json(demo: Demonstration) -> dict[str, Any]:
-    """Return the results as JSON data: for each call, whether it ran and what the model saw."""
-    return {
-        "calls": [_answer(answer) for answer in demo.answers],
-        "name_clash": None if demo.clash is None else str(demo.clash),
-        "read_back": [_answer(answer) for answer in demo.read_back],
-        "entered": list(demo.entered),
-    }
-
-
-def _answer(answer: DemoAnswer) -> dict[str, Any]:
-    call, result = answer.asked.call, answer.outcome.result
-    return {
-        "title": answer.asked.title,
-        "tool_call_id": call.tool_call_id,
-        "tool": call.name,
-        "args": call.args.decode(errors="replace") if isinstance(call.args, bytes) else call.args,
-        "ran": answer.ran,
-        "ok": answer.outcome.ok,
-        "code": None if isinstance(result, Ok) else result.code,
-        "shown": result.value if isinstance(result, Ok) else result.error,
-        "duration_ms": round(answer.outcome.duration_ms, 3),
-    }
-
-
-def demo(
-    *,
-    all: Annotated[
-        bool, Parameter(name="--all", negative="", help="Run malformed calls of every kind, not only the six cases.")
-    ] = False,
-    json: Json = False,
-    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,  # noqa: ARG001 - every command accepts these options
-) -> int:
-    """Run hostile calls among good ones in one batch, and print the outcome of each."""
-    if json:
-        Output().json(demo_to_json(anyio.run(partial(demonstrate, every_call() if all else six_calls()))))
-    else:
-        main(["--all"] if all else [])
-    return OK

@@ -4,10 +4,20 @@ from functools import cache
 import anyio
 import pytest
 
+from examples.hostile_calls.cases import CASES, DEADLINE_SECONDS, LOG_CHARS, LOG_FAULT
+from examples.hostile_calls.demonstration import (
+    SIBLING,
+    DemoCall,
+    Demonstration,
+    demonstrate,
+    every_call,
+    read_back,
+    register_clash,
+    run_calls,
+    shop,
+    six_calls,
+)
 from spindle import Call, Err, Ok, ToolRegistry
-from spindle.cli.commands.demo import Demonstration, demonstrate, read_back, register_clash, run_calls
-from spindle.cli.demo_calls import SIBLING, DemoCall, every_call, shop, six_calls
-from spindle.cli.demo_cases import CASES, DEADLINE_SECONDS, LOG_CHARS, LOG_FAULT
 
 REFUSED = {"truncated JSON", "wrong type"}
 RAN_BADLY = {"raising sibling": "execution_failed", "hanging sync tool": "timed_out"}
@@ -29,7 +39,7 @@ def test_each_call_gets_its_own_answer_in_order(calls: Callable[[], list[DemoCal
     assert [answer.outcome.tool_call_id for answer in demo.answers] == [each.call.tool_call_id for each in asked]
 
 
-def test_the_hostile_calls_harm_nobody(anyio_backend: str) -> None:
+def test_the_hostile_calls_harm_no_other_call(anyio_backend: str) -> None:
     demo = demonstrated(six_calls, anyio_backend)
 
     codes = {
@@ -42,14 +52,14 @@ def test_the_hostile_calls_harm_nobody(anyio_backend: str) -> None:
     assert {answer.asked.title for answer in demo.answers if not answer.ran} == REFUSED
 
 
-def test_what_the_events_say_ran_is_what_the_tools_say_ran(anyio_backend: str) -> None:
+def test_events_and_tools_agree_on_what_ran(anyio_backend: str) -> None:
     demo = demonstrated(six_calls, anyio_backend)
 
     by_events = sorted(answer.asked.call.name for answer in demo.answers if answer.ran)
     assert sorted(text.split("(")[0] for text in demo.entered) == by_events
 
 
-def test_the_hanging_tool_is_left_at_its_deadline_and_holds_nobody_up(anyio_backend: str) -> None:
+def test_the_hanging_tool_is_abandoned_at_its_deadline_and_delays_no_call(anyio_backend: str) -> None:
     demo = demonstrated(six_calls, anyio_backend)
 
     took = {answer.asked.call.name: answer.outcome.duration_ms / 1000 for answer in demo.answers}
@@ -105,7 +115,7 @@ def test_the_large_result_is_shown_in_part_and_the_rest_is_found_by_forged_tools
 
 
 @pytest.mark.anyio
-async def test_where_nothing_was_cut_there_is_nothing_to_read_back() -> None:
+async def test_without_truncation_there_is_nothing_to_read_back() -> None:
     registry = ToolRegistry(tool for tool in shop(list[str]().append) if tool.name == "count_words")
     good = DemoCall(title="good", call=Call("c1", "count_words", '{"text": "a b"}'))
 

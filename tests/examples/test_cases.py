@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cli import demo_cases
-from spindle.cli.demo_cases import CASES, CLASH_CALL, LOG_CHARS, LOG_FAULT, hostile_tools, impostor_tool, log_text
+from examples.hostile_calls import cases
+from examples.hostile_calls.cases import CASES, CLASH_CALL, LOG_CHARS, LOG_FAULT, hostile_tools, impostor_tool, log_text
 
 
 def test_each_case_aims_at_a_tool_there_is_and_has_good_siblings() -> None:
@@ -35,7 +35,7 @@ def test_the_truncated_call_would_have_been_harmless_and_its_defaults_are_not() 
     assert entered == ["delete_files('*', dry_run=False)"]
 
 
-def test_two_tools_of_one_name_can_be_told_apart_by_their_notes() -> None:
+def test_two_tools_of_one_name_are_distinguished_by_their_notes() -> None:
     entered: list[str] = []
     first = next(each for each in hostile_tools(entered.append) if each.__name__ == CLASH_CALL.name)
     second = impostor_tool(entered.append)
@@ -63,8 +63,8 @@ def test_the_log_is_a_million_characters_with_one_line_that_matters() -> None:
 
 
 def test_the_calls_need_nothing_but_the_standard_library() -> None:
-    source = Path(inspect.getfile(demo_cases)).parents[2]
-    code = "import spindle.cli.demo_cases, sys; print(sorted({name.split('.')[0] for name in sys.modules}))"
+    source = Path(inspect.getfile(cases)).parents[2]
+    code = "import examples.hostile_calls.cases, sys; print(sorted({name.split('.')[0] for name in sys.modules}))"
 
     # -S: without site-packages, as in an environment that has none of our dependencies.
     done = subprocess.run(

@@ -1,18 +1,18 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from spindle.cli.commands.demo import main
-from spindle.cli.demo_calls import every_call, six_calls
-from spindle.errors import MissingExtraError
+from examples.hostile_calls.demonstration import every_call, six_calls
 
 
 def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
     kept = {name: value for name, value in os.environ.items() if name not in {"FORCE_COLOR", "NO_COLOR", "COLUMNS"}}
     return subprocess.run(
-        [sys.executable, "-m", "spindle.cli.commands.demo", *arguments],
+        [sys.executable, "-m", "examples.hostile_calls", *arguments],
+        cwd=Path(__file__).resolve().parents[2],
         env={**kept, "PYTHONIOENCODING": "utf-8", **settings},
         capture_output=True, timeout=30, check=False,
     )  # fmt: skip
@@ -20,7 +20,7 @@ def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("arguments", "count"), [((), len(six_calls())), (("--all",), len(every_call()))])
-def test_it_ends_by_itself_and_fits_the_screen(columns: int, arguments: tuple[str, ...], count: int) -> None:
+def test_the_demo_ends_and_fits_the_screen(columns: int, arguments: tuple[str, ...], count: int) -> None:
     done = run(*arguments, COLUMNS=str(columns))
 
     assert done.returncode == 0, done.stderr
@@ -41,13 +41,3 @@ def test_a_terminal_that_knows_only_ascii_gets_a_table_too() -> None:
 def test_colours_are_shown_on_a_terminal_unless_the_user_wants_none() -> None:
     assert b"\x1b[32m" in run(FORCE_COLOR="1", TERM="xterm").stdout
     assert b"\x1b[32m" not in run(FORCE_COLOR="1", TERM="xterm", NO_COLOR="1").stdout
-
-
-def test_without_rich_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "spindle.cli.demo_table", raising=False)
-    monkeypatch.setitem(sys.modules, "rich.box", None)  # what Python takes for “not installed”
-
-    with pytest.raises(MissingExtraError) as caught:
-        main([])
-
-    assert ".[cli]" in str(caught.value)

@@ -1,4 +1,4 @@
-"""Printed report of `spindle demo`: the table of calls, one refusal in full, and the totals."""
+"""The printed report: the table of calls, one refusal in full, and the totals."""
 
 import json
 from collections.abc import Sequence
@@ -9,14 +9,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from spindle.calls import Call, CallOutcome, Err, Ok
-from spindle.cli.commands.demo import DemoAnswer, Demonstration
-from spindle.cli.demo_calls import SIBLING
-from spindle.cli.demo_cases import CLASH_TITLE
-from spindle.cli.output import format_duration, one_line
+from examples.hostile_calls.cases import CLASH_TITLE
+from examples.hostile_calls.demonstration import SIBLING, DemoAnswer, Demonstration
+from spindle import Call, CallOutcome, Err, Ok
 from spindle.errors import ToolAlreadyRegisteredError
 
-_MAX_SENT_CHARS, _MAX_TOLD_CHARS = 60, 400
+_MAX_SENT_CHARS, _MAX_ANSWER_CHARS = 60, 400
 _WIDE_COLUMNS = 100
 _WORLD = ("refund", "delete_files", "impostor")
 
@@ -127,13 +125,13 @@ def _get_model_text(outcome: CallOutcome) -> str:
 
 def _summarize(outcome: CallOutcome) -> Text:
     """Shorten the text shown to the model: only the problems of an error, the start and end of a long result."""
-    told = _get_model_text(outcome)
-    if len(told) > _MAX_TOLD_CHARS:
-        last = told.splitlines()[-2:] if isinstance(outcome.result, Ok) else []
-        shown = f"{one_line(told, 30)} ({len(told):,} characters in all)"
+    whole = _get_model_text(outcome)
+    if len(whole) > _MAX_ANSWER_CHARS:
+        last = whole.splitlines()[-2:] if isinstance(outcome.result, Ok) else []
+        shown = f"{' '.join(whole[:200].split())[:29]}… ({len(whole):,} characters in all)"
         return Text("\n".join([shown, *last]))
-    problems = [line.removeprefix("- ") for line in told.splitlines() if line.startswith("- ")]
-    return Text("\n".join(problems) or told)
+    problems = [line.removeprefix("- ") for line in whole.splitlines() if line.startswith("- ")]
+    return Text("\n".join(problems) or whole)
 
 
 def _is_refusal(outcome: CallOutcome) -> bool:
@@ -150,3 +148,10 @@ def _summarize_totals(demo: Demonstration) -> str:
         f"affecting the others); {count - ran} never ran. "
         f"Money paid, files deleted: {', '.join(world) or 'none'}."
     )
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration in s, ms or µs."""
+    if seconds >= 0.1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.1f} ms" if seconds >= 0.001 else f"{seconds * 1e6:.0f} µs"

@@ -1,0 +1,278 @@
+"""The gateway behind `spindle serve`: the runtime of a configuration as one MCP server, over HTTP or stdio."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+from mcp.server.lowlevel import Server
+
+from spindle import telemetry
+from spindle.cli.config.loader import Config
+from spindle.cli.options import ConfigOptions
+from spindle.cli.output import Output, print_message
+from spindle.cli.runtime import Runtime, open_runtime
+from spindle.cli.runtime_stores import check_spool
+from spindle.cli.runtime_tools import load_object
+from spindle.errors import UpstreamRequiredError
+from spindle.json_types import JsonObject
+from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, identify_caller, is_loopback, token_hash
+from spindle.mcp.server.http_checks import MIN_TOKEN_BITS, estimate_bits
+from spindle.mcp.server.serve import bind_socket, limit_spool, propagate_changes, serve_http, serve_stdio
+from spindle.mcp.server.sessions import Caller
+from spindle.mcp.server.tool_server import ToolServer
+from spindle.telemetry.logs import log_calls
+from spindle.tools.filters import ToolFilter
+
+UPSTREAM_WAIT_SECONDS = 10.0
+"""How long the first tool list waits for upstream servers, since many clients list tools only once."""
+
+
+SPOOL_CHECK_SECONDS = 60.0
+"""Interval between the checks of the spool that /health reports."""
+
+
+async def over_stdio(config: Config, profile: str | None) -> None:
+    """Serve the tools over standard input and output."""
+    caller = Caller(key="stdio", profile=profile)
+    async with open_runtime(config, interceptors=_observers(), wait_for_servers=False) as runtime:
+        ready, options = anyio.Event(), _server_options(runtime)
+        server = ToolServer(
+            runtime.executor, runtime.registry, identify=lambda _ctx: caller, tools_ready=ready, **options
+        )
+        async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
+            tasks.start_soon(_start_upstream, runtime, ready)
+            tasks.start_soon(_limit_spool, runtime, server)
+            await serve_stdio(server, stop_seconds=config.server.stop_seconds)
+            tasks.cancel_scope.cancel()
+
+
+async def over_http(
+    config: Config, where: ConfigOptions, profile: str | None, host: str | None, port: int | None
+) -> None:
+    """Serve the tools over HTTP; `host` and `port` override the configuration."""
+    section = config.server
+    http = HttpSettings(
+        host=section.host if host is None else host,
+        port=section.port if port is None else port,
+        path=section.path,
+        tokens=hash_tokens(config, os.environ, host=section.host if host is None else host),
+        allowed_hosts=section.allowed_hosts,
+        allowed_origins=section.allowed_origins,
+        tls_certificate=_resolve(config, section.tls_certificate),
+        tls_key=_resolve(config, section.tls_key),
+        max_sessions=section.max_sessions,
+        max_requests_per_minute=section.max_requests_per_minute,
+    )
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(bind_socket(http))
+        runtime = await stack.enter_async_context(
+            open_runtime(config, interceptors=_observers(), wait_for_servers=False)
+        )
+        ready, options = anyio.Event(), _server_options(runtime, profile)
+        server = ToolServer(runtime.executor, runtime.registry, identify=identify_caller, tools_ready=ready, **options)
+        spool_problems: list[str] = []
+        app = http_app(server, http, health=lambda: _health(runtime, spool_problems))
+        async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
+            tasks.start_soon(_start_upstream, runtime, ready)
+            tasks.start_soon(_watch_spool, runtime, spool_problems)
+            tasks.start_soon(_limit_spool, runtime, server)
+            await serve_http(
+                server,
+                app,
+                http,
+                listening=listening,
+                stop_seconds=section.stop_seconds,
+                on_ready=lambda address: _announce(runtime, where, address, http),
+                on_stopping=lambda: _print_stopping(server.running_calls, section.stop_seconds),
+            )
+            tasks.cancel_scope.cancel()
+
+
+async def _limit_spool(runtime: Runtime, server: ToolServer) -> None:
+    max_bytes = runtime.config.retention.max_bytes
+    if max_bytes is not None:
+        await limit_spool(server, runtime.spool, max_bytes=max_bytes, events=runtime.events)
+
+
+async def _start_upstream(runtime: Runtime, ready: anyio.Event) -> None:
+    """Wait for the upstream servers in the background; tool lists wait at most `UPSTREAM_WAIT_SECONDS` for them."""
+    try:
+        if runtime.servers is not None:
+            with anyio.move_on_after(UPSTREAM_WAIT_SECONDS):
+                await runtime.servers.ready()
+    except UpstreamRequiredError as error:
+        # The client retries the connection; until it is ready, /health reports it as failing.
+        print_message(str(error), "serving without it; the connection is retried")
+    finally:
+        ready.set()
+    _print_upstream(runtime)
+
+
+def _print_upstream(runtime: Runtime) -> None:
+    out = Output(sys.stderr)
+    for each in [] if runtime.servers is None else runtime.servers.status():
+        if each.state == "ready":
+            out.line(("✓", "green"), f" {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}")
+    sys.stderr.flush()
+
+
+def _server_options(runtime: Runtime, profile: str | None = None) -> JsonObject:
+    section = runtime.config.server
+
+    def filter_for(named: str | None) -> ToolFilter | None:
+        return runtime.get_filter(named or profile)
+
+    return {
+        "name": section.name,
+        "version": version("spindle"),
+        "instructions": section.instructions,
+        "is_fenced": section.fence,
+        "filter_of": filter_for,
+        "working_dir": str(runtime.config.root),
+        "offers": _load_extra_server(runtime.config),
+        "max_calls_per_session": section.max_calls_per_session,
+        "max_running_per_session": section.max_running_per_session,
+    }
+
+
+def _load_extra_server(config: Config) -> "Server[Any] | None":
+    """Load the SDK server whose prompts and resources are served with the tools."""
+    spot = config.server.offers
+    if spot is None:
+        return None
+    value = load_object(config, spot, ("server", "offers"))
+    if not isinstance(value, Server):
+        kind = type(value).__name__
+        raise config.error(("server", "offers"), f"expected a mcp.server.lowlevel.Server, but {spot} is a {kind}")
+    return cast("Server[Any]", value)
+
+
+def _observers() -> Sequence[Any]:
+    if find_spec("opentelemetry") is None:
+        return (log_calls(),)
+    return (telemetry.telemetry(), log_calls())
+
+
+def _resolve(config: Config, path: str | None) -> str | None:
+    """Return a path relative to the file of the configuration."""
+    base = Path.cwd() if config.file is None else config.file.parent
+    return None if path is None else str(base / Path(path).expanduser())
+
+
+def hash_tokens(config: Config, environ: Mapping[str, str], *, host: str = "127.0.0.1") -> dict[str, str | None]:
+    """Map the hash of each bearer token to its profile.
+
+    Raises:
+        InvalidConfigError: The variable of a token is not set, two profiles have the same token, or other machines can
+            reach `host` and a token can be guessed.
+    """
+    tokens: dict[str, str | None] = {}
+    for name, entry in config.profiles.items():
+        if entry.token_env is None and entry.token_sha256 is None:
+            continue
+        if entry.token_env is not None and not environ.get(entry.token_env):
+            raise config.error(
+                ("profiles", name, "token_env"), f"the environment variable {entry.token_env} is not set"
+            )
+        bits = estimate_bits(environ[entry.token_env]) if entry.token_env is not None else MIN_TOKEN_BITS
+        if bits < MIN_TOKEN_BITS and not is_loopback(host):
+            raise config.error(
+                ("profiles", name, "token_env"),
+                f"the token in {entry.token_env} has about {bits:.0f} bits of entropy, and {host} can be reached from "
+                f"other machines, which needs {MIN_TOKEN_BITS}; make one with: "
+                """python3 -c 'import secrets; print(secrets.token_urlsafe(32))'""",
+            )
+        given = entry.token_sha256 or token_hash(environ[entry.token_env or ""])
+        if given.lower() in tokens:
+            raise config.error(
+                ("profiles", name), f"has the same token as {tokens[given.lower()]!r}; use a different one"
+            )
+        tokens[given.lower()] = name
+    return tokens
+
+
+async def _watch_spool(runtime: Runtime, problems: list[str]) -> None:
+    """Check the spool at intervals and keep its current problem in `problems`."""
+    while True:
+        problem = await check_spool(runtime.spool)
+        problems[:] = [] if problem is None else [problem]
+        await anyio.sleep(SPOOL_CHECK_SECONDS)
+
+
+def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
+    servers = [] if runtime.servers is None else runtime.servers.status()
+    is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
+    listed = [{name: value for name, value in asdict(each).items() if value is not None} for each in servers]
+    # Calls are still answered without a spool, so it does not make the gateway fail.
+    spool = {"status": "failing", "error": spool_problems[0]} if spool_problems else {"status": "ok"}
+    status = "failing" if is_failing else "ok"
+    return {"status": status, "tools": len(runtime.registry), "servers": listed, "spool": spool}
+
+
+def _announce(runtime: Runtime, where: ConfigOptions, address: str, http: HttpSettings) -> None:
+    out, has_token = Output(sys.stderr), bool(http.tokens)
+    own, chosen = _own_command(), _config_arguments(where)
+    # A client starts the command in another folder, where it would not find this configuration.
+    named = [] if where.config is not None or runtime.config.file is None else ["--config", str(runtime.config.file)]
+    entry: JsonObject = {"type": "http", "url": address}
+    if has_token:
+        entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
+    names = [] if runtime.servers is None else [each.name for each in runtime.servers.status()]
+    count = len(runtime.registry)
+    own_tools = [f"{count} tool{'' if count == 1 else 's'}"] if count or not names else []
+    theirs = [f"the tools of {' and '.join(names)}"] if names else []
+    served = " and ".join([*own_tools, *theirs])
+    out.line(("Spindle serves", "bold"), f" {served} at ", (address, "cyan"))
+    if not has_token:
+        out.line(("No token is configured: every program on this machine may call these tools.", "dim"))
+    if http.host in EVERYWHERE:
+        port = address.split("://")[1].split("/", maxsplit=1)[0].rpartition(":")[2]
+        names = [each.removesuffix(":*") + (f":{port}" if each.endswith(":*") else "") for each in http.allowed_hosts]
+        if names:
+            others = ", ".join(f"{http.scheme}://{name}{http.path}" for name in names)
+            out.line("From other machines: ", (others, "cyan"))
+        else:
+            out.line(("Other machines are refused until [server] allowed_hosts has the name they use.", "dim"))
+    out.line()
+    out.line("For your MCP client's configuration:")
+    out.line(f"  {json.dumps({'mcpServers': {'spindle': entry}})}")
+    out.line("Or let the client start it:")
+    started = {"command": own, "args": [*named, *chosen, "serve", "--stdio"]}
+    out.line(f"  {json.dumps({'mcpServers': {'spindle': started}})}")
+    out.line()
+    first = ["call", "calculate", "expression=6*7"] if "calculate" in runtime.registry else ["list"]
+    # Quoted: zsh refuses a word with * that matches no file.
+    typed = shlex.join(["spindle" if shutil.which("spindle") == own else os.path.relpath(own), *chosen, *first])
+    out.line("Try, in another terminal:  ", (typed, "cyan"))
+    out.line(("Ctrl-C stops the server after running calls have finished.", "dim"))
+    sys.stderr.flush()
+
+
+def _print_stopping(running_calls: int, seconds: float) -> None:
+    if running_calls:
+        calls = "1 running call" if running_calls == 1 else f"{running_calls} running calls"
+        print_message(f"stopping; waiting up to {seconds:g} s for {calls}", "press Ctrl-C again to stop now")
+
+
+def _own_command() -> str:
+    """Return the path of the `spindle` command, for clients with another PATH."""
+    beside = Path(sys.executable).with_name("spindle")
+    return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
+
+
+def _config_arguments(where: ConfigOptions) -> list[str]:
+    """Return the options that select the same configuration in another command."""
+    options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
+    options.append(("--state", where.state))
+    paths = [word for name, path in options if path is not None for word in (name, str(path.absolute()))]
+    return [*paths, "--kit"] if where.kit else paths
