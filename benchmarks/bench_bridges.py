@@ -1,4 +1,4 @@
-"""Definitions of 1,000 tools for each dialect: lowered for the first time, and told again."""
+"""Definitions of 1,000 tools for each dialect: converted for the first time, and from the cache."""
 
 import json
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def wrap(spec: Spec) -> dict[str, Any]:
 
 
 def fresh() -> ToolRegistry:
-    """The same tools, of which nothing was told yet; their schemas are ready."""
+    """Return the same tools with built schemas and without cached definitions."""
     return ToolRegistry([copy(tool) for tool in tools])
 
 
@@ -76,13 +76,13 @@ def benchmarks() -> list[Benchmark]:
             form = f"{dialect.name}{', strict' if strict else ''}"
             listed += [
                 Benchmark(
-                    name=f"1,000 tools told to {form}, first / as they are",
+                    name=f"1,000 tools defined for {form}, first / as they are",
                     floor=plainly,
                     subject=first(dialect, strict=strict),
                     setup=fresh,
                 ),
                 Benchmark(
-                    name=f"1,000 tools told to {form}, again / the registry's own definitions",
+                    name=f"1,000 tools defined for {form}, again / the registry's own definitions",
                     floor=registry.definitions_json,
                     subject=again(dialect, strict=strict),
                     aim=4,

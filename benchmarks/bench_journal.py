@@ -47,25 +47,38 @@ def executed_by(executor: Executor) -> Any:
     return work
 
 
+NOTE = (
+    "A call without a journal takes 16 µs. A journal adds about 30 µs on the loop's thread, 14 of them for the call's "
+    "checksum, key, intent, outcome and their JSON, and SQLite about 24 µs on the writer's thread, for one insert and "
+    "one update. Not tried: one row for short calls that may be repeated, whose intents need not survive power loss."
+)
+
 BENCHMARKS = [
     Benchmark(
         name="200 calls of 10 ms with a SQLite journal / without",
         floor=executed_by(plain),
         subject=executed_by(on_disk),
         setup=requests,
-        aim=1.5,
+        aim=1.3,
+        note="Intents are synced to disk before the first call runs, and outcomes are written before the batch ends: "
+        "two waits for the disk, beside 40 ms of calls.",
     ),
     Benchmark(
         name="200 calls that do nothing, with a SQLite journal / without",
         floor=executed_by(plain),
         subject=executed_by(on_disk),
         setup=trivial,
-        aim=1.5,
+        clock="cpu",
+        aim=2,
+        note=NOTE,
     ),
     Benchmark(
         name="200 calls that do nothing, with a journal in memory / without",
         floor=executed_by(plain),
         subject=executed_by(in_memory),
         setup=trivial,
+        clock="cpu",
+        aim=1.5,
+        note=NOTE,
     ),
 ]

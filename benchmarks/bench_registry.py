@@ -1,9 +1,9 @@
-"""A registry of 10,000 tools: copied for a turn, filtered, merged."""
+"""A registry of 10,000 tools: copied for a turn, filtered, merged, and asked for tools that do not exist."""
 
 from pydantic import BaseModel
 
 from benchmarks.harness import Benchmark
-from spindle import Tool, ToolFilter, ToolRegistry
+from spindle import Call, CallOutcome, Executor, Tool, ToolContext, ToolFilter, ToolRegistry
 from spindle.tools import Entry
 
 
@@ -36,6 +36,19 @@ all_rows, left_rows, right_rows, clashing_rows = rows(registry), rows(left), row
 wanted = frozenset(f"tool_{i * 200}" for i in range(50))
 only_wanted = ToolFilter(allowed_tools=wanted)
 
+executor = Executor(ToolRegistry(tools(0, 1_000)))
+known_calls = [Call(f"c{i}", f"tool_{i * 9}", b'{"q":"x"}') for i in range(100)]
+unknown_calls = [Call(f"c{i}", f"toolx_{i * 9}", b'{"q":"x"}') for i in range(100)]
+
+
+async def call_known() -> list[CallOutcome]:
+    return await executor.execute_parallel(known_calls, ToolContext())
+
+
+async def call_unknown() -> list[CallOutcome]:
+    return await executor.execute_parallel(unknown_calls, ToolContext())
+
+
 BENCHMARKS = [
     Benchmark(
         name="10,000 tools copied for a turn / dict.copy()",
@@ -47,6 +60,13 @@ BENCHMARKS = [
         name="10,000 tools filtered to 50 definitions / a list comprehension",
         floor=lambda: [entry for name, entry in all_rows.items() if name in wanted],
         subject=lambda: registry.definitions_json(only_wanted),
+        aim=1,
+    ),
+    Benchmark(
+        name="the same / looking up 50 entries and joining their JSON",
+        floor=lambda: b",".join([all_rows[name].definition.json for name in wanted]),
+        subject=lambda: registry.definitions_json(only_wanted),
+        aim=10,
     ),
     Benchmark(
         name="the same, as fresh data / a list comprehension",
@@ -62,5 +82,11 @@ BENCHMARKS = [
         name="the same, with 1,000 clashes / dict union",
         floor=lambda: left_rows | clashing_rows,
         subject=lambda: ToolRegistry.merge([left, clashing], on_collision="replace"),
+    ),
+    Benchmark(
+        name="100 names that no tool of 1,000 has / 100 calls of tools",
+        floor=call_known,
+        subject=call_unknown,
+        aim=12,
     ),
 ]

@@ -131,16 +131,27 @@ def process(*command: str) -> Callable[[], None]:
     return run
 
 
+HAS_RIPGREP = shutil.which("rg") is not None
+SEARCHER = "ripgrep" if HAS_RIPGREP else "GNU grep, as ripgrep is not installed"
+
+
 def searcher(pattern: str) -> Callable[[], None]:
     """What people search with: ripgrep where it is installed, GNU grep elsewhere."""
-    if shutil.which("rg"):
-        return process("rg", "-n", "--no-config", pattern)
-    return process("grep", "-nE", pattern)
+    return process("rg", "-n", "--no-config", pattern) if HAS_RIPGREP else process("grep", "-nE", pattern)
 
 
 BENCHMARKS = [
     # The spool's write waits for the disk, a plain copy does not: the second row compares like with like.
-    Benchmark(name="spool: write and index 100 MB / copying the file", floor=copy, subject=write, aim=2.5),
+    Benchmark(
+        name="spool: write and index 100 MB / copying the file",
+        floor=copy,
+        subject=write,
+        aim=2.5,
+        note="The copy is made by the kernel in 30 ms of processor time. Of the spool's 90 ms, 45 count newlines "
+        "(bytes.count), 30 write, and 10 read the source; a second thread for counting gained nothing, because "
+        "it waits for the interpreter's lock. An index counted on first read would meet the aim, but tail and cat "
+        "would then cost what is stored, not what they return.",
+    ),
     Benchmark(name="spool: the same / copying the file and waiting for the disk", floor=copy_for_good, subject=write),
     Benchmark(name="spool: the last 100 lines / GNU tail", floor=process("tail", "-n", "100"), subject=tail, aim=1.0),
     Benchmark(
@@ -149,13 +160,9 @@ BENCHMARKS = [
         subject=cat,
         aim=1.0,
     ),
-    Benchmark(
-        name="spool: grep plain text / ripgrep or GNU grep", floor=searcher(LITERAL), subject=grep(LITERAL), aim=2.0
-    ),
-    Benchmark(name="spool: grep a pattern / ripgrep or GNU grep", floor=searcher(REGEX), subject=grep(REGEX), aim=2.0),
-    Benchmark(
-        name="spool: grep what is not there / ripgrep or GNU grep", floor=searcher(RARE), subject=grep(RARE), aim=2.0
-    ),
+    Benchmark(name=f"spool: grep plain text / {SEARCHER}", floor=searcher(LITERAL), subject=grep(LITERAL), aim=2.0),
+    Benchmark(name=f"spool: grep a pattern / {SEARCHER}", floor=searcher(REGEX), subject=grep(REGEX), aim=2.0),
+    Benchmark(name=f"spool: grep what is not there / {SEARCHER}", floor=searcher(RARE), subject=grep(RARE), aim=2.0),
 ]
 
 ACTS: dict[str, Callable[[], Any]] = {

@@ -1,8 +1,10 @@
 """One tool: a call against its floor, a refusal, and what a thousand definitions cost."""
 
+import json
 from functools import partial
 from typing import Annotated, Any
 
+from jiter import from_json
 from pydantic import BaseModel, Field, TypeAdapter
 
 from benchmarks import canonical
@@ -10,6 +12,8 @@ from benchmarks.harness import Benchmark
 from spindle import Tool, ToolContext, errors, tool
 
 GOOD = b'{"customer":"alice","limit":5,"tags":["new","paid"]}'
+FLAGGED = b'{"customer":"alice","limit":5,"paid":true,"tags":["new","paid"]}'
+MAPPING = {"customer": "alice", "limit": 5, "paid": True, "tags": ["new", "paid"]}
 BAD = b'{"customer":"alice","limit":500,"tags":["new","paid"]}'
 MANY = 1_000
 
@@ -17,6 +21,7 @@ MANY = 1_000
 class Arguments(BaseModel):
     customer: str
     limit: Annotated[int, Field(ge=1, le=100)] = 10
+    paid: bool = False
     tags: list[str] = []
 
 
@@ -28,6 +33,7 @@ async def bare(args: Arguments) -> str:
 async def search_orders(
     customer: str,
     limit: Annotated[int, Field(ge=1, le=100)] = 10,  # noqa: ARG001 - a realistic signature, of which the body needs one
+    paid: bool = False,  # noqa: ARG001, FBT001, FBT002 - as above
     tags: list[str] = [],  # noqa: ARG001, B006 - as above; the validator copies defaults
 ) -> str:
     """Find a customer's orders."""
@@ -35,6 +41,7 @@ async def search_orders(
 
 
 validate_json = TypeAdapter(Arguments).validator.validate_json
+validate_python = TypeAdapter(Arguments).validator.validate_python
 execute = search_orders.executor(ToolContext(session_id="bench"))
 
 
@@ -44,6 +51,22 @@ async def floor() -> str:
 
 async def call() -> Any:
     return await execute(GOOD)
+
+
+async def flagged_floor() -> str:
+    return await bare(validate_json(FLAGGED))
+
+
+async def flagged_call() -> Any:
+    return await execute(FLAGGED)
+
+
+async def mapping_floor() -> str:
+    return await bare(validate_python(MAPPING))
+
+
+async def mapping_call() -> Any:
+    return await execute(MAPPING)
 
 
 async def refused() -> None:
@@ -104,12 +127,25 @@ def define_and_describe() -> None:
 
 
 class FirstAndAgain:
-    """A thousand tools nobody has looked at, and a thousand that were described before."""
+    """Return a thousand new tools, and a thousand that were described before."""
 
     def __init__(self) -> None:
         self.fresh = define()
         self.known = define()
         describe(self.known)
+
+
+known = define()
+schemas = [json.dumps(each.describe()["input_schema"]).encode() for each in known]
+
+
+def parse_schemas() -> None:
+    for schema in schemas:
+        from_json(schema)
+
+
+def describe_known() -> None:
+    describe(known)
 
 
 def describe_first(tools: FirstAndAgain) -> None:
@@ -121,7 +157,11 @@ def describe_again(tools: FirstAndAgain) -> None:
 
 
 BENCHMARKS = [
-    Benchmark(name="a valid call / pydantic-core and awaiting the handler", floor=floor, subject=call, aim=3),
+    Benchmark(name="a valid call / pydantic-core and awaiting the handler", floor=floor, subject=call, aim=2.5),
+    Benchmark(name="a valid call with a boolean / the same", floor=flagged_floor, subject=flagged_call, aim=2.5),
+    Benchmark(
+        name="a valid call, its arguments a mapping / the same", floor=mapping_floor, subject=mapping_call, aim=5
+    ),
     Benchmark(name="a refused call / the same floor", floor=floor, subject=refused, aim=4),
     Benchmark(name="1,000 tools defined / their pydantic models built", floor=build_models, subject=define, aim=0.15),
     Benchmark(
@@ -137,6 +177,12 @@ BENCHMARKS = [
         setup=FirstAndAgain,
         aim=500,
         direction="at least",
+    ),
+    Benchmark(
+        name="1,000 tools described again / parsing their schemas",
+        floor=parse_schemas,
+        subject=describe_known,
+        aim=2,
     ),
     Benchmark(
         name="canonical JSON of a 1 KB argument / json.dumps(sort_keys=True)",

@@ -14,12 +14,12 @@ import jsonschema_rs
 
 from spindle.bridges import ALL, Lowered, Rules, lower
 from spindle.errors import CannotLowerError
-from spindle.tools import mend
+from spindle.tools import repair_schema
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusTool:
-    """One tool as somebody published it, with its schema mended where it was none."""
+    """A published tool, with its schema repaired if it was invalid."""
 
     source: str
     name: str
@@ -43,7 +43,7 @@ def _livemcp(folder: Path) -> Iterator[CorpusTool]:
 def _valid(tool: dict[str, Any]) -> dict[str, Any]:
     """One published schema is not valid, and no tool can be made of it as it is."""
     schema: dict[str, Any] = tool["inputSchema"]
-    return schema if jsonschema_rs.meta.is_valid(schema) else mend(schema)[0]
+    return schema if jsonschema_rs.meta.is_valid(schema) else repair_schema(schema)[0]
 
 
 def _github(folder: Path) -> Iterator[CorpusTool]:
@@ -56,7 +56,7 @@ def _bfcl(folder: Path) -> Iterator[CorpusTool]:
     for part in ("simple_python", "multiple"):
         for line in (folder / "bfcl" / f"BFCL_v4_{part}.jsonl").read_text("utf-8").splitlines():
             for function in json.loads(line)["function"]:
-                schema, _ = mend(function["parameters"])
+                schema, _ = repair_schema(function["parameters"])
                 yield CorpusTool("bfcl", function["name"], function["description"], schema)
 
 
@@ -73,7 +73,7 @@ class Losses:
 
     lossless: int = 0
     loose: int = 0
-    """Told in the loose form, for the strict one cannot say them."""
+    """Tools sent in the loose form, because the strict one cannot express them."""
     refused: list[str] = field(default_factory=list[str])
     kept: Counter[str] = field(default_factory=Counter[str])
     rewritten: Counter[str] = field(default_factory=Counter[str])
@@ -104,14 +104,14 @@ def measure(tools: list[CorpusTool], rules: Rules, fallback: Rules | None) -> Lo
 
 
 def report(tools: list[CorpusTool]) -> str:
-    """Write the table of every form, and why some tools were told otherwise or not at all."""
+    """Write the table of every form, and why some tools were sent in another form or not at all."""
     lines: list[str] = []
     for name, rules, fallback in forms():
         losses = measure(tools, rules, fallback)
-        told = len(tools) - losses.loose - len(losses.refused)
-        summary = f"{told} told, {losses.lossless} of them without a loss, {len(losses.refused)} refused"
+        sent = len(tools) - losses.loose - len(losses.refused)
+        summary = f"{sent} sent, {losses.lossless} of them without a loss, {len(losses.refused)} refused"
         if fallback is not None:
-            summary += f", {losses.loose} told in the loose form"
+            summary += f", {losses.loose} sent in the loose form"
         lines += [f"{name}: {summary}", ""]
         keywords = sorted(
             {*losses.kept, *losses.rewritten, *losses.dropped}, key=lambda each: (-losses.kept[each], each)

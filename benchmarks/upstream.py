@@ -1,4 +1,7 @@
-"""A plain MCP server on the official SDK, to be called directly and through the gateway: `upstream.py stdio | http`."""
+"""A plain MCP server on the official SDK, to be called directly and through the gateway.
+
+`upstream.py stdio | http [N]` serves two tools, and N more of the size that tools have.
+"""
 
 import socket
 import sys
@@ -23,6 +26,17 @@ async def work(text: str) -> str:
     return text
 
 
+def add_tools(count: int) -> None:
+    """Add tools with three arguments each."""
+
+    def query(table: str, limit: int = 10, order: str = "asc") -> str:
+        return f"{limit} rows of {table}, {order}"
+
+    for number in range(count):
+        about = f"Read the rows of table number {number} that match, in the order and up to the limit that are given."
+        server.tool(name=f"query_{number}", description=about, structured_output=False)(query)
+
+
 def serve_http() -> None:
     """Serve on a free port, which is printed when it is listened to."""
     # Not `create_server`: asyncio would not know it for TCP, and let each answer wait 40 ms for company.
@@ -34,4 +48,5 @@ def serve_http() -> None:
 
 
 if __name__ == "__main__":
+    add_tools(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     server.run("stdio") if sys.argv[1] == "stdio" else serve_http()

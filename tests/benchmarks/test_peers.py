@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.peer_adapters.driving import HANG_SECONDS, Line, Seen, Speed
-from benchmarks.peers import LIBRARIES, Missing, main, measure
-from benchmarks.peers_table import BAD, GOOD, ran, saw, show, siblings
-from spindle.cli.demo_cases import CASES, DEADLINE_SECONDS, LOG_CHARS
+from benchmarks.peers.__main__ import LIBRARIES, Missing, installed, main, measure, run_single
+from benchmarks.peers.adapters.driving import HANG_SECONDS, Line, Seen, Speed
+from benchmarks.peers.table import BAD, GOOD, ran, saw, show, siblings
+from examples.hostile_calls.cases import CASES, DEADLINE_SECONDS, LOG_CHARS
 
 KEYS = {*(case.key for case in CASES), "clash"}
 
@@ -43,11 +43,24 @@ def test_spindle_is_measured_like_its_peers(tmp_path: Path) -> None:
     assert line.cases["wrong_type"].entered == []
     assert line.cases["raising"].siblings_answered == 2
     assert line.cases["hanging"].seconds >= DEADLINE_SECONDS
-    assert "printed" not in (line.cases["hanging"].told or "printed"), "it was waited for"
-    assert line.cases["large"].told_chars < LOG_CHARS / 10
+    assert "printed" not in (line.cases["hanging"].answer or "printed"), "it was waited for"
+    assert line.cases["large"].answer_chars < LOG_CHARS / 10
     assert line.cases["clash"].raised is not None
     assert line.trivial.ratio > 1
     assert not any(tmp_path.iterdir())
+
+
+def test_one_call_and_one_turn_of_spindle_are_measured(tmp_path: Path) -> None:
+    single = run_single("spindle", tmp_path)
+
+    assert single.with_deadline is not None
+    assert single.whole_turn is not None
+    assert single.whole_turn > single.with_deadline > 0
+
+
+def test_only_peers_with_an_environment_are_installed(tmp_path: Path) -> None:
+    assert installed(not_there(tmp_path, "fastmcp")) == ["fastmcp"]
+    assert installed(tmp_path / "none") == []
 
 
 def test_a_library_that_is_not_there_is_reported_with_the_reason(tmp_path: Path) -> None:
@@ -75,7 +88,7 @@ def test_an_unknown_library_is_a_mistake_of_the_caller(capsys: pytest.CaptureFix
 
 
 def test_every_library_has_an_adapter() -> None:
-    folder = Path(__file__).resolve().parents[2] / "benchmarks" / "peer_adapters"
+    folder = Path(__file__).resolve().parents[2] / "benchmarks" / "peers" / "adapters"
 
     names = {path.stem for path in folder.glob("*.py")} - {"__init__", "driving"}
     assert names == {library.replace("-", "_") for library in LIBRARIES}
@@ -93,7 +106,7 @@ def test_every_library_has_an_adapter() -> None:
         ("clash", Seen(entered=["impostor('A-7', 250)"]), BAD),
     ],
 )
-def test_what_ran_is_judged_by_what_the_tools_and_the_clock_say(key: str, seen: Seen, style: str) -> None:
+def test_a_run_is_judged_by_its_tools_and_its_duration(key: str, seen: Seen, style: str) -> None:
     assert ran(key, seen).style == style
 
 
@@ -102,8 +115,8 @@ def test_what_ran_is_judged_by_what_the_tools_and_the_clock_say(key: str, seen: 
     [
         ("truncated", Seen(), BAD),
         ("raising", Seen(raised="ConnectionError: no"), BAD),
-        ("large", Seen(told="x", told_chars=LOG_CHARS), BAD),
-        ("large", Seen(told="x", told_chars=80_000), GOOD),
+        ("large", Seen(answer="x", answer_chars=LOG_CHARS), BAD),
+        ("large", Seen(answer="x", answer_chars=80_000), GOOD),
     ],
 )
 def test_a_call_without_an_answer_and_a_flood_are_shown_as_bad(key: str, seen: Seen, style: str) -> None:

@@ -8,7 +8,7 @@ from toolregistry import Tool, ToolRegistry
 from toolregistry.llm.tool_calls import ToolCall
 from toolregistry.tool import ToolMetadata
 
-from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
+from benchmarks.peers.adapters.driving import Clock, Function, RawCall, Run, report
 
 
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:

@@ -10,7 +10,7 @@ from typing import Any
 from fastmcp import FastMCP
 from fastmcp.tools import Tool
 
-from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
+from benchmarks.peers.adapters.driving import Clock, Function, RawCall, Run, report
 
 
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:

@@ -5,13 +5,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_framework import BaseChatClient, ChatResponse, Content, FunctionInvocationLayer, Message, tool
+from agent_framework import Agent, BaseChatClient, ChatResponse, Content, FunctionInvocationLayer, Message, tool
 
-from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
+from benchmarks.peers.adapters.driving import Clock, Function, RawCall, Run, report
 
 
 class Scripted(FunctionInvocationLayer, BaseChatClient):
-    """Asks for the calls, then remembers what it is told."""
+    """Requests the calls, then records the results it receives."""
 
     def __init__(self, calls: Sequence[RawCall], clock: Clock) -> None:
         super().__init__()
@@ -40,5 +40,22 @@ def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> R
     return run
 
 
+def turn(tools: Sequence[Function], deadline_seconds: float | None = None) -> Run:  # noqa: ARG001 - as above
+    wrapped = [tool(function) for function in tools]
+
+    async def run(calls: Sequence[RawCall], clock: Clock) -> Mapping[str, str]:
+        client = Scripted(calls, clock)
+        await Agent(client, tools=wrapped).run("go")
+        return client.answers
+
+    return run
+
+
 if __name__ == "__main__":
-    report(setup, library="agent-framework-core", driven="its FunctionInvocationLayer round a scripted chat client")
+    report(
+        setup,
+        library="agent-framework-core",
+        driven="its FunctionInvocationLayer round a scripted chat client",
+        has_deadline=False,
+        turn=turn,
+    )

@@ -11,7 +11,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import RequestUsage
 
-from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
+from benchmarks.peers.adapters.driving import Clock, Function, RawCall, Run, report
 
 USAGE = RequestUsage(input_tokens=1, output_tokens=1)  # or the offline model counts words, on our clock
 
@@ -43,4 +43,9 @@ def text_of(part: Any) -> str:
 
 
 if __name__ == "__main__":
-    report(setup, library="pydantic-ai-slim", driven="Agent.run with its FunctionModel, from reply to next request")
+    report(
+        setup,
+        library="pydantic-ai-slim",
+        driven="Agent.run with its FunctionModel, from reply to next request",
+        turn=setup,
+    )

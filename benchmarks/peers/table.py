@@ -1,4 +1,4 @@
-"""What `peers.py` measured, as tables for a terminal or a pipe."""
+"""The measurements as tables for a terminal or a pipe."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.peer_adapters.driving import SYNC_CALLS, SYNC_SECONDS, TRIVIAL_CALLS, Line, Seen, Speed
-from spindle.cli.demo_cases import CASES, CLASH_TITLE, DEADLINE_SECONDS, LOG_CHARS
-from spindle.cli.output import format_duration, one_line
+from benchmarks.peers.adapters.driving import SYNC_CALLS, SYNC_SECONDS, TRIVIAL_CALLS, Line, Seen, Speed
+from examples.hostile_calls.cases import CASES, CLASH_TITLE, DEADLINE_SECONDS, LOG_CHARS
+from examples.hostile_calls.table import format_duration
 
 GOOD, BAD, PLAIN = "green", "red", ""
 SLACK_SECONDS = 0.5
@@ -57,7 +57,7 @@ def _six(lines: Sequence[Line], *, max_chars: int) -> Table:
                 table.add_row(f"  {library}", "-", Text(seen.skipped, style="dim"), "")
             else:
                 shown = saw(key, seen)
-                text = Text(one_line(shown.text, max_chars), style=shown.style)
+                text = Text(_one_line(shown.text, max_chars), style=shown.style)
                 table.add_row(f"  {library}", _happened(key, seen), text, "" if key == "clash" else _took(seen))
         table.add_section()
     return table
@@ -66,6 +66,11 @@ def _six(lines: Sequence[Line], *, max_chars: int) -> Table:
 def _happened(key: str, seen: Seen) -> Text:
     entered, kept = ran(key, seen), siblings(seen)
     return Text("\n").join(Text(part.text, style=part.style) for part in (entered, kept) if part is not None)
+
+
+def _one_line(text: str, max_chars: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= max_chars else f"{flat[: max_chars - 1].rstrip()}…"
 
 
 def _took(seen: Seen) -> str:
@@ -109,14 +114,14 @@ def siblings(seen: Seen) -> Verdict | None:
 
 def saw(key: str, seen: Seen) -> Verdict:
     """What the model reads for the hostile call."""
-    if seen.told is None:
+    if seen.answer is None:
         if key == "clash":
             return Verdict(f"nothing; the developer: {seen.raised}", PLAIN)
         return Verdict(f"nothing; out came {seen.raised}" if seen.raised else "nothing; the call has no answer", BAD)
     if key == "large":
-        whole = seen.told_chars >= LOG_CHARS
-        return Verdict(f"{seen.told_chars:,} characters", BAD if whole else GOOD)
-    return Verdict(seen.told, PLAIN)
+        whole = seen.answer_chars >= LOG_CHARS
+        return Verdict(f"{seen.answer_chars:,} characters", BAD if whole else GOOD)
+    return Verdict(seen.answer, PLAIN)
 
 
 def _speeds(lines: Sequence[Line]) -> Table:

@@ -1,6 +1,6 @@
 """`python -m benchmarks.peers`: the six hostile calls and the speed of a batch, through Spindle and its peers.
 
-Each library has an environment of its own, made here on first use, and an adapter in `peer_adapters/` that is run in
+Each library has an environment of its own, made here on first use, and an adapter in `adapters/` that is run in
 it. A library that cannot be installed or driven is reported with the reason.
 """
 
@@ -15,13 +15,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from benchmarks.peer_adapters.driving import Line
-from benchmarks.peers_table import show
+from benchmarks.peers.adapters.driving import Line, Single
+from benchmarks.peers.table import show
 
-ROOT = Path(__file__).resolve().parent.parent
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".peers"
 OURS = "spindle"
 LIBRARIES = (
@@ -92,14 +94,32 @@ def run_adapter(library: str, python: Path) -> Line:
     Raises:
         NotMeasured: The adapter failed, or did not end.
     """
-    module = f"benchmarks.peer_adapters.{library.replace('-', '_')}"
+    return _parsed(Line, _start_adapter(library, python))
+
+
+def run_single(library: str, cache: Path = CACHE) -> Single:
+    """Have the adapter of an installed library measure one call.
+
+    Raises:
+        NotMeasured: The adapter failed, or did not end.
+    """
+    return _parsed(Single, _start_adapter(library, python_of(library, cache), "single"))
+
+
+def installed(cache: Path = CACHE) -> list[str]:
+    """Return the peers whose environments are there."""
+    return [library for library in LIBRARIES if (cache / library / ".ready").exists()]
+
+
+def _start_adapter(library: str, python: Path, *arguments: str) -> str:
+    module = f"benchmarks.peers.adapters.{library.replace('-', '_')}"
     settings = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         # Files and a session of its own, for a library may leave worker processes behind that hold on to a pipe.
         adapter = subprocess.Popen(
-            [str(python), "-m", module],
+            [str(python), "-m", module, *arguments],
             cwd=ROOT,
-            env={**settings, "PYTHONPATH": str(ROOT / "src")},
+            env=settings,
             stdout=out,
             stderr=err,
             start_new_session=True,
@@ -114,7 +134,7 @@ def run_adapter(library: str, python: Path) -> Line:
         err.seek(0)
         if code != 0:
             raise NotMeasured(f"not driven: {_last_line(err.read())}")
-        return _parsed(out.read())
+        return out.read()
 
 
 def _end_session(adapter: subprocess.Popen[bytes]) -> None:
@@ -123,9 +143,9 @@ def _end_session(adapter: subprocess.Popen[bytes]) -> None:
     adapter.wait()
 
 
-def _parsed(printed: str) -> Line:
+def _parsed(kind: type[T], printed: str) -> T:
     try:
-        return TypeAdapter(Line).validate_json(_last_line(printed))
+        return TypeAdapter(kind).validate_json(_last_line(printed))
     except ValidationError as failed:
         raise NotMeasured("its adapter printed something else than its line") from failed
 

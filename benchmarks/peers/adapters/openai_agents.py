@@ -9,7 +9,7 @@ from typing import Any
 from agents import Agent, Model, ModelResponse, RunConfig, Runner, Tool, Usage, function_tool
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
+from benchmarks.peers.adapters.driving import Clock, Function, RawCall, Run, report
 
 DONE = ResponseOutputMessage(
     id="m", role="assistant", status="completed", type="message",
@@ -18,7 +18,7 @@ DONE = ResponseOutputMessage(
 
 
 class Scripted(Model):
-    """Asks for the calls, then remembers what it is told."""
+    """Requests the calls, then records the results it receives."""
 
     def __init__(self, calls: Sequence[RawCall], clock: Clock) -> None:
         self.calls, self.clock, self.answers = calls, clock, {}
@@ -56,4 +56,9 @@ def setup(tools: Sequence[Function], deadline_seconds: float | None = None) -> R
 
 
 if __name__ == "__main__":
-    report(setup, library="openai-agents", driven="Runner.run with a scripted model, from reply to next request")
+    report(
+        setup,
+        library="openai-agents",
+        driven="Runner.run with a scripted model, from reply to next request",
+        turn=setup,
+    )

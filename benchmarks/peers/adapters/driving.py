@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import sys
 import tempfile
 import time
 import warnings
@@ -14,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from spindle.cli.demo_cases import (
+from examples.hostile_calls.cases import (
     CASES,
     CLASH_CALL,
     DEADLINE_SECONDS,
@@ -88,9 +89,9 @@ class Seen:
 
     entered: list[str] = field(default_factory=list[str])
     """The hostile call's tool, if it was entered, with the arguments it got."""
-    told: str | None = None
+    answer: str | None = None
     """The beginning of what the model reads for the hostile call; `None` without an answer."""
-    told_chars: int = 0
+    answer_chars: int = 0
     siblings_answered: int = 0
     siblings: int = 0
     raised: str | None = None
@@ -124,13 +125,36 @@ class Line:
     """A whole batch of `SYNC_CALLS`."""
 
 
-def report(setup: Setup, *, library: str, driven: str, parses_json: bool = True, streamed: Setup | None = None) -> None:
-    """Run everything and print the line.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Single:
+    """Seconds of one trivial call, in the fastest round; `None` where a library has no such thing."""
 
-    `driven` says through which door. `streamed` is for a library that reads a streamed reply in another way.
+    with_deadline: float | None
+    """The call alone, under a deadline that it does not reach."""
+    whole_turn: float | None
+    """A whole turn: the model requests the call, reads its result and answers."""
+
+
+def report(
+    setup: Setup,
+    *,
+    library: str,
+    driven: str,
+    parses_json: bool = True,
+    streamed: Setup | None = None,
+    has_deadline: bool = True,
+    turn: Setup | None = None,
+) -> None:
+    """Run everything and print the line; with the argument `single`, only what one call costs.
+
+    `driven` says through which door. `streamed` is for a library that reads a streamed reply in another way, and
+    `turn` for one that has a model loop: it runs a whole turn.
     """
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
+    if sys.argv[1:] == ["single"]:
+        print(json.dumps(asdict(asyncio.run(_single(setup, turn, has_deadline=has_deadline)))), flush=True)
+        os._exit(0)
     with tempfile.TemporaryDirectory() as tempfile.tempdir:
         cases, trivial, sync = asyncio.run(_measured(setup, streamed, parses_json=parses_json))
     line = Line(
@@ -181,9 +205,9 @@ async def _asked(run: Run, calls: Sequence[RawCall], hostile: RawCall | None = N
     except Exception as escaped:  # noqa: BLE001 - what escapes the batch is what is measured
         seen.raised = _named(escaped)
     seen.seconds = clock.stop()
-    told = answers.get(hostile.id) if hostile else None
-    if told is not None:
-        seen.told, seen.told_chars = told[:SHOWN_CHARS], len(told)
+    answer = answers.get(hostile.id) if hostile else None
+    if answer is not None:
+        seen.answer, seen.answer_chars = answer[:SHOWN_CHARS], len(answer)
     seen.siblings_answered = sum(call.id in answers for call in calls if call is not hostile)
     return seen
 
@@ -244,3 +268,26 @@ async def _sync(setup: Setup) -> Speed:
     if len(answers) != SYNC_CALLS:
         raise RuntimeError(f"{SYNC_CALLS - len(answers)} blocking calls were not answered")
     return Speed(floor_seconds=floor, seconds=took, ratio=took / floor)
+
+
+SINGLE_SECONDS, SINGLE_WARM_UP, LONG_DEADLINE_SECONDS = 1.0, 20, 30.0
+
+
+async def _single(setup: Setup, turn: Setup | None, *, has_deadline: bool) -> Single:
+    alone = await _fastest(setup([echo], LONG_DEADLINE_SECONDS), is_whole=False) if has_deadline else None
+    return Single(with_deadline=alone, whole_turn=None if turn is None else await _fastest(turn([echo]), is_whole=True))
+
+
+async def _fastest(run: Run, *, is_whole: bool) -> float:
+    """The fastest of many rounds with one call: a busy machine only ever adds."""
+    call = RawCall("c", "echo", '{"text": "call ", "times": 2}')
+    rounds: list[float] = []
+    began = time.perf_counter()
+    while len(rounds) < SINGLE_WARM_UP or time.perf_counter() - began < SINGLE_SECONDS:
+        clock, started = Clock(), time.perf_counter()
+        answers = await run([call], clock)
+        took = clock.stop()
+        rounds.append(time.perf_counter() - started if is_whole else took)
+        if "call call" not in answers["c"]:
+            raise RuntimeError("the call was not answered")
+    return min(rounds)

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from benchmarks.peer_adapters.driving import Clock, Function, RawCall, Run, report
+from benchmarks.peers.adapters.driving import Clock, Function, RawCall, Run, report
 
 
 def setup(tools: Sequence[Function], deadline_seconds: float | None = None, *, message: type = AIMessage) -> Run:

@@ -1,5 +1,0 @@
-"""How each library is given the same calls; open `driving.py` first, then any other file: one library each.
-
-An adapter runs in an environment of its own, which has its library and nothing of ours but `spindle.cli.demo_cases`, a
-file of plain functions. It prints one line of JSON.
-"""
