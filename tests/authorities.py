@@ -1,4 +1,4 @@
-"""Quick TLS set-up for tests that make many HTTP clients and talk to nobody over TLS."""
+"""Quick TLS set-up for tests that make many HTTP clients and make no TLS connection."""
 
 from collections.abc import Generator
 

@@ -1,8 +1,10 @@
 """Bounds on work and on waiting that hold on a busy machine too."""
 
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from types import FrameType
 
 CPU_SECONDS = 10.0
 """Far more than any bounded work in these tests needs, and far less than work that explodes."""
@@ -18,6 +20,27 @@ def bounded_cpu(seconds: float = CPU_SECONDS) -> Generator[None]:
     yield
     used = time.process_time() - begun
     assert used < seconds, f"used {used:.1f} s of CPU time, of {seconds} s allowed"
+
+
+class CallCounter:
+    """The number of calls of Python functions so far; resuming a generator or a coroutine counts as one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        self.count += event == "call"
+
+
+@contextmanager
+def counted_calls() -> Generator[CallCounter]:
+    """Count the calls of Python functions in this thread while the block runs."""
+    counter = CallCounter()
+    sys.setprofile(counter)
+    try:
+        yield counter
+    finally:
+        sys.setprofile(None)
 
 
 def wait_until(is_so: Callable[[], bool], explain: Callable[[], object] = lambda: "") -> None:

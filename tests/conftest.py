@@ -16,6 +16,9 @@ pytest_plugins = ["tests.journal.postgres_fixtures"]
 
 HERE = Path(__file__).resolve().parent
 
+ONE_LOOP_PACKAGES = {"artifacts", "bridges", "capabilities", "contracts", "kit", "media", "telemetry", "tools"}
+"""Packages that only await what others start: the quick tests run them on asyncio, `make test-all` on trio too."""
+
 register_profiles()
 
 # Started in the background, or by nohup, the tests have signals ignored, and programs under test would inherit that.
@@ -30,7 +33,7 @@ gc.disable()  # until all modules are loaded: what they hold is not garbage, and
 def pytest_collection() -> Generator[None, object, object]:
     """Collect in one worker after the other where nothing is compiled yet, so that only the first one compiles."""
     compiled = HERE / "turns" / "__pycache__"
-    if sys.dont_write_bytecode or any(compiled.glob("test_waits.*-pytest-*.pyc")):
+    if sys.dont_write_bytecode or any(compiled.glob("test_waiting.*-pytest-*.pyc")):
         return (yield)
     with (HERE / "__pycache__" / "collecting.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -42,8 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("fuzz")
-        if item.get_closest_marker("one_loop") and _runs_on_trio(item):
+        if _runs_on_trio(item) and (item.get_closest_marker("one_loop") or _get_package(item) in ONE_LOOP_PACKAGES):
             item.add_marker("slow")
+
+
+def _get_package(item: pytest.Item) -> str:
+    return item.path.relative_to(HERE).parts[0]
 
 
 def _runs_on_trio(item: pytest.Item) -> bool:

@@ -1,4 +1,4 @@
-"""Shared by the house tests: where the repository is, and which files belong to it."""
+"""Fixtures of the house tests: the repository's folder and its files."""
 
 import os
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The repository's folder."""
+    """Return the repository's folder."""
     return ROOT
 
 
 @pytest.fixture(scope="session")
 def own_files() -> list[Path]:
-    """Every file of the repository that git would track."""
+    """Return every file that git would track."""
     return sorted(_own_files())
 
 
 def _own_files() -> Iterator[Path]:
-    # Read from .gitignore rather than asked of git: an unpacked source archive must pass the same tests.
+    # Reads .gitignore instead of calling git: an unpacked source archive must pass the same tests.
     lines = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     ignored = [".git", *(line.rstrip("/") for line in lines if line and not line.startswith("#"))]
 

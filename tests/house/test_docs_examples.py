@@ -1,4 +1,4 @@
-"""Every example of the documentation runs, from top to bottom of its page, and prints what the page says."""
+"""Every example of the documentation runs, in the order of its page, and prints the output on the page."""
 
 import ast
 import inspect
@@ -19,11 +19,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+SLOW_PAGES = {ROOT / "docs" / "frameworks.md"}
+"""Their examples load every agent framework, which takes longer than all other pages together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """A ```python block, and the ```text block right after it, which is what it prints."""
+    """A ```python block and its expected output, the ```text block right after it."""
 
     first_line: int
     source: str
@@ -31,7 +33,7 @@ class Example:
 
 
 def examples(page: Path) -> Iterator[Example]:
-    """The examples of a page, in order."""
+    """Yield the examples of a page, in order."""
     tokens = MarkdownIt().parse(page.read_text(encoding="utf-8"))
     for token, following in pairwise([*tokens, None]):
         if token is None or token.type != "fence" or token.info != "python":
@@ -52,14 +54,18 @@ async def run(example: Example, page: Path, space: dict[str, object]) -> str:
         if code.co_flags & inspect.CO_COROUTINE:
             await eval(code, space)
         else:
-            # In a thread, where an example may start a loop of its own as a program would.
+            # In a thread, where an example may start its own event loop, as a program would.
             await anyio.to_thread.run_sync(exec, code, space)
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page in SLOW_PAGES else []) for page in PAGES],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 async def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("page")  # a real module: types declared in an example must be found again by name
+    module = ModuleType("page")  # a real module, so that types declared in an example can be resolved by name
     monkeypatch.setitem(sys.modules, "page", module)
     monkeypatch.chdir(tmp_path)
 

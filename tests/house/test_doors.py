@@ -1,4 +1,4 @@
-"""Every package has a door, and everyone outside a package uses it."""
+"""Every package has a door, and code outside of a package imports from it."""
 
 import ast
 import importlib
@@ -33,8 +33,6 @@ PUBLIC_MODULES = {
 
 BEHIND_THE_DOOR = {
     "spindle.cli.commands.journal",
-    "spindle.cli.demo_cases",
-    "spindle.cli.output",
     "spindle.concurrency",
     "spindle.extras",
 }
@@ -51,7 +49,7 @@ def offered(package: str) -> list[str]:
 
 
 def imports(code: str) -> Iterator[tuple[str, str]]:
-    """The modules of ours that `code` imports names from."""
+    """Yield the modules of ours and the names that `code` imports."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "spindle":
             yield from ((node.module, alias.name) for alias in node.names)
@@ -95,10 +93,10 @@ def imports_of(block: str) -> str:
     return textwrap.dedent("\n".join(re.findall(r"^from spindle[\w.]* import [^(\n]+$", block, re.MULTILINE)))
 
 
-def test_tests_and_benchmarks_import_other_packages_through_their_doors(root: Path) -> None:
+def test_tests_benchmarks_and_examples_import_other_packages_through_their_doors(root: Path) -> None:
     doors = set(packages(root))
     wrong: set[str] = set()
-    for path in [*(root / "tests").rglob("*.py"), *(root / "benchmarks").rglob("*.py")]:
+    for path in (path for folder in ("tests", "benchmarks", "examples") for path in (root / folder).rglob("*.py")):
         place = path.relative_to(root).parts
         own = place[1] if place[0] == "tests" and len(place) > 2 else path.stem.removeprefix("test_")
         wrong |= {

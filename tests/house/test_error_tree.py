@@ -1,4 +1,4 @@
-"""The errors: one file, one tree, each with its code and its facts."""
+"""The errors are one tree in one package, each with its code and its facts."""
 
 import ast
 import pickle
@@ -15,7 +15,7 @@ from spindle.errors import SpindleError
 
 
 def tree_of(kind: type[SpindleError]) -> Iterator[type[SpindleError]]:
-    """`kind` and everything below it, as the file defines them."""
+    """Yield `kind` and its subclasses in the order of their definition."""
     yield kind
     for child in kind.__subclasses__():
         if child.__module__.startswith(errors.__name__):
@@ -26,7 +26,7 @@ KINDS = list(tree_of(SpindleError))
 
 
 def drawn_tree() -> dict[str, str | None]:
-    """The tree in the docstring of `spindle.errors`: each class and its parent."""
+    """Return each class and its parent in the tree of the docstring of `spindle.errors`."""
     parents: dict[str, str | None] = {}
     line_of_descent: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -41,14 +41,14 @@ def drawn_tree() -> dict[str, str | None]:
 
 
 def sample(hint: object) -> object:
-    """Some value for a parameter declared as `hint`."""
+    """Return a value for a parameter declared as `hint`."""
     kinds = [hint, typing.get_origin(hint), *typing.get_args(hint)]
     choices: list[tuple[object, object]] = [(str, "x"), (bool, True), (int, 3), (float, 2.5), (dict, {}), (Mapping, {})]
     return next((value for kind, value in choices if kind in kinds), ())
 
 
 def made(kind: type[SpindleError]) -> SpindleError:
-    """An error of that kind with every fact filled in."""
+    """Return an error of that class with every fact filled in."""
     hints = typing.get_type_hints(kind.__init__)
     positional: list[object] = []
     named: dict[str, object] = {}

@@ -1,4 +1,8 @@
-"""`import spindle` is light, and only the outer files touch the world."""
+"""`import spindle` loads little, only the outer modules do I/O, and imports stand at the top.
+
+import-linter holds the direction of imports. These rules are tests because its contracts cannot leave out modules by a
+pattern such as `backend*`, and do not see an import that is made from a string.
+"""
 
 import ast
 import subprocess
@@ -34,9 +38,21 @@ HEAVY = [
 TOUCH_THE_WORLD = [
     "aiofiles",
     "asyncio",
+    "asyncpg",
     "concurrent.futures",
+    "ctypes",
+    "duckdb",
+    "fcntl",
+    "glob",
     "http",
+    "httpcore2",
+    "httpx2",
+    "mmap",
     "multiprocessing",
+    "obstore",
+    "redis",
+    "select",
+    "selectors",
     "shutil",
     "socket",
     "sqlite3",
@@ -45,18 +61,39 @@ TOUCH_THE_WORLD = [
     "tempfile",
     "trio",
     "urllib.request",
+    "uvicorn",
 ]
 
-OUTER = {"backends", "mcp", "bridges", "engines", "cli", "inspector", "kit", "testing"}
+FILE_METHODS = {"read_bytes", "write_bytes", "read_text", "write_text", "mkdir", "unlink", "rmdir", "iterdir", "touch"}
+"""Methods of `Path`; the files handle of a call has some of them too, and is awaited."""
+
+OUTER = {"mcp", "bridges", "engines", "cli", "inspector", "testing"}
+
+IMPORTS_BY_NAME = {
+    "doors.py": "loads the module of a name on first use",
+    "cli/runtime_tools.py": "loads the tools of a user's configuration",
+}
+"""Modules that import other modules by a string. This list only shrinks."""
+
+IMPORTS_INSIDE_FUNCTIONS = {
+    "artifacts/json_artifact.py": "an extra",
+    "artifacts/markdown/artifact.py": "an extra",
+    "capabilities/network/backend.py": "an extra",
+    "cli/commands/serve.py": "extras, and start-up time",
+    "cli/main.py": "start-up time",
+    "mcp/client/connection.py": "takes long, so it is loaded in a thread",
+    "telemetry/instrumentation.py": "an extra",
+}
+"""Modules that import ours inside functions, and why. This list only shrinks; test_figures.py limits their number."""
 
 
 def is_outer(path: Path) -> bool:
-    """Whether a module may touch the world: in an outer package, in `backends/`, or named `backend*`."""
+    """Return whether a module may do I/O: in an outer package, in `backends/`, or named `backend*`."""
     return bool(OUTER & set(path.parts)) or any(part.startswith("backend") for part in path.parts)
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The modules that a fresh interpreter has loaded after `statement`."""
+    """Return the modules that a new interpreter has loaded after `statement`."""
     code = f"{statement}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
     return set(done.stdout.split())
@@ -71,8 +108,10 @@ def test_importing_the_door_loads_nothing_heavy(statement: str) -> None:
 
 
 def worldly(path: Path) -> Iterator[str]:
-    """Where a module reaches for disk, network, processes or one event loop."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Yield the places where a module uses disk, network, processes or one kind of event loop."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
+    for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
                 imported = [alias.name for alias in names]
@@ -80,6 +119,9 @@ def worldly(path: Path) -> Iterator[str]:
                 imported = [module]
             case ast.Call(func=ast.Name(id="open")):
                 yield f"{path}:{node.lineno}: open()"
+                continue
+            case ast.Call(func=ast.Attribute(attr=name)) if name in FILE_METHODS and id(node) not in awaited:
+                yield f"{path}:{node.lineno}: {name}()"
                 continue
             case _:
                 continue
@@ -94,3 +136,45 @@ def test_only_the_outer_files_touch_disk_network_and_processes(root: Path) -> No
 
     assert inner
     assert not [place for path in inner for place in worldly(path)]
+
+
+def trees(root: Path) -> Iterator[tuple[str, ast.Module]]:
+    """Yield every module of the package by its path."""
+    package = root / "src" / "spindle"
+    for path in sorted(package.rglob("*.py")):
+        yield path.relative_to(package).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def is_import_by_name(node: ast.AST) -> bool:
+    match node:
+        case (
+            ast.Call(func=ast.Name(id="import_module" | "__import__"))
+            | ast.Call(func=ast.Attribute(attr="import_module"))
+        ):
+            return True
+        case _:
+            return False
+
+
+def test_no_other_module_imports_by_name(root: Path) -> None:
+    found = {place for place, tree in trees(root) if any(map(is_import_by_name, ast.walk(tree)))}
+
+    assert "doors.py" in found
+    assert not found - set(IMPORTS_BY_NAME)
+
+
+def own_imports_inside_functions(tree: ast.Module) -> list[int]:
+    """Return the lines that import our own modules inside functions."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return [
+        node.lineno
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "spindle"
+    ]
+
+
+def test_own_modules_are_imported_at_the_top_or_for_a_listed_reason(root: Path) -> None:
+    found = {place: lines for place, tree in trees(root) if (lines := own_imports_inside_functions(tree))}
+
+    assert not {place: lines for place, lines in found.items() if place not in IMPORTS_INSIDE_FUNCTIONS}

@@ -1,4 +1,4 @@
-"""The door: its names are fixed, explained in a sentence, and in the documentation."""
+"""The public names of `spindle` are fixed, have a docstring of one sentence, and are documented."""
 
 import inspect
 import re
@@ -43,14 +43,14 @@ FIXED = [
     "Events",
     "errors",
 ]
-"""The public names. One may be added, none may be renamed or taken away."""
+"""The public names. Names may be added, but not renamed or removed."""
 
 NOT_YET: list[str] = []
 """Public names that are still to be built. This list only shrinks."""
 
 
 def built() -> list[str]:
-    """What the door offers today."""
+    """Return the names that the door offers."""
     return list(getattr(spindle, "__all__", ()))
 
 
@@ -58,7 +58,7 @@ def test_the_door_offers_every_fixed_name_that_is_built() -> None:
     assert sorted(set(FIXED) - set(NOT_YET)) == sorted(set(FIXED) & set(built()))
 
 
-def test_what_is_announced_for_later_is_really_absent() -> None:
+def test_names_announced_for_later_are_absent() -> None:
     present = [name for name in NOT_YET if name in built() or hasattr(spindle, name)]
 
     assert not present, "these are built; take them off NOT_YET"

@@ -1,4 +1,4 @@
-"""What must be in the repository, and what must never get into it."""
+"""Files that the repository must have, and texts that it must not contain."""
 
 import re
 import subprocess
@@ -35,12 +35,12 @@ def test_the_repository_has(name: str, root: Path) -> None:
     assert (root / name).is_file()
 
 
-def test_the_changelog_speaks_of_what_is_not_released_yet(root: Path) -> None:
+def test_the_changelog_has_a_section_for_unreleased_changes(root: Path) -> None:
     assert "## Unreleased" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def found(pattern: re.Pattern[str], files: list[Path]) -> list[str]:
-    """Where `pattern` occurs in files that are text."""
+    """Return the places where `pattern` occurs in text files."""
     places: list[str] = []
     for path in files:
         try:
@@ -51,8 +51,8 @@ def found(pattern: re.Pattern[str], files: list[Path]) -> list[str]:
     return places
 
 
-def test_no_file_names_a_folder_of_somebodys_machine(root: Path, own_files: list[Path]) -> None:
-    # A Python of the system's own lies where every machine has one, and scripts may say so.
+def test_no_file_names_a_folder_of_one_machine(root: Path, own_files: list[Path]) -> None:
+    # The system's Python has the same folder on every machine, so scripts may name it.
     places = {str(root), sys.base_prefix} - {"/usr", "/usr/local"}
     here = re.compile("|".join(re.escape(f"{place}/") for place in sorted(places)))
 
@@ -64,8 +64,8 @@ def test_no_file_names_the_host_of_a_package_registry(own_files: list[Path]) -> 
     assert not found(REGISTRY_HOSTS, own_files)
 
 
-def test_no_module_has_a_name_that_says_nothing(root: Path) -> None:
-    modules = [path for folder in ("src", "benchmarks") for path in sorted((root / folder).rglob("*.py"))]
+def test_no_module_has_a_vague_name(root: Path) -> None:
+    modules = [path for folder in ("src", "benchmarks", "examples") for path in sorted((root / folder).rglob("*.py"))]
 
     assert not [path for path in modules if VAGUE_NAMES.search(path.stem)]
 

@@ -1,4 +1,4 @@
-"""Small modules and small functions, so that each can be read at one sitting."""
+"""Modules and functions are small."""
 
 import ast
 from collections.abc import Iterator
@@ -6,23 +6,25 @@ from functools import lru_cache
 from pathlib import Path
 
 MAX_MODULE_LINES = 400
+MAX_TEST_MODULE_LINES = 800
+"""A module has one test file, so that its tests are found by its name."""
 MAX_FUNCTION_LINES = 60
 
 TOO_LONG: dict[str, int] = {}
-"""What is over the limit, with the length it may not pass: `path` or `path::function`. This list only shrinks."""
+"""Exceptions (`path` or `path::function`) and their own limits. This list only shrinks."""
 
 
 @lru_cache
 def measured(root: Path) -> tuple[tuple[str, int, int], ...]:
-    """Each module and function: its name, its length, its limit."""
+    """Return name, length and limit of each module and function."""
     return tuple(_measured(root))
 
 
 def _measured(root: Path) -> Iterator[tuple[str, int, int]]:
-    for folder in ("src", "tests", "benchmarks"):
+    for folder in ("src", "tests", "benchmarks", "examples"):
         for path in sorted((root / folder).rglob("*.py")):
             name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
-            yield name, len(text.splitlines()), MAX_MODULE_LINES
+            yield name, len(text.splitlines()), MAX_TEST_MODULE_LINES if folder == "tests" else MAX_MODULE_LINES
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     assert node.end_lineno is not None
