@@ -51,7 +51,7 @@ def test_strict_mypy_finds_no_error_in_the_examples_of_the_readme(tmp_path: Path
 
 
 @pytest.mark.slow  # mypy reads every SDK and agent framework that an example imports: about a minute
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_mypy_finds_no_error_in_the_examples(tmp_path: Path) -> None:
     write_modules(PAGES, tmp_path)
 
