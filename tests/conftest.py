@@ -16,8 +16,13 @@ pytest_plugins = ["tests.journal.postgres_fixtures"]
 
 HERE = Path(__file__).resolve().parent
 
-ONE_LOOP_PACKAGES = {"artifacts", "bridges", "capabilities", "contracts", "kit", "media", "telemetry", "tools"}
-"""Packages that only await what others start: the quick tests run them on asyncio, `make test-all` on trio too."""
+ONE_LOOP_FOLDERS = {
+    *("artifacts", "bridges", "capabilities", "contracts", "kit", "media", "telemetry", "tools"),
+    *("benchmarks", "engines", "examples", "execution/backends", "journal/backends", "mcp"),
+}
+"""Tests that only await what others start, or start a process each: in `make test` on asyncio, in `make test-all` on
+trio too. The core has both in `make test`: tests/execution, tests/turns and tests/journal.
+"""
 
 register_profiles()
 
@@ -45,12 +50,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("fuzz")
-        if _runs_on_trio(item) and (item.get_closest_marker("one_loop") or _get_package(item) in ONE_LOOP_PACKAGES):
+        if _runs_on_trio(item) and (item.get_closest_marker("one_loop") or _get_folders(item) & ONE_LOOP_FOLDERS):
             item.add_marker("slow")
 
 
-def _get_package(item: pytest.Item) -> str:
-    return item.path.relative_to(HERE).parts[0]
+def _get_folders(item: pytest.Item) -> set[str]:
+    """Return the folders below tests/ that a test lies in."""
+    return {folder.as_posix() for folder in item.path.relative_to(HERE).parents}
 
 
 def _runs_on_trio(item: pytest.Item) -> bool:
